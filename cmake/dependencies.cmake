@@ -1,0 +1,12 @@
+# Everything Penstock links against. tools/setup.sh installs it; docs/dependencies.md says why.
+find_package(Threads REQUIRED)
+find_package(TBB 2021.8 REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(URING IMPORTED_TARGET liburing)

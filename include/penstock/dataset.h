@@ -1,0 +1,146 @@
+// The declarative graph.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <penstock/image.h>
+#include <penstock/iterator.h>
+#include <penstock/map.h>
+#include <penstock/source.h>
+
+namespace penstock {
+
+inline constexpr std::int64_t kInfinite = -1;
+inline constexpr std::int64_t kUnknown = -2;
+
+class Node;
+using NodePtr = std::shared_ptr<const Node>;
+class Dataset;
+
+struct ShardOptions {
+  bool contiguous = false;  ///< false: keeps index % count == position (tf.data); true: one run of
+                            ///< neighbours each
+};
+
+struct ShuffleOptions {
+  /// Elements buffered, as in tf.data. 0: a perfect shuffle in O(1) memory; the input must have an
+  /// index.
+  std::uint64_t buffer = 0;
+  /// Its own seed; by default the run's.
+  std::optional<std::uint64_t> seed;
+  /// A new order at each epoch and repetition.
+  bool reshuffle = true;
+};
+
+struct InterleaveOptions {
+  int cycle = 16;  ///< datasets open at once; not the CPU count, because order must not depend on
+                   ///< the machine
+  int block = 1;   ///< elements taken in a row from one
+};
+
+struct BatchOptions {
+  bool drop_remainder =
+      false;  ///< drop the last batch if it is short; the batch dimension is then known
+};
+
+struct PaddedBatchOptions {
+  /// Shape of each component in order, -1: as long as the longest of the batch. Empty: all -1 where
+  /// the spec is unknown.
+  std::vector<Shape> shapes;
+  /// Value for each component in order; empty: 0.
+  std::vector<double> values;
+  bool drop_remainder = false;
+};
+
+struct MixOptions {
+  std::optional<std::uint64_t> seed;
+  /// True: end when an exhausted input is drawn. False: go on with the others.
+  bool stop_on_empty = false;
+};
+
+using FlatMapFn = std::function<Dataset(const Element&)>;
+
+/// An immutable graph of stages. Cheap to copy; nothing runs before `iterate`. Methods return a
+/// longer graph and throw Error{invalid_argument} at once if it is wrong, naming the stage, the
+/// component and both specs. Thread-safe. The meaning of each stage is tf.data's unless its comment
+/// says otherwise; see docs/stages.md.
+class Dataset {
+ public:
+  explicit Dataset(NodePtr node) : node_(std::move(node)) {}
+  explicit Dataset(SourcePtr source);
+
+  // Order: cheap and sequential.
+  Dataset shard(std::int64_t count, std::int64_t index, ShardOptions options = {}) const;
+  Dataset shuffle(ShuffleOptions options = {}) const;
+  Dataset repeat(std::int64_t count = kInfinite) const;
+  Dataset take(std::int64_t count) const;
+  Dataset skip(std::int64_t count) const;
+  Dataset take_while(Predicate predicate) const;
+  Dataset filter(Predicate predicate, std::string name = "filter") const;
+  /// Adds an i64 component `component` that counts from `start`.
+  Dataset enumerate(std::int64_t start = 0, std::string component = "index") const;
+  Dataset concatenate(const Dataset& other) const;
+  Dataset interleave(FlatMapFn fn, Spec output, InterleaveOptions options = {}) const;
+  Dataset flat_map(FlatMapFn fn, Spec output) const;
+  Dataset unbatch() const;
+  /// Keeps the elements of the first full pass in memory, counted against the budget, and replays
+  /// them.
+  Dataset cache() const;
+  /// Elements (or batches) prepared ahead; 0 or -1: chosen by the engine.
+  Dataset prefetch(std::int64_t count = -1) const;
+
+  // Work: heavy and parallel.
+  template <MapCallable F>
+  Dataset map(F fn, MapOptions options = {}) const {
+    const bool ordered = options.ordered;
+    return map_op(make_map_op(std::move(fn), std::move(options)), ordered);
+  }
+  Dataset map(const ImageOps& ops) const { return map_op(ops.op()); }
+  Dataset map_op(WorkOpPtr op, bool ordered = true) const;
+  Dataset batch(std::int64_t size, BatchOptions options = {}) const;
+  Dataset padded_batch(std::int64_t size, PaddedBatchOptions options = {}) const;
+
+  const Spec& spec() const noexcept;
+  /// Number of elements; kInfinite or kUnknown.
+  std::int64_t cardinality() const noexcept;
+  /// The graph, the plan, specs, memory and warnings, as text.
+  std::string explain(const RunOptions& options = {}) const;
+  /// Starts a run. Throws Error{resource_exhausted} if the plan's least memory exceeds the budget,
+  /// with the bytes.
+  Iterator iterate(const RunOptions& options = {}) const;
+
+  /// A stage of your own: any function from dataset to dataset.
+  template <typename F>
+  auto apply(F&& fn) const {
+    return fn(*this);
+  }
+
+  /// The records at these positions, in this order. The input must have an index.
+  Dataset select(std::vector<std::uint64_t> indices) const;
+  /// Two disjoint datasets, the first with `share` of the elements, drawn by a seeded permutation.
+  /// The input must have an index.
+  std::pair<Dataset, Dataset> split_at(double share, std::uint64_t seed) const;
+
+  const NodePtr& node() const noexcept { return node_; }
+
+ private:
+  NodePtr node_;
+};
+
+/// Tuples of one element of each, components side by side (names must differ); ends with the
+/// shortest.
+Dataset zip(const std::vector<Dataset>& inputs);
+/// Draws each element from an input chosen at random by weight.
+Dataset sample_from(const std::vector<Dataset>& inputs, std::vector<double> weights,
+                    MixOptions options = {});
+/// Draws each element from the input that `choices` (one i64 component) names. Stops on an
+/// exhausted pick unless told otherwise.
+Dataset choose_from(const std::vector<Dataset>& inputs, const Dataset& choices,
+                    bool stop_on_empty = true);
+
+}  // namespace penstock

@@ -1,0 +1,118 @@
+// The element types that tensors hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace penstock {
+
+/// Type of one value of a tensor. `bytes` values are variable-length byte strings
+/// (`std::string_view`).
+enum class DType : std::uint8_t {
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  u64,
+  i64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  boolean,
+  bytes
+};
+
+inline constexpr int kDTypeCount = 14;
+
+/// IEEE binary16, storage only.
+struct Half {
+  std::uint16_t bits;
+};
+
+/// The upper half of an IEEE binary32, storage only.
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+/// Bytes one value takes in a tensor's memory; 16 (a `std::string_view`) for `bytes`.
+std::size_t size_of(DType dtype) noexcept;
+
+/// The name used in specs, errors and TOML: "u8", "f32", "bool", "bytes"…
+std::string_view name_of(DType dtype) noexcept;
+
+/// The inverse of `name_of`. Throws Error{invalid_argument} for an unknown name.
+DType dtype_from_name(std::string_view name);
+
+/// Rounds to nearest, ties to even; overflow becomes infinity. Source: IEEE 754-2019, 4.3.1.
+Half half_from_float(float value) noexcept;
+float float_from_half(Half value) noexcept;
+BFloat16 bfloat16_from_float(float value) noexcept;
+float float_from_bfloat16(BFloat16 value) noexcept;
+
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::i8;
+};
+template <>
+struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::u16;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::i16;
+};
+template <>
+struct DTypeOf<std::uint32_t> {
+  static constexpr DType value = DType::u32;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<std::uint64_t> {
+  static constexpr DType value = DType::u64;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
+template <>
+struct DTypeOf<std::string_view> {
+  static constexpr DType value = DType::bytes;
+};
+
+template <typename T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+}  // namespace penstock

@@ -1,0 +1,79 @@
+// The seam between sources and files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <penstock/error.h>
+
+namespace penstock {
+
+/// What identifies the contents of a file as far as the file system knows.
+struct FileInfo {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+
+  friend bool operator==(const FileInfo&, const FileInfo&) = default;
+};
+
+/// One read of a group: `size` bytes at `offset` to `out`.
+struct ReadRequest {
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+  std::byte* out = nullptr;
+  Status status;  ///< the answer; a file that ends before offset + size is data_loss, never a short
+                  ///< read
+};
+
+/// An open file of fixed contents. Thread-safe.
+class File {
+ public:
+  virtual ~File() = default;
+  /// As of open.
+  virtual const FileInfo& info() const noexcept = 0;
+  virtual const std::string& path() const noexcept = 0;
+  /// Carries out every request, in any order, and waits for all. Never throws for a failed read:
+  /// the requests say.
+  virtual void read(std::span<ReadRequest> requests) = 0;
+  /// True if `read` may wait for a device or a network.
+  virtual bool blocking() const noexcept { return true; }
+  /// The whole file in memory, or an empty span if this file system does not map files.
+  virtual std::span<const std::byte> mapped() const noexcept { return {}; }
+
+  /// One read. Throws the Error that the request would carry.
+  void read_exactly(std::uint64_t offset, std::span<std::byte> out);
+  /// The whole file. Throws Error{out_of_range} if it is larger than `limit` bytes.
+  std::vector<std::byte> read_all(std::uint64_t limit);
+};
+
+/// Opens and lists files. Thread-safe.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// "pread", "io_uring", "mmap", "memory": named in explain and by --io.
+  virtual std::string name() const = 0;
+  /// Throws Error{not_found} or Error{unavailable} naming the path and the system's reason.
+  virtual std::shared_ptr<File> open(const std::string& path) = 0;
+  /// Throws Error{not_found}.
+  virtual FileInfo info(const std::string& path) = 0;
+  virtual bool is_directory(const std::string& path) = 0;
+  /// Paths of all regular files below a folder, sorted bytewise. Throws Error{not_found}.
+  virtual std::vector<std::string> list(const std::string& folder) = 0;
+  /// Paths that match a shell pattern (*, ?, [...], in any part), sorted bytewise; a path without a
+  /// pattern is itself. Empty if nothing matches.
+  virtual std::vector<std::string> glob(const std::string& pattern) = 0;
+};
+
+using FileSystemPtr = std::shared_ptr<FileSystem>;
+
+/// By name: "pread" (the default), "io_uring", "mmap". "io_uring" falls back to "pread", said once
+/// through the log, where the kernel refuses it. Throws Error{invalid_argument} for another name.
+FileSystemPtr make_file_system(const std::string& name);
+/// The process-wide default ("pread").
+FileSystemPtr default_file_system();
+
+}  // namespace penstock

@@ -1,0 +1,94 @@
+// One run of a dataset.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include <penstock/element.h>
+#include <penstock/error.h>
+#include <penstock/stats.h>
+
+namespace penstock {
+
+struct End {};
+
+/// What `Iterator::next` returns: an element, the end, or an error in its place in the order.
+class Next {
+ public:
+  explicit Next(Element value) : outcome_(std::move(value)) {}
+  explicit Next(End) : outcome_(End{}) {}
+  explicit Next(Error error) : outcome_(std::make_shared<const Error>(std::move(error))) {}
+
+  bool has_value() const noexcept { return std::holds_alternative<Element>(outcome_); }
+  bool is_end() const noexcept { return std::holds_alternative<End>(outcome_); }
+  bool is_error() const noexcept { return !has_value() && !is_end(); }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  /// Throws the error, or Error{out_of_range} at the end.
+  Element& value();
+  Element& operator*() { return value(); }
+  Element* operator->() { return &value(); }
+  /// REQUIRES: is_error().
+  const Error& error() const { return *std::get<std::shared_ptr<const Error>>(outcome_); }
+
+ private:
+  std::variant<Element, End, std::shared_ptr<const Error>> outcome_;
+};
+
+enum class OnError {
+  fail,  ///< `next` returns the error in its place; the run can go on behind it
+  skip,  ///< as if the bad element had been filtered out: batches stay full
+};
+
+struct RunOptions {
+  /// Every random number derives from it; two runs with the same seed give the same bytes.
+  std::uint64_t seed = 0;
+  /// Times the graph is run. The next epoch is prepared while the last is delivered; batches never
+  /// cross.
+  std::uint64_t epochs = 1;
+  /// Compute threads; 0: as many as the process may use.
+  int threads = 0;
+  /// Host bytes of slots and of everything in flight; 0: a quarter of the container's memory, at
+  /// most 2 GiB.
+  std::uint64_t memory_bytes = 0;
+  /// Batches prepared ahead; 0: as prefetch says, else as many as the budget allows up to 4.
+  int slots = 0;
+  /// Threads that wait for files; 0: chosen by the sources.
+  int io_threads = 0;
+  OnError on_error = OnError::fail;
+  /// With `skip`: more than this many bad elements end the run with an error…
+  std::uint64_t max_errors = UINT64_MAX;
+  /// …and so does a share above this once 100 elements have been seen.
+  double max_error_share = 1.0;
+};
+
+/// One run of a dataset, made by `Dataset::iterate`. Move-only. `next` may be called from several
+/// threads, each element goes to one of them; `cancel` and `stats` from any. Destroying it cancels
+/// the run and joins its threads; elements that were delivered stay valid.
+class Iterator {
+ public:
+  class Impl;
+  explicit Iterator(std::unique_ptr<Impl> impl);
+  Iterator(Iterator&&) noexcept;
+  Iterator& operator=(Iterator&&) noexcept;
+  ~Iterator();
+
+  /// The next element of the current epoch; waits for it. At the epoch's end: end, again and again
+  /// until `next_epoch`. After `cancel`: Error{cancelled}.
+  Next next();
+  /// Moves on to the next epoch; what is left of the current one is dropped. False if that was the
+  /// last.
+  bool next_epoch();
+  /// Counted from 0.
+  std::uint64_t epoch() const noexcept;
+  /// Wakes every waiting call. Idempotent.
+  void cancel() noexcept;
+  Stats stats() const;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,60 @@
+// A user's callables as work ops.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include <penstock/work.h>
+
+namespace penstock {
+
+struct MapOptions {
+  /// Names the callable in errors, explain and the fingerprint. A change of a lambda's body can't
+  /// be seen: change the name with it.
+  std::string name = "map";
+  /// The output's spec; by default the input's. Every result is checked against it.
+  std::optional<Spec> output;
+  /// The callable may wait (I/O, locks): run it off the compute threads.
+  bool blocking = false;
+  /// False: results are delivered as they finish, the same multiset in any order.
+  bool ordered = true;
+};
+
+/// Form one: takes an element, returns one; it is copied once into its place. What it throws
+/// becomes the element's error.
+using ElementFn = std::function<Element(Element, Rng&)>;
+/// Form two: fills `out`, whose components are views of the place in the batch (or of a buffer),
+/// shaped by the declared output spec, which must be of fixed size.
+using ViewFn = std::function<void(const Element& in, Element& out, Rng& rng)>;
+/// Decides whether an element stays.
+using Predicate = std::function<bool(const Element&)>;
+
+/// Throws Error{invalid_argument} for an empty callable.
+WorkOpPtr make_element_op(ElementFn fn, MapOptions options);
+/// Throws Error{invalid_argument} unless the output spec is given and of fixed size.
+WorkOpPtr make_view_op(ViewFn fn, MapOptions options);
+WorkOpPtr make_predicate_op(Predicate predicate, std::string name);
+
+/// Anything callable as Element(Element), Element(Element, Rng&) or void(const Element&, Element&,
+/// Rng&).
+template <typename F>
+concept MapCallable = std::is_invocable_r_v<Element, F&, Element> ||
+    std::is_invocable_r_v<Element, F&, Element, Rng&> ||
+    std::is_invocable_v<F&, const Element&, Element&, Rng&>;
+
+template <MapCallable F>
+WorkOpPtr make_map_op(F fn, MapOptions options) {
+  if constexpr (std::is_invocable_r_v<Element, F&, Element>) {
+    return make_element_op(
+        [fn = std::move(fn)](Element in, Rng&) mutable -> Element { return fn(std::move(in)); },
+        std::move(options));
+  } else if constexpr (std::is_invocable_r_v<Element, F&, Element, Rng&>) {
+    return make_element_op(std::move(fn), std::move(options));
+  } else {
+    return make_view_op(std::move(fn), std::move(options));
+  }
+}
+
+}  // namespace penstock

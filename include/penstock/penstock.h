@@ -1,0 +1,7 @@
+// Everything: an asynchronous input pipeline for GPU towers.
+#pragma once
+
+#include <penstock/dataset.h>  // IWYU pragma: export
+#include <penstock/log.h>      // IWYU pragma: export
+#include <penstock/sources.h>  // IWYU pragma: export
+#include <penstock/version.h>  // IWYU pragma: export

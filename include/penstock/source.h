@@ -1,0 +1,82 @@
+// The contract of a source: where records come from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <penstock/buffer.h>
+#include <penstock/description.h>
+#include <penstock/element.h>
+#include <penstock/error.h>
+#include <penstock/spec.h>
+
+namespace penstock {
+
+/// Gives a source the memory its records live in: recycled, and counted against the byte budget.
+class ReadContext {
+ public:
+  virtual ~ReadContext() = default;
+  /// A buffer of at least `bytes` bytes; its memory is reused once the last tensor that shares it
+  /// is gone. Throws Error{resource_exhausted}.
+  virtual BufferPtr allocate(std::size_t bytes) = 0;
+};
+
+/// One record to read: `index` is given, the rest is the answer. A status that is not ok leaves the
+/// element unused.
+struct ReadItem {
+  std::uint64_t index = 0;
+  Element element;
+  Status status;
+};
+
+/// Reads the records of a source that has no index, front to back. Used by one thread.
+class RecordStream {
+ public:
+  virtual ~RecordStream() = default;
+  /// The next record, or false at the end. A damaged record is an item with a status; the stream
+  /// then goes on behind it or, where it can't find its place again, with the next shard. Sets
+  /// `item.index`.
+  virtual bool next(ReadItem& item, ReadContext& context) = 0;
+  /// Passes over `count` records without delivering them. The default reads them.
+  virtual void skip(std::uint64_t count, ReadContext& context);
+  /// Where the record that `next` returned last lies.
+  virtual Provenance locate() const { return {}; }
+};
+
+/// Where records come from. Immutable after construction and thread-safe: one source serves any
+/// number of iterators. A source is either indexed (`size` has a value, `read` serves any indices)
+/// or a stream.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  /// "tar", "range": the word used in explain, errors and fingerprints.
+  virtual std::string name() const = 0;
+  virtual void describe(Description& description) const = 0;
+  virtual Spec spec() const = 0;
+
+  /// Number of records of an indexed source; nothing for a stream.
+  virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
+  /// Number of records of a stream if it is known all the same; -1 infinite, -2 unknown.
+  virtual std::int64_t stream_cardinality() const { return -2; }
+
+  /// Reads any records, each on its own: one that fails does not affect the others. Called from
+  /// many threads. REQUIRES: size(), and every index below it.
+  virtual void read(std::span<ReadItem> items, ReadContext& context) const;
+  /// True if `read` may wait (for a disk, a network): it is then kept off the compute threads.
+  virtual bool blocking() const { return false; }
+  /// Host bytes that reading this record takes, so that they can be reserved before. May be an
+  /// upper bound.
+  virtual std::uint64_t record_bytes(std::uint64_t index) const;
+  virtual Provenance locate(std::uint64_t index) const;
+
+  /// A new stream over all records. REQUIRES: !size().
+  virtual std::unique_ptr<RecordStream> stream() const;
+};
+
+using SourcePtr = std::shared_ptr<const Source>;
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+// What a run has done so far, stage by stage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <penstock/error.h>
+
+namespace penstock {
+
+/// One stage of the plan. Times are sums over threads.
+struct StageStats {
+  std::string name;         ///< "map[2] decode_jpeg"
+  std::uint64_t items = 0;  ///< elements that left the stage
+  std::uint64_t bytes = 0;  ///< bytes that left the stage
+  double busy_s = 0;        ///< seconds of work
+  double wait_s = 0;        ///< seconds its threads waited
+  std::string
+      waits_on;  ///< what it mostly waited for: "input", "output", "memory", "consumer", or empty
+};
+
+struct MemoryStats {
+  std::uint64_t budget_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  std::uint64_t peak_bytes = 0;  ///< never above the budget
+};
+
+struct ErrorStats {
+  std::uint64_t count = 0;
+  std::vector<Error> first;  ///< the first few, in the order they were met
+};
+
+/// How JPEGs were decoded.
+struct DecoderStats {
+  std::uint64_t jpeg = 0;
+  std::uint64_t png = 0;
+};
+
+struct Stats {
+  std::vector<StageStats> stages;  ///< in the order data flows
+  MemoryStats memory;
+  ErrorStats errors;
+  std::uint64_t elements = 0;  ///< delivered
+  std::uint64_t batches = 0;   ///< delivered
+  int threads = 0;
+};
+
+}  // namespace penstock

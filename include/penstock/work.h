@@ -1,0 +1,87 @@
+// The contract of a work op: what map stages do to elements.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <penstock/description.h>
+#include <penstock/element.h>
+#include <penstock/error.h>
+#include <penstock/rng.h>
+#include <penstock/source.h>
+#include <penstock/spec.h>
+
+namespace penstock {
+
+/// Where one element's values go in the batch being built: a row of a slot, component by component.
+class Row {
+ public:
+  Row() = default;
+  Row(std::byte* const* bases, const std::size_t* strides, std::size_t index) noexcept
+      : bases_(bases), strides_(strides), index_(index) {}
+  explicit operator bool() const noexcept { return bases_ != nullptr; }
+  /// Memory of component `i` of the op's output spec, as large as its shape says; null if the
+  /// component has no fixed size (byte strings).
+  std::byte* data(std::size_t i) const noexcept {
+    return bases_[i] == nullptr ? nullptr : bases_[i] + strides_[i] * index_;
+  }
+
+ private:
+  std::byte* const* bases_ = nullptr;
+  const std::size_t* strides_ = nullptr;
+  std::size_t index_ = 0;
+};
+
+/// One element on its way through a chain of ops.
+struct WorkItem {
+  Element element;            ///< in: the op's input; out: its output
+  std::uint64_t ordinal = 0;  ///< names the element; keys its random numbers
+  Status status;     ///< an op sets it to fail the element; items that failed are left alone
+  bool keep = true;  ///< a predicate sets it to false to drop the element
+  Row row;           ///< set for the last op before a batch, see WorkOp::run
+};
+
+/// What a running op may use. One per thread and group; not synchronised.
+class WorkContext : public ReadContext {
+ public:
+  /// The random numbers of this op for this element.
+  Rng rng(const WorkItem& item) const noexcept { return {key_, item.ordinal, op_}; }
+
+ protected:
+  std::uint64_t key_ = 0;
+  std::uint32_t op_ = 0;
+};
+
+/// What a map does, apart from who does it when. Immutable and thread-safe: `run` is called from
+/// many threads.
+class WorkOp {
+ public:
+  virtual ~WorkOp() = default;
+
+  /// "decode_jpeg": the word used in explain, errors and fingerprints.
+  virtual std::string name() const = 0;
+  virtual void describe(Description& description) const = 0;
+  /// The output's spec. Throws Error{invalid_argument} if the op can't take such elements.
+  virtual Spec infer(const Spec& input) const = 0;
+
+  /// Replaces each item's element by the result, or sets its status; must not throw for a bad
+  /// element (what is thrown fails the whole group). Where `item.row` is set the op may write a
+  /// component of fixed size straight to `row.data(i)` and return a tensor that views that memory:
+  /// it is then not copied. Tensors left elsewhere are copied by the engine.
+  virtual void run(std::span<WorkItem> items, WorkContext& context) const = 0;
+
+  /// True if `run` may wait: it then runs on threads of its own, off the compute arena.
+  virtual bool blocking() const { return false; }
+  /// Elements the op likes to get at once; the engine bounds it and never waits to fill it.
+  virtual std::size_t preferred_group() const { return 1; }
+  /// False only if no element can fail: order stages such as take may then move in front of the op.
+  virtual bool can_fail() const { return true; }
+  /// True if the results depend on `context.rng`.
+  virtual bool random() const { return false; }
+};
+
+using WorkOpPtr = std::shared_ptr<const WorkOp>;
+
+}  // namespace penstock
