@@ -24,13 +24,38 @@ class ReadContext {
   virtual BufferPtr allocate(std::size_t bytes) = 0;
 };
 
-/// One record to read: `index` is given, the rest is the answer. A status that is not ok leaves the
-/// element unused.
-struct ReadItem {
-  std::uint64_t index = 0;
-  Element element;
-  Status status;
+/// Where one element's values go in the batch being built: a row of a slot, component by component.
+class Row {
+ public:
+  Row() = default;
+  Row(std::byte* const* bases, const std::size_t* strides, std::size_t index) noexcept
+      : bases_(bases), strides_(strides), index_(index) {}
+  explicit operator bool() const noexcept { return bases_ != nullptr; }
+  /// Memory of component `i` of the output spec, as large as its shape says; null if the component
+  /// has no fixed size (byte strings).
+  std::byte* data(std::size_t i) const noexcept {
+    return bases_[i] == nullptr ? nullptr : bases_[i] + strides_[i] * index_;
+  }
+
+ private:
+  std::byte* const* bases_ = nullptr;
+  const std::size_t* strides_ = nullptr;
+  std::size_t index_ = 0;
 };
+
+/// One element on its way from a source through a chain of ops.
+struct WorkItem {
+  Element element;            ///< a source fills it; an op replaces it by its output
+  std::uint64_t index = 0;    ///< the record to read
+  std::uint64_t ordinal = 0;  ///< names the element; keys its random numbers
+  Status status;     ///< set to fail the element; items that failed are left alone from then on
+  bool keep = true;  ///< a predicate sets it to false to drop the element
+  /// Set for the last op before a batch (or the source, if there is no op): components of fixed
+  /// size may be written straight to `row.data(i)`, returning a tensor that views that memory.
+  /// Tensors that live elsewhere are copied there by the engine.
+  Row row;
+};
+using ReadItem = WorkItem;
 
 /// Reads the records of a source that has no index, front to back. Used by one thread.
 class RecordStream {

@@ -15,34 +15,6 @@
 
 namespace penstock {
 
-/// Where one element's values go in the batch being built: a row of a slot, component by component.
-class Row {
- public:
-  Row() = default;
-  Row(std::byte* const* bases, const std::size_t* strides, std::size_t index) noexcept
-      : bases_(bases), strides_(strides), index_(index) {}
-  explicit operator bool() const noexcept { return bases_ != nullptr; }
-  /// Memory of component `i` of the op's output spec, as large as its shape says; null if the
-  /// component has no fixed size (byte strings).
-  std::byte* data(std::size_t i) const noexcept {
-    return bases_[i] == nullptr ? nullptr : bases_[i] + strides_[i] * index_;
-  }
-
- private:
-  std::byte* const* bases_ = nullptr;
-  const std::size_t* strides_ = nullptr;
-  std::size_t index_ = 0;
-};
-
-/// One element on its way through a chain of ops.
-struct WorkItem {
-  Element element;            ///< in: the op's input; out: its output
-  std::uint64_t ordinal = 0;  ///< names the element; keys its random numbers
-  Status status;     ///< an op sets it to fail the element; items that failed are left alone
-  bool keep = true;  ///< a predicate sets it to false to drop the element
-  Row row;           ///< set for the last op before a batch, see WorkOp::run
-};
-
 /// What a running op may use. One per thread and group; not synchronised.
 class WorkContext : public ReadContext {
  public:
