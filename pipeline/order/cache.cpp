@@ -1,0 +1,116 @@
+#include "pipeline/order/cache.h"
+
+#include <algorithm>
+
+#include <penstock/log.h>
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+class CacheIterator final : public OrderIterator {
+ public:
+  CacheIterator(OrderIteratorPtr input, std::shared_ptr<CacheStore> store, std::uint64_t path,
+                std::int64_t expected)
+      : input_(std::move(input)), store_(std::move(store)), path_(path), expected_(expected) {}
+
+  ~CacheIterator() override {
+    if (!input_ || finished_ || filling_.empty()) return;
+    log_once(LogLevel::warning, "cache.partial",
+             "cache: the input was not read to its end, so nothing was kept; if only a part is "
+             "wanted, use take(k).cache().repeat()");
+  }
+
+  std::size_t pull(std::span<Item> out) override {
+    if (!input_) return replay(out);
+    const std::size_t count = input_->pull(out);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!is_error(out[i])) filling_.emplace_back(out[i].ordinal, out[i].parcel);
+    }
+    position_ += count;
+    const bool known_end = expected_ > 0 && filling_.size() == static_cast<std::size_t>(expected_);
+    if ((count == 0 || known_end) && !finished_) finish();
+    return count;
+  }
+
+  // The elements themselves are never saved: a restored run fills its cache again.
+  void save(StateWriter& state) const override { state.put(position_); }
+  void restore(StateReader& state) override {
+    std::vector<Item> dropped(kBlock);
+    for (std::uint64_t left = state.get(); left > 0;) {
+      const std::size_t count = pull({dropped.data(), std::min<std::uint64_t>(left, kBlock)});
+      if (count == 0) throw Error(ErrorCode::data_loss, "state is behind the end of the input");
+      left -= count;
+    }
+  }
+
+ private:
+  void finish() {
+    finished_ = true;
+    const std::lock_guard lock(store_->mutex);
+    if (store_->complete) return;
+    store_->elements = filling_;
+    store_->complete = true;
+  }
+
+  std::size_t replay(std::span<Item> out) {
+    const std::size_t count =
+        std::min<std::size_t>(out.size(), store_->elements.size() - position_);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& [ordinal, parcel] = store_->elements[position_ + i];
+      out[i] = item_of(parcel, path_ == 0 ? ordinal : mix_path(path_, ordinal));
+    }
+    position_ += count;
+    return count;
+  }
+
+  OrderIteratorPtr input_;  // null: replaying
+  std::shared_ptr<CacheStore> store_;
+  std::uint64_t path_;
+  std::int64_t expected_;
+  std::vector<std::pair<std::uint64_t, Ref<Parcel>>> filling_;
+  std::size_t position_ = 0;
+  bool finished_ = false;
+};
+
+class CacheNode final : public Node {
+ public:
+  explicit CacheNode(NodePtr source) : Node({source}, source->spec(), source->cardinality()) {}
+  std::string name() const override { return "cache"; }
+  void describe(Description&) const override {}
+  Pending pending() const override { return Pending::none; }
+  std::string advice() const override {
+    for (const Node* node = &input(); !node->inputs().empty(); node = node->inputs()[0].get()) {
+      if (node->random()) {
+        return "cache keeps what " + node->name() +
+               " drew in the first epoch; put random stages behind the cache";
+      }
+    }
+    return {};
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    std::shared_ptr<CacheStore> store = context.run.cache(*this, context);
+    {
+      const std::lock_guard lock(store->mutex);
+      if (store->complete) {
+        return std::make_unique<CacheIterator>(nullptr, store, context.path, cardinality());
+      }
+    }
+    OrderIteratorPtr source = input().open(context);
+    if (input().pending() != Pending::none) {
+      source = context.run.values(*this, std::move(source), context);
+    }
+    return std::make_unique<CacheIterator>(std::move(source), std::move(store), context.path,
+                                           cardinality());
+  }
+};
+
+}  // namespace
+
+NodePtr make_cache(NodePtr input) {
+  return std::make_shared<CacheNode>(std::move(input));
+}
+
+}  // namespace penstock

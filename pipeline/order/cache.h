@@ -1,0 +1,26 @@
+// Elements kept in memory.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// What a memory cache has kept: complete, or nothing yet. Shared by the passes and epochs of a
+/// run.
+struct CacheStore {
+  std::mutex mutex;
+  bool complete = false;  // guarded by mutex
+  std::vector<std::pair<std::uint64_t, Ref<Parcel>>>
+      elements;  // ordinals and values; constant once complete
+};
+
+/// The first pass that is read to its end (or to the known cardinality) fills the cache; later
+/// passes and epochs replay it, with random numbers of their own. A pass that stops early keeps
+/// nothing and says so through the log. Errors are not kept. The memory counts against the byte
+/// budget.
+NodePtr make_cache(NodePtr input);
+
+}  // namespace penstock

@@ -1,0 +1,173 @@
+#include "pipeline/order/interleave.h"
+
+#include <array>
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+class InterleaveIterator final : public OrderIterator {
+ public:
+  InterleaveIterator(OrderIteratorPtr input, const FlatMapFn& fn, const Spec& output,
+                     InterleaveOptions options, const OpenContext& context, std::string stage)
+      : input_(std::move(input)),
+        fn_(fn),
+        output_(output),
+        block_(static_cast<std::size_t>(options.block)),
+        context_(context),
+        stage_(std::move(stage)),
+        slots_(static_cast<std::size_t>(options.cycle)) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    while (!input_ended_ || open_ > 0) {
+      Slot& slot = slots_[current_];
+      if (slot.items) {
+        const std::size_t count =
+            slot.items->pull(out.first(std::min(out.size(), block_ - taken_)));
+        if (count > 0) {
+          taken_ += count;
+          if (taken_ == block_) advance();
+          return count;
+        }
+        slot = Slot();
+        --open_;
+        advance();
+      } else if (input_ended_) {
+        advance();
+      } else if (!fill(slot, out[0])) {
+        return 1;  // an error in its place
+      }
+    }
+    return 0;
+  }
+
+  void save(StateWriter& state) const override {
+    input_->save(state);
+    state.put(current_);
+    state.put(taken_);
+    state.put(input_ended_ ? 1 : 0);
+    for (const Slot& slot : slots_) {
+      state.put(slot.items ? 1 : 0);
+      if (!slot.items) continue;
+      state.put(slot.position);
+      slot.items->save(state);
+    }
+  }
+  // An open dataset is made again from its input element, which is found by its position.
+  void restore(StateReader& state) override { throw_if_unsupported(state); }
+
+ private:
+  struct Slot {
+    Dataset dataset{NodePtr()};  // keeps the nodes of the iterator alive
+    OrderIteratorPtr items;
+    std::uint64_t position = 0;  // of its input element
+  };
+
+  [[noreturn]] static void throw_if_unsupported(StateReader&) {
+    throw Error(ErrorCode::internal, "interleave can't be restored yet");
+  }
+
+  void advance() {
+    taken_ = 0;
+    current_ = (current_ + 1) % slots_.size();
+  }
+
+  /// Opens the next input in `slot`. False if that is an error instead, now in `error`.
+  bool fill(Slot& slot, Item& error) {
+    std::array<Item, 1> element;
+    if (input_->pull(element) == 0) {
+      input_ended_ = true;
+      return true;
+    }
+    const std::uint64_t ordinal = element[0].ordinal;
+    const std::uint64_t position = position_++;
+    Status status = element[0].parcel->status;
+    if (status.ok()) {
+      try {
+        Dataset dataset = fn_(element[0].parcel->element);
+        check(dataset.spec());
+        OpenContext nested = context_.with_path(ordinal);
+        nested.nested = true;
+        slot.items = dataset.node()->open(nested);
+        slot.dataset = std::move(dataset);
+        slot.position = position;
+        ++open_;
+        return true;
+      } catch (...) {
+        status = locate(status_from_current_exception(), {}, stage_);
+      }
+    }
+    error = item_of(Parcel::make(std::move(status)), ordinal);
+    return false;
+  }
+
+  void check(const Spec& spec) const {
+    bool fits = spec.size() == output_.size();
+    for (std::size_t i = 0; fits && i < spec.size(); ++i) {
+      fits = spec[i].name == output_[i].name && spec[i].dtype == output_[i].dtype &&
+             output_[i].shape.accepts(spec[i].shape);
+    }
+    if (!fits) {
+      bad_stage(stage_, "the function made a dataset of " + spec.to_string() + ", declared was " +
+                            output_.to_string());
+    }
+  }
+
+  OrderIteratorPtr input_;
+  const FlatMapFn& fn_;
+  const Spec& output_;
+  std::size_t block_;
+  OpenContext context_;
+  std::string stage_;
+  std::vector<Slot> slots_;
+  std::size_t current_ = 0;
+  std::size_t taken_ = 0;  // in a row from the current slot
+  std::size_t open_ = 0;
+  std::uint64_t position_ = 0;
+  bool input_ended_ = false;
+};
+
+class InterleaveNode final : public Node {
+ public:
+  InterleaveNode(NodePtr source, FlatMapFn fn, Spec output, InterleaveOptions options)
+      : Node({source}, std::move(output), kUnknown), fn_(std::move(fn)), options_(options) {}
+
+  std::string name() const override { return options_.cycle == 1 ? "flat_map" : "interleave"; }
+  void describe(Description& description) const override {
+    description.add("cycle", options_.cycle);
+    description.add("block", options_.block);
+  }
+  Pending pending() const override { return Pending::fallible; }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    OrderIteratorPtr source = input().open(context);
+    if (input().pending() != Pending::none) {
+      // References to names or numbers are read in place; heavy work goes to the arena.
+      OpenContext where = context;
+      where.nested = context.nested || input().pending() == Pending::infallible;
+      source = context.run.values(*this, std::move(source), where);
+    }
+    return std::make_unique<InterleaveIterator>(std::move(source), fn_, spec(), options_, context,
+                                                context.run.stage_name(*this));
+  }
+
+ private:
+  FlatMapFn fn_;
+  InterleaveOptions options_;
+};
+
+}  // namespace
+
+NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOptions options) {
+  const char* stage = options.cycle == 1 ? "flat_map" : "interleave";
+  if (!fn) bad_stage(stage, "no function was given");
+  if (options.cycle <= 0)
+    bad_stage(stage, "cycle must be positive, not " + std::to_string(options.cycle));
+  if (options.block <= 0)
+    bad_stage(stage, "block must be positive, not " + std::to_string(options.block));
+  return std::make_shared<InterleaveNode>(std::move(input), std::move(fn), std::move(output),
+                                          options);
+}
+
+}  // namespace penstock

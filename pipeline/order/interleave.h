@@ -1,0 +1,17 @@
+// Datasets made from elements, read in turn.
+#pragma once
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// `cycle` datasets are open at once; up to `block` elements are taken in a row from one, then
+/// comes the next. One that ends is closed and its place is filled with the next input when it is
+/// visited next; an empty one is passed over. With cycle 1 this is flat_map. What `fn` throws is an
+/// error in its place; the next visit tries the next input. The order never depends on threads.
+/// Datasets that `fn` makes must fit `output`; their maps run in parallel with everything else's,
+/// but their filters and caches run on the order thread. range(1..5), each repeated 6 times, cycle
+/// 2, block 4: 1111 2222 11 22 3333 4444 33 44 5555 55.
+NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOptions options);
+
+}  // namespace penstock

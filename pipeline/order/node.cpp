@@ -1,0 +1,103 @@
+#include "pipeline/order/node.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+namespace penstock {
+
+void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<Item>) {
+  throw Error(ErrorCode::internal, "fetch from an iterator without positions");
+}
+
+std::size_t IndexedIterator::pull(std::span<Item> out) {
+  std::array<std::uint64_t, kBlock> positions;
+  const std::uint64_t end = *size();
+  const std::size_t count =
+      std::min<std::uint64_t>({out.size(), kBlock, end - std::min(end, position_)});
+  for (std::size_t i = 0; i < count; ++i) positions[i] = position_ + i;
+  if (count > 0) fetch({positions.data(), count}, out.first(count));
+  position_ += count;
+  return count;
+}
+
+std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept {
+  if (a == kInfinite || b == kInfinite) return kInfinite;
+  if (a == kUnknown || b == kUnknown) return kUnknown;
+  return a + b;
+}
+
+std::int64_t min_cardinality(std::int64_t a, std::int64_t b) noexcept {
+  if (a == kInfinite) return b;
+  if (b == kInfinite) return a;
+  if (a == kUnknown || b == kUnknown) return kUnknown;
+  return std::min(a, b);
+}
+
+void bad_stage(std::string_view stage, std::string message) {
+  throw Error(ErrorCode::invalid_argument, std::move(message),
+              Provenance{.shard = {}, .offset = -1, .index = -1, .stage = std::string(stage)});
+}
+
+/// Parcels that are not in use. Never destroyed, so that elements may outlive everything else.
+class ParcelPool {
+ public:
+  static ParcelPool& instance() {
+    static ParcelPool* pool = new ParcelPool;  // leaked on purpose
+    return *pool;
+  }
+
+  Parcel* take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        Parcel* parcel = free_.back();
+        free_.pop_back();
+        return parcel;
+      }
+    }
+    return new Parcel;
+  }
+
+  void give(Parcel* parcel) noexcept {
+    parcel->element.clear();
+    parcel->element.valid_rows = -1;
+    parcel->status = Status();
+    parcel->keep = true;
+    parcel->children.clear();
+    const std::lock_guard lock(mutex_);
+    if (free_.size() < kKept) {
+      if (free_.capacity() == 0) free_.reserve(kKept);
+      free_.push_back(parcel);
+    } else {
+      delete parcel;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kKept = 16384;
+  std::mutex mutex_;
+  std::vector<Parcel*> free_;
+};
+
+Ref<Parcel> Parcel::make() {
+  return Ref<Parcel>(ParcelPool::instance().take());
+}
+
+Ref<Parcel> Parcel::make(Element element) {
+  Ref<Parcel> parcel = make();
+  parcel->element = std::move(element);
+  return parcel;
+}
+
+Ref<Parcel> Parcel::make(Status status) {
+  Ref<Parcel> parcel = make();
+  parcel->status = std::move(status);
+  return parcel;
+}
+
+void Parcel::release() noexcept {
+  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) ParcelPool::instance().give(this);
+}
+
+}  // namespace penstock

@@ -1,0 +1,168 @@
+// The contract of a stage: a node of the graph, and the iterator that runs it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <penstock/dataset.h>
+#include <penstock/description.h>
+#include <penstock/rng.h>
+
+#include "pipeline/core/state.h"
+#include "pipeline/order/item.h"
+
+namespace penstock {
+
+/// One pass over a stage's output, as items. Used by one thread at a time.
+class OrderIterator {
+ public:
+  virtual ~OrderIterator() = default;
+
+  /// Fills the front of `out` and returns how many; 0 only at the end, and then always. May return
+  /// fewer than there is room for. REQUIRES: !out.empty().
+  virtual std::size_t pull(std::span<Item> out) = 0;
+
+  /// Number of items if any can be fetched by position; else nothing.
+  virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
+  /// The items at these positions. REQUIRES: size(), positions below it, equal lengths. Independent
+  /// of `pull`.
+  virtual void fetch(std::span<const std::uint64_t> positions, std::span<Item> out);
+
+  /// The position, and back to it. `restore` is called on a fresh iterator of the same stage.
+  virtual void save(StateWriter& state) const = 0;
+  virtual void restore(StateReader& state) = 0;
+};
+
+using OrderIteratorPtr = std::unique_ptr<OrderIterator>;
+
+/// An iterator whose items can be fetched by position: implement `size` and `fetch`.
+class IndexedIterator : public OrderIterator {
+ public:
+  std::size_t pull(std::span<Item> out) final;
+  void save(StateWriter& state) const final { state.put(position_); }
+  void restore(StateReader& state) final { position_ = state.get(); }
+
+ private:
+  std::uint64_t position_ = 0;
+};
+
+class RunServices;
+
+/// Where in the run a stage is opened.
+struct OpenContext {
+  RunServices& run;
+  std::uint64_t epoch = 0;
+  std::uint64_t path = 0;  ///< repetitions, branches and parents so far, mixed; 0 at the top
+  bool nested = false;     ///< inside interleave or flat_map: no threads of its own
+
+  OpenContext with_path(std::uint64_t index) const {
+    OpenContext result = *this;
+    result.path = mix_path(path, index);
+    return result;
+  }
+  /// The i-th of several inputs; the first keeps the path.
+  OpenContext branch(std::size_t i) const {
+    return i == 0 ? *this : with_path(0x6272616e63680000ULL + i);
+  }
+};
+
+/// What a stage's items are: references that can't fail, references that may, or values.
+enum class Pending { none, infallible, fallible };
+
+/// A stage. Immutable; shared by datasets.
+class Node {
+ public:
+  virtual ~Node() = default;
+
+  /// "shuffle": the word used in explain, errors, TOML and fingerprints.
+  virtual std::string name() const = 0;
+  virtual void describe(Description& description) const = 0;
+  virtual OrderIteratorPtr open(const OpenContext& context) const = 0;
+  /// What `open`'s items are. The default: what the first input's are.
+  virtual Pending pending() const {
+    return inputs_.empty() ? Pending::none : inputs_[0]->pending();
+  }
+  /// True if the stage draws random numbers; it then gets a number of its own to key them.
+  virtual bool random() const { return false; }
+  /// The batch size if the stage makes batches, else 0.
+  virtual std::int64_t batch_size() const { return 0; }
+  /// Items (batches behind a batch stage) to prepare ahead of this stage's output, if it asks; else
+  /// -1.
+  virtual std::int64_t prefetch_depth() const { return -1; }
+  /// A sentence for `explain` if the graph is likely not what the user wants; else empty.
+  virtual std::string advice() const { return {}; }
+
+  const std::vector<NodePtr>& inputs() const noexcept { return inputs_; }
+  const Spec& spec() const noexcept { return spec_; }
+  std::int64_t cardinality() const noexcept { return cardinality_; }
+  /// The number of records if they can be fetched by position. Known without opening.
+  virtual std::optional<std::uint64_t> indexed_size() const { return std::nullopt; }
+
+ protected:
+  Node(std::vector<NodePtr> inputs, Spec spec, std::int64_t cardinality)
+      : inputs_(std::move(inputs)), spec_(std::move(spec)), cardinality_(cardinality) {}
+
+  const Node& input(std::size_t i = 0) const noexcept { return *inputs_[i]; }
+
+ private:
+  std::vector<NodePtr> inputs_;
+  Spec spec_;
+  std::int64_t cardinality_;
+};
+
+/// What a memory cache holds for a run: complete, or nothing yet.
+struct CacheStore;
+
+/// What the engine does for stages. Thread-safe.
+class RunServices {
+ public:
+  virtual ~RunServices() = default;
+
+  /// Values in the same order, made in parallel on the arena (in place if the context is nested).
+  /// Items that fail become errors in their place; those that a predicate dropped are gone.
+  virtual OrderIteratorPtr values(const Node& owner, OrderIteratorPtr input,
+                                  const OpenContext& context, bool ordered = true) = 0;
+  /// Batches of `node.batch_size()` elements written in place into recycled slots.
+  virtual OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input,
+                                   const OpenContext& context, bool drop_remainder) = 0;
+  /// Makes the values now, on this thread.
+  virtual void execute(std::span<Item> items, const OpenContext& context) = 0;
+
+  virtual std::uint64_t seed() const noexcept = 0;
+  /// The number that keys a random stage's draws. Stages that draw nothing have none, so that
+  /// adding them changes nobody's.
+  virtual std::uint32_t rng_op(const Node& node) = 0;
+  virtual StageCounters* counters(const Node& node) = 0;
+  /// "map[2] decode".
+  virtual std::string stage_name(const Node& node) = 0;
+  /// The run's program of this node behind `parent`, which lives as long as the run: `candidate`,
+  /// or the one made before.
+  virtual const Program* intern(const Node& node, const Program* parent,
+                                std::unique_ptr<Program> candidate) = 0;
+  virtual std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) = 0;
+  virtual bool cancelled() const noexcept = 0;
+  /// Where streams read their records to. Waits for room in the budget.
+  virtual ReadContext& stream_memory() = 0;
+};
+
+/// The key of an order stage's random numbers.
+inline Rng order_rng(const Node& node, const OpenContext& context, std::uint64_t seed,
+                     std::uint64_t draw) {
+  return {epoch_key(seed, context.epoch), mix_path(context.path, draw), context.run.rng_op(node)};
+}
+
+/// Cardinality arithmetic with infinite and unknown.
+std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept;
+std::int64_t min_cardinality(std::int64_t a, std::int64_t b) noexcept;
+
+/// Throws Error{invalid_argument} "<stage>: <message>".
+[[noreturn]] void bad_stage(std::string_view stage, std::string message);
+
+/// Gives `count` consecutive positions a block at a time to `use(positions, offset)`.
+inline constexpr std::size_t kBlock = 256;
+
+}  // namespace penstock

@@ -1,0 +1,90 @@
+#include "pipeline/order/repeat.h"
+
+namespace penstock {
+namespace {
+
+class RepeatIterator final : public OrderIterator {
+ public:
+  RepeatIterator(const Node& input, std::int64_t count, const OpenContext& context)
+      : input_(input), count_(count), context_(context) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    while (!ended_) {
+      if (!current_) {
+        if (count_ >= 0 && pass_ >= static_cast<std::uint64_t>(count_)) break;
+        open();
+      }
+      const std::size_t pulled = current_->pull(out);
+      if (pulled > 0) {
+        gave_ = true;
+        return pulled;
+      }
+      if (!gave_) break;
+      current_.reset();
+      ++pass_;
+    }
+    ended_ = true;
+    return 0;
+  }
+
+  void save(StateWriter& state) const override {
+    state.put(pass_);
+    state.put((current_ ? 1U : 0U) | (gave_ ? 2U : 0U) | (ended_ ? 4U : 0U));
+    if (current_) current_->save(state);
+  }
+  void restore(StateReader& state) override {
+    pass_ = state.get();
+    const std::uint64_t flags = state.get();
+    if ((flags & 1) != 0) {
+      open();
+      current_->restore(state);
+    }
+    gave_ = (flags & 2) != 0;
+    ended_ = (flags & 4) != 0;
+  }
+
+ private:
+  void open() {
+    constexpr std::uint64_t kPass = 0x7061737300000000ULL;
+    current_ = input_.open(pass_ == 0 ? context_ : context_.with_path(kPass + pass_));
+    gave_ = false;
+  }
+
+  const Node& input_;
+  std::int64_t count_;
+  OpenContext context_;
+  OrderIteratorPtr current_;
+  std::uint64_t pass_ = 0;
+  bool gave_ = false;
+  bool ended_ = false;
+};
+
+class RepeatNode final : public Node {
+ public:
+  RepeatNode(NodePtr source, std::int64_t count)
+      : Node({source}, source->spec(), repeated(source->cardinality(), count)), count_(count) {}
+
+  std::string name() const override { return "repeat"; }
+  void describe(Description& description) const override { description.add("count", count_); }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    return std::make_unique<RepeatIterator>(input(), count_, context);
+  }
+
+ private:
+  static std::int64_t repeated(std::int64_t size, std::int64_t count) {
+    if (count == 0 || size == 0) return 0;
+    if (count < 0) return size == kUnknown ? kUnknown : kInfinite;
+    if (size < 0) return size;
+    return size > INT64_MAX / count ? kInfinite : size * count;
+  }
+
+  std::int64_t count_;
+};
+
+}  // namespace
+
+NodePtr make_repeat(NodePtr input, std::int64_t count) {
+  return std::make_shared<RepeatNode>(std::move(input), count < 0 ? kInfinite : count);
+}
+
+}  // namespace penstock

@@ -1,0 +1,122 @@
+#include "pipeline/order/shard.h"
+
+#include <array>
+
+namespace penstock {
+namespace {
+
+/// Positions first, first + step, … of an indexed input.
+class IndexedShardIterator final : public IndexedIterator {
+ public:
+  IndexedShardIterator(OrderIteratorPtr input, std::uint64_t first, std::uint64_t step,
+                       std::uint64_t size)
+      : input_(std::move(input)), first_(first), step_(step), size_(size) {}
+
+  std::optional<std::uint64_t> size() const override { return size_; }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+    std::array<std::uint64_t, kBlock> mapped;
+    for (std::size_t done = 0; done < positions.size(); done += kBlock) {
+      const std::size_t count = std::min(kBlock, positions.size() - done);
+      for (std::size_t i = 0; i < count; ++i) mapped[i] = first_ + step_ * positions[done + i];
+      input_->fetch({mapped.data(), count}, out.subspan(done, count));
+    }
+  }
+
+ private:
+  OrderIteratorPtr input_;
+  std::uint64_t first_, step_, size_;
+};
+
+class ShardIterator final : public OrderIterator {
+ public:
+  ShardIterator(OrderIteratorPtr input, std::uint64_t count, std::uint64_t index)
+      : input_(std::move(input)), count_(count), index_(index) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::size_t pulled = input_->pull(out);
+      if (pulled == 0) return 0;
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < pulled; ++i) {
+        if (position_++ % count_ != index_) continue;
+        if (kept != i) out[kept] = std::move(out[i]);
+        ++kept;
+      }
+      if (kept > 0) return kept;
+    }
+  }
+
+  void save(StateWriter& state) const override {
+    state.put(position_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    position_ = state.get();
+    input_->restore(state);
+  }
+
+ private:
+  OrderIteratorPtr input_;
+  std::uint64_t count_, index_;
+  std::uint64_t position_ = 0;
+};
+
+class ShardNode final : public Node {
+ public:
+  ShardNode(NodePtr source, std::uint64_t count, std::uint64_t index, bool contiguous)
+      : Node({source}, source->spec(), sharded(source->cardinality(), count, index, contiguous)),
+        count_(count),
+        index_(index),
+        contiguous_(contiguous) {}
+
+  std::string name() const override { return "shard"; }
+  void describe(Description& description) const override {
+    description.add("count", count_);
+    description.add("index", index_);
+    description.add("contiguous", contiguous_);
+  }
+  std::optional<std::uint64_t> indexed_size() const override {
+    if (!input().indexed_size()) return std::nullopt;
+    return static_cast<std::uint64_t>(cardinality());
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    OrderIteratorPtr source = input().open(context);
+    if (const auto size = source->size()) {
+      const std::uint64_t first = contiguous_ ? index_ * *size / count_ : index_;
+      return std::make_unique<IndexedShardIterator>(std::move(source), first,
+                                                    contiguous_ ? 1 : count_,
+                                                    static_cast<std::uint64_t>(cardinality()));
+    }
+    return std::make_unique<ShardIterator>(std::move(source), count_, index_);
+  }
+
+ private:
+  static std::int64_t sharded(std::int64_t size, std::uint64_t count, std::uint64_t index,
+                              bool contiguous) {
+    if (size < 0) return size;
+    const auto n = static_cast<std::uint64_t>(size);
+    if (contiguous) return static_cast<std::int64_t>((index + 1) * n / count - index * n / count);
+    return static_cast<std::int64_t>(n / count + (index < n % count ? 1 : 0));
+  }
+
+  std::uint64_t count_, index_;
+  bool contiguous_;
+};
+
+}  // namespace
+
+NodePtr make_shard(NodePtr input, std::int64_t count, std::int64_t index, ShardOptions options) {
+  if (count <= 0) bad_stage("shard", "count must be positive, not " + std::to_string(count));
+  if (index < 0 || index >= count) {
+    bad_stage("shard",
+              "index must be in [0, " + std::to_string(count) + "), not " + std::to_string(index));
+  }
+  if (options.contiguous && !input->indexed_size()) {
+    bad_stage("shard", "contiguous shards need an indexed input, so that their borders are known");
+  }
+  return std::make_shared<ShardNode>(std::move(input), static_cast<std::uint64_t>(count),
+                                     static_cast<std::uint64_t>(index), options.contiguous);
+}
+
+}  // namespace penstock

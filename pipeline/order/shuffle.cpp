@@ -1,0 +1,123 @@
+#include "pipeline/order/shuffle.h"
+
+#include <array>
+
+#include "pipeline/order/permutation.h"
+
+namespace penstock {
+namespace {
+
+class PerfectShuffleIterator final : public IndexedIterator {
+ public:
+  PerfectShuffleIterator(OrderIteratorPtr input, Permutation permutation)
+      : input_(std::move(input)), permutation_(std::move(permutation)) {}
+
+  std::optional<std::uint64_t> size() const override { return input_->size(); }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+    std::array<std::uint64_t, kBlock> mapped;
+    for (std::size_t done = 0; done < positions.size(); done += kBlock) {
+      const std::size_t count = std::min(kBlock, positions.size() - done);
+      for (std::size_t i = 0; i < count; ++i) mapped[i] = permutation_(positions[done + i]);
+      input_->fetch({mapped.data(), count}, out.subspan(done, count));
+    }
+  }
+
+ private:
+  OrderIteratorPtr input_;
+  Permutation permutation_;
+};
+
+class BufferedShuffleIterator final : public OrderIterator {
+ public:
+  BufferedShuffleIterator(OrderIteratorPtr input, std::uint64_t buffer, Rng rng)
+      : input_(std::move(input)), capacity_(buffer), rng_(rng) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    std::size_t count = 0;
+    for (; count < out.size(); ++count) {
+      fill();
+      if (buffer_.empty()) break;
+      const std::uint64_t drawn = rng_.below(buffer_.size());
+      out[count] = std::move(buffer_[drawn]);
+      buffer_[drawn] = std::move(buffer_.back());
+      buffer_.pop_back();
+    }
+    emitted_ += count;
+    return count;
+  }
+
+  // The buffer is never saved: the draws are replayed over a fresh input.
+  void save(StateWriter& state) const override { state.put(emitted_); }
+  void restore(StateReader& state) override {
+    std::array<Item, kBlock> dropped;
+    for (std::uint64_t left = state.get(); left > 0;) {
+      const std::size_t count = pull({dropped.data(), std::min<std::uint64_t>(left, kBlock)});
+      if (count == 0) throw Error(ErrorCode::data_loss, "state is behind the end of the input");
+      left -= count;
+    }
+  }
+
+ private:
+  void fill() {
+    while (!ended_ && buffer_.size() < capacity_) {
+      std::array<Item, kBlock> pulled;
+      const std::size_t room = std::min<std::uint64_t>(capacity_ - buffer_.size(), kBlock);
+      const std::size_t count = input_->pull({pulled.data(), room});
+      ended_ = count == 0;
+      for (std::size_t i = 0; i < count; ++i) buffer_.push_back(std::move(pulled[i]));
+    }
+  }
+
+  OrderIteratorPtr input_;
+  std::uint64_t capacity_;
+  Rng rng_;
+  std::vector<Item> buffer_;
+  std::uint64_t emitted_ = 0;
+  bool ended_ = false;
+};
+
+class ShuffleNode final : public Node {
+ public:
+  ShuffleNode(NodePtr source, ShuffleOptions options)
+      : Node({source}, source->spec(), source->cardinality()), options_(options) {}
+
+  std::string name() const override { return "shuffle"; }
+  void describe(Description& description) const override {
+    if (options_.buffer > 0) description.add("buffer", options_.buffer);
+    if (options_.seed) description.add("seed", *options_.seed);
+    description.add("reshuffle", options_.reshuffle);
+  }
+  bool random() const override { return true; }
+  std::optional<std::uint64_t> indexed_size() const override {
+    return options_.buffer == 0 ? input().indexed_size() : std::nullopt;
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    const std::uint64_t seed = options_.seed.value_or(context.run.seed());
+    const std::uint64_t key = epoch_key(seed, options_.reshuffle ? context.epoch : 0);
+    const std::uint64_t path = options_.reshuffle ? context.path : 0;
+    const std::uint32_t op = context.run.rng_op(*this);
+    OrderIteratorPtr source = input().open(context);
+    if (options_.buffer > 0) {
+      return std::make_unique<BufferedShuffleIterator>(std::move(source), options_.buffer,
+                                                       Rng(key, path, op));
+    }
+    Permutation permutation(*source->size(), key, path, op);
+    return std::make_unique<PerfectShuffleIterator>(std::move(source), std::move(permutation));
+  }
+
+ private:
+  ShuffleOptions options_;
+};
+
+}  // namespace
+
+NodePtr make_shuffle(NodePtr input, ShuffleOptions options) {
+  if (options.buffer == 0 && !input->indexed_size()) {
+    bad_stage("shuffle", "a perfect shuffle needs an indexed input, and " + input->name() +
+                             " has none; give a buffer size");
+  }
+  return std::make_shared<ShuffleNode>(std::move(input), options);
+}
+
+}  // namespace penstock

@@ -1,0 +1,126 @@
+#include "pipeline/order/source.h"
+
+#include <chrono>
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+class IndexedSourceIterator final : public IndexedIterator {
+ public:
+  IndexedSourceIterator(std::uint64_t size, ProgramPtr program, std::uint64_t path)
+      : size_(size), program_(std::move(program)), path_(path) {}
+
+  std::optional<std::uint64_t> size() const override { return size_; }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      out[i].index = positions[i];
+      out[i].ordinal = path_ == 0 ? positions[i] : mix_path(path_, positions[i]);
+      out[i].program = program_;
+      out[i].parcel = {};
+    }
+  }
+
+ private:
+  std::uint64_t size_;
+  ProgramPtr program_;
+  std::uint64_t path_;
+};
+
+class StreamIterator final : public OrderIterator {
+ public:
+  StreamIterator(SourcePtr source, const OpenContext& context, std::string stage,
+                 StageCounters* counters)
+      : source_(std::move(source)),
+        stream_(source_->stream()),
+        context_(context),
+        stage_(std::move(stage)),
+        counters_(counters) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    // A slow stream delivers what it has: nothing is held back to fill a block.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    std::size_t count = 0;
+    while (count < out.size() && !ended_ && !context_.run.cancelled()) {
+      WorkItem item;
+      try {
+        ended_ = !stream_->next(item, context_.run.stream_memory());
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+      if (ended_) break;
+      const std::uint64_t ordinal =
+          context_.path == 0 ? position_ : mix_path(context_.path, position_);
+      ++position_;
+      if (item.status.ok()) {
+        add_counters(counters_, 1, payload_bytes(item.element));
+        out[count++] = item_of(Parcel::make(std::move(item.element)), ordinal);
+      } else {
+        out[count++] = item_of(
+            Parcel::make(locate(std::move(item.status), stream_->locate(), stage_)), ordinal);
+      }
+      if (std::chrono::steady_clock::now() > deadline) break;
+    }
+    return count;
+  }
+
+  void save(StateWriter& state) const override { state.put(position_); }
+  void restore(StateReader& state) override {
+    position_ = state.get();
+    stream_->skip(position_, context_.run.stream_memory());
+  }
+
+ private:
+  SourcePtr source_;
+  std::unique_ptr<RecordStream> stream_;
+  OpenContext context_;
+  std::string stage_;
+  StageCounters* counters_;
+  std::uint64_t position_ = 0;
+  bool ended_ = false;
+};
+
+class SourceNode final : public Node {
+ public:
+  explicit SourceNode(SourcePtr source)
+      : Node({}, source->spec(),
+             source->size() ? static_cast<std::int64_t>(*source->size())
+                            : source->stream_cardinality()),
+        source_(std::move(source)) {}
+
+  std::string name() const override { return source_->name(); }
+  void describe(Description& description) const override { source_->describe(description); }
+  Pending pending() const override { return source_->size() ? Pending::infallible : Pending::none; }
+  std::optional<std::uint64_t> indexed_size() const override { return source_->size(); }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    StageCounters* counters = context.run.counters(*this);
+    std::string stage = context.run.stage_name(*this);
+    if (!source_->size()) {
+      return std::make_unique<StreamIterator>(source_, context, std::move(stage), counters);
+    }
+    auto program = std::make_unique<Program>(source_, counters, std::move(stage));
+    return std::make_unique<IndexedSourceIterator>(
+        *source_->size(), own_program(context, *this, nullptr, std::move(program)), context.path);
+  }
+
+  const SourcePtr& source() const noexcept { return source_; }
+
+ private:
+  SourcePtr source_;
+};
+
+}  // namespace
+
+NodePtr make_source(SourcePtr source) {
+  if (!source) bad_stage("source", "no source was given");
+  return std::make_shared<SourceNode>(std::move(source));
+}
+
+SourcePtr source_of(const Node& node) {
+  const auto* source = dynamic_cast<const SourceNode*>(&node);
+  return source != nullptr ? source->source() : nullptr;
+}
+
+}  // namespace penstock

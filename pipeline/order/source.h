@@ -1,0 +1,13 @@
+// The stage at the start of every graph: a source's records.
+#pragma once
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// References to the records of an indexed source, or the records of a stream.
+NodePtr make_source(SourcePtr source);
+/// The source of a node made by `make_source`; null for any other.
+SourcePtr source_of(const Node& node);
+
+}  // namespace penstock

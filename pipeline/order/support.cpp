@@ -1,0 +1,86 @@
+#include "pipeline/order/support.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+Status locate(Status status, const Provenance& where, const std::string& stage) {
+  if (status.ok()) return status;
+  const Error& error = status.error();
+  Provenance full = error.where();
+  if (full.shard.empty()) full.shard = where.shard;
+  if (full.offset < 0) full.offset = where.offset;
+  if (full.index < 0) full.index = where.index;
+  if (full.stage.empty()) full.stage = stage;
+  return Error(error.code(), error.cause(), std::move(full), error.original());
+}
+
+void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
+                  std::uint64_t busy_ns) noexcept {
+  if (counters == nullptr) return;
+  counters->items.fetch_add(items, std::memory_order_relaxed);
+  counters->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (busy_ns > 0) counters->busy_ns.fetch_add(busy_ns, std::memory_order_relaxed);
+}
+
+std::uint64_t payload_bytes(const Element& element) noexcept {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    const Tensor& tensor = element[i];
+    if (tensor.dtype() == DType::bytes) {
+      const std::int64_t count = tensor.volume();
+      for (std::int64_t k = 0; k < count; ++k) total += tensor.bytes_at(k).size();
+    } else {
+      total += tensor.nbytes();
+    }
+  }
+  return total;
+}
+
+ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,
+                       std::unique_ptr<Program> program) {
+  if (context.nested) return ProgramPtr(program.release());
+  program->make_immortal();
+  return ProgramPtr(context.run.intern(node, parent, std::move(program)));
+}
+
+std::size_t ExtendIterator::pull(std::span<Item> out) {
+  const std::size_t count = input_->pull(out);
+  extend(out.first(count));
+  return count;
+}
+
+void ExtendIterator::fetch(std::span<const std::uint64_t> positions, std::span<Item> out) {
+  input_->fetch(positions, out);
+  extend(out);
+}
+
+void ExtendIterator::extend(std::span<Item> items) {
+  for (Item& item : items) {
+    if (is_error(item)) continue;
+    if (known_.empty() || !(known_.front().first == item.program)) {
+      item.program = find(item.program);
+    } else {
+      item.program = known_.front().second;
+    }
+  }
+}
+
+ProgramPtr ExtendIterator::find(const ProgramPtr& parent) {
+  constexpr std::size_t kRemembered = 32;
+  auto found = std::find_if(known_.begin(), known_.end(),
+                            [&](const auto& pair) { return pair.first == parent; });
+  if (found == known_.end()) {
+    if (known_.size() >= kRemembered) known_.pop_back();
+    // A counted parent is one of a nested dataset: its child lives as long as its items.
+    OpenContext owner = context_;
+    owner.nested = context_.nested || (parent && !parent->immortal());
+    found = known_.insert(known_.end(),
+                          {parent, own_program(owner, *node_, parent.get(),
+                                               std::make_unique<Program>(parent.get(), step_))});
+  }
+  std::rotate(known_.begin(), found, found + 1);
+  return known_.front().second;
+}
+
+}  // namespace penstock

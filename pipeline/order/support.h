@@ -1,0 +1,61 @@
+// Small things that order and work stages share: addresses of errors, counters, programs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// The same error with what was not known of its address filled in.
+Status locate(Status status, const Provenance& where, const std::string& stage);
+
+/// What a stage has done so far. Written by any thread, read by statistics.
+class StageCounters {
+ public:
+  std::atomic<std::uint64_t> items{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> busy_ns{0};
+  std::atomic<std::uint64_t> wait_input_ns{0};
+  std::atomic<std::uint64_t> wait_output_ns{0};
+  std::atomic<std::uint64_t> wait_memory_ns{0};
+};
+
+void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
+                  std::uint64_t busy_ns = 0) noexcept;
+
+/// Bytes of values in all components; for byte strings, of their text.
+std::uint64_t payload_bytes(const Element& element) noexcept;
+
+/// Hands a program to the run for its whole life or, in a nested dataset, to its items.
+ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,
+                       std::unique_ptr<Program> program);
+
+/// Appends one op to the programs of the items that pass. Programs come from few parents, which are
+/// remembered.
+class ExtendIterator final : public OrderIterator {
+ public:
+  ExtendIterator(OrderIteratorPtr input, const OpenContext& context, const Node& node,
+                 Program::Step step)
+      : input_(std::move(input)), context_(context), node_(&node), step_(std::move(step)) {}
+
+  std::size_t pull(std::span<Item> out) override;
+  std::optional<std::uint64_t> size() const override { return input_->size(); }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override;
+  void save(StateWriter& state) const override { input_->save(state); }
+  void restore(StateReader& state) override { input_->restore(state); }
+
+ private:
+  void extend(std::span<Item> items);
+  ProgramPtr find(const ProgramPtr& parent);
+
+  OrderIteratorPtr input_;
+  OpenContext context_;
+  const Node* node_;
+  Program::Step step_;
+  std::vector<std::pair<ProgramPtr, ProgramPtr>> known_;  // parent, child; last used in front
+};
+
+}  // namespace penstock

@@ -1,0 +1,176 @@
+#include "pipeline/order/take.h"
+
+#include <algorithm>
+#include <array>
+
+namespace penstock {
+namespace {
+
+/// Positions [first, first + size) of an indexed input.
+class SliceIterator final : public IndexedIterator {
+ public:
+  SliceIterator(OrderIteratorPtr input, std::uint64_t first, std::uint64_t size)
+      : input_(std::move(input)), first_(first), size_(size) {}
+
+  std::optional<std::uint64_t> size() const override { return size_; }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+    if (first_ == 0) return input_->fetch(positions, out);
+    std::array<std::uint64_t, kBlock> mapped;
+    for (std::size_t done = 0; done < positions.size(); done += kBlock) {
+      const std::size_t count = std::min(kBlock, positions.size() - done);
+      for (std::size_t i = 0; i < count; ++i) mapped[i] = first_ + positions[done + i];
+      input_->fetch({mapped.data(), count}, out.subspan(done, count));
+    }
+  }
+
+ private:
+  OrderIteratorPtr input_;
+  std::uint64_t first_, size_;
+};
+
+class TakeIterator final : public OrderIterator {
+ public:
+  TakeIterator(OrderIteratorPtr input, std::uint64_t count)
+      : input_(std::move(input)), left_(count) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    if (left_ == 0) return 0;
+    const std::size_t pulled = input_->pull(out.first(std::min<std::uint64_t>(out.size(), left_)));
+    if (pulled == 0) left_ = 0;
+    for (std::size_t i = 0; i < pulled; ++i) left_ -= is_error(out[i]) ? 0 : 1;
+    return pulled;
+  }
+  void save(StateWriter& state) const override {
+    state.put(left_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    left_ = state.get();
+    input_->restore(state);
+  }
+
+ private:
+  OrderIteratorPtr input_;
+  std::uint64_t left_;
+};
+
+class SkipIterator final : public OrderIterator {
+ public:
+  SkipIterator(OrderIteratorPtr input, std::uint64_t count)
+      : input_(std::move(input)), left_(count) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::size_t pulled = input_->pull(out);
+      if (pulled == 0 || left_ == 0) return pulled;
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < pulled; ++i) {
+        if (left_ > 0 && !is_error(out[i])) {
+          --left_;
+          continue;
+        }
+        if (kept != i) out[kept] = std::move(out[i]);
+        ++kept;
+      }
+      if (kept > 0) return kept;
+    }
+  }
+  void save(StateWriter& state) const override {
+    state.put(left_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    left_ = state.get();
+    input_->restore(state);
+  }
+
+ private:
+  OrderIteratorPtr input_;
+  std::uint64_t left_;
+};
+
+/// What take and skip have in common: how the input is opened.
+class CountNode : public Node {
+ public:
+  using Node::Node;
+  Pending pending() const override {
+    return input().pending() == Pending::fallible ? Pending::none : input().pending();
+  }
+  std::optional<std::uint64_t> indexed_size() const override {
+    if (!input().indexed_size() || input().pending() != Pending::infallible) return std::nullopt;
+    return static_cast<std::uint64_t>(cardinality());
+  }
+
+ protected:
+  OrderIteratorPtr open_input(const OpenContext& context) const {
+    OrderIteratorPtr source = input().open(context);
+    if (input().pending() != Pending::fallible) return source;
+    return context.run.values(*this, std::move(source), context);
+  }
+};
+
+class TakeNode final : public CountNode {
+ public:
+  TakeNode(NodePtr source, std::int64_t count)
+      : CountNode({source}, source->spec(),
+                  count == 0  ? 0
+                  : count < 0 ? source->cardinality()
+                  : source->cardinality() == kInfinite
+                      ? count
+                      : min_cardinality(source->cardinality(), count)),
+        count_(count) {}
+
+  std::string name() const override { return "take"; }
+  void describe(Description& description) const override { description.add("count", count_); }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    if (count_ < 0) return open_input(context);
+    OrderIteratorPtr source = open_input(context);
+    const auto count = static_cast<std::uint64_t>(count_);
+    if (const auto size = source->size()) {
+      return std::make_unique<SliceIterator>(std::move(source), 0, std::min(*size, count));
+    }
+    return std::make_unique<TakeIterator>(std::move(source), count);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+class SkipNode final : public CountNode {
+ public:
+  SkipNode(NodePtr source, std::int64_t count)
+      : CountNode({source}, source->spec(),
+                  count < 0 ? 0
+                  : source->cardinality() < 0
+                      ? source->cardinality()
+                      : std::max<std::int64_t>(0, source->cardinality() - count)),
+        count_(count) {}
+
+  std::string name() const override { return "skip"; }
+  void describe(Description& description) const override { description.add("count", count_); }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    OrderIteratorPtr source = open_input(context);
+    if (count_ < 0) return std::make_unique<TakeIterator>(std::move(source), 0);
+    const auto count = static_cast<std::uint64_t>(count_);
+    if (const auto size = source->size()) {
+      const std::uint64_t skipped = std::min(*size, count);
+      return std::make_unique<SliceIterator>(std::move(source), skipped, *size - skipped);
+    }
+    return std::make_unique<SkipIterator>(std::move(source), count);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+}  // namespace
+
+NodePtr make_take(NodePtr input, std::int64_t count) {
+  return std::make_shared<TakeNode>(std::move(input), count < 0 ? -1 : count);
+}
+
+NodePtr make_skip(NodePtr input, std::int64_t count) {
+  return std::make_shared<SkipNode>(std::move(input), count < 0 ? -1 : count);
+}
+
+}  // namespace penstock

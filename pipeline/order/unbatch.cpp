@@ -1,0 +1,122 @@
+#include "pipeline/order/unbatch.h"
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+class UnbatchIterator final : public OrderIterator {
+ public:
+  UnbatchIterator(OrderIteratorPtr input, std::string stage)
+      : input_(std::move(input)), stage_(std::move(stage)) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    while (row_ >= rows_) {
+      if (input_->pull({&batch_, 1}) == 0) return 0;
+      row_ = rows_ = 0;
+      if (!is_error(batch_)) start();
+      if (is_error(batch_)) {
+        out[0] = std::move(batch_);
+        return 1;
+      }
+    }
+    std::size_t count = 0;
+    const Element& batch = batch_.parcel->element;
+    for (; count < out.size() && row_ < rows_; ++count, ++row_) {
+      Ref<Parcel> parcel = Parcel::make();
+      parcel->element.reset(batch.names());
+      for (std::size_t i = 0; i < batch.size(); ++i) parcel->element[i] = batch[i][row_];
+      out[count] =
+          item_of(std::move(parcel), mix_path(batch_.ordinal, static_cast<std::uint64_t>(row_)));
+    }
+    return count;
+  }
+
+  void save(StateWriter& state) const override {
+    state.put(static_cast<std::uint64_t>(row_));
+    state.put(static_cast<std::uint64_t>(rows_));
+    input_->save(state);
+  }
+  void restore(StateReader&) override {
+    throw Error(ErrorCode::internal, "unbatch can't be restored yet");
+  }
+
+ private:
+  void start() {
+    const Element& batch = batch_.parcel->element;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      std::string problem;
+      if (batch[i].rank() == 0) {
+        problem = "component " + batch.name(i) + " is a scalar";
+      } else if (i > 0 && batch[i].dim(0) != batch[0].dim(0)) {
+        problem = "component " + batch.name(i) + " has " + std::to_string(batch[i].dim(0)) +
+                  " rows, " + batch.name(0) + " has " + std::to_string(batch[0].dim(0));
+      }
+      if (!problem.empty()) {
+        Status status(Error(ErrorCode::invalid_argument, std::move(problem)));
+        batch_ = item_of(Parcel::make(locate(std::move(status), {}, stage_)), batch_.ordinal);
+        return;
+      }
+    }
+    rows_ = batch.valid_rows >= 0 ? batch.valid_rows : batch.empty() ? 0 : batch[0].dim(0);
+  }
+
+  OrderIteratorPtr input_;
+  std::string stage_;
+  Item batch_;
+  std::int64_t row_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+class UnbatchNode final : public Node {
+ public:
+  explicit UnbatchNode(NodePtr source)
+      : Node({source}, unbatched(source->spec()), unbatched(*source)) {}
+  std::string name() const override { return "unbatch"; }
+  void describe(Description&) const override {}
+  Pending pending() const override { return Pending::none; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    OrderIteratorPtr source = input().open(context);
+    if (input().pending() != Pending::none) {
+      source = context.run.values(*this, std::move(source), context);
+    }
+    return std::make_unique<UnbatchIterator>(std::move(source), context.run.stage_name(*this));
+  }
+
+ private:
+  static Spec unbatched(const Spec& batch) {
+    std::vector<ComponentSpec> rows;
+    std::int64_t extent = Shape::kUnknown;
+    for (const ComponentSpec& component : batch) {
+      if (!component.shape.has_rank()) {
+        rows.push_back(component);
+        continue;
+      }
+      if (component.shape.rank() == 0) {
+        bad_stage("unbatch", "component " + component.name + " is a scalar");
+      }
+      const std::int64_t rows_here = component.shape[0];
+      if (extent != Shape::kUnknown && rows_here != Shape::kUnknown && rows_here != extent) {
+        bad_stage("unbatch", "components have different numbers of rows: " + batch.to_string());
+      }
+      if (rows_here != Shape::kUnknown) extent = rows_here;
+      rows.push_back({component.name, component.dtype, component.shape.drop_front()});
+    }
+    return Spec(std::move(rows));
+  }
+  static std::int64_t unbatched(const Node& batches) {
+    const std::int64_t count = batches.cardinality();
+    if (count == kInfinite || count == 0 || batches.spec().size() == 0) return count;
+    const Shape& shape = batches.spec()[0].shape;
+    if (count < 0 || !shape.has_rank() || shape[0] == Shape::kUnknown) return kUnknown;
+    return count * shape[0];
+  }
+};
+
+}  // namespace
+
+NodePtr make_unbatch(NodePtr input) {
+  return std::make_shared<UnbatchNode>(std::move(input));
+}
+
+}  // namespace penstock

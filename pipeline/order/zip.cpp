@@ -1,0 +1,237 @@
+#include "pipeline/order/zip.h"
+
+#include <algorithm>
+#include <array>
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+/// Components of all children side by side.
+class MergeOp final : public GatherOp {
+ public:
+  explicit MergeOp(const Names* names) : names_(names) {}
+  void gather(std::span<WorkItem> children, WorkItem& out, WorkContext&) const override {
+    out.element.reset(names_);
+    std::size_t position = 0;
+    for (WorkItem& child : children) {
+      for (std::size_t i = 0; i < child.element.size(); ++i) {
+        out.element[position++] = std::move(child.element[i]);
+      }
+    }
+  }
+
+ private:
+  const Names* names_;
+};
+
+Item tuple_of(std::span<Item> parts, const ProgramPtr& program) {
+  Item item;
+  item.ordinal = parts.front().ordinal;
+  item.program = program;
+  item.parcel = Parcel::make();
+  for (Item& part : parts) item.parcel->children.push_back(std::move(part));
+  return item;
+}
+
+class ZipIterator final : public OrderIterator {
+ public:
+  ZipIterator(std::vector<OrderIteratorPtr> inputs, ProgramPtr program)
+      : inputs_(std::move(inputs)), program_(std::move(program)), parts_(inputs_.size()) {
+    bool indexed = true;
+    std::uint64_t size = UINT64_MAX;
+    for (const OrderIteratorPtr& input : inputs_) {
+      const auto input_size = input->size();
+      indexed = indexed && input_size.has_value();
+      size = std::min(size, input_size.value_or(0));
+    }
+    if (indexed) size_ = size;
+  }
+
+  std::size_t pull(std::span<Item> out) override {
+    if (size_) return pull_indexed(out);
+    if (ended_) return 0;
+    // One at a time: a callback behind an input is never called for a tuple that can't be made.
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i]->pull({&parts_[i], 1}) == 0) ended_ = true;
+    }
+    if (ended_) return 0;
+    out[0] = tuple_of(parts_, program_);
+    return 1;
+  }
+
+  std::optional<std::uint64_t> size() const override { return size_; }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+    columns_.resize(inputs_.size());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      columns_[i].resize(positions.size());
+      inputs_[i]->fetch(positions, columns_[i]);
+    }
+    for (std::size_t k = 0; k < positions.size(); ++k) {
+      for (std::size_t i = 0; i < inputs_.size(); ++i) parts_[i] = std::move(columns_[i][k]);
+      out[k] = tuple_of(parts_, program_);
+    }
+  }
+
+  void save(StateWriter& state) const override {
+    state.put(position_);
+    state.put(ended_ ? 1 : 0);
+    if (!size_) {
+      for (const OrderIteratorPtr& input : inputs_) input->save(state);
+    }
+  }
+  void restore(StateReader& state) override {
+    position_ = state.get();
+    ended_ = state.get() != 0;
+    if (!size_) {
+      for (const OrderIteratorPtr& input : inputs_) input->restore(state);
+    }
+  }
+
+ private:
+  std::size_t pull_indexed(std::span<Item> out) {
+    std::array<std::uint64_t, kBlock> positions;
+    const std::size_t count = std::min<std::uint64_t>({out.size(), kBlock, *size_ - position_});
+    for (std::size_t i = 0; i < count; ++i) positions[i] = position_ + i;
+    if (count > 0) fetch({positions.data(), count}, out.first(count));
+    position_ += count;
+    return count;
+  }
+
+  std::vector<OrderIteratorPtr> inputs_;
+  ProgramPtr program_;
+  std::vector<Item> parts_;
+  std::vector<std::vector<Item>> columns_;
+  std::optional<std::uint64_t> size_;
+  std::uint64_t position_ = 0;
+  bool ended_ = false;
+};
+
+Spec merged(const std::vector<NodePtr>& inputs, std::string_view stage) {
+  std::vector<ComponentSpec> components;
+  for (const NodePtr& input : inputs) {
+    for (const ComponentSpec& component : input->spec()) {
+      for (const ComponentSpec& other : components) {
+        if (other.name == component.name) {
+          bad_stage(stage, "component " + component.name +
+                               " comes from two inputs; rename it in one of them");
+        }
+      }
+      components.push_back(component);
+    }
+  }
+  return Spec(std::move(components));
+}
+
+std::int64_t shortest(const std::vector<NodePtr>& inputs) {
+  std::int64_t result = kInfinite;
+  for (const NodePtr& input : inputs) result = min_cardinality(result, input->cardinality());
+  return result;
+}
+
+class ZipNode final : public Node {
+ public:
+  ZipNode(std::vector<NodePtr> inputs, std::string name)
+      : Node(inputs, merged(inputs, name), shortest(inputs)), name_(std::move(name)) {
+    std::vector<std::string> names;
+    for (const ComponentSpec& component : spec()) names.push_back(component.name);
+    merge_ = std::make_shared<MergeOp>(Names::intern(names));
+  }
+
+  std::string name() const override { return name_; }
+  void describe(Description&) const override {}
+  Pending pending() const override {
+    for (const NodePtr& input : inputs()) {
+      if (input->pending() == Pending::fallible) return Pending::fallible;
+    }
+    return Pending::infallible;
+  }
+  std::optional<std::uint64_t> indexed_size() const override {
+    for (const NodePtr& input : inputs()) {
+      if (!input->indexed_size()) return std::nullopt;
+    }
+    return static_cast<std::uint64_t>(cardinality());
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    std::vector<OrderIteratorPtr> opened;
+    for (std::size_t i = 0; i < inputs().size(); ++i) {
+      opened.push_back(input(i).open(context.branch(i)));
+    }
+    auto program = std::make_unique<Program>(merge_, context.run.counters(*this),
+                                             context.run.stage_name(*this));
+    return std::make_unique<ZipIterator>(std::move(opened),
+                                         own_program(context, *this, nullptr, std::move(program)));
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const MergeOp> merge_;
+};
+
+/// Counts without end.
+class CountOp final : public GatherOp {
+ public:
+  CountOp(const Names* names, std::int64_t start) : names_(names), start_(start) {}
+  void gather(std::span<WorkItem>, WorkItem& out, WorkContext&) const override {
+    out.element.reset(names_);
+    out.element[0] = Tensor::scalar<std::int64_t>(start_ + static_cast<std::int64_t>(out.index));
+  }
+
+ private:
+  const Names* names_;
+  std::int64_t start_;
+};
+
+class CountIterator final : public IndexedIterator {
+ public:
+  explicit CountIterator(ProgramPtr program) : program_(std::move(program)) {}
+  std::optional<std::uint64_t> size() const override { return UINT64_MAX; }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      out[i] = Item{positions[i], 0, program_, {}};
+    }
+  }
+
+ private:
+  ProgramPtr program_;
+};
+
+class CountNode final : public Node {
+ public:
+  CountNode(std::int64_t start, std::string component)
+      : Node({}, Spec({{component, DType::i64, Shape()}}), kInfinite), start_(start) {
+    const std::array<std::string, 1> names{component};
+    op_ = std::make_shared<CountOp>(Names::intern(names), start);
+  }
+  std::string name() const override { return "count"; }
+  void describe(Description& description) const override { description.add("start", start_); }
+  Pending pending() const override { return Pending::infallible; }
+  std::optional<std::uint64_t> indexed_size() const override { return UINT64_MAX; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    auto program =
+        std::make_unique<Program>(op_, context.run.counters(*this), context.run.stage_name(*this));
+    return std::make_unique<CountIterator>(
+        own_program(context, *this, nullptr, std::move(program)));
+  }
+
+ private:
+  std::int64_t start_;
+  std::shared_ptr<const CountOp> op_;
+};
+
+}  // namespace
+
+NodePtr make_zip(std::vector<NodePtr> inputs) {
+  if (inputs.empty()) bad_stage("zip", "no inputs were given");
+  return std::make_shared<ZipNode>(std::move(inputs), "zip");
+}
+
+NodePtr make_enumerate(NodePtr input, std::int64_t start, std::string component) {
+  NodePtr count = std::make_shared<CountNode>(start, std::move(component));
+  return std::make_shared<ZipNode>(std::vector<NodePtr>{std::move(input), std::move(count)},
+                                   "enumerate");
+}
+
+}  // namespace penstock

@@ -1,0 +1,125 @@
+#include "pipeline/work/batch.h"
+
+#include "pipeline/work/group.h"
+
+namespace penstock {
+namespace {
+
+/// Stacks values whose shapes are only known when they are there.
+class StackOp final : public GatherOp {
+ public:
+  void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
+    const Element& first = rows.front().element;
+    out.element.reset(first.names());
+    out.element.valid_rows = static_cast<std::int64_t>(rows.size());
+    for (std::size_t c = 0; c < first.size(); ++c) {
+      for (std::size_t r = 1; r < rows.size(); ++r) {
+        const Tensor& row = rows[r].element[c];
+        if (row.shape() == first[c].shape() && row.dtype() == first[c].dtype()) continue;
+        out.status =
+            Status(ErrorCode::invalid_argument,
+                   "Cannot batch tensors with different shapes in component " + std::to_string(c) +
+                       " (" + first.name(c) + "). First element had shape " +
+                       first[c].shape().to_string() + " and element " + std::to_string(r) +
+                       " had shape " + row.shape().to_string() + "; padded_batch pads them");
+        return;
+      }
+      out.element[c] = stack(rows, c, context);
+    }
+  }
+
+ private:
+  static Tensor stack(std::span<WorkItem> rows, std::size_t c, WorkContext& context) {
+    const Tensor& first = rows.front().element[c];
+    if (first.dtype() == DType::bytes && first.rank() == 0) return share_bytes(rows, c);
+    const std::size_t stride = first.nbytes();
+    const Shape shape = first.shape().prepend(static_cast<std::int64_t>(rows.size()));
+    if (first.dtype() == DType::bytes) return stack_texts(rows, c, shape);
+    BufferPtr buffer = context.allocate(stride * rows.size());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      rows[r].element[c].copy_to(buffer->data() + r * stride);
+    }
+    return Tensor(first.dtype(), shape, buffer->data(), buffer);
+  }
+
+  static Tensor stack_texts(std::span<WorkItem> rows, std::size_t c, const Shape& shape) {
+    std::vector<std::string_view> texts;
+    for (const WorkItem& row : rows) {
+      for (std::int64_t i = 0; i < row.element[c].volume(); ++i) {
+        texts.push_back(row.element[c].bytes_at(i));
+      }
+    }
+    return Tensor::of_bytes(texts).reshape(shape);
+  }
+};
+
+std::int64_t batches_in(std::int64_t elements, std::int64_t size, bool drop_remainder) {
+  if (elements < 0) return elements;
+  return drop_remainder ? elements / size : (elements + size - 1) / size;
+}
+
+class BatchNode final : public Node {
+ public:
+  BatchNode(NodePtr source, std::int64_t size, BatchOptions options)
+      : Node({source}, batched(source->spec(), options.drop_remainder ? size : Shape::kUnknown),
+             batches_in(source->cardinality(), size, options.drop_remainder)),
+        size_(size),
+        options_(options) {}
+
+  std::string name() const override { return "batch"; }
+  void describe(Description& description) const override {
+    description.add("size", size_);
+    description.add("drop_remainder", options_.drop_remainder);
+  }
+  std::int64_t batch_size() const override { return size_; }
+  Pending pending() const override {
+    return fits_slot(input().spec()) ? Pending::none : Pending::fallible;
+  }
+  std::string advice() const override {
+    if (fits_slot(input().spec())) return {};
+    return "elements " + input().spec().to_string() +
+           " have no fixed size, so they are made first and copied once into their batch; give the "
+           "map's output spec fixed shapes to have them written in place";
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    if (fits_slot(input().spec()) && !context.nested) {
+      return context.run.batches(*this, input().open(context), context, options_.drop_remainder);
+    }
+    OrderIteratorPtr grouped = open_grouped(*this, context, static_cast<std::size_t>(size_),
+                                            options_.drop_remainder, std::make_shared<StackOp>());
+    if (pending() != Pending::none) return grouped;
+    return context.run.values(*this, std::move(grouped), context);
+  }
+
+ private:
+  std::int64_t size_;
+  BatchOptions options_;
+};
+
+}  // namespace
+
+bool fits_slot(const Spec& spec) noexcept {
+  for (const ComponentSpec& component : spec) {
+    if (component.dtype == DType::bytes ? component.shape != Shape()
+                                        : !component.shape.is_static()) {
+      return false;
+    }
+  }
+  return spec.size() > 0;
+}
+
+Spec batched(const Spec& spec, std::int64_t rows) {
+  std::vector<ComponentSpec> components(spec.begin(), spec.end());
+  for (ComponentSpec& component : components) {
+    if (component.shape.has_rank()) component.shape = component.shape.prepend(rows);
+  }
+  return Spec(std::move(components));
+}
+
+NodePtr make_batch(NodePtr input, std::int64_t size, BatchOptions options) {
+  if (size <= 0) bad_stage("batch", "size must be positive, not " + std::to_string(size));
+  return std::make_shared<BatchNode>(std::move(input), size, options);
+}
+
+}  // namespace penstock

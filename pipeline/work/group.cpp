@@ -1,0 +1,78 @@
+#include "pipeline/work/group.h"
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+/// String views, and the buffers that hold their text.
+class BytesColumn final : public Buffer {
+ public:
+  explicit BytesColumn(std::size_t count) : views_(count), owners_(count) {
+    data_ = reinterpret_cast<std::byte*>(views_.data());
+    size_ = count * sizeof(std::string_view);
+  }
+  void set(std::size_t i, std::string_view view, BufferPtr owner) {
+    views_[i] = view;
+    owners_[i] = std::move(owner);
+  }
+
+ private:
+  void dispose() noexcept override { delete this; }
+  std::vector<std::string_view> views_;
+  std::vector<BufferPtr> owners_;
+};
+
+}  // namespace
+
+std::size_t GroupIterator::pull(std::span<Item> out) {
+  Ref<Parcel> parcel = Parcel::make();
+  std::uint64_t ordinal = 0;
+  while (parcel->children.size() < size_) {
+    Item value;
+    if (values_->pull({&value, 1}) == 0) {
+      if (parcel->children.empty() || drop_remainder_) return 0;
+      break;
+    }
+    if (is_error(value)) {
+      out[0] = std::move(value);
+      return 1;
+    }
+    ordinal = mix_path(ordinal, value.ordinal);
+    parcel->children.push_back(std::move(value));
+  }
+  out[0] = Item{0, ordinal, program_, std::move(parcel)};
+  return 1;
+}
+
+OrderIteratorPtr open_grouped(const Node& node, const OpenContext& context, std::size_t size,
+                              bool drop_remainder, const std::shared_ptr<const GatherOp>& op) {
+  const Node& input = *node.inputs()[0];
+  OrderIteratorPtr values = input.open(context);
+  if (input.pending() != Pending::none) {
+    values = context.run.values(node, std::move(values), context);
+  }
+  auto program =
+      std::make_unique<Program>(op, context.run.counters(node), context.run.stage_name(node));
+  return std::make_unique<GroupIterator>(std::move(values), size, drop_remainder,
+                                         own_program(context, node, nullptr, std::move(program)));
+}
+
+Tensor share_bytes(std::span<const WorkItem> items, std::size_t component) {
+  auto* column = new BytesColumn(items.size());
+  const BufferPtr owner(column);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Tensor& tensor = items[i].element[component];
+    const std::string_view text = tensor.bytes_at(0);
+    if (tensor.owner() || text.empty()) {
+      column->set(i, text, tensor.owner());
+    } else {
+      BufferPtr copy = allocate_buffer(text.size());
+      std::memcpy(copy->data(), text.data(), text.size());
+      column->set(i, {reinterpret_cast<const char*>(copy->data()), text.size()}, copy);
+    }
+  }
+  return Tensor(DType::bytes, Shape{static_cast<std::int64_t>(items.size())}, owner->data(), owner);
+}
+
+}  // namespace penstock

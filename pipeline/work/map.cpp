@@ -1,0 +1,58 @@
+#include "pipeline/work/map.h"
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+class MapNode final : public Node {
+ public:
+  MapNode(NodePtr source, WorkOpPtr op, bool ordered, Spec output)
+      : Node({source}, std::move(output), source->cardinality()),
+        op_(std::move(op)),
+        ordered_(ordered) {}
+
+  std::string name() const override { return "map"; }
+  void describe(Description& description) const override {
+    description.add("op", op_->name());
+    op_->describe(description);
+    if (!ordered_) description.add("ordered", false);
+  }
+  bool random() const override { return op_->random(); }
+  Pending pending() const override {
+    if (!ordered_) return Pending::none;
+    return op_->can_fail() || input().pending() == Pending::fallible ? Pending::fallible
+                                                                     : Pending::infallible;
+  }
+  std::optional<std::uint64_t> indexed_size() const override {
+    return ordered_ ? input().indexed_size() : std::nullopt;
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    auto mapped = std::make_unique<ExtendIterator>(
+        input().open(context), context, *this,
+        Program::Step{op_, op_->random() ? context.run.rng_op(*this) : 0,
+                      context.run.counters(*this), context.run.stage_name(*this)});
+    if (ordered_) return mapped;
+    return context.run.values(*this, std::move(mapped), context, false);
+  }
+
+ private:
+  WorkOpPtr op_;
+  bool ordered_;
+};
+
+}  // namespace
+
+NodePtr make_map(NodePtr input, WorkOpPtr op, bool ordered) {
+  if (!op) bad_stage("map", "no op was given");
+  Spec output;
+  try {
+    output = op->infer(input->spec());
+  } catch (const Error& error) {
+    bad_stage("map " + op->name(), error.cause() + "; the input is " + input->spec().to_string());
+  }
+  return std::make_shared<MapNode>(std::move(input), std::move(op), ordered, std::move(output));
+}
+
+}  // namespace penstock

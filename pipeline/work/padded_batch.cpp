@@ -1,0 +1,211 @@
+#include <algorithm>
+
+#include "pipeline/work/batch.h"
+#include "pipeline/work/group.h"
+
+namespace penstock {
+namespace {
+
+template <typename T, typename Convert>
+void fill_as(std::byte* out, std::int64_t count, Convert convert) {
+  std::fill_n(reinterpret_cast<T*>(out), count, convert());
+}
+
+void fill(DType dtype, double value, std::byte* out, std::int64_t count) {
+  switch (dtype) {
+    case DType::u8:
+      return fill_as<std::uint8_t>(out, count, [&] { return static_cast<std::uint8_t>(value); });
+    case DType::i8:
+      return fill_as<std::int8_t>(out, count, [&] { return static_cast<std::int8_t>(value); });
+    case DType::u16:
+      return fill_as<std::uint16_t>(out, count, [&] { return static_cast<std::uint16_t>(value); });
+    case DType::i16:
+      return fill_as<std::int16_t>(out, count, [&] { return static_cast<std::int16_t>(value); });
+    case DType::u32:
+      return fill_as<std::uint32_t>(out, count, [&] { return static_cast<std::uint32_t>(value); });
+    case DType::i32:
+      return fill_as<std::int32_t>(out, count, [&] { return static_cast<std::int32_t>(value); });
+    case DType::u64:
+      return fill_as<std::uint64_t>(out, count, [&] { return static_cast<std::uint64_t>(value); });
+    case DType::i64:
+      return fill_as<std::int64_t>(out, count, [&] { return static_cast<std::int64_t>(value); });
+    case DType::f16:
+      return fill_as<Half>(out, count, [&] { return half_from_float(static_cast<float>(value)); });
+    case DType::bf16:
+      return fill_as<BFloat16>(out, count,
+                               [&] { return bfloat16_from_float(static_cast<float>(value)); });
+    case DType::f32:
+      return fill_as<float>(out, count, [&] { return static_cast<float>(value); });
+    case DType::f64:
+      return fill_as<double>(out, count, [&] { return value; });
+    case DType::boolean:
+      return fill_as<bool>(out, count, [&] { return value != 0; });
+    case DType::bytes:
+      return fill_as<std::string_view>(out, count, [] { return std::string_view(); });
+  }
+}
+
+/// Copies a contiguous tensor into the front corner of a larger one.
+void copy_corner(const Shape& from, const Shape& to, std::size_t value_bytes, int axis,
+                 const std::byte* in, std::byte* out) {
+  if (axis == from.rank()) {
+    std::memcpy(out, in, value_bytes);
+    return;
+  }
+  std::size_t in_stride = value_bytes;
+  std::size_t out_stride = value_bytes;
+  for (int i = axis + 1; i < from.rank(); ++i) {
+    in_stride *= static_cast<std::size_t>(from[i]);
+    out_stride *= static_cast<std::size_t>(to[i]);
+  }
+  if (axis == from.rank() - 1) {
+    if (from[axis] > 0) std::memcpy(out, in, in_stride * static_cast<std::size_t>(from[axis]));
+    return;
+  }
+  for (std::int64_t i = 0; i < from[axis]; ++i) {
+    copy_corner(from, to, value_bytes, axis + 1, in + i * static_cast<std::int64_t>(in_stride),
+                out + i * static_cast<std::int64_t>(out_stride));
+  }
+}
+
+class PadOp final : public GatherOp {
+ public:
+  PadOp(std::vector<Shape> shapes, std::vector<double> values)
+      : shapes_(std::move(shapes)), values_(std::move(values)) {}
+
+  void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
+    const Element& first = rows.front().element;
+    out.element.reset(first.names());
+    out.element.valid_rows = static_cast<std::int64_t>(rows.size());
+    for (std::size_t c = 0; c < first.size() && out.status.ok(); ++c) {
+      pad(rows, c, out, context);
+    }
+  }
+
+ private:
+  void pad(std::span<WorkItem> rows, std::size_t c, WorkItem& out, WorkContext& context) const {
+    const DType dtype = rows.front().element[c].dtype();
+    Shape padded = shapes_[c];
+    for (int axis = 0; axis < padded.rank(); ++axis) {
+      std::int64_t longest = std::max<std::int64_t>(padded[axis], 0);
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const Tensor& row = rows[r].element[c];
+        if (row.rank() != padded.rank() || row.dtype() != dtype) {
+          return fail(out, rows, c, r,
+                      "has shape " + row.shape().to_string() + ", which is not of rank " +
+                          std::to_string(padded.rank()));
+        }
+        if (padded[axis] >= 0 && row.dim(axis) > padded[axis]) {
+          return fail(out, rows, c, r,
+                      "has shape " + row.shape().to_string() + ", longer than the padded shape " +
+                          padded.to_string());
+        }
+        longest = std::max(longest, row.dim(axis));
+      }
+      padded = padded.with(axis, longest);
+    }
+    const std::size_t value_bytes = size_of(dtype);
+    const std::int64_t volume = padded.volume();
+    const std::size_t stride = value_bytes * static_cast<std::size_t>(volume);
+    const Shape shape = padded.prepend(static_cast<std::int64_t>(rows.size()));
+    BufferPtr buffer = context.allocate(stride * rows.size());
+    fill(dtype, values_[c], buffer->data(), volume * static_cast<std::int64_t>(rows.size()));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const Tensor& row = rows[r].element[c];
+      const Tensor dense = row.contiguous() ? row : row.clone();
+      copy_corner(dense.shape(), padded, value_bytes, 0, dense.data(), buffer->data() + r * stride);
+    }
+    Tensor result(dtype, shape, buffer->data(), buffer);
+    if (dtype == DType::bytes) {  // the text must outlive the rows
+      std::vector<std::string_view> texts;
+      for (std::int64_t i = 0; i < result.volume(); ++i) texts.push_back(result.bytes_at(i));
+      result = Tensor::of_bytes(texts).reshape(shape);
+    }
+    out.element[c] = std::move(result);
+  }
+
+  static void fail(WorkItem& out, std::span<WorkItem> rows, std::size_t c, std::size_t r,
+                   const std::string& problem) {
+    out.status =
+        Status(ErrorCode::data_loss, "element " + std::to_string(r) + " of the batch: component " +
+                                         rows[r].element.name(c) + " " + problem);
+  }
+
+  std::vector<Shape> shapes_;
+  std::vector<double> values_;
+};
+
+Spec padded_spec(const Spec& spec, const std::vector<Shape>& shapes, std::int64_t rows) {
+  std::vector<ComponentSpec> components(spec.begin(), spec.end());
+  for (std::size_t i = 0; i < components.size(); ++i) components[i].shape = shapes[i].prepend(rows);
+  return Spec(std::move(components));
+}
+
+class PaddedBatchNode final : public Node {
+ public:
+  PaddedBatchNode(NodePtr source, std::int64_t size, PaddedBatchOptions options)
+      : Node({source},
+             padded_spec(source->spec(), options.shapes,
+                         options.drop_remainder ? size : Shape::kUnknown),
+             source->cardinality() < 0 ? source->cardinality()
+             : options.drop_remainder  ? source->cardinality() / size
+                                       : (source->cardinality() + size - 1) / size),
+        size_(size),
+        options_(std::move(options)),
+        op_(std::make_shared<PadOp>(options_.shapes, options_.values)) {}
+
+  std::string name() const override { return "padded_batch"; }
+  void describe(Description& description) const override {
+    description.add("size", size_);
+    for (const Shape& shape : options_.shapes) description.add("shape", shape.to_string());
+    for (const double value : options_.values) description.add("value", value);
+    description.add("drop_remainder", options_.drop_remainder);
+  }
+  std::int64_t batch_size() const override { return size_; }
+  Pending pending() const override { return Pending::fallible; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder,
+                        op_);
+  }
+
+ private:
+  std::int64_t size_;
+  PaddedBatchOptions options_;
+  std::shared_ptr<const PadOp> op_;
+};
+
+}  // namespace
+
+NodePtr make_padded_batch(NodePtr input, std::int64_t size, PaddedBatchOptions options) {
+  constexpr const char* kStage = "padded_batch";
+  if (size <= 0) bad_stage(kStage, "size must be positive, not " + std::to_string(size));
+  const Spec& spec = input->spec();
+  if (options.shapes.empty()) {
+    for (const ComponentSpec& component : spec) {
+      if (!component.shape.has_rank()) {
+        bad_stage(kStage, "component " + component.name + " has unknown rank; give its shape");
+      }
+      options.shapes.push_back(component.shape);
+    }
+  }
+  if (options.values.empty()) options.values.assign(spec.size(), 0.0);
+  if (options.shapes.size() != spec.size() || options.values.size() != spec.size()) {
+    bad_stage(kStage, "shapes and values must be given for each of the " +
+                          std::to_string(spec.size()) + " components of " + spec.to_string());
+  }
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    const Shape& from = spec[i].shape;
+    const Shape& to = options.shapes[i];
+    bool fits = to.has_rank() && (!from.has_rank() || from.rank() == to.rank());
+    for (int axis = 0; fits && from.has_rank() && axis < from.rank(); ++axis) {
+      fits = to[axis] < 0 || from[axis] <= to[axis];
+    }
+    if (!fits) {
+      bad_stage(kStage, "component " + spec[i].name + " of shape " + from.to_string() +
+                            " can't be padded to " + to.to_string());
+    }
+  }
+  return std::make_shared<PaddedBatchNode>(std::move(input), size, std::move(options));
+}
+
+}  // namespace penstock
