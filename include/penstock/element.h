@@ -1,12 +1,15 @@
 // What flows through the graph: an ordered set of named tensors.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <penstock/tensor.h>
@@ -38,15 +41,22 @@ class Element {
   explicit Element(const Names* names);
   Element(std::initializer_list<std::pair<std::string, Tensor>> components);
   Element(const Element& other);
-  Element(Element&& other) noexcept;
+  Element(Element&& other) noexcept { take(other); }
   Element& operator=(const Element& other);
   Element& operator=(Element&& other) noexcept;
   ~Element() { clear(); }
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  Tensor& operator[](std::size_t i) noexcept { return data()[i]; }
-  const Tensor& operator[](std::size_t i) const noexcept { return data()[i]; }
+  /// REQUIRES: i < size().
+  template <std::integral I>
+  Tensor& operator[](I i) noexcept {
+    return data()[static_cast<std::size_t>(i)];
+  }
+  template <std::integral I>
+  const Tensor& operator[](I i) const noexcept {
+    return data()[static_cast<std::size_t>(i)];
+  }
   /// Throws Error{not_found} that lists the names there are.
   Tensor& operator[](std::string_view name) { return data()[require(name)]; }
   const Tensor& operator[](std::string_view name) const { return data()[require(name)]; }
@@ -63,6 +73,7 @@ class Element {
   void set(std::string_view name, Tensor value);
   /// Makes the components those of `names`, each an empty tensor; keeps memory.
   void reset(const Names* names);
+  /// No components; keeps memory.
   void clear() noexcept;
 
   /// Rows of a batch that hold samples; -1 if this is not a batch. Rows past it are padding.
@@ -76,11 +87,55 @@ class Element {
     return heap_ ? heap_.get() : reinterpret_cast<const Tensor*>(inline_);
   }
   std::size_t require(std::string_view name) const;
+  void take(Element& other) noexcept;
 
   const Names* names_ = nullptr;
-  std::size_t size_ = 0;
-  std::unique_ptr<Tensor[]> heap_;  // more than kInline components
-  alignas(Tensor) std::byte inline_[kInline * sizeof(Tensor)];
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = 0;      // of heap_
+  std::unique_ptr<Tensor[]> heap_;  // once there were more than kInline components
+  alignas(Tensor) std::byte inline_[kInline * sizeof(Tensor)];  // else the first size_ are alive
 };
+
+// Inline because an element is moved at every hand-over.
+
+inline void Element::clear() noexcept {
+  for (std::size_t i = 0; i < size_; ++i) {
+    if (heap_) {
+      heap_[i] = Tensor();
+    } else {
+      std::destroy_at(data() + i);
+    }
+  }
+  size_ = 0;
+  names_ = nullptr;
+  valid_rows = -1;
+}
+
+/// REQUIRES: *this is empty and without heap memory.
+inline void Element::take(Element& other) noexcept {
+  valid_rows = std::exchange(other.valid_rows, -1);
+  names_ = std::exchange(other.names_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  if (other.heap_) {
+    heap_ = std::move(other.heap_);
+    capacity_ = std::exchange(other.capacity_, 0);
+    return;
+  }
+  Tensor* from = reinterpret_cast<Tensor*>(other.inline_);
+  for (std::size_t i = 0; i < size_; ++i) {
+    ::new (static_cast<void*>(inline_ + i * sizeof(Tensor))) Tensor(std::move(from[i]));
+    std::destroy_at(from + i);
+  }
+}
+
+inline Element& Element::operator=(Element&& other) noexcept {
+  if (this != &other) {
+    clear();
+    heap_.reset();
+    capacity_ = 0;
+    take(other);
+  }
+  return *this;
+}
 
 }  // namespace penstock

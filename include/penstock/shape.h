@@ -20,8 +20,15 @@ class Shape {
   /// Rank 0: a scalar.
   Shape() = default;
   /// Throws Error{invalid_argument} for more than kMaxRank dimensions or one below -1.
-  Shape(std::initializer_list<std::int64_t> dims);
-  explicit Shape(std::span<const std::int64_t> dims);
+  Shape(std::initializer_list<std::int64_t> dims)
+      : Shape(std::span<const std::int64_t>(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const std::int64_t> dims) {
+    if (dims.size() > kMaxRank) reject(dims);
+    for (const std::int64_t dim : dims) {
+      if (dim < kUnknown) reject(dims);
+      dims_[static_cast<std::size_t>(rank_++)] = dim;
+    }
+  }
   /// A shape that any other is compatible with.
   static Shape unknown_rank();
 
@@ -47,6 +54,8 @@ class Shape {
   friend bool operator==(const Shape& a, const Shape& b) noexcept;
 
  private:
+  [[noreturn]] static void reject(std::span<const std::int64_t> dims);
+
   std::array<std::int64_t, kMaxRank> dims_{};
   int rank_ = 0;
 };

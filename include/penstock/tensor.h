@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <penstock/buffer.h>
@@ -27,9 +28,10 @@ namespace penstock {
 class Tensor {
  public:
   /// An empty tensor of dtype u8 and shape [0].
-  Tensor() noexcept;
+  Tensor() noexcept : shape_({0}) {}
   /// A contiguous view of `data`, kept alive by `owner` (null: by the caller).
-  Tensor(DType dtype, const Shape& shape, std::byte* data, BufferPtr owner) noexcept;
+  Tensor(DType dtype, const Shape& shape, std::byte* data, BufferPtr owner) noexcept
+      : owner_(std::move(owner)), data_(data), shape_(shape), dtype_(dtype) {}
 
   /// Uninitialised values; inline if they fit, else from `allocator`. Throws
   /// Error{resource_exhausted}. REQUIRES: shape.is_static(); dtype != bytes unless the shape is a
@@ -99,7 +101,8 @@ class Tensor {
 
  private:
   void check_access(DType dtype) const;
-  void copy_strided(std::byte* out, int axis, const std::byte* in) const noexcept;
+  std::byte* copy_strided(std::byte* out, int axis, const std::byte* in) const noexcept;
+  Tensor view(const Shape& shape, std::span<const std::int64_t> strides, std::int64_t first) const;
 
   static constexpr std::size_t kInlineBytes = 48;
   union Storage {

@@ -1,0 +1,69 @@
+#include <penstock/buffer.h>
+
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <string>
+
+#include <penstock/error.h>
+
+namespace penstock {
+namespace {
+
+class HeapAllocator final : public Allocator {
+ public:
+  std::byte* allocate(std::size_t bytes) override {
+    void* memory = ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow);
+    if (memory == nullptr) {
+      throw Error(ErrorCode::resource_exhausted,
+                  "no memory for " + std::to_string(bytes) + " bytes");
+    }
+    return static_cast<std::byte*>(memory);
+  }
+  void deallocate(std::byte* data, std::size_t) noexcept override {
+    ::operator delete (data, std::align_val_t{kAlignment});
+  }
+};
+
+// Stands in front of its own bytes, in the same allocation.
+class PlainBuffer final : public Buffer {
+ public:
+  PlainBuffer(std::byte* memory, std::size_t bytes, Allocator& allocator) noexcept
+      : allocator_(&allocator) {
+    data_ = memory;
+    size_ = bytes;
+  }
+
+ private:
+  void dispose() noexcept override;
+
+  Allocator* allocator_;
+};
+
+constexpr std::size_t kHeader = Allocator::kAlignment;
+static_assert(sizeof(PlainBuffer) <= kHeader);
+
+void PlainBuffer::dispose() noexcept {
+  Allocator& allocator = *allocator_;
+  std::byte* memory = data_ - kHeader;
+  const std::size_t bytes = size_ + kHeader;
+  this->~PlainBuffer();
+  allocator.deallocate(memory, bytes);
+}
+
+}  // namespace
+
+Allocator& Allocator::heap() noexcept {
+  static HeapAllocator allocator;
+  return allocator;
+}
+
+BufferPtr allocate_buffer(std::size_t bytes, Allocator& allocator) {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - kHeader) {
+    throw Error(ErrorCode::resource_exhausted, "no memory for " + std::to_string(bytes) + " bytes");
+  }
+  std::byte* memory = allocator.allocate(kHeader + bytes);
+  return BufferPtr(::new (memory) PlainBuffer(memory + kHeader, bytes, allocator));
+}
+
+}  // namespace penstock

@@ -1,0 +1,138 @@
+#include <penstock/element.h>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include <penstock/error.h>
+
+namespace penstock {
+namespace {
+
+struct Interned {
+  std::shared_mutex mutex;
+  std::unordered_multimap<std::size_t, const Names*> lists;
+};
+
+// Lives for ever, as the names do: elements may outlive static destruction.
+Interned& interned() {
+  static Interned* const instance = new Interned;
+  return *instance;
+}
+
+std::size_t hash_of(std::span<const std::string> names) {
+  std::size_t hash = names.size();
+  for (const std::string& name : names) {
+    hash = hash * 0x9e3779b97f4a7c15ULL + std::hash<std::string>()(name);
+  }
+  return hash;
+}
+
+}  // namespace
+
+const Names* Names::intern(std::span<const std::string> names) {
+  if (names.empty()) return nullptr;
+  Interned& all = interned();
+  const std::size_t hash = hash_of(names);
+  const auto search = [&]() -> const Names* {
+    const auto [first, last] = all.lists.equal_range(hash);
+    for (auto i = first; i != last; ++i) {
+      if (std::ranges::equal(i->second->names_, names)) return i->second;
+    }
+    return nullptr;
+  };
+  {
+    const std::shared_lock lock(all.mutex);
+    if (const Names* found = search()) return found;
+  }
+  const std::unique_lock lock(all.mutex);
+  if (const Names* found = search()) return found;
+  const Names* made = new Names(std::vector<std::string>(names.begin(), names.end()));
+  all.lists.emplace(hash, made);
+  return made;
+}
+
+int Names::find(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    if (names_[i] == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Element::Element(const Names* names) {
+  reset(names);
+}
+
+Element::Element(std::initializer_list<std::pair<std::string, Tensor>> components) {
+  std::vector<std::string> names;
+  names.reserve(components.size());
+  for (const auto& [name, tensor] : components) {
+    if (name.empty() || std::ranges::find(names, name) != names.end()) {
+      throw Error(ErrorCode::invalid_argument, name.empty()
+                                                   ? "a component has no name"
+                                                   : "two components are named '" + name + "'");
+    }
+    names.push_back(name);
+  }
+  reset(Names::intern(names));
+  std::size_t i = 0;
+  for (const auto& [name, tensor] : components) data()[i++] = tensor;
+}
+
+Element::Element(const Element& other) : valid_rows(other.valid_rows) {
+  reset(other.names_);
+  std::copy_n(other.data(), size_, data());
+  valid_rows = other.valid_rows;
+}
+
+Element& Element::operator=(const Element& other) {
+  if (this != &other) {
+    reset(other.names_);
+    std::copy_n(other.data(), size_, data());
+    valid_rows = other.valid_rows;
+  }
+  return *this;
+}
+
+void Element::reset(const Names* names) {
+  clear();
+  if (names == nullptr) return;
+  const std::size_t count = names->size();
+  if (count > (heap_ ? capacity_ : kInline)) {
+    heap_ = std::make_unique<Tensor[]>(count);
+    capacity_ = static_cast<std::uint32_t>(count);
+  } else if (!heap_) {
+    std::uninitialized_default_construct_n(data(), count);
+  }
+  names_ = names;
+  size_ = static_cast<std::uint32_t>(count);
+}
+
+void Element::set(std::string_view name, Tensor value) {
+  const int position = names_ == nullptr ? -1 : names_->find(name);
+  if (position >= 0) {
+    data()[position] = std::move(value);
+    return;
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < size_; ++i) names.push_back(this->name(i));
+  names.emplace_back(name);
+  Element longer(Names::intern(names));
+  std::move(data(), data() + size_, longer.data());
+  longer.data()[size_] = std::move(value);
+  longer.valid_rows = valid_rows;
+  *this = std::move(longer);
+}
+
+std::size_t Element::require(std::string_view name) const {
+  const int position = names_ == nullptr ? -1 : names_->find(name);
+  if (position >= 0) return static_cast<std::size_t>(position);
+  std::string known;
+  for (std::size_t i = 0; i < size_; ++i) known += (i == 0 ? "" : ", ") + this->name(i);
+  throw Error(ErrorCode::not_found, "no component '" + std::string(name) + "'; there are " +
+                                        (known.empty() ? "none" : known));
+}
+
+}  // namespace penstock

@@ -1,0 +1,61 @@
+#include <penstock/log.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "pipeline/core/thread_annotations.h"
+
+namespace penstock {
+namespace {
+
+struct Sinks {
+  Mutex mutex;
+  std::shared_ptr<const LogSink> current GUARDED_BY(mutex);
+  std::set<std::string, std::less<>> said_once GUARDED_BY(mutex);
+};
+
+// Lives for ever: threads may still log during static destruction.
+Sinks& sinks() {
+  static Sinks* const instance = new Sinks;
+  return *instance;
+}
+
+}  // namespace
+
+void set_log_sink(LogSink sink) {
+  std::shared_ptr<const LogSink> next;
+  if (sink) next = std::make_shared<const LogSink>(std::move(sink));
+  Sinks& all = sinks();
+  const MutexLock lock(all.mutex);
+  all.current.swap(next);
+}
+
+void log(LogLevel level, std::string_view message) noexcept {
+  try {
+    std::shared_ptr<const LogSink> sink;
+    {
+      Sinks& all = sinks();
+      const MutexLock lock(all.mutex);
+      sink = all.current;
+    }
+    if (sink) (*sink)(level, message);
+  } catch (...) {
+    // A sink that fails has nobody to tell.
+  }
+}
+
+void log_once(LogLevel level, std::string_view once, std::string_view message) noexcept {
+  try {
+    Sinks& all = sinks();
+    const MutexLock lock(all.mutex);
+    // Without a sink nothing is said, so that a sink given later still hears it.
+    if (!all.current || all.said_once.contains(once)) return;
+    all.said_once.emplace(once);
+  } catch (...) {
+    return;
+  }
+  log(level, message);
+}
+
+}  // namespace penstock

@@ -1,0 +1,253 @@
+#include <penstock/map.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+std::vector<std::string> names_in(const Spec& spec) {
+  std::vector<std::string> names;
+  for (const ComponentSpec& component : spec) names.push_back(component.name);
+  return names;
+}
+
+Status wrong_result(const std::string& op, const std::string& what) {
+  return {ErrorCode::user, "the result of '" + op + "' does not fit its spec: " + what};
+}
+
+// A declared output spec, in the form that is cheap to check.
+class Declared {
+ public:
+  explicit Declared(Spec spec) : spec_(std::move(spec)), names_(Names::intern(names_in(spec_))) {}
+
+  const Spec& spec() const noexcept { return spec_; }
+  const Names* names() const noexcept { return names_; }
+  bool fits(const Element& element) const noexcept {
+    if (element.names() != names_) return false;
+    for (std::size_t i = 0; i < spec_.size(); ++i) {
+      const Tensor& tensor = element[i];
+      if (tensor.dtype() != spec_[i].dtype || !spec_[i].shape.accepts(tensor.shape())) return false;
+    }
+    return true;
+  }
+
+ private:
+  Spec spec_;
+  const Names* names_;
+};
+
+// What must stay the same when a callable declares no output: names and dtypes. Shapes may vary
+// within the spec, which only the engine knows.
+class Remembered {
+ public:
+  explicit Remembered(const Element& element) : names_(element.names()) {
+    if (element.size() > few_.size()) many_.resize(element.size());
+    for (std::size_t i = 0; i < element.size(); ++i) dtypes()[i] = element[i].dtype();
+  }
+  /// What differs, or empty.
+  std::string mismatch(const Element& element) {
+    bool same = element.names() == names_;
+    for (std::size_t i = 0; same && i < element.size(); ++i) {
+      same = element[i].dtype() == dtypes()[i];
+    }
+    return same ? std::string() : expected().mismatch(element);
+  }
+
+ private:
+  DType* dtypes() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+  Spec expected() {
+    std::vector<ComponentSpec> components;
+    for (std::size_t i = 0; names_ != nullptr && i < names_->size(); ++i) {
+      components.push_back({(*names_)[i], dtypes()[i], Shape::unknown_rank()});
+    }
+    return components;
+  }
+
+  const Names* names_;
+  std::array<DType, 8> few_;
+  std::vector<DType> many_;
+};
+
+// Rows of a batch, -1 if its components do not agree on one outermost dimension.
+std::int64_t rows_of(const Element& element) {
+  std::int64_t rows = -1;
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    if (element[i].rank() == 0 || (rows >= 0 && element[i].dim(0) != rows)) return -1;
+    rows = element[i].dim(0);
+  }
+  return rows;
+}
+
+bool skipped(const WorkItem& item) {
+  return !item.status.ok() || !item.keep;
+}
+
+class ElementOp final : public WorkOp {
+ public:
+  ElementOp(ElementFn fn, MapOptions options) : fn_(std::move(fn)), name_(options.name) {
+    if (options.output) declared_.emplace(*std::move(options.output));
+    blocking_ = options.blocking;
+  }
+
+  std::string name() const override { return name_; }
+  void describe(Description& description) const override {
+    description.add("output", declared_ ? declared_->spec().to_string() : "input");
+  }
+  Spec infer(const Spec& input) const override { return declared_ ? declared_->spec() : input; }
+  bool blocking() const override { return blocking_; }
+  bool random() const override { return true; }
+
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    for (WorkItem& item : items) {
+      if (skipped(item)) continue;
+      try {
+        apply(item, context.rng(item));
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  void apply(WorkItem& item, Rng rng) const {
+    const std::int64_t valid = item.element.valid_rows;
+    const std::int64_t rows = valid < 0 ? -1 : rows_of(item.element);
+    if (declared_) {
+      item.element = fn_(std::move(item.element), rng);
+      if (!declared_->fits(item.element)) {
+        item.status = wrong_result(name_, declared_->spec().mismatch(item.element));
+      }
+    } else {
+      Remembered before(item.element);
+      item.element = fn_(std::move(item.element), rng);
+      const std::string what = before.mismatch(item.element);
+      if (!what.empty()) item.status = wrong_result(name_, what);
+    }
+    if (valid >= 0 && item.element.valid_rows < 0 && rows_of(item.element) == rows) {
+      item.element.valid_rows = valid;
+    }
+  }
+
+  ElementFn fn_;
+  std::string name_;
+  std::optional<Declared> declared_;
+  bool blocking_ = false;
+};
+
+class ViewOp final : public WorkOp {
+ public:
+  ViewOp(ViewFn fn, const MapOptions& options)
+      : fn_(std::move(fn)),
+        name_(options.name),
+        blocking_(options.blocking),
+        declared_(*options.output) {
+    for (const ComponentSpec& component : declared_.spec()) {
+      bytes_.push_back(static_cast<std::size_t>(component.shape.volume()) *
+                       size_of(component.dtype));
+    }
+  }
+
+  std::string name() const override { return name_; }
+  void describe(Description& description) const override {
+    description.add("output", declared_.spec().to_string());
+  }
+  Spec infer(const Spec&) const override { return declared_.spec(); }
+  bool blocking() const override { return blocking_; }
+  bool random() const override { return true; }
+
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    for (WorkItem& item : items) {
+      if (skipped(item)) continue;
+      try {
+        Element out(declared_.names());
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = place(item, i, context);
+        out.valid_rows = item.element.valid_rows;
+        Rng rng = context.rng(item);
+        fn_(item.element, out, rng);
+        if (!declared_.fits(out)) {
+          item.status = wrong_result(name_, declared_.spec().mismatch(out));
+        }
+        item.element = std::move(out);
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  Tensor place(const WorkItem& item, std::size_t i, WorkContext& context) const {
+    const ComponentSpec& component = declared_.spec()[i];
+    std::byte* data = item.row ? item.row.data(i) : nullptr;
+    if (data != nullptr) return {component.dtype, component.shape, data, BufferPtr()};
+    if (bytes_[i] <= kSmall) return Tensor::allocate(component.dtype, component.shape);
+    BufferPtr buffer = context.allocate(bytes_[i]);
+    data = buffer->data();
+    return {component.dtype, component.shape, data, std::move(buffer)};
+  }
+
+  static constexpr std::size_t kSmall = 48;  // tensors hold that much without a buffer
+
+  ViewFn fn_;
+  std::string name_;
+  bool blocking_;
+  Declared declared_;
+  std::vector<std::size_t> bytes_;
+};
+
+class PredicateOp final : public WorkOp {
+ public:
+  PredicateOp(Predicate predicate, std::string name)
+      : predicate_(std::move(predicate)), name_(std::move(name)) {}
+
+  std::string name() const override { return name_; }
+  void describe(Description&) const override {}
+  Spec infer(const Spec& input) const override { return input; }
+
+  void run(std::span<WorkItem> items, WorkContext&) const override {
+    for (WorkItem& item : items) {
+      if (skipped(item)) continue;
+      try {
+        item.keep = predicate_(item.element);
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  Predicate predicate_;
+  std::string name_;
+};
+
+void require_callable(bool callable, const std::string& name) {
+  if (!callable) {
+    throw Error(ErrorCode::invalid_argument, "the callable of '" + name + "' is empty");
+  }
+}
+
+}  // namespace
+
+WorkOpPtr make_element_op(ElementFn fn, MapOptions options) {
+  require_callable(static_cast<bool>(fn), options.name);
+  return std::make_shared<ElementOp>(std::move(fn), std::move(options));
+}
+
+WorkOpPtr make_view_op(ViewFn fn, MapOptions options) {
+  require_callable(static_cast<bool>(fn), options.name);
+  if (!options.output || !options.output->is_fixed_size()) {
+    throw Error(ErrorCode::invalid_argument,
+                "'" + options.name + "' writes into views, so its output spec must be given and " +
+                    "of fixed size, not " +
+                    (options.output ? options.output->to_string() : "missing"));
+  }
+  return std::make_shared<ViewOp>(std::move(fn), options);
+}
+
+WorkOpPtr make_predicate_op(Predicate predicate, std::string name) {
+  require_callable(static_cast<bool>(predicate), name);
+  return std::make_shared<PredicateOp>(std::move(predicate), std::move(name));
+}
+
+}  // namespace penstock

@@ -1,0 +1,236 @@
+#include <penstock/tensor.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include <penstock/error.h>
+
+namespace penstock {
+namespace {
+
+// Views into text that another buffer keeps alive.
+class LinkedBuffer final : public Buffer {
+ public:
+  LinkedBuffer(BufferPtr views, BufferPtr text) noexcept
+      : views_(std::move(views)), text_(std::move(text)) {
+    data_ = views_->data();
+    size_ = views_->size();
+  }
+
+ private:
+  void dispose() noexcept override { delete this; }
+
+  BufferPtr views_;
+  BufferPtr text_;
+};
+
+std::size_t checked_bytes(DType dtype, const Shape& shape) {
+  const std::int64_t volume = shape.volume();
+  if (volume < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "can't allocate a tensor of unknown shape " + shape.to_string());
+  }
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(volume), size_of(dtype), &bytes)) {
+    throw Error(ErrorCode::out_of_range,
+                "a tensor of shape " + shape.to_string() + " is too large");
+  }
+  return bytes;
+}
+
+std::string describe(const Tensor& tensor) {
+  return std::string(name_of(tensor.dtype())) + " " + tensor.shape().to_string();
+}
+
+[[noreturn]] void throw_range(const Tensor& tensor, const std::string& what) {
+  throw Error(ErrorCode::out_of_range, what + " is outside of a tensor of " + describe(tensor));
+}
+
+}  // namespace
+
+Tensor Tensor::allocate(DType dtype, const Shape& shape, Allocator& allocator) {
+  const std::size_t bytes = checked_bytes(dtype, shape);
+  if (dtype == DType::bytes && shape.rank() != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "can't allocate byte strings of shape " + shape.to_string());
+  }
+  Tensor result(dtype, shape, nullptr, BufferPtr());
+  if (dtype == DType::bytes) {
+    const std::string_view empty;
+    std::memcpy(result.storage_.inlined, &empty, sizeof(empty));
+  }
+  if (bytes > kInlineBytes) {
+    result.owner_ = allocate_buffer(bytes, allocator);
+    result.data_ = result.owner_->data();
+  }
+  return result;
+}
+
+Tensor Tensor::bytes(std::string_view value, BufferPtr owner) noexcept {
+  Tensor result(DType::bytes, Shape(), nullptr, std::move(owner));
+  std::memcpy(result.storage_.inlined, &value, sizeof(value));
+  return result;
+}
+
+Tensor Tensor::copy_bytes(std::string_view value, Allocator& allocator) {
+  if (value.empty()) return bytes({}, BufferPtr());
+  BufferPtr buffer = allocate_buffer(value.size(), allocator);
+  std::memcpy(buffer->data(), value.data(), value.size());
+  const std::string_view copy(reinterpret_cast<const char*>(buffer->data()), value.size());
+  return bytes(copy, std::move(buffer));
+}
+
+Tensor Tensor::of_bytes(std::span<const std::string_view> values, Allocator& allocator) {
+  const std::size_t views = values.size() * sizeof(std::string_view);
+  std::size_t total = views;
+  for (const std::string_view value : values) total += value.size();
+  BufferPtr buffer = allocate_buffer(total, allocator);
+  std::byte* text = buffer->data() + views;
+  auto* out = reinterpret_cast<std::string_view*>(buffer->data());
+  for (const std::string_view value : values) {
+    if (!value.empty()) std::memcpy(text, value.data(), value.size());
+    ::new (out++) std::string_view(reinterpret_cast<const char*>(text), value.size());
+    text += value.size();
+  }
+  std::byte* data = buffer->data();
+  return {DType::bytes, Shape({static_cast<std::int64_t>(values.size())}), data, std::move(buffer)};
+}
+
+std::int64_t Tensor::volume() const noexcept {
+  std::int64_t product = 1;
+  for (const std::int64_t dim : shape_.dims()) product *= dim;
+  return product;
+}
+
+std::size_t Tensor::nbytes() const noexcept {
+  return static_cast<std::size_t>(volume()) * size_of(dtype_);
+}
+
+std::int64_t Tensor::stride(int axis) const noexcept {
+  if (!contiguous_) return storage_.strides[axis];
+  std::int64_t product = 1;
+  for (int i = axis + 1; i < rank(); ++i) product *= shape_[i];
+  return product;
+}
+
+std::string_view Tensor::bytes_at(std::int64_t position) const {
+  const std::span<const std::string_view> all = values<std::string_view>();
+  if (position < 0 || position >= static_cast<std::int64_t>(all.size())) {
+    throw_range(*this, "position " + std::to_string(position));
+  }
+  return all[static_cast<std::size_t>(position)];
+}
+
+// A view that starts `first` values into this tensor. Inline values are copied: a view of them
+// would point into this object.
+Tensor Tensor::view(const Shape& shape, std::span<const std::int64_t> strides,
+                    std::int64_t first) const {
+  Tensor result(dtype_, shape, nullptr, owner_);
+  std::int64_t expected = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    const std::int64_t stride = strides[static_cast<std::size_t>(i)];
+    if (shape[i] != 1 && stride != expected) result.contiguous_ = false;
+    expected *= shape[i];
+    result.storage_.strides[i] = stride;
+  }
+  if (expected == 0) result.contiguous_ = true;
+  const std::size_t offset = static_cast<std::size_t>(first) * size_of(dtype_);
+  if (data_ != nullptr) {
+    result.data_ = data_ + offset;
+    return result;
+  }
+  Tensor copy(dtype_, shape, nullptr, owner_);
+  result.copy_strided(copy.storage_.inlined, 0, storage_.inlined + offset);
+  return copy;
+}
+
+Tensor Tensor::slice(int axis, std::int64_t start, std::int64_t stop, std::int64_t step) const {
+  if (axis < 0 || axis >= rank()) throw_range(*this, "axis " + std::to_string(axis));
+  if (start < 0 || stop < start || stop > dim(axis) || step < 1) {
+    throw_range(*this, "slice [" + std::to_string(start) + ", " + std::to_string(stop) +
+                           ") with step " + std::to_string(step) + " along axis " +
+                           std::to_string(axis));
+  }
+  const std::int64_t extent = start == stop ? 0 : (stop - start - 1) / step + 1;
+  std::array<std::int64_t, kMaxRank> strides{};
+  for (int i = 0; i < rank(); ++i) strides[static_cast<std::size_t>(i)] = stride(i);
+  const std::int64_t first = extent == 0 ? 0 : start * stride(axis);
+  if (extent > 1) strides[static_cast<std::size_t>(axis)] *= step;
+  return view(shape_.with(axis, extent), strides, first);
+}
+
+Tensor Tensor::operator[](std::int64_t index) const {
+  if (rank() == 0 || index < 0 || index >= dim(0)) {
+    throw_range(*this, "index " + std::to_string(index));
+  }
+  std::array<std::int64_t, kMaxRank> strides{};
+  for (int i = 1; i < rank(); ++i) strides[static_cast<std::size_t>(i) - 1] = stride(i);
+  return view(shape_.drop_front(), strides, index * stride(0));
+}
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  if (!contiguous_ || shape.volume() != volume()) {
+    throw Error(ErrorCode::invalid_argument, std::string("can't reshape a ") +
+                                                 (contiguous_ ? "" : "strided ") + "tensor of " +
+                                                 describe(*this) + " to " + shape.to_string());
+  }
+  Tensor result = *this;
+  result.shape_ = shape;
+  return result;
+}
+
+Tensor Tensor::clone(Allocator& allocator) const {
+  const bool text = dtype_ == DType::bytes;
+  Tensor result(dtype_, shape_, nullptr, text ? owner_ : BufferPtr());
+  if (nbytes() > kInlineBytes) {
+    BufferPtr buffer = allocate_buffer(nbytes(), allocator);
+    result.data_ = buffer->data();
+    if (text && owner_) buffer = BufferPtr(new LinkedBuffer(std::move(buffer), owner_));
+    result.owner_ = std::move(buffer);
+  }
+  copy_to(result.mutable_data());
+  return result;
+}
+
+void Tensor::copy_to(std::byte* out) const noexcept {
+  if (contiguous_) {
+    if (nbytes() > 0) std::memcpy(out, data(), nbytes());
+  } else {
+    copy_strided(out, 0, data_);
+  }
+}
+
+std::byte* Tensor::copy_strided(std::byte* out, int axis, const std::byte* in) const noexcept {
+  const std::size_t size = size_of(dtype_);
+  if (axis == rank()) {
+    std::memcpy(out, in, size);
+    return out + size;
+  }
+  const std::size_t extent = static_cast<std::size_t>(shape_[axis]);
+  if (axis == rank() - 1 && stride(axis) == 1) {
+    if (extent > 0) std::memcpy(out, in, extent * size);
+    return out + extent * size;
+  }
+  const std::ptrdiff_t distance = stride(axis) * static_cast<std::ptrdiff_t>(size);
+  for (std::size_t i = 0; i < extent; ++i) {
+    out = copy_strided(out, axis + 1, in);
+    in += distance;
+  }
+  return out;
+}
+
+void Tensor::check_access(DType dtype) const {
+  if (dtype == dtype_ && contiguous_) return;
+  std::string what = "a tensor of " + describe(*this);
+  if (static_cast<int>(dtype) >= kDTypeCount) {
+    what += " has another number of values than asked for";
+  } else if (dtype != dtype_) {
+    what += " was read as " + std::string(name_of(dtype));
+  } else {
+    what += " is a strided view; clone() it or use to_vector()";
+  }
+  throw Error(ErrorCode::invalid_argument, what);
+}
+
+}  // namespace penstock
