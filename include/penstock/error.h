@@ -25,10 +25,10 @@ std::string_view name_of(ErrorCode code) noexcept;
 
 /// Where a record came from. Unknown fields are empty or -1.
 struct Provenance {
-  std::string shard;         ///< path or name of the shard
+  std::string shard{};       ///< path or name of the shard
   std::int64_t offset = -1;  ///< byte offset of the record in the shard
   std::int64_t index = -1;   ///< record index within the source
-  std::string stage;         ///< stage that failed, "map[2] decode_jpeg"
+  std::string stage{};       ///< stage that failed, "map[2] decode_jpeg"
 
   /// "train-0.tar @1536 record 12, stage map[2] decode_jpeg"; empty if nothing is known.
   std::string to_string() const;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <penstock/error.h>
@@ -39,6 +40,10 @@ class File {
   /// Carries out every request, in any order, and waits for all. Never throws for a failed read:
   /// the requests say.
   virtual void read(std::span<ReadRequest> requests) = 0;
+  /// The same past every cache, where the file system can: a second look at bytes that seem damaged.
+  virtual void read_uncached(std::span<ReadRequest> requests) { read(requests); }
+  /// Requests that `read` has under way at once; a larger group gains nothing.
+  virtual std::size_t depth() const noexcept { return 1; }
   /// True if `read` may wait for a device or a network.
   virtual bool blocking() const noexcept { return true; }
   /// The whole file in memory, or an empty span if this file system does not map files.
@@ -63,8 +68,8 @@ class FileSystem {
   virtual bool is_directory(const std::string& path) = 0;
   /// Paths of all regular files below a folder, sorted bytewise. Throws Error{not_found}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
-  /// Paths that match a shell pattern (*, ?, [...], in any part), sorted bytewise; a path without a
-  /// pattern is itself. Empty if nothing matches.
+  /// Regular files that match a shell pattern (*, ?, [...], in any part; a leading dot only by a
+  /// dot), sorted bytewise; a path without a pattern is itself. Empty if nothing matches.
   virtual std::vector<std::string> glob(const std::string& pattern) = 0;
 };
 
@@ -75,5 +80,7 @@ using FileSystemPtr = std::shared_ptr<FileSystem>;
 FileSystemPtr make_file_system(const std::string& name);
 /// The process-wide default ("pread").
 FileSystemPtr default_file_system();
+/// Files that live in memory: names and their contents.
+FileSystemPtr make_memory_file_system(std::vector<std::pair<std::string, std::string>> files);
 
 }  // namespace penstock

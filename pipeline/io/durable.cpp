@@ -1,0 +1,74 @@
+#include "pipeline/io/durable.h"
+
+#include <atomic>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+namespace penstock {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string temporary_name(const std::string& path) {
+  static std::atomic<unsigned> count{0};
+  return path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+}
+
+}  // namespace
+
+DurableFile::DurableFile(std::string path, WriteFault fault)
+    : path_(std::move(path)), fault_(std::move(fault)) {
+  const std::string name = temporary_name(path_);
+  step("create", [&] {
+    fd_ = UniqueFd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    return static_cast<bool>(fd_);
+  });
+  temporary_ = name;
+}
+
+DurableFile::~DurableFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void DurableFile::step(const char* what, const std::function<bool()>& act) {
+  if (const int error = fault_ ? fault_(what) : 0) throw error_from_errno(error, what, path_);
+  while (!act()) {
+    if (errno != EINTR) throw error_from_errno(errno, what, path_);
+  }
+}
+
+void DurableFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    step("write", [&] {
+      const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
+      return written >= 0;
+    });
+  }
+}
+
+void DurableFile::commit() {
+  // EINTR of a sync is an error like any other here: its data may be gone.
+  int error = 0;
+  step("sync", [&] {
+    error = ::fsync(fd_.get()) == 0 ? 0 : errno;
+    return true;
+  });
+  if (error != 0) throw error_from_errno(error, "sync", path_);
+  step("rename", [&] { return ::rename(temporary_.c_str(), path_.c_str()) == 0; });
+  temporary_.clear();
+  UniqueFd folder;
+  step("sync folder", [&] {
+    folder = UniqueFd(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return folder && ::fsync(folder.get()) == 0;
+  });
+}
+
+}  // namespace penstock

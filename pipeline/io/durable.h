@@ -1,0 +1,48 @@
+// Files that after a crash are there in full or not at all.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "pipeline/io/posix.h"
+
+namespace penstock {
+
+/// Stands between DurableFile and the system in tests: called before each step ("create", "write",
+/// "sync", "rename", "sync folder"), returns 0 or the errno to fail with.
+using WriteFault = std::function<int(const char* step)>;
+
+/// Writes to a temporary file in the same folder; `commit` syncs it, renames it over `path` and
+/// syncs the folder. Without `commit`, or after any error, nothing is left behind and an older file
+/// at `path` is as it was (an error of "sync folder" aside: the new file then is complete, its name
+/// may not survive a crash). A failed sync is never retried: the kernel may have dropped the data.
+/// Used by one thread.
+///
+///     DurableFile file(path);
+///     file.append(header);
+///     file.append(body);
+///     file.commit();
+class DurableFile {
+ public:
+  /// Throws Error{unavailable | resource_exhausted | not_found} naming the path, as do all members.
+  explicit DurableFile(std::string path, WriteFault fault = {});
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+  ~DurableFile();
+
+  void append(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  /// Carries out one step of the system's; throws if it or the fault returns an error.
+  void step(const char* what, const std::function<bool()>& act);
+
+  std::string path_;
+  std::string temporary_;  // empty once there is nothing to remove
+  WriteFault fault_;
+  UniqueFd fd_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,73 @@
+// Faults on demand, below everything that reads files.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <penstock/file_system.h>
+
+#include "pipeline/core/thread_annotations.h"
+
+namespace penstock {
+
+/// What a FaultFileSystem does. Operations (opens, infos, listings and single reads) are counted
+/// from 1 in the order they come.
+struct FaultOptions {
+  std::uint64_t seed = 0;
+  std::uint64_t fail_nth = 0;  ///< this operation fails with "injected"; 0: none
+  double fail_share = 0;       ///< share of reads that fail
+  double flip_share = 0;       ///< share of reads of which one bit is flipped
+  bool flip_uncached = false;  ///< flips also show in read_uncached: the medium, not a cache
+  bool split = false;          ///< every read reaches the inner file as random parts
+  double delay_share = 0;      ///< share of reads that are late…
+  std::chrono::microseconds delay{0};                ///< …by this much
+  std::uint64_t hang_nth = 0;                        ///< this operation waits for `release`
+  std::map<std::string, std::uint64_t> truncate_at;  ///< path: bytes the file seems to have
+  std::map<std::string, std::vector<std::uint64_t>> flip_bits;  ///< path: bits of the file, from 0
+};
+
+/// Decorates any file system. Thread-safe; with one thread its faults are a function of the seed.
+class FaultFileSystem final : public FileSystem,
+                              public std::enable_shared_from_this<FaultFileSystem> {
+ public:
+  FaultFileSystem(FileSystemPtr inner, FaultOptions options);
+
+  std::string name() const override { return inner_->name(); }
+  std::shared_ptr<File> open(const std::string& path) override;
+  FileInfo info(const std::string& path) override;
+  bool is_directory(const std::string& path) override { return inner_->is_directory(path); }
+  std::vector<std::string> list(const std::string& folder) override;
+  std::vector<std::string> glob(const std::string& pattern) override;
+
+  /// Lets go whatever hangs, now and from now on.
+  void release() EXCLUDES(mutex_);
+  std::uint64_t operations() const noexcept { return operations_; }
+  /// Faults that the caller can notice: failures, flipped bits and hangs.
+  std::uint64_t injected() const noexcept { return injected_; }
+  /// Operations that hang now.
+  int hanging() const EXCLUDES(mutex_);
+
+ private:
+  class FaultFile;
+
+  /// Counts an operation; may wait. False if it is to fail. `number` names its random numbers.
+  bool enter(std::uint64_t& number) EXCLUDES(mutex_);
+  void enter_or_throw(const std::string& path);
+  FileInfo truncated(const std::string& path, FileInfo info) const;
+
+  const FileSystemPtr inner_;
+  const FaultOptions options_;
+  std::atomic<std::uint64_t> operations_{0};
+  std::atomic<std::uint64_t> injected_{0};
+  mutable Mutex mutex_;
+  CondVar released_changed_;
+  bool released_ GUARDED_BY(mutex_) = false;
+  int hanging_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+#include <penstock/file_system.h>
+
+#include "pipeline/io/memory.h"
+#include "pipeline/io/mmap.h"
+#include "pipeline/io/pread.h"
+#include "pipeline/io/uring.h"
+
+namespace penstock {
+
+void File::read_exactly(std::uint64_t offset, std::span<std::byte> out) {
+  ReadRequest request{offset, out.size(), out.data(), {}};
+  read({&request, 1});
+  if (!request.status.ok()) throw request.status.error();
+}
+
+std::vector<std::byte> File::read_all(std::uint64_t limit) {
+  if (info().size > limit)
+    throw Error(ErrorCode::out_of_range,
+                "the file's " + std::to_string(info().size) + " bytes exceed the limit of " +
+                    std::to_string(limit),
+                {.shard = path()});
+  std::vector<std::byte> bytes(info().size);
+  read_exactly(0, bytes);
+  return bytes;
+}
+
+FileSystemPtr make_file_system(const std::string& name) {
+  if (name == "pread") return default_file_system();
+  if (name == "mmap") return std::make_shared<MmapFileSystem>();
+  if (name == "io_uring") {
+    if (FileSystemPtr files = make_uring_file_system()) return files;
+    return default_file_system();
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "no file system \"" + name + "\"; there are pread, io_uring and mmap");
+}
+
+FileSystemPtr default_file_system() {
+  static const FileSystemPtr files = std::make_shared<PreadFileSystem>();
+  return files;
+}
+
+FileSystemPtr make_memory_file_system(std::vector<std::pair<std::string, std::string>> files) {
+  auto memory = std::make_shared<MemoryFileSystem>();
+  for (auto& [path, contents] : files) memory->add(path, std::move(contents));
+  return memory;
+}
+
+}  // namespace penstock

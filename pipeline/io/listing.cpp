@@ -1,0 +1,130 @@
+// PosixFileSystem::list and glob.
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include "pipeline/io/posix.h"
+
+namespace penstock {
+namespace {
+
+enum class Kind { file, folder, other };
+
+struct Child {
+  std::string name;
+  Kind kind;
+};
+
+struct CloseDir {
+  void operator()(DIR* dir) const noexcept { ::closedir(dir); }
+};
+
+using Inode = std::pair<dev_t, ino_t>;
+
+Kind kind_of(const std::string& path) {
+  struct stat st;
+  if (::stat(path.c_str(), &st) != 0) return Kind::other;
+  return S_ISREG(st.st_mode) ? Kind::file : S_ISDIR(st.st_mode) ? Kind::folder : Kind::other;
+}
+
+std::string join(const std::string& folder, std::string_view name) {
+  if (folder.empty()) return std::string(name);
+  return folder.back() == '/' ? folder + std::string(name) : folder + '/' + std::string(name);
+}
+
+std::vector<Child> children_of(const std::string& folder) {
+  const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.empty() ? "." : folder.c_str()));
+  if (dir == nullptr) throw error_from_errno(errno, "list", folder);
+  std::vector<Child> children;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) {
+      if (errno != 0) throw error_from_errno(errno, "list", folder);
+      return children;
+    }
+    std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const Kind kind = entry->d_type == DT_REG   ? Kind::file
+                      : entry->d_type == DT_DIR ? Kind::folder
+                                                : kind_of(join(folder, name));
+    children.push_back({std::move(name), kind});
+  }
+}
+
+void list_below(const std::string& folder, std::vector<Inode>& parents,
+                std::vector<std::string>& found) {
+  struct stat st;
+  if (::stat(folder.c_str(), &st) != 0) throw error_from_errno(errno, "list", folder);
+  const Inode self{st.st_dev, st.st_ino};
+  if (std::find(parents.begin(), parents.end(), self) != parents.end()) return;
+  parents.push_back(self);
+  for (const Child& child : children_of(folder)) {
+    std::string path = join(folder, child.name);
+    if (child.kind == Kind::folder) {
+      list_below(path, parents, found);
+    } else if (child.kind == Kind::file) {
+      found.push_back(std::move(path));
+    }
+  }
+  parents.pop_back();
+}
+
+/// Adds to `found` what matches the parts of `pattern` from `begin` on, below `folder`.
+void glob_below(const std::string& folder, std::string_view pattern,
+                std::vector<std::string>& found) {
+  const std::size_t slash = pattern.find('/');
+  const std::string part(pattern.substr(0, slash));
+  const bool last = slash == std::string_view::npos;
+  const std::size_t next = last ? pattern.size() : pattern.find_first_not_of('/', slash);
+  const std::string_view rest =
+      next == std::string_view::npos ? std::string_view() : pattern.substr(next);
+  if (!has_pattern(part)) {
+    const std::string path = join(folder, part);
+    const Kind kind = kind_of(path);
+    if (last && kind == Kind::file) found.push_back(path);
+    if (!last && kind == Kind::folder) glob_below(path, rest, found);
+    return;
+  }
+  std::vector<Child> children;
+  try {
+    children = children_of(folder);
+  } catch (const Error&) {
+    return;  // as in a shell: what can't be listed matches nothing
+  }
+  for (const Child& child : children) {
+    if (::fnmatch(part.c_str(), child.name.c_str(), FNM_PERIOD | FNM_NOESCAPE) != 0) continue;
+    if (last && child.kind == Kind::file) found.push_back(join(folder, child.name));
+    if (!last && child.kind == Kind::folder) glob_below(join(folder, child.name), rest, found);
+  }
+}
+
+}  // namespace
+
+bool has_pattern(std::string_view path) noexcept {
+  return path.find_first_of("*?[") != std::string_view::npos;
+}
+
+std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
+  std::vector<std::string> found;
+  std::vector<Inode> parents;
+  list_below(folder, parents, found);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> PosixFileSystem::glob(const std::string& pattern) {
+  if (!has_pattern(pattern)) return {pattern};
+  if (kind_of(pattern) == Kind::file) return {pattern};  // the name really has a bracket
+  std::vector<std::string> found;
+  const std::size_t start = pattern.find_first_not_of('/');
+  glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), found);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace penstock

@@ -1,0 +1,154 @@
+#include "pipeline/io/posix.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kDirectAlignment = 4096;
+constexpr std::size_t kDirectBlock = 1 << 20;
+
+FileInfo info_of(const struct stat& st) noexcept {
+  return {static_cast<std::uint64_t>(st.st_size),
+          static_cast<std::int64_t>(st.st_mtim.tv_sec) * 1'000'000'000 + st.st_mtim.tv_nsec,
+          static_cast<std::uint64_t>(st.st_ino)};
+}
+
+ErrorCode code_of(int error) noexcept {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+      return ErrorCode::not_found;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return ErrorCode::resource_exhausted;
+    default:
+      return ErrorCode::unavailable;
+  }
+}
+
+struct Free {
+  void operator()(void* p) const noexcept { std::free(p); }
+};
+
+}  // namespace
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Error error_from_errno(int error, std::string_view action, const std::string& path) {
+  return Error(code_of(error),
+               "can't " + std::string(action) + ": " + std::generic_category().message(error),
+               {.shard = path});
+}
+
+Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request) {
+  return Error(ErrorCode::data_loss,
+               "the file ends at byte " + std::to_string(file_size) + ", within the " +
+                   std::to_string(request.size) + " bytes to be read",
+               {.shard = path, .offset = static_cast<std::int64_t>(request.offset)});
+}
+
+PosixFile::PosixFile(const std::string& path, PreadFn pread)
+    : path_(path), pread_(std::move(pread)) {
+  // O_NONBLOCK: opening a pipe that nobody writes must not hang.
+  int fd;
+  do {
+    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) throw error_from_errno(errno, "open", path);
+  fd_ = UniqueFd(fd);
+  struct stat st;
+  if (::fstat(fd, &st) != 0) throw error_from_errno(errno, "examine", path);
+  if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "read", path);
+  if (!S_ISREG(st.st_mode))
+    throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
+  info_ = info_of(st);
+}
+
+std::int64_t PosixFile::read_some(const ReadRequest& request, std::size_t done) const {
+  std::byte* const out = request.out + done;
+  const std::size_t size = request.size - done;
+  const auto at = static_cast<std::int64_t>(request.offset + done);
+  return pread_ ? pread_(fd_.get(), out, size, at) : ::pread(fd_.get(), out, size, at);
+}
+
+Status PosixFile::read_rest(const ReadRequest& request, std::size_t done) const {
+  if (request.offset > info_.size || request.size > info_.size - request.offset)
+    return past_end_error(path_, info_.size, request);
+  int patience = 1000;  // milliseconds of EAGAIN, which some network file systems give
+  while (done < request.size) {
+    const std::int64_t got = read_some(request, done);
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      return past_end_error(path_, request.offset + done, request);
+    } else if (errno == EAGAIN && --patience > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else if (errno != EINTR) {
+      const Error error = error_from_errno(errno, "read", path_);
+      return Error(error.code(), error.cause(),
+                   {.shard = path_, .offset = static_cast<std::int64_t>(request.offset + done)});
+    }
+  }
+  return {};
+}
+
+void PosixFile::read(std::span<ReadRequest> requests) {
+  for (ReadRequest& request : requests) request.status = read_rest(request, 0);
+}
+
+void PosixFile::read_uncached(std::span<ReadRequest> requests) {
+  // Through /proc, so that it is this file even if the path now names another.
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
+  const UniqueFd direct(::open(self.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  const std::unique_ptr<void, Free> block(std::aligned_alloc(kDirectAlignment, kDirectBlock));
+  if (!direct || block == nullptr) return read(requests);
+  for (ReadRequest& request : requests) {
+    std::size_t done = 0;
+    while (done < request.size) {
+      const std::uint64_t at = request.offset + done;
+      const std::uint64_t aligned = at / kDirectAlignment * kDirectAlignment;
+      const auto got =
+          ::pread(direct.get(), block.get(), kDirectBlock, static_cast<std::int64_t>(aligned));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= static_cast<std::int64_t>(at - aligned)) break;
+      const std::size_t n = std::min<std::size_t>(got - (at - aligned), request.size - done);
+      std::memcpy(request.out + done, static_cast<std::byte*>(block.get()) + (at - aligned), n);
+      done += n;
+    }
+    request.status = read_rest(request, done);
+  }
+}
+
+FileInfo PosixFileSystem::info(const std::string& path) {
+  struct stat st;
+  if (::stat(path.c_str(), &st) != 0) throw error_from_errno(errno, "find", path);
+  return info_of(st);
+}
+
+bool PosixFileSystem::is_directory(const std::string& path) {
+  struct stat st;
+  return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+}  // namespace penstock

@@ -1,0 +1,84 @@
+// What the file systems that stand on POSIX share: descriptors, errors, listing and patterns.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <penstock/file_system.h>
+
+namespace penstock {
+
+/// Owner of a file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) noexcept : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UniqueFd();
+
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// "can't <action>: <the system's reason>" with the path as provenance. ENOENT and its kin are
+/// not_found, lack of descriptors, memory or disk is resource_exhausted, the rest unavailable.
+Error error_from_errno(int error, std::string_view action, const std::string& path);
+/// The answer to a request that reaches past the end of a file.
+Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request);
+
+/// pread(2), or what stands in for it in a test.
+using PreadFn = std::function<std::int64_t(int fd, void* out, std::size_t size, std::int64_t at)>;
+
+/// An open regular file. Thread-safe.
+class PosixFile : public File {
+ public:
+  /// Throws Error{not_found} (also for what is not a regular file), Error{resource_exhausted} or
+  /// Error{unavailable}.
+  explicit PosixFile(const std::string& path, PreadFn pread = {});
+
+  const FileInfo& info() const noexcept override { return info_; }
+  const std::string& path() const noexcept override { return path_; }
+  /// One request after the other by pread. Short reads and EINTR don't show.
+  void read(std::span<ReadRequest> requests) override;
+  /// The same past the page cache: what the device says now.
+  void read_uncached(std::span<ReadRequest> requests) override;
+
+ protected:
+  int fd() const noexcept { return fd_.get(); }
+  /// Reads `request` from `done` bytes on.
+  Status read_rest(const ReadRequest& request, std::size_t done) const;
+
+ private:
+  std::int64_t read_some(const ReadRequest& request, std::size_t done) const;
+
+  std::string path_;
+  PreadFn pread_;
+  UniqueFd fd_;
+  FileInfo info_;
+};
+
+/// Everything but `open`.
+class PosixFileSystem : public FileSystem {
+ public:
+  FileInfo info(const std::string& path) override;
+  bool is_directory(const std::string& path) override;
+  /// Symbolic links are followed, except to a folder that contains them.
+  std::vector<std::string> list(const std::string& folder) override;
+  std::vector<std::string> glob(const std::string& pattern) override;
+};
+
+/// True if `path` has a character that a pattern gives a meaning to.
+bool has_pattern(std::string_view path) noexcept;
+
+}  // namespace penstock

@@ -1,0 +1,20 @@
+// Files through plain pread(2): the fastest way to bytes that the page cache holds.
+#pragma once
+
+#include "pipeline/io/posix.h"
+
+namespace penstock {
+
+class PreadFileSystem final : public PosixFileSystem {
+ public:
+  /// `pread` replaces the system call in tests.
+  explicit PreadFileSystem(PreadFn pread = {}) : pread_(std::move(pread)) {}
+
+  std::string name() const override { return "pread"; }
+  std::shared_ptr<File> open(const std::string& path) override;
+
+ private:
+  PreadFn pread_;
+};
+
+}  // namespace penstock
