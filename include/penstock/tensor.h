@@ -115,7 +115,7 @@ class Tensor {
   Shape shape_;
   DType dtype_ = DType::u8;
   bool contiguous_ = true;  // false: storage_.strides is in use
-  Storage storage_;
+  Storage storage_{};
 };
 
 template <typename T>
