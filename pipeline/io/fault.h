@@ -25,10 +25,11 @@ struct FaultOptions {
   bool flip_uncached = false;  ///< flips also show in read_uncached: the medium, not a cache
   bool split = false;          ///< every read reaches the inner file as random parts
   double delay_share = 0;      ///< share of reads that are late…
-  std::chrono::microseconds delay{0};                ///< …by this much
-  std::uint64_t hang_nth = 0;                        ///< this operation waits for `release`
-  std::map<std::string, std::uint64_t> truncate_at;  ///< path: bytes the file seems to have
-  std::map<std::string, std::vector<std::uint64_t>> flip_bits;  ///< path: bits of the file, from 0
+  std::chrono::microseconds delay{0};                  ///< …by this much
+  std::uint64_t hang_nth = 0;                          ///< this operation waits for `release`
+  std::map<std::string, std::uint64_t> truncate_at{};  ///< path: bytes the file seems to have
+  std::map<std::string, std::vector<std::uint64_t>>
+      flip_bits{};  ///< path: bits of the file, from 0
 };
 
 /// Decorates any file system. Thread-safe; with one thread its faults are a function of the seed.

@@ -62,6 +62,9 @@ using Finish = std::function<Status(const ReadRequest&, std::size_t done)>;
 /// One io_uring with its lanes. Used by one thread at a time.
 class Ring {
  public:
+  /// Throws what Asio throws if the kernel refuses. It asks with the first file object.
+  Ring() { lanes_.push_back(std::make_unique<Lane>(context_)); }
+
   void read(std::span<ReadRequest*> requests, int fd, int direct_fd, const Finish& finish) {
     waiting_ = requests;
     fd_ = fd;
@@ -175,7 +178,12 @@ class UringFile final : public PosixFile {
   void read(std::span<ReadRequest> requests) override {
     std::vector<ReadRequest*> cold;
     for (ReadRequest& request : requests) {
-      if (!read_cached(request)) cold.push_back(&request);
+      if (read_cached(request)) continue;
+      if (request.offset <= info().size && request.size <= info().size - request.offset) {
+        cold.push_back(&request);
+      } else {
+        request.status = read_rest(request, 0);
+      }
     }
     if (cold.empty()) return;
     std::unique_ptr<Ring> ring = rings_->take();
@@ -194,8 +202,9 @@ class UringFile final : public PosixFile {
   bool read_cached(ReadRequest& request) const {
     iovec to{request.out, request.size};
     const auto got = ::preadv2(fd(), &to, 1, static_cast<std::int64_t>(request.offset), RWF_NOWAIT);
-    if (got == static_cast<std::int64_t>(request.size)) request.status = {};
-    return got == static_cast<std::int64_t>(request.size);
+    if (got < 0 || static_cast<std::size_t>(got) != request.size) return false;
+    request.status = {};
+    return true;
   }
 
   std::shared_ptr<Rings> rings_;

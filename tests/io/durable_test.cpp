@@ -1,0 +1,99 @@
+#include "pipeline/io/durable.h"
+
+#include <cerrno>
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+
+#include "tests/support/files.h"
+
+namespace penstock {
+namespace {
+
+std::vector<std::string> names_in(const testing::TempFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+void save(const std::string& path, const std::string& text, WriteFault fault = {}) {
+  DurableFile file(path, std::move(fault));
+  file.append(testing::as_bytes(text));
+  file.commit();
+}
+
+TEST(Durable, ReplacesTheFile) {
+  const testing::TempFolder folder;
+  save(folder / "state", "old");
+  save(folder / "state", testing::noise(3'000'000));
+  EXPECT_EQ(testing::read_file(folder / "state"), testing::noise(3'000'000));
+  EXPECT_EQ(names_in(folder).size(), 1u);
+}
+
+TEST(Durable, WithoutCommitNothingHappened) {
+  const testing::TempFolder folder;
+  save(folder / "state", "old");
+  { DurableFile(folder / "state").append(testing::as_bytes("new")); }
+  EXPECT_EQ(testing::read_file(folder / "state"), "old");
+  EXPECT_EQ(names_in(folder).size(), 1u);
+}
+
+TEST(Durable, AnyFailingStepLeavesOldOrNewNeverAMixture) {
+  const testing::TempFolder folder;
+  int n = 1;
+  for (;; ++n) {
+    save(folder / "state", "old");
+    int step = 0;
+    bool failed = false;
+    try {
+      save(folder / "state", "new!", [&](const char*) { return ++step == n ? EIO : 0; });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unavailable);
+      EXPECT_EQ(error.where().shard, folder / "state");
+      failed = true;
+    }
+    const std::string text = testing::read_file(folder / "state");
+    const bool renamed = n >= 5;  // create, write, sync, rename, sync folder
+    EXPECT_EQ(text, renamed ? "new!" : "old") << n;
+    EXPECT_EQ(names_in(folder).size(), 1u) << n;
+    if (!failed) break;
+  }
+  EXPECT_EQ(n, 6);
+}
+
+TEST(Durable, AFullDiskLeavesTheOldFile) {
+  const testing::TempFolder folder;
+  save(folder / "state", "old");
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{1000, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  ErrorCode code = ErrorCode::internal;
+  try {
+    save(folder / "state", testing::noise(2000));
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(code, ErrorCode::resource_exhausted);
+  EXPECT_EQ(testing::read_file(folder / "state"), "old");
+  EXPECT_EQ(names_in(folder).size(), 1u);
+}
+
+TEST(Durable, AMissingFolderIsNotFound) {
+  const testing::TempFolder folder;
+  try {
+    DurableFile file(folder / "no/state");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,102 @@
+#include "pipeline/io/pread.h"
+
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <penstock/rng.h>
+
+#include "tests/support/files.h"
+
+namespace penstock {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// pread(2) as bad as it may be: any count from 1 upward, EINTR and EAGAIN in between.
+PreadFn shredded(std::uint64_t seed) {
+  auto calls = std::make_shared<std::uint64_t>(0);
+  return [=](int fd, void* out, std::size_t size, std::int64_t at) -> std::int64_t {
+    Rng rng(seed, (*calls)++, 0);
+    if (rng.coin(0.2)) {
+      errno = rng.coin(0.98) ? EINTR : EAGAIN;
+      return -1;
+    }
+    return ::pread(fd, out, rng.coin(0.2) ? size : 1 + rng.below(size), at);
+  };
+}
+
+TEST(Pread, ShortReadsAndInterruptionsDontShow) {
+  const testing::TempFolder folder;
+  const std::string contents = testing::noise(5000);
+  const std::string path = folder.write("f", contents);
+  for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+    PreadFileSystem files(shredded(seed));
+    ASSERT_EQ(testing::as_text(files.open(path)->read_all(5000)), contents) << seed;
+  }
+}
+
+TEST(Pread, OneByteAtATime) {
+  const testing::TempFolder folder;
+  const std::string contents = testing::noise(300);
+  PreadFileSystem files([](int fd, void* out, std::size_t, std::int64_t at) {
+    return static_cast<std::int64_t>(::pread(fd, out, 1, at));
+  });
+  EXPECT_EQ(testing::as_text(files.open(folder.write("f", contents))->read_all(300)), contents);
+}
+
+TEST(Pread, EioNamesThePathAndTheByte) {
+  const testing::TempFolder folder;
+  const std::string path = folder.write("f", testing::noise(300));
+  PreadFileSystem files([](int fd, void* out, std::size_t size, std::int64_t at) -> std::int64_t {
+    if (at < 200) return ::pread(fd, out, std::min<std::size_t>(size, 100), at);
+    errno = EIO;
+    return -1;
+  });
+  try {
+    files.open(path)->read_all(300);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    EXPECT_EQ(error.where().shard, path);
+    EXPECT_EQ(error.where().offset, 200);
+    EXPECT_THAT(error.what(), HasSubstr("Input/output error"));
+  }
+}
+
+TEST(Pread, AFileThatShrankIsDataLossNotALoop) {
+  const testing::TempFolder folder;
+  const std::string path = folder.write("f", testing::noise(300));
+  const auto file = default_file_system()->open(path);
+  ASSERT_EQ(::truncate(path.c_str(), 120), 0);
+  try {
+    file->read_all(300);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::data_loss);
+    EXPECT_THAT(error.what(), HasSubstr("ends at byte 120"));
+  }
+}
+
+TEST(Pread, EternalEagainBecomesAnError) {
+  const testing::TempFolder folder;
+  PreadFileSystem files([](int, void*, std::size_t, std::int64_t) -> std::int64_t {
+    errno = EAGAIN;
+    return -1;
+  });
+  const auto file = files.open(folder.write("f", "abc"));
+  EXPECT_THROW(file->read_all(3), Error);
+}
+
+TEST(Pread, RunningOutOfDescriptorsIsResourceExhausted) {
+  EXPECT_EQ(error_from_errno(EMFILE, "open", "x").code(), ErrorCode::resource_exhausted);
+  EXPECT_EQ(error_from_errno(ENFILE, "open", "x").code(), ErrorCode::resource_exhausted);
+  EXPECT_EQ(error_from_errno(EACCES, "open", "x").code(), ErrorCode::unavailable);
+  EXPECT_EQ(error_from_errno(ENOENT, "open", "x").code(), ErrorCode::not_found);
+}
+
+}  // namespace
+}  // namespace penstock
