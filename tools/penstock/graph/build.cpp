@@ -1,0 +1,125 @@
+#include "tools/penstock/graph/build.h"
+
+#include <map>
+#include <utility>
+
+#include "tools/penstock/graph/identity.h"
+#include "tools/penstock/graph/image_chain.h"
+#include "tools/penstock/support/usage_error.h"
+
+namespace penstock::tool {
+namespace {
+
+std::int64_t integer(const Settings& settings, const char* name, std::int64_t fallback) {
+  return settings.get(name, std::int64_t{fallback});
+}
+
+Dataset add_shard(const Dataset& in, const Settings& stage) {
+  return in.shard(integer(stage, "count", 1), integer(stage, "index", 0),
+                  {.contiguous = stage.get("contiguous", false)});
+}
+
+Dataset add_shuffle(const Dataset& in, const Settings& stage) {
+  ShuffleOptions options;
+  options.buffer = static_cast<std::uint64_t>(integer(stage, "buffer", 0));
+  if (stage.has("seed")) options.seed = static_cast<std::uint64_t>(integer(stage, "seed", 0));
+  options.reshuffle = stage.get("reshuffle", true);
+  return in.shuffle(options);
+}
+
+Dataset add_repeat(const Dataset& in, const Settings& stage) {
+  return in.repeat(integer(stage, "count", kInfinite));
+}
+
+Dataset add_take(const Dataset& in, const Settings& stage) {
+  return in.take(integer(stage, "count", 0));
+}
+
+Dataset add_skip(const Dataset& in, const Settings& stage) {
+  return in.skip(integer(stage, "count", 0));
+}
+
+Dataset add_cache(const Dataset& in, const Settings&) {
+  return in.cache();
+}
+
+Dataset add_enumerate(const Dataset& in, const Settings& stage) {
+  return in.enumerate(integer(stage, "start", 0), stage.get("component", std::string("index")));
+}
+
+Dataset add_identity(const Dataset& in, const Settings&) {
+  MapOptions options;
+  options.name = "identity";
+  return in.map(identity, options);
+}
+
+Dataset add_batch(const Dataset& in, const Settings& stage) {
+  return in.batch(integer(stage, "size", 1),
+                  {.drop_remainder = stage.get("drop_remainder", false)});
+}
+
+Dataset add_padded_batch(const Dataset& in, const Settings& stage) {
+  PaddedBatchOptions options;
+  options.drop_remainder = stage.get("drop_remainder", false);
+  return in.padded_batch(integer(stage, "size", 1), options);
+}
+
+Dataset add_unbatch(const Dataset& in, const Settings&) {
+  return in.unbatch();
+}
+
+Dataset add_prefetch(const Dataset& in, const Settings& stage) {
+  return in.prefetch(integer(stage, "count", -1));
+}
+
+Dataset add_stage(const Dataset& in, const Settings& stage) {
+  using Adder = Dataset (*)(const Dataset&, const Settings&);
+  static const std::map<std::string, Adder> kAdders{
+      {"shard", add_shard},         {"shuffle", add_shuffle},
+      {"repeat", add_repeat},       {"take", add_take},
+      {"skip", add_skip},           {"cache", add_cache},
+      {"enumerate", add_enumerate}, {"identity", add_identity},
+      {"batch", add_batch},         {"padded_batch", add_padded_batch},
+      {"unbatch", add_unbatch},     {"prefetch", add_prefetch}};
+  return kAdders.at(stage.kind().name)(in, stage);
+}
+
+}  // namespace
+
+Dataset build(const PipelineSpec& spec) {
+  const FileSystemPtr files = make_file_system(spec.run.get("io", std::string("pread")));
+  Dataset dataset = build_source(*spec.source, files);
+  ImageChain chain;
+  for (const Settings& stage : spec.stages) {
+    if (stage.kind().image) {
+      chain.add(stage, dataset.spec());
+      continue;
+    }
+    if (const auto ops = chain.take()) dataset = dataset.map(*ops);
+    dataset = add_stage(dataset, stage);
+  }
+  if (const auto ops = chain.take()) dataset = dataset.map(*ops);
+  return dataset;
+}
+
+RunOptions run_options(const PipelineSpec& spec, std::uint64_t seed) {
+  const Settings& run = spec.run;
+  RunOptions options;
+  options.seed = run.has("seed") ? static_cast<std::uint64_t>(integer(run, "seed", 0)) : seed;
+  options.epochs = static_cast<std::uint64_t>(integer(run, "epochs", 1));
+  options.threads = static_cast<int>(integer(run, "threads", 0));
+  options.memory_bytes = static_cast<std::uint64_t>(integer(run, "memory", 0));
+  options.slots = static_cast<int>(integer(run, "slots", 0));
+  options.io_threads = static_cast<int>(integer(run, "io_threads", 0));
+  const bool skip = run.get("on_error", std::string("fail")) == "skip";
+  if (skip) options.on_error = OnError::skip;
+  if (run.has("max_errors")) {
+    if (!skip) throw UsageError("needs on_error = skip (--on-error skip)", "max_errors");
+    const ErrorBudget budget = parse_error_budget(run.get("max_errors", std::string()));
+    options.max_errors = budget.count;
+    options.max_error_share = budget.share;
+  }
+  return options;
+}
+
+}  // namespace penstock::tool

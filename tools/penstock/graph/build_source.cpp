@@ -1,0 +1,150 @@
+#include "tools/penstock/graph/build.h"
+
+#include <map>
+
+#include <penstock/sources.h>
+
+#include "tools/penstock/support/text.h"
+#include "tools/penstock/support/usage_error.h"
+
+namespace penstock::tool {
+namespace {
+
+FileOptions file_options(const Settings& source, const FileSystemPtr& files) {
+  FileOptions options;
+  options.files = files;
+  if (source.kind().find("index_folder") != nullptr)
+    options.index_folder = source.get("index_folder", std::string());
+  return options;
+}
+
+Dataset build_images(const Settings& source, const FileSystemPtr& files) {
+  ImagesOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.label_regex = source.get("label_regex", std::string());
+  return images(source.get("path", std::string()), options);
+}
+
+Dataset build_tar(const Settings& source, const FileSystemPtr& files) {
+  TarOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.label_regex = source.get("label_regex", std::string());
+  return tar(source.get("paths", List()), options);
+}
+
+Dataset build_tfrecord(const Settings& source, const FileSystemPtr& files) {
+  static const std::map<std::string, Compression> kCompressions{
+      {"automatic", Compression::automatic},
+      {"none", Compression::none},
+      {"gzip", Compression::gzip},
+      {"zlib", Compression::zlib}};
+  TFRecordOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.compression = kCompressions.at(source.get("compression", std::string("automatic")));
+  options.verify = source.get("verify", true);
+  const Dataset records = tfrecord(source.get("paths", List()), options);
+  if (!source.has("example")) return records;
+  return records.map_op(parse_example(parse_features(source.get("example", List()))));
+}
+
+Dataset build_cifar10(const Settings& source, const FileSystemPtr& files) {
+  return cifar10(source.get("paths", List()), file_options(source, files));
+}
+
+Dataset build_idx(const Settings& source, const FileSystemPtr& files) {
+  return idx(source.get("images", std::string()), source.get("labels", std::string()),
+             file_options(source, files));
+}
+
+Dataset build_csv(const Settings& source, const FileSystemPtr& files) {
+  CsvOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.header = source.get("header", true);
+  const std::string delimiter = source.get("delimiter", std::string(","));
+  if (delimiter.size() != 1) throw UsageError("delimiter must be one character");
+  options.delimiter = delimiter[0];
+  for (const std::string& text : source.get("columns", List())) {
+    const std::size_t colon = text.rfind(':');
+    CsvOptions::Column column;
+    column.name = text.substr(0, colon);
+    if (colon != text.npos) column.dtype = dtype_from_name(text.substr(colon + 1));
+    options.columns.push_back(std::move(column));
+  }
+  return csv(source.get("paths", List()), options);
+}
+
+Dataset build_lines(const Settings& source, const FileSystemPtr& files) {
+  return text_lines(source.get("paths", List()), file_options(source, files));
+}
+
+Dataset build_records(const Settings& source, const FileSystemPtr& files) {
+  FixedRecordOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.header_bytes = static_cast<std::uint64_t>(source.get("header_bytes", std::int64_t{0}));
+  options.footer_bytes = static_cast<std::uint64_t>(source.get("footer_bytes", std::int64_t{0}));
+  return fixed_records(source.get("paths", List()),
+                       static_cast<std::uint64_t>(source.get("record_bytes", std::int64_t{1})),
+                       options);
+}
+
+Dataset build_npy(const Settings& source, const FileSystemPtr& files) {
+  return npy(source.get("paths", List()), file_options(source, files));
+}
+
+Dataset build_range(const Settings& source, const FileSystemPtr&) {
+  return range(source.get("start", std::int64_t{0}), source.get("stop", std::int64_t{0}),
+               source.get("step", std::int64_t{1}));
+}
+
+Dataset build_synthetic(const Settings& source, const FileSystemPtr&) {
+  return synthetic(parse_synthetic(source.get("spec", std::string())));
+}
+
+std::string feature_component(const std::string& key, DType dtype, bool& image, bool& label) {
+  const std::size_t slash = key.rfind('/');
+  const std::string last = slash == key.npos ? key : key.substr(slash + 1);
+  if (!image && dtype == DType::bytes && (last == "encoded" || last == "image" || last == "jpg"))
+    return image = true, "image";
+  if (!label && dtype == DType::i64 && last == "label") return label = true, "label";
+  return key;
+}
+
+}  // namespace
+
+Dataset build_source(const Settings& source, const FileSystemPtr& files) {
+  using Builder = Dataset (*)(const Settings&, const FileSystemPtr&);
+  static const std::map<std::string, Builder> kBuilders{{"images", build_images},
+                                                        {"tar", build_tar},
+                                                        {"tfrecord", build_tfrecord},
+                                                        {"cifar10", build_cifar10},
+                                                        {"idx", build_idx},
+                                                        {"csv", build_csv},
+                                                        {"lines", build_lines},
+                                                        {"records", build_records},
+                                                        {"npy", build_npy},
+                                                        {"range", build_range},
+                                                        {"synthetic", build_synthetic}};
+  return kBuilders.at(source.kind().name)(source, files);
+}
+
+std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts) {
+  std::vector<FeatureSpec> features;
+  bool image = false;
+  bool label = false;
+  for (const std::string& text : texts) {
+    FeatureSpec feature;
+    const std::size_t colon = text.rfind(':');
+    feature.key = text.substr(0, colon);
+    if (feature.key.empty())
+      throw UsageError("a feature has no key: " + in_quotes(text), "example");
+    const bool labelled = feature.key.ends_with("label");
+    feature.dtype = colon != text.npos ? dtype_from_name(text.substr(colon + 1))
+                    : labelled         ? DType::i64
+                                       : DType::bytes;
+    feature.component = feature_component(feature.key, feature.dtype, image, label);
+    features.push_back(std::move(feature));
+  }
+  return features;
+}
+
+}  // namespace penstock::tool

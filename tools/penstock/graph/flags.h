@@ -1,0 +1,55 @@
+// The flags that describe a pipeline and its run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/penstock/graph/pipeline_spec.h"
+
+namespace penstock::tool {
+
+/// Gathers a PipelineSpec from a subcommand's flags. Stages apply in the order they are given. Must
+/// outlive the parse.
+///
+///     PipelineFlags flags(app);      // adds the flags
+///     app.parse(argc, argv);         // may throw UsageError, naming the flag
+///     PipelineSpec spec = flags.finish();
+class PipelineFlags {
+ public:
+  explicit PipelineFlags(CLI::App& app);
+  PipelineFlags(const PipelineFlags&) = delete;
+  PipelineFlags& operator=(const PipelineFlags&) = delete;
+
+  /// Throws UsageError where flags do not go together, or if there is no source.
+  PipelineSpec finish();
+
+ private:
+  void add_sources(CLI::App& app);
+  void add_source_options(CLI::App& app);
+  void add_stages(CLI::App& app);
+  void add_run(CLI::App& app);
+  void set_source(const Kind& kind, const std::vector<std::string>& values);
+  void apply_source_options();
+  /// Sets a boolean of the last stage of that kind, or else of the first one that follows.
+  void apply_to_stage(const std::string& kind, const std::string& parameter, std::size_t position,
+                      const std::string& flag);
+
+  struct Late {
+    std::string flag;
+    std::string kind;
+    std::string parameter;
+    std::string value;
+    std::size_t position;  ///< stages given before it
+  };
+
+  PipelineSpec spec_;
+  std::string pipeline_file_;
+  std::vector<Late> source_options_;
+  std::vector<Late> stage_options_;
+};
+
+}  // namespace penstock::tool

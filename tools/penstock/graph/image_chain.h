@@ -1,0 +1,30 @@
+// Neighbouring image stages as one fused chain.
+#pragma once
+
+#include <optional>
+
+#include <penstock/image.h>
+#include <penstock/spec.h>
+
+#include "tools/penstock/graph/settings.h"
+
+namespace penstock::tool {
+
+/// Turns image stages, one after the other, into ImageOps. The chain starts with a decode if the
+/// first stage is one or if the image is still encoded. The component is "image", else that of a
+/// tar member with the extension jpg, jpeg or png. Not synchronised.
+class ImageChain {
+ public:
+  /// `input` is the spec in front of the chain. Throws Error for what ImageOps refuses.
+  void add(const Settings& stage, const Spec& input);
+  /// The chain so far, if there is one; the next stage starts another.
+  std::optional<ImageOps> take();
+
+ private:
+  void extend(const Settings& stage);
+
+  std::optional<ImageOps> ops_;
+  std::optional<Extent> resized_;  // of the last resize, for a centre crop without a size
+};
+
+}  // namespace penstock::tool

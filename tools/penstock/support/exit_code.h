@@ -1,0 +1,16 @@
+// What the program returns to the shell.
+#pragma once
+
+namespace penstock::tool {
+
+enum ExitCode : int {
+  kOk = 0,
+  kFailed = 1,       ///< the run failed, or found bad data
+  kUsage = 2,        ///< the command line or the pipeline's description is wrong
+  kDeviceLost = 70,  ///< a device is gone
+  kNoProgress = 75,  ///< nothing was delivered for too long
+  kInterrupted = 130,
+  kTerminated = 143,
+};
+
+}  // namespace penstock::tool
