@@ -1,0 +1,32 @@
+// Where the real data is that some tests read, and what to do without it.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace penstock::test {
+
+/// A path below the folder of real data: $PENSTOCK_DATA, else ../shared/data beside the sources.
+inline std::string data_path(const std::string& name) {
+  if (const char* folder = std::getenv("PENSTOCK_DATA")) return std::string(folder) + "/" + name;
+  return std::string(PENSTOCK_SOURCE_DIR) + "/../shared/data/" + name;
+}
+
+/// True if a test must fail, not skip, when its data is missing.
+inline bool data_required() {
+  const char* value = std::getenv("PENSTOCK_REQUIRE_DATA");
+  return value != nullptr && std::string(value) == "1";
+}
+
+}  // namespace penstock::test
+
+/// Skips the running test if `path` does not exist; fails it where data is required.
+#define PENSTOCK_NEED_DATA(path)                                            \
+  if (!std::filesystem::exists(path)) {                                     \
+    if (::penstock::test::data_required()) FAIL() << path << " is missing"; \
+    GTEST_SKIP() << "without " << path << " this is not tested";            \
+  }                                                                         \
+  static_assert(true)
