@@ -178,11 +178,11 @@ class UringFile final : public PosixFile {
   void read(std::span<ReadRequest> requests) override {
     std::vector<ReadRequest*> cold;
     for (ReadRequest& request : requests) {
-      if (read_cached(request)) continue;
-      if (request.offset <= info().size && request.size <= info().size - request.offset) {
+      // First, because preadv2 takes the offset -1 for "where the file stands".
+      if (request.offset > info().size || request.size > info().size - request.offset) {
+        request.status = past_end_error(path(), info().size, request);
+      } else if (!read_cached(request)) {
         cold.push_back(&request);
-      } else {
-        request.status = read_rest(request, 0);
       }
     }
     if (cold.empty()) return;
