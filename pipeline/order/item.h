@@ -112,8 +112,10 @@ class Parcel {
 
   Element element;
   Status status;
-  bool keep = true;            ///< false: a predicate said no
-  std::vector<Item> children;  ///< of a tuple (zip) or a batch
+  bool keep = true;                ///< false: a predicate said no
+  const Source* origin = nullptr;  ///< of a record that lives as long as the run; for errors
+  std::uint64_t index = 0;         ///< the record's index in `origin`
+  std::vector<Item> children;      ///< of a tuple (zip) or a batch
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;

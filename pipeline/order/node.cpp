@@ -10,6 +10,15 @@ void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<Item>) {
   throw Error(ErrorCode::internal, "fetch from an iterator without positions");
 }
 
+void OrderIterator::discard(std::uint64_t count) {
+  std::array<Item, kBlock> dropped;
+  while (count > 0) {
+    const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count, kBlock)});
+    if (pulled == 0) throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
+    count -= pulled;
+  }
+}
+
 std::size_t IndexedIterator::pull(std::span<Item> out) {
   std::array<std::uint64_t, kBlock> positions;
   const std::uint64_t end = *size();
@@ -64,6 +73,7 @@ class ParcelPool {
     parcel->element.valid_rows = -1;
     parcel->status = Status();
     parcel->keep = true;
+    parcel->origin = nullptr;
     parcel->children.clear();
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) {

@@ -32,6 +32,9 @@ class OrderIterator {
   /// of `pull`.
   virtual void fetch(std::span<const std::uint64_t> positions, std::span<Item> out);
 
+  /// Passes over `count` items. Throws Error{data_loss} if there are not as many.
+  virtual void discard(std::uint64_t count);
+
   /// The position, and back to it. `restore` is called on a fresh iterator of the same stage.
   virtual void save(StateWriter& state) const = 0;
   virtual void restore(StateReader& state) = 0;
@@ -43,6 +46,7 @@ using OrderIteratorPtr = std::unique_ptr<OrderIterator>;
 class IndexedIterator : public OrderIterator {
  public:
   std::size_t pull(std::span<Item> out) final;
+  void discard(std::uint64_t count) final { position_ += count; }
   void save(StateWriter& state) const final { state.put(position_); }
   void restore(StateReader& state) final { position_ = state.get(); }
 
@@ -129,8 +133,6 @@ class RunServices {
   /// Batches of `node.batch_size()` elements written in place into recycled slots.
   virtual OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input,
                                    const OpenContext& context, bool drop_remainder) = 0;
-  /// Makes the values now, on this thread.
-  virtual void execute(std::span<Item> items, const OpenContext& context) = 0;
 
   virtual std::uint64_t seed() const noexcept = 0;
   /// The number that keys a random stage's draws. Stages that draw nothing have none, so that

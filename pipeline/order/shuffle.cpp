@@ -48,14 +48,7 @@ class BufferedShuffleIterator final : public OrderIterator {
 
   // The buffer is never saved: the draws are replayed over a fresh input.
   void save(StateWriter& state) const override { state.put(emitted_); }
-  void restore(StateReader& state) override {
-    std::array<Item, kBlock> dropped;
-    for (std::uint64_t left = state.get(); left > 0;) {
-      const std::size_t count = pull({dropped.data(), std::min<std::uint64_t>(left, kBlock)});
-      if (count == 0) throw Error(ErrorCode::data_loss, "state is behind the end of the input");
-      left -= count;
-    }
-  }
+  void restore(StateReader& state) override { discard(state.get()); }
 
  private:
   void fill() {

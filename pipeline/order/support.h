@@ -44,6 +44,7 @@ class ExtendIterator final : public OrderIterator {
   std::size_t pull(std::span<Item> out) override;
   std::optional<std::uint64_t> size() const override { return input_->size(); }
   void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override;
+  void discard(std::uint64_t count) override { input_->discard(count); }
   void save(StateWriter& state) const override { input_->save(state); }
   void restore(StateReader& state) override { input_->restore(state); }
 

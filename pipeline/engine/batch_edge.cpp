@@ -1,0 +1,293 @@
+#include "pipeline/engine/batch_edge.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+using Clock = std::chrono::steady_clock;
+
+BatchEdge::BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, std::uint64_t key,
+                     std::uint64_t path, std::shared_ptr<SlotPool> pool, std::size_t group_limit,
+                     bool drop_remainder)
+    : Edge(run, node, std::move(input), key, group_limit),
+      path_(path),
+      pool_(std::move(pool)),
+      drop_remainder_(drop_remainder) {}
+
+BatchEdge::Filling& BatchEdge::filling(std::uint64_t number) {
+  return fillings_[number - fillings_.front().number];
+}
+
+BatchEdge::Filling* BatchEdge::current() {
+  while (current_ < opened_) {
+    Filling& candidate = filling(current_);
+    if (!candidate.unused.empty()) return &candidate;
+    ++current_;
+  }
+  return nullptr;
+}
+
+void BatchEdge::open_filling(Ref<Slot> slot) {
+  Filling fresh;
+  if (!spare_.empty()) {
+    fresh = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  fresh.number = opened_++;
+  fresh.slot = std::move(slot);
+  fresh.entries.reserve(rows());
+  fresh.unused.resize(rows());
+  for (std::size_t i = 0; i < rows(); ++i) {
+    fresh.unused[i] = static_cast<std::uint32_t>(rows() - 1 - i);
+  }
+  fillings_.push_back(std::move(fresh));
+}
+
+std::size_t BatchEdge::wait_for_room() {
+  const auto start = Clock::now();
+  for (;;) {
+    const std::uint64_t seen = run_.waker().count();
+    if (stopping()) return 0;
+    {
+      MutexLock lock(mutex_);
+      std::size_t room = 0;
+      if (Filling* tail = current()) room = tail->unused.size();
+      while (room < sizer_.size()) {
+        // Only where the consumer waits and yet keeps every slot may one more be made.
+        const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
+        Ref<Slot> slot = pool_->take(beyond);
+        if (!slot) break;
+        open_filling(std::move(slot));
+        room += rows();
+      }
+      if (room > 0) {
+        no_slot_since_ = {};
+        count_wait(counters_->wait_output_ns, start);
+        return room;
+      }
+      if (consumer_waits() && fillings_.empty() && outputs_.empty() &&
+          no_slot_since_ == Clock::time_point()) {
+        no_slot_since_ = Clock::now();
+      }
+    }
+    run_.waker().wait(seen);
+  }
+}
+
+void BatchEdge::admit(Group& group) {
+  group.rows.resize(std::max(group.rows.size(), group.items.size()));
+  group.places.resize(group.rows.size());
+  for (std::size_t i = 0; i < group.count;) {
+    Filling& tail = *current();
+    const std::size_t run = std::min(group.count - i, tail.unused.size());
+    for (std::size_t k = 0; k < run; ++k, ++i) {
+      const std::uint32_t row = tail.unused.back();
+      tail.unused.pop_back();
+      tail.entries.push_back(Entry{row, false, group.first + i, {}});
+      group.places[i] = {tail.slot.get(), tail.number, row};
+      group.rows[i] = tail.slot->row(row);
+    }
+    tail.pending += run;
+  }
+}
+
+void BatchEdge::store(Group& group) {
+  for (std::size_t i = 0; i < group.count; ++i) {
+    WorkItem& work = group.work[i];
+    if (!work.status.ok()) continue;
+    const Group::Place& place = group.places[i];
+    try {
+      work.status = place.slot->store(work, place.row, *group.context);
+    } catch (...) {
+      work.status = status_from_current_exception();
+    }
+    if (!work.status.ok()) {
+      work.status = locate(std::move(work.status), {}, run_.stage_name(owner_));
+    }
+  }
+}
+
+void BatchEdge::finished(Group& group) {
+  for (std::size_t i = 0; i < group.count; ++i) {
+    Filling& target = filling(group.places[i].batch);
+    const std::uint64_t sequence = group.first + i;
+    std::size_t at = sequence - target.entries.front().sequence;
+    if (at >= target.entries.size() || target.entries[at].sequence != sequence) {
+      const auto found = std::lower_bound(
+          target.entries.begin(), target.entries.end(), sequence,
+          [](const Entry& entry, std::uint64_t wanted) { return entry.sequence < wanted; });
+      at = static_cast<std::size_t>(found - target.entries.begin());
+    }
+    Entry& entry = target.entries[at];
+    entry.done = true;
+    --target.pending;
+    if (group.work[i].status.ok()) continue;
+    entry.status = std::move(group.work[i].status);
+    if (skipping() && target.number == current_) {
+      // Still being filled: the row goes to the next element.
+      target.unused.push_back(entry.row);
+      target.skipped.push_back(std::move(entry));
+      target.entries.erase(target.entries.begin() + static_cast<std::ptrdiff_t>(at));
+      run_.waker().notify();
+    } else {
+      ++target.failed;
+    }
+  }
+  recycle(group);
+  advance();
+}
+
+void BatchEdge::ended() {
+  ended_ = true;
+  advance();
+}
+
+void BatchEdge::advance() {
+  while (resolve_head()) {
+  }
+}
+
+bool BatchEdge::resolve_head() {
+  if (over_ || fillings_.empty()) return false;
+  Filling& head = fillings_.front();
+  if (head.failed > 0) return resolve_failure(head);
+  if (head.pending > 0) return false;
+  if (head.entries.size() == rows()) {
+    finish_head(true);
+    return true;
+  }
+  if (head.number < current_) {  // new elements go to a later batch
+    if (head.entries.empty() && head.skipped.empty()) {
+      finish_head(false);
+      return true;
+    }
+    return steal_row(head);
+  }
+  if (!ended_) return false;
+  finish_head(!head.entries.empty() && !drop_remainder_);
+  return true;
+}
+
+// The first failure of the head, once everything before it is done.
+bool BatchEdge::resolve_failure(Filling& head) {
+  for (std::size_t i = 0; i < head.entries.size() && head.entries[i].done; ++i) {
+    Entry& entry = head.entries[i];
+    if (entry.status.ok()) continue;
+    --head.failed;
+    if (skipping()) {
+      head.unused.push_back(entry.row);
+      head.skipped.push_back(std::move(entry));
+      head.entries.erase(head.entries.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      put_error(std::move(entry.status), entry.sequence + 1);
+      drop_entries(head, i + 1);
+    }
+    run_.waker().notify();
+    return true;
+  }
+  return false;
+}
+
+void BatchEdge::drop_entries(Filling& from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) from.unused.push_back(from.entries[i].row);
+  from.entries.erase(from.entries.begin(),
+                     from.entries.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// The head lacks a row and new elements already go to later batches: the next row there moves up.
+bool BatchEdge::steal_row(Filling& head) {
+  std::size_t from = 1;
+  while (from < fillings_.size() && fillings_[from].entries.empty() &&
+         fillings_[from].number < current_) {
+    ++from;
+  }
+  if (from >= fillings_.size() || fillings_[from].entries.empty()) {
+    if (!ended_) return false;
+    finish_head(!head.entries.empty() && !drop_remainder_);
+    return true;
+  }
+  Filling& next = fillings_[from];
+  Entry& entry = next.entries.front();
+  if (!entry.done) return false;
+  if (!entry.status.ok()) {
+    --next.failed;
+    if (skipping()) {
+      head.skipped.push_back(entry);
+    } else {
+      put_error(std::move(entry.status), entry.sequence + 1);
+      drop_entries(head, head.entries.size());
+    }
+  } else {
+    Entry moved = entry;
+    moved.row = head.unused.back();
+    head.unused.pop_back();
+    head.slot->move_row(moved.row, *next.slot, entry.row);
+    head.entries.push_back(std::move(moved));
+  }
+  drop_entries(next, 1);
+  run_.waker().notify();
+  return true;
+}
+
+void BatchEdge::put_error(Status status, std::uint64_t sequence) {
+  outputs_.push_back(
+      {item_of(Parcel::make(std::move(status)), mix_path(path_, sequence)), sequence});
+  notify();
+}
+
+void BatchEdge::finish_head(bool deliver_it) {
+  Filling head = fillings_.pop_front();
+  if (head.number == current_) ++current_;
+  std::sort(head.skipped.begin(), head.skipped.end(),
+            [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
+  for (const Entry& entry : head.skipped) {
+    Status over = run_.ledger().add(entry.status.error());
+    if (over.ok()) continue;
+    put_error(std::move(over), entry.sequence + 1);
+    over_ = true;
+    return;
+  }
+  if (deliver_it) {
+    std::vector<std::uint32_t> order;
+    bool in_order = true;
+    for (std::size_t i = 0; i < head.entries.size(); ++i) {
+      in_order = in_order && head.entries[i].row == i;
+    }
+    if (!in_order) {
+      for (const Entry& entry : head.entries) order.push_back(entry.row);
+      head.slot->permute(order);
+    }
+    const auto count = static_cast<std::int64_t>(head.entries.size());
+    Item item = item_of(Parcel::make(head.slot->batch(count)), mix_path(path_, batches_++));
+    add_counters(counters_, 1, payload_bytes(item.parcel->element));
+    outputs_.push_back({std::move(item), head.entries.back().sequence + 1});
+    notify();
+  }
+  head.slot = {};
+  head.entries.clear();
+  head.unused.clear();
+  head.skipped.clear();
+  spare_.push_back(std::move(head));
+}
+
+std::size_t BatchEdge::deliver(std::span<Item> out) {
+  std::size_t count = 0;
+  for (; count < out.size() && !outputs_.empty(); ++count) {
+    Output output = outputs_.pop_front();
+    out[count] = std::move(output.item);
+    consumed_ = output.consumed;
+  }
+  return count;
+}
+
+Status BatchEdge::stuck() {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  if (no_slot_since_ == Clock::time_point() || Clock::now() - no_slot_since_ < kPatience) return {};
+  return Error(ErrorCode::resource_exhausted,
+               "all " + std::to_string(pool_->made()) +
+                   " batch slots are held by the caller, and the memory budget has no room for "
+                   "another; let go of a batch before asking for the next",
+               Provenance{{}, -1, -1, run_.stage_name(owner_)});
+}
+
+}  // namespace penstock

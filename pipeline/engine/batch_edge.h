@@ -1,0 +1,89 @@
+// An edge whose results are batches, written in place.
+#pragma once
+
+#include "pipeline/engine/edge.h"
+#include "pipeline/engine/slots.h"
+
+namespace penstock {
+
+/// Batches in the order of the input. Each element is given a row of a slot when it is handed over,
+/// in order, so that the work writes there at once and nothing is copied.
+///
+/// An element that fails leaves a hole. With `skip` the row is given to the next element that is
+/// handed over, and rows are put in order when the batch is complete; where the next batch has
+/// already been begun its first rows move up instead. With `fail` the batch up to the hole is lost,
+/// the error stands in its place, and the rows behind it begin the next batch: so tf.data's order
+/// of batches and errors holds. Both are rare, so that what they cost does not matter.
+class BatchEdge final : public Edge {
+ public:
+  /// `path` tells the batches of different repetitions apart.
+  BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, std::uint64_t key,
+            std::uint64_t path, std::shared_ptr<SlotPool> pool, std::size_t group_limit,
+            bool drop_remainder);
+  ~BatchEdge() override { stop(); }
+
+ private:
+  /// A row that was given out, in the order of the input.
+  struct Entry {
+    std::uint32_t row = 0;
+    bool done = false;
+    std::uint64_t sequence = 0;
+    Status status;
+  };
+  /// A batch being filled.
+  struct Filling {
+    std::uint64_t number = 0;
+    Ref<Slot> slot;
+    std::vector<Entry> entries;         // in order
+    std::vector<std::uint32_t> unused;  // rows, the lowest last
+    std::vector<Entry> skipped;         // failed elements whose rows were used again
+    std::size_t pending = 0;            // entries not done
+    std::size_t failed = 0;             // entries done with an error
+  };
+
+  std::size_t wait_for_room() override;
+  void admit(Group& group) override REQUIRES(mutex_);
+  void store(Group& group) override;
+  void finished(Group& group) override REQUIRES(mutex_);
+  void ended() override REQUIRES(mutex_);
+  std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
+  bool drained() const override REQUIRES(mutex_) {
+    return over_ || (ended_ && fillings_.empty() && outputs_.empty());
+  }
+  Status stuck() override REQUIRES(mutex_);
+
+  bool skipping() const noexcept { return run_.options().on_error == OnError::skip; }
+  std::size_t rows() const noexcept { return static_cast<std::size_t>(pool_->layout().rows); }
+  void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
+  Filling& filling(std::uint64_t number) REQUIRES(mutex_);
+  /// The filling that new elements go to, or null if it has no row left.
+  Filling* current() REQUIRES(mutex_);
+  void advance() REQUIRES(mutex_);
+  /// One step towards delivering the oldest batch; false if there is nothing to do now.
+  bool resolve_head() REQUIRES(mutex_);
+  bool resolve_failure(Filling& head) REQUIRES(mutex_);
+  bool steal_row(Filling& head) REQUIRES(mutex_);
+  void drop_entries(Filling& from, std::size_t count) REQUIRES(mutex_);
+  void finish_head(bool deliver_it) REQUIRES(mutex_);
+  void put_error(Status status, std::uint64_t sequence) REQUIRES(mutex_);
+
+  struct Output {
+    Item item;
+    std::uint64_t consumed = 0;  // items of the input, up to here
+  };
+
+  const std::uint64_t path_;
+  const std::shared_ptr<SlotPool> pool_;
+  const bool drop_remainder_;
+  std::vector<Filling> spare_ GUARDED_BY(mutex_);  // keep their vectors' memory
+  Ring<Filling> fillings_ GUARDED_BY(mutex_);      // oldest first
+  std::uint64_t opened_ GUARDED_BY(mutex_) = 0;    // fillings so far
+  std::uint64_t current_ GUARDED_BY(mutex_) = 0;   // number of the one that new elements go to
+  Ring<Output> outputs_ GUARDED_BY(mutex_);
+  std::uint64_t batches_ GUARDED_BY(mutex_) = 0;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so
+  std::chrono::steady_clock::time_point no_slot_since_ GUARDED_BY(mutex_){};
+};
+
+}  // namespace penstock

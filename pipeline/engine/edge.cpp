@@ -1,0 +1,260 @@
+#include "pipeline/engine/edge.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+using Clock = std::chrono::steady_clock;
+
+void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
+  const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
+}
+
+void GroupSizer::learn(std::size_t count, std::chrono::nanoseconds took) noexcept {
+  if (count == 0) return;
+  const double each = std::max(1.0, static_cast<double>(took.count()) / static_cast<double>(count));
+  const std::size_t now = size();
+  // At most doubled at a time, so that one lucky group can't make a huge next one.
+  const double wanted = std::min(kTargetNs / each, 2.0 * static_cast<double>(std::max(now, count)));
+  size_.store(std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, most_),
+              std::memory_order_relaxed);
+}
+
+Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
+           std::size_t group_limit)
+    : run_(run),
+      owner_(owner),
+      counters_(run.counters(owner)),
+      sizer_(std::max<std::size_t>(group_limit, 1)),
+      input_(std::move(input)),
+      key_(key) {}
+
+void Edge::start() {
+  MutexLock lock(mutex_);
+  if (started_) return;
+  started_ = true;
+  thread_ = std::jthread([this] { dispatch(); });
+}
+
+void Edge::stop() {
+  stopping_.store(true, std::memory_order_release);
+  run_.waker().notify();
+  run_.memory().wake();
+  if (thread_.joinable()) thread_.join();
+  MutexLock lock(mutex_);
+  waiting_ = true;
+  while (in_flight_ > 0) changed_.wait(mutex_);
+}
+
+void Edge::on_exhausted(std::function<void()> callback) {
+  {
+    MutexLock lock(mutex_);
+    if (!input_ended_) {
+      exhausted_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+void Edge::save(StateWriter& state) const {
+  MutexLock lock(mutex_);
+  state.put(consumed_);
+}
+
+void Edge::restore(StateReader& state) {
+  const std::uint64_t consumed = state.get();
+  input_->discard(consumed);
+  sequence_ = consumed;
+  MutexLock lock(mutex_);
+  consumed_ = consumed;
+}
+
+std::size_t Edge::pull(std::span<Item> out) {
+  start();
+  MutexLock lock(mutex_);
+  bool told = false;
+  for (;;) {
+    Status problem;
+    if (run_.cancelled()) {
+      problem = Status(ErrorCode::cancelled, "the run was cancelled");
+    } else if (const std::size_t count = deliver(out); count > 0) {
+      lock.unlock();
+      run_.waker().notify();
+      return count;
+    } else if (drained()) {
+      return 0;
+    } else {
+      problem = stuck();
+    }
+    if (!problem.ok()) {
+      out[0] = item_of(Parcel::make(std::move(problem)), 0);
+      return 1;
+    }
+    waiting_ = true;
+    if (!told) run_.waker().notify();  // a batch may now be made beyond the usual number
+    told = true;
+    changed_.wait_for(mutex_, std::chrono::milliseconds(100));
+    waiting_ = false;
+  }
+}
+
+Group& Edge::take_group() {
+  MutexLock lock(mutex_);
+  if (free_groups_.empty()) {
+    groups_.push_back(std::make_unique<Group>());
+    groups_.back()->items.resize(sizer_.most());
+    return *groups_.back();
+  }
+  Group& group = *free_groups_.back();
+  free_groups_.pop_back();
+  return group;
+}
+
+void Edge::recycle(Group& group) {
+  for (std::size_t i = 0; i < group.count; ++i) {
+    group.items[i] = Item();
+    group.work[i].element.clear();
+    group.work[i].status = Status();
+  }
+  group.context.reset();
+  group.count = 0;
+  free_groups_.push_back(&group);
+}
+
+void Edge::dispatch() {
+  while (!stopping()) {
+    const std::size_t room = wait_for_room();
+    if (room == 0 || stopping()) return;
+    Group& group = take_group();
+    const std::size_t wanted = std::min(room, sizer_.size());
+    const auto start = Clock::now();
+    try {
+      group.count = input_->pull({group.items.data(), wanted});
+    } catch (...) {
+      group.items[0] = item_of(Parcel::make(status_from_current_exception()), sequence_);
+      group.count = 1;
+    }
+    count_wait(counters_->wait_input_ns, start);
+    if (group.count == 0) {
+      std::function<void()> exhausted;
+      MutexLock lock(mutex_);
+      input_ended_ = true;
+      ended();
+      exhausted = std::move(exhausted_);
+      changed_.notify_all();
+      lock.unlock();
+      if (exhausted && !stopping()) exhausted();
+      return;
+    }
+    group.first = sequence_;
+    sequence_ += group.count;
+    if (!hand_over(group)) return;
+  }
+}
+
+bool Edge::hand_over(Group& group) {
+  if (group.work.size() < group.count) group.work.resize(std::max(group.count, sizer_.most()));
+  for (WorkItem& item : group.all_work()) {
+    item.keep = true;
+    item.row = Row();
+  }
+  group.context.emplace(run_.memory(), key_);
+  const std::uint64_t bytes = read_bytes(group.all_items());
+  if (bytes > 0) {
+    const auto start = Clock::now();
+    for (;;) {
+      const std::uint64_t seen = run_.memory().releases();
+      if (run_.memory().reserve(bytes)) {
+        group.context->promise(bytes);
+        break;
+      }
+      if (stopping()) return false;
+      // Nobody will make room: let the group try with what there is, and fail by name.
+      if (bytes > run_.memory().limit() || run_.hopeless(seen)) break;
+    }
+    count_wait(counters_->wait_memory_ns, start);
+  }
+  {
+    MutexLock lock(mutex_);
+    ++in_flight_;
+    admit(group);
+  }
+  run_.active.fetch_add(1, std::memory_order_acq_rel);
+  if (reads_block(group.all_items())) {
+    run_.submit([this, &group] { read(group); }, true);
+  } else {
+    const bool may_wait = ops_block(group.all_items());
+    run_.submit([this, &group] { compute(group, false); }, may_wait);
+  }
+  return true;
+}
+
+void Edge::read(Group& group) {
+  if (!stopping()) {
+    read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+  }
+  if (ops_block(group.all_items())) {
+    compute(group, true);
+  } else {
+    run_.submit([this, &group] { compute(group, false); }, false);
+  }
+}
+
+void Edge::compute(Group& group, bool may_wait) {
+  if (!stopping()) {
+    const auto start = Clock::now();
+    compute_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+    store(group);
+    sizer_.learn(group.count, Clock::now() - start);
+    if (group.context->starved()) {
+      if (may_wait) {
+        rerun(group);
+      } else {
+        run_.submit(
+            [this, &group] {
+              rerun(group);
+              finish(group);
+            },
+            true);
+        return;
+      }
+    }
+  }
+  finish(group);
+}
+
+// There was no memory. What the group holds is given back, and it is done again, one such group at
+// a time, until it fits or nobody else is at work who could make room.
+void Edge::rerun(Group& group) {
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  MutexLock lock(run_.starved);
+  while (!stopping()) {
+    for (WorkItem& item : group.all_work()) {
+      item.element.clear();
+      item.status = Status();
+      item.keep = true;
+      item.row = Row();
+    }
+    group.context.emplace(run_.memory(), key_);
+    const std::uint64_t seen = run_.memory().releases();
+    read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+    compute_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+    store(group);
+    if (!group.context->starved()) break;
+    if (group.context->starved_bytes() > run_.memory().limit() || run_.hopeless(seen)) break;
+  }
+  run_.active.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void Edge::finish(Group& group) {
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  MutexLock lock(mutex_);
+  group.done = true;
+  finished(group);
+  --in_flight_;
+  if (waiting_) changed_.notify_all();
+}
+
+}  // namespace penstock

@@ -1,0 +1,141 @@
+// Where an order segment hands its items to parallel work and gets values back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "pipeline/core/ring.h"
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/executor.h"
+#include "pipeline/engine/run.h"
+
+namespace penstock {
+
+/// How many elements to hand over at once: as many as take a millisecond or two, so that hand-overs
+/// cost little and nobody waits long for a group. Learns from what groups took. Thread-safe.
+class GroupSizer {
+ public:
+  explicit GroupSizer(std::size_t most) : most_(most) {}
+  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  std::size_t most() const noexcept { return most_; }
+  void learn(std::size_t count, std::chrono::nanoseconds took) noexcept;
+
+ private:
+  static constexpr double kTargetNs = 1.5e6;
+  const std::size_t most_;
+  std::atomic<std::size_t> size_{1};
+};
+
+/// Neighbours on their way through the arena. Recycled.
+struct Group {
+  /// Where in the edge's batches a result goes.
+  struct Place {
+    Slot* slot = nullptr;
+    std::uint64_t batch = 0;
+    std::uint32_t row = 0;
+  };
+
+  std::size_t count = 0;
+  std::vector<Item> items;
+  std::vector<WorkItem> work;
+  std::vector<Row> rows;      // in batches only
+  std::vector<Place> places;  // in batches only
+  std::uint64_t first = 0;    // sequence number of the first item
+  std::optional<GroupContext> context;
+  bool done = false;  // guarded by the edge's mutex
+
+  std::span<const Item> all_items() const { return {items.data(), count}; }
+  std::span<WorkItem> all_work() { return {work.data(), count}; }
+  std::span<const Row> all_rows() const { return {rows.data(), rows.empty() ? 0 : count}; }
+};
+
+/// What value and batch edges have in common: a thread that pulls the input and hands groups over,
+/// and the end. `pull` and destruction belong to one consumer at a time.
+class Edge : public OrderIterator {
+ public:
+  ~Edge() override = default;
+
+  std::size_t pull(std::span<Item> out) final;
+  /// Items whose results were delivered; passing over them is all there is to restoring.
+  void save(StateWriter& state) const final;
+  void restore(StateReader& state) final;
+  /// Called once, on the edge's thread, when everything has been handed over.
+  void on_exhausted(std::function<void()> callback) EXCLUDES(mutex_);
+  /// Starts the thread now rather than at the first pull.
+  void start() EXCLUDES(mutex_);
+
+ protected:
+  Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
+       std::size_t group_limit);
+
+  /// Stops the thread and waits for groups in flight. The derived destructor calls it first.
+  void stop() EXCLUDES(mutex_);
+
+  /// Waits until something may be handed over and returns how much; 0 to stop.
+  virtual std::size_t wait_for_room() EXCLUDES(mutex_) = 0;
+  /// Takes note of a group before it runs.
+  virtual void admit(Group& group) REQUIRES(mutex_) = 0;
+  /// Puts results in their places. Runs where the work ran.
+  virtual void store(Group&) {}
+  /// Takes note of a group whose results are there. Must make outputs or recycle it in time.
+  virtual void finished(Group& group) REQUIRES(mutex_) = 0;
+  /// The input has ended.
+  virtual void ended() REQUIRES(mutex_) = 0;
+  /// Moves what can be delivered to the front of `out`.
+  virtual std::size_t deliver(std::span<Item> out) REQUIRES(mutex_) = 0;
+  /// True once nothing will be delivered any more.
+  virtual bool drained() const REQUIRES(mutex_) = 0;
+  /// An error that the waiting consumer must get because nothing else will ever come; else ok.
+  virtual Status stuck() REQUIRES(mutex_) { return {}; }
+
+  bool stopping() const noexcept {
+    return stopping_.load(std::memory_order_acquire) || run_.cancelled();
+  }
+  void recycle(Group& group) REQUIRES(mutex_);
+  /// Wakes the consumer if it waits.
+  void notify() REQUIRES(mutex_) {
+    if (waiting_) changed_.notify_all();
+  }
+  bool consumer_waits() const REQUIRES(mutex_) { return waiting_; }
+  std::size_t in_flight() const REQUIRES(mutex_) { return in_flight_; }
+
+  Run& run_;
+  const Node& owner_;
+  StageCounters* const counters_;
+  GroupSizer sizer_;
+  mutable Mutex mutex_;
+  std::uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // items whose results were delivered
+
+ private:
+  void dispatch();
+  bool hand_over(Group& group) EXCLUDES(mutex_);
+  void read(Group& group);
+  void compute(Group& group, bool may_wait);
+  void rerun(Group& group);
+  void finish(Group& group) EXCLUDES(mutex_);
+  Group& take_group() EXCLUDES(mutex_);
+
+  OrderIteratorPtr input_;
+  const std::uint64_t key_;  // of random numbers
+  std::atomic<bool> stopping_{false};
+  CondVar changed_;
+  bool waiting_ GUARDED_BY(mutex_) = false;
+  bool started_ GUARDED_BY(mutex_) = false;
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t sequence_ = 0;  // of the edge's thread
+  std::vector<std::unique_ptr<Group>> groups_ GUARDED_BY(mutex_);
+  std::vector<Group*> free_groups_ GUARDED_BY(mutex_);
+  std::function<void()> exhausted_ GUARDED_BY(mutex_);
+  bool input_ended_ GUARDED_BY(mutex_) = false;
+  std::jthread thread_;
+};
+
+/// Nanoseconds since `start`, added to `counter`.
+void count_wait(std::atomic<std::uint64_t>& counter, std::chrono::steady_clock::time_point start);
+
+}  // namespace penstock

@@ -1,0 +1,230 @@
+#include "pipeline/engine/executor.h"
+
+#include <chrono>
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t since(Clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+/// Calls `use(begin, end)` for each run of items with the same program.
+template <typename F>
+void for_each_run(std::span<const Item> items, F use) {
+  for (std::size_t begin = 0; begin < items.size();) {
+    std::size_t end = begin + 1;
+    while (end < items.size() && items[end].program == items[begin].program) ++end;
+    use(begin, end);
+    begin = end;
+  }
+}
+
+void fail_all(std::span<WorkItem> work, const Status& status) {
+  for (WorkItem& item : work) {
+    if (item.status.ok()) item.status = status;
+  }
+}
+
+Provenance origin_of(const Item& item) {
+  if (item.program && item.program->source() != nullptr) {
+    return item.program->source()->locate(item.index);
+  }
+  if (item.parcel && item.parcel->origin) return item.parcel->origin->locate(item.parcel->index);
+  return {};
+}
+
+/// Gives errors that are new their address, and counts.
+void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
+                 StageCounters* counters, bool count_bytes, Clock::time_point start) {
+  std::uint64_t done = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work[i].status.ok()) {
+      ++done;
+      if (count_bytes) bytes += payload_bytes(work[i].element);
+    } else if (work[i].status.error().where().stage.empty()) {
+      work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
+    }
+  }
+  add_counters(counters, done, bytes, since(start));
+}
+
+void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+              const Program& program, GroupContext& context) {
+  const auto start = Clock::now();
+  const bool last = program.steps().empty();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    work[i].index = items[i].index;
+    work[i].ordinal = items[i].ordinal;
+    if (last && !rows.empty()) work[i].row = rows[i];
+  }
+  try {
+    program.source()->read(work, context);
+  } catch (...) {
+    fail_all(work, status_from_current_exception());
+  }
+  finish_step(items, work, program.leaf_stage(), program.leaf_counters(), true, start);
+}
+
+void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Program& program,
+                GroupContext& context) {
+  std::vector<WorkItem> children;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::vector<Item> none;
+    const std::vector<Item>& parts = items[i].parcel ? items[i].parcel->children : none;
+    work[i].index = items[i].index;
+    work[i].ordinal = items[i].ordinal;
+    children.clear();
+    children.resize(parts.size());
+    read_items(parts, children, {}, context);
+    compute_items(parts, children, {}, context);
+    for (const WorkItem& child : children) {
+      if (!child.status.ok() && work[i].status.ok()) work[i].status = child.status;
+    }
+    if (!work[i].status.ok()) continue;
+    const auto start = Clock::now();
+    try {
+      program.gather()->gather(children, work[i], context);
+    } catch (...) {
+      work[i].status = status_from_current_exception();
+    }
+    finish_step(items.subspan(i, 1), work.subspan(i, 1), program.leaf_stage(),
+                program.leaf_counters(), true, start);
+  }
+}
+
+void take_values(std::span<const Item> items, std::span<WorkItem> work) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    work[i].ordinal = items[i].ordinal;
+    work[i].element = items[i].parcel->element;
+    work[i].status = items[i].parcel->status;
+    work[i].keep = items[i].parcel->keep;
+  }
+}
+
+}  // namespace
+
+BufferPtr GroupContext::allocate(std::size_t bytes) {
+  BufferPtr buffer = memory_.allocate(bytes, promised_);
+  if (!buffer) {
+    starved_ = std::max<std::uint64_t>(starved_, bytes);
+    throw Error(ErrorCode::resource_exhausted,
+                "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
+                    std::to_string(memory_.limit()) + " has no room for them");
+  }
+  return buffer;
+}
+
+void read_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+                GroupContext& context) {
+  for_each_run(items, [&](std::size_t begin, std::size_t end) {
+    const Program* program = items[begin].program.get();
+    if (program == nullptr || !program->reads_block()) return;
+    const std::size_t count = end - begin;
+    read_run(items.subspan(begin, count), work.subspan(begin, count),
+             rows.empty() ? rows : rows.subspan(begin, count), *program, context);
+  });
+}
+
+void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+                   GroupContext& context) {
+  for_each_run(items, [&](std::size_t begin, std::size_t end) {
+    const Program* program = items[begin].program.get();
+    const std::size_t count = end - begin;
+    const auto run_items = items.subspan(begin, count);
+    const auto run_work = work.subspan(begin, count);
+    const auto run_rows = rows.empty() ? rows : rows.subspan(begin, count);
+    if (program == nullptr) {
+      take_values(run_items, run_work);
+      return;
+    }
+    if (program->gather() != nullptr) {
+      gather_run(run_items, run_work, *program, context);
+    } else if (program->source() == nullptr) {
+      take_values(run_items, run_work);
+    } else if (!program->reads_block()) {
+      read_run(run_items, run_work, run_rows, *program, context);
+    }
+    const std::vector<Program::Step>& steps = program->steps();
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const auto start = Clock::now();
+      if (s + 1 == steps.size() && !rows.empty()) {
+        for (std::size_t i = 0; i < count; ++i) run_work[i].row = run_rows[i];
+      }
+      context.set_op(steps[s].rng_op);
+      try {
+        steps[s].op->run(run_work, context);
+      } catch (...) {
+        fail_all(run_work, status_from_current_exception());
+      }
+      finish_step(run_items, run_work, steps[s].stage, steps[s].counters, true, start);
+    }
+  });
+}
+
+bool reads_block(std::span<const Item> items) noexcept {
+  bool blocks = false;
+  for_each_run(items, [&](std::size_t begin, std::size_t end) {
+    const Program* program = items[begin].program.get();
+    if (program == nullptr) return;
+    blocks = blocks || program->reads_block();
+    if (program->gather() == nullptr) return;
+    for (std::size_t i = begin; i < end && !blocks; ++i) {
+      if (items[i].parcel) blocks = reads_block(items[i].parcel->children);
+    }
+  });
+  return blocks;
+}
+
+bool ops_block(std::span<const Item> items) noexcept {
+  bool blocks = false;
+  for_each_run(items, [&](std::size_t begin, std::size_t end) {
+    const Program* program = items[begin].program.get();
+    if (program == nullptr) return;
+    blocks = blocks || program->ops_block();
+    if (program->gather() == nullptr) return;
+    for (std::size_t i = begin; i < end && !blocks; ++i) {
+      // The parts of a tuple are read where the tuple is made.
+      if (items[i].parcel) {
+        blocks = ops_block(items[i].parcel->children) || reads_block(items[i].parcel->children);
+      }
+    }
+  });
+  return blocks;
+}
+
+std::uint64_t read_bytes(std::span<const Item> items) {
+  std::uint64_t total = 0;
+  for (const Item& item : items) {
+    if (!item.program) continue;
+    if (item.program->reads_block()) {
+      total += Memory::rounded(item.program->source()->record_bytes(item.index));
+    } else if (item.program->gather() != nullptr && item.parcel) {
+      total += read_bytes(item.parcel->children);
+    }
+  }
+  return total;
+}
+
+Item value_of(const Item& item, WorkItem& work) {
+  Ref<Parcel> parcel = Parcel::make();
+  parcel->element = std::move(work.element);
+  parcel->status = std::move(work.status);
+  parcel->keep = work.keep;
+  if (item.program && item.program->source() != nullptr && item.program->immortal()) {
+    parcel->origin = item.program->source();
+    parcel->index = item.index;
+  } else if (item.parcel) {
+    parcel->origin = item.parcel->origin;
+    parcel->index = item.parcel->index;
+  }
+  return item_of(std::move(parcel), item.ordinal);
+}
+
+}  // namespace penstock

@@ -1,0 +1,54 @@
+// Makes values of items.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pipeline/engine/memory.h"
+#include "pipeline/order/item.h"
+
+namespace penstock {
+
+/// Gives ops and sources their memory. `starved` remembers that the budget had no room, so that the
+/// work can be done again when it has. One per group; not synchronised.
+class GroupContext final : public WorkContext {
+ public:
+  GroupContext(Memory& memory, std::uint64_t key) : memory_(memory) { key_ = key; }
+  ~GroupContext() override { memory_.unreserve(promised_); }
+
+  BufferPtr allocate(std::size_t bytes) override;
+  /// Takes over bytes that were reserved for this group.
+  void promise(std::uint64_t bytes) { promised_ += bytes; }
+  bool starved() const noexcept { return starved_ > 0; }
+  /// Bytes of the request that found no room.
+  std::uint64_t starved_bytes() const noexcept { return starved_; }
+  void set_op(std::uint32_t op) noexcept { op_ = op; }
+
+ private:
+  Memory& memory_;
+  std::uint64_t promised_ = 0;
+  std::uint64_t starved_ = 0;
+};
+
+/// Carries out the programs of `items`, in runs of equal programs; the results, or why there are
+/// none, are in `work`. `rows`, if not empty, gives each item's place in a batch to the last step.
+/// Items are not changed, so that they can be executed again. Thread-safe.
+///
+/// In two parts, because reading may wait and computing may not: `read_items` fetches the records
+/// of items whose source blocks, `compute_items` does the rest.
+void read_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+                GroupContext& context);
+void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+                   GroupContext& context);
+
+/// True if some item's source waits for a device, or some op does.
+bool reads_block(std::span<const Item> items) noexcept;
+bool ops_block(std::span<const Item> items) noexcept;
+/// Bytes that reading these items will take, as far as sources know.
+std::uint64_t read_bytes(std::span<const Item> items);
+
+/// An item that holds the result. Moves the element.
+Item value_of(const Item& item, WorkItem& work);
+
+}  // namespace penstock

@@ -1,0 +1,170 @@
+#include <penstock/iterator.h>
+
+#include <array>
+
+#include <penstock/dataset.h>
+
+#include "pipeline/core/ring.h"
+#include "pipeline/engine/edge.h"
+#include "pipeline/engine/run.h"
+
+namespace penstock {
+
+class Iterator::Impl {
+ public:
+  Impl(NodePtr root, const RunOptions& options)
+      : epochs_(options.epochs), run_(std::move(root), options) {}
+
+  ~Impl() {
+    run_.cancel();
+    OrderIteratorPtr current;
+    OrderIteratorPtr upcoming;
+    {
+      MutexLock lock(trees_mutex_);
+      current.swap(current_);
+    }
+    current.reset();  // may still be opening the next epoch
+    {
+      MutexLock lock(trees_mutex_);
+      upcoming.swap(upcoming_);
+    }
+  }
+
+  Next next() {
+    MutexLock lock(consumer_mutex_);
+    if (buffered_.empty()) {
+      if (run_.cancelled()) return Next(cancelled());
+      if (ended_ || epochs_ == 0) return Next(End{});
+      OrderIterator* source = nullptr;
+      try {
+        source = &current();
+      } catch (...) {
+        ended_ = true;
+        return Next(status_from_current_exception().error());
+      }
+      std::array<Item, 64> pulled;
+      run_.consumers_waiting.fetch_add(1, std::memory_order_acq_rel);
+      const std::size_t count = source->pull(pulled);
+      run_.consumers_waiting.fetch_sub(1, std::memory_order_acq_rel);
+      if (count == 0) {
+        ended_ = true;
+        return Next(End{});
+      }
+      for (std::size_t i = 0; i < count; ++i) buffered_.push_back(std::move(pulled[i]));
+    }
+    const Item item = buffered_.pop_front();
+    if (!item.parcel->status.ok()) {
+      const Error& error = item.parcel->status.error();
+      if (error.code() == ErrorCode::cancelled) return Next(error);
+      if (run_.options().on_error == OnError::fail) run_.ledger().surfaced(error);
+      return Next(error);
+    }
+    Element element = item.parcel->element;
+    const bool batch = element.valid_rows >= 0;
+    elements_ += batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
+    batches_ += batch ? 1 : 0;
+    run_.ledger().delivered(batch ? static_cast<std::uint64_t>(element.valid_rows) : 1);
+    return Next(std::move(element));
+  }
+
+  bool next_epoch() {
+    MutexLock lock(consumer_mutex_);
+    if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
+    while (!buffered_.empty()) buffered_.pop_front();
+    OrderIteratorPtr old;
+    {
+      MutexLock trees(trees_mutex_);
+      old.swap(current_);
+      ++epoch_;
+      ended_ = false;
+    }
+    old.reset();
+    MutexLock trees(trees_mutex_);
+    if (upcoming_) current_.swap(upcoming_);
+    if (current_) watch(*current_, epoch_);
+    return true;
+  }
+
+  std::uint64_t epoch() const noexcept { return epoch_; }
+  void cancel() noexcept { run_.cancel(); }
+
+  Stats stats() const {
+    Stats stats;
+    stats.stages = run_.stages();
+    Memory& memory = const_cast<Run&>(run_).memory();
+    stats.memory = {memory.limit(), memory.used(), memory.peak()};
+    stats.errors = const_cast<Run&>(run_).ledger().stats();
+    stats.elements = elements_;
+    stats.batches = batches_;
+    stats.threads = run_.threads();
+    return stats;
+  }
+
+ private:
+  static Error cancelled() { return Error(ErrorCode::cancelled, "the run was cancelled"); }
+
+  OrderIterator& current() {
+    MutexLock lock(trees_mutex_);
+    if (!current_) {
+      current_ = run_.open(epoch_);
+      watch(*current_, epoch_);
+    }
+    return *current_;
+  }
+
+  /// When everything of this epoch has been handed over, the next one is begun.
+  void watch(OrderIterator& tree, std::uint64_t epoch) {
+    if (epoch + 1 >= epochs_) return;
+    static_cast<Edge&>(tree).on_exhausted([this, epoch] {
+      OrderIteratorPtr opened = run_.open(epoch + 1);
+      static_cast<Edge&>(*opened).start();
+      MutexLock lock(trees_mutex_);
+      if (epoch_ == epoch && !upcoming_) upcoming_.swap(opened);
+    });
+  }
+
+  const std::uint64_t epochs_;
+  Run run_;
+  Mutex consumer_mutex_;
+  Ring<Item> buffered_ GUARDED_BY(consumer_mutex_);
+  bool ended_ GUARDED_BY(consumer_mutex_) = false;
+  std::atomic<std::uint64_t> epoch_{0};
+  std::atomic<std::uint64_t> elements_{0};
+  std::atomic<std::uint64_t> batches_{0};
+  Mutex trees_mutex_;
+  OrderIteratorPtr current_ GUARDED_BY(trees_mutex_);
+  OrderIteratorPtr upcoming_ GUARDED_BY(trees_mutex_);
+};
+
+Element& Next::value() {
+  if (is_end()) throw Error(ErrorCode::out_of_range, "the dataset has ended");
+  if (is_error()) throw error();
+  return std::get<Element>(outcome_);
+}
+
+Iterator::Iterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Iterator::Iterator(Iterator&&) noexcept = default;
+Iterator& Iterator::operator=(Iterator&&) noexcept = default;
+Iterator::~Iterator() = default;
+
+Next Iterator::next() {
+  return impl_->next();
+}
+bool Iterator::next_epoch() {
+  return impl_->next_epoch();
+}
+std::uint64_t Iterator::epoch() const noexcept {
+  return impl_->epoch();
+}
+void Iterator::cancel() noexcept {
+  impl_->cancel();
+}
+Stats Iterator::stats() const {
+  return impl_->stats();
+}
+
+Iterator Dataset::iterate(const RunOptions& options) const {
+  return Iterator(std::make_unique<Iterator::Impl>(node_, options));
+}
+
+}  // namespace penstock

@@ -1,0 +1,177 @@
+#include "pipeline/engine/memory.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <penstock/error.h>
+
+namespace penstock {
+
+class Memory::PoolBuffer final : public Buffer {
+ public:
+  PoolBuffer(std::byte* data, int wanted) : size_class(wanted) {
+    data_ = data;
+    size_ = class_bytes(wanted);
+  }
+  ~PoolBuffer() override = default;
+  void dispose() noexcept override {
+    const std::shared_ptr<Memory> memory = std::move(owner);
+    memory->give(this);
+  }
+
+  const int size_class;
+  std::shared_ptr<Memory> owner;  // while in use
+};
+
+Memory::~Memory() {
+  for (std::vector<PoolBuffer*>& buffers : free_) {
+    for (PoolBuffer* buffer : buffers) {
+      allocator_.deallocate(buffer->data(), buffer->size());
+      delete buffer;
+    }
+  }
+}
+
+// Eight classes to a doubling: at most an eighth is wasted.
+int Memory::size_class(std::size_t bytes) noexcept {
+  constexpr std::size_t kLeast = 1024;
+  const std::size_t last = std::max(bytes, kLeast) - 1;
+  const int doubling = static_cast<int>(std::bit_width(last)) - 1;
+  return doubling * 8 + static_cast<int>((last >> (doubling - 3)) & 7);
+}
+
+std::size_t Memory::class_bytes(int size_class) noexcept {
+  const int doubling = size_class / 8;
+  return (std::size_t{1} << doubling) +
+         ((static_cast<std::size_t>(size_class % 8) + 1) << (doubling - 3));
+}
+
+std::size_t Memory::rounded(std::size_t bytes) noexcept {
+  return class_bytes(size_class(bytes));
+}
+
+std::uint64_t Memory::used() const {
+  MutexLock lock(mutex_);
+  return live_ + std::max(reserved_, idle_);
+}
+
+std::uint64_t Memory::peak() const {
+  MutexLock lock(mutex_);
+  return peak_;
+}
+
+std::uint64_t Memory::room() const {
+  MutexLock lock(mutex_);
+  return limit_ - live_ - reserved_;
+}
+
+bool Memory::reserve(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (bytes > limit_ - live_ - reserved_) return false;
+  reserved_ += bytes;
+  return true;
+}
+
+void Memory::unreserve(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  MutexLock lock(mutex_);
+  reserved_ -= bytes;
+  ++releases_;
+  released_.notify_all();
+}
+
+bool Memory::charge(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (bytes > limit_ - live_ - reserved_) return false;
+  trim(bytes);
+  live_ += bytes;
+  peak_ = std::max(peak_, live_ + idle_);
+  return true;
+}
+
+void Memory::discharge(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  live_ -= bytes;
+  ++releases_;
+  released_.notify_all();
+}
+
+BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
+  const int wanted = size_class(bytes);
+  const std::uint64_t size = class_bytes(wanted);
+  PoolBuffer* buffer = nullptr;
+  {
+    MutexLock lock(mutex_);
+    const std::uint64_t from_promise = std::min(promised, size);
+    if (size - from_promise > limit_ - live_ - reserved_) return {};
+    promised -= from_promise;
+    reserved_ -= from_promise;
+    if (free_.size() <= static_cast<std::size_t>(wanted)) {
+      free_.resize(static_cast<std::size_t>(wanted) + 1);
+    }
+    std::vector<PoolBuffer*>& free = free_[static_cast<std::size_t>(wanted)];
+    if (!free.empty()) {
+      buffer = free.back();
+      free.pop_back();
+      idle_ -= size;
+    } else {
+      trim(size);
+    }
+    live_ += size;
+    peak_ = std::max(peak_, live_ + idle_);
+  }
+  if (buffer == nullptr) {
+    try {
+      buffer = new PoolBuffer(allocator_.allocate(size), wanted);
+    } catch (...) {
+      discharge(size);
+      throw;
+    }
+  }
+  buffer->owner = shared_from_this();
+  return BufferPtr(buffer);
+}
+
+void Memory::give(PoolBuffer* buffer) noexcept {
+  MutexLock lock(mutex_);
+  live_ -= buffer->size();
+  idle_ += buffer->size();
+  free_[static_cast<std::size_t>(buffer->size_class)].push_back(buffer);
+  ++releases_;
+  released_.notify_all();
+}
+
+// Frees idle buffers, the largest first, until `wanted` more bytes fit.
+void Memory::trim(std::uint64_t wanted) {
+  for (std::size_t i = free_.size(); i > 0 && live_ + idle_ + wanted > limit_; --i) {
+    std::vector<PoolBuffer*>& free = free_[i - 1];
+    while (!free.empty() && live_ + idle_ + wanted > limit_) {
+      PoolBuffer* buffer = free.back();
+      free.pop_back();
+      idle_ -= buffer->size();
+      allocator_.deallocate(buffer->data(), buffer->size());
+      delete buffer;
+    }
+  }
+}
+
+std::uint64_t Memory::releases() const {
+  MutexLock lock(mutex_);
+  return releases_;
+}
+
+void Memory::wait_for_release(std::uint64_t seen, int milliseconds) {
+  MutexLock lock(mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (releases_ == seen) {
+    if (!released_.wait_until(mutex_, deadline)) return;
+  }
+}
+
+void Memory::wake() {
+  MutexLock lock(mutex_);
+  ++releases_;
+  released_.notify_all();
+}
+
+}  // namespace penstock

@@ -1,0 +1,77 @@
+// The byte budget of a run, and the recycled buffers that live in it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <penstock/buffer.h>
+
+#include "pipeline/core/thread_annotations.h"
+
+namespace penstock {
+
+/// Every byte of a run's slots, records and intermediate tensors. Three accounts: `live` bytes are
+/// in use, `reserved` ones are promised to work that was dispatched, `idle` ones lie in buffers
+/// that wait to be reused. Always live + reserved <= limit and live + idle <= limit, so that a
+/// promise can be kept by freeing idle buffers. Thread-safe. Buffers may outlive the run: they
+/// share it.
+class Memory : public std::enable_shared_from_this<Memory> {
+ public:
+  Memory(std::uint64_t limit, Allocator& allocator) : limit_(limit), allocator_(allocator) {}
+  ~Memory();
+
+  std::uint64_t limit() const noexcept { return limit_; }
+  std::uint64_t used() const EXCLUDES(mutex_);
+  std::uint64_t peak() const EXCLUDES(mutex_);
+  /// Bytes that were never promised to anybody else: what is left for one element.
+  std::uint64_t room() const EXCLUDES(mutex_);
+
+  /// Promises `bytes`; false if there is no room now.
+  bool reserve(std::uint64_t bytes) EXCLUDES(mutex_);
+  void unreserve(std::uint64_t bytes) EXCLUDES(mutex_);
+
+  /// Bytes that stay for the whole run, such as slots; false if there is no room.
+  bool charge(std::uint64_t bytes) EXCLUDES(mutex_);
+  void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
+
+  /// A buffer of at least `bytes`, taken from `promised` as far as that goes; null if there is no
+  /// room now.
+  BufferPtr allocate(std::size_t bytes, std::uint64_t& promised) EXCLUDES(mutex_);
+
+  /// What `allocate` takes for a request of this size.
+  static std::size_t rounded(std::size_t bytes) noexcept;
+
+  /// Counts releases; wait until it differs from `seen` or `milliseconds` have passed.
+  std::uint64_t releases() const EXCLUDES(mutex_);
+  void wait_for_release(std::uint64_t seen, int milliseconds) EXCLUDES(mutex_);
+  /// Wakes all who wait.
+  void wake() EXCLUDES(mutex_);
+
+ private:
+  class PoolBuffer;
+  static int size_class(std::size_t bytes) noexcept;
+  static std::size_t class_bytes(int size_class) noexcept;
+  void give(PoolBuffer* buffer) noexcept EXCLUDES(mutex_);
+  void trim(std::uint64_t wanted) REQUIRES(mutex_);
+
+  const std::uint64_t limit_;
+  Allocator& allocator_;
+  mutable Mutex mutex_;
+  CondVar released_;
+  std::uint64_t live_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t reserved_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t idle_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t peak_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class
+};
+
+/// The default budget: a quarter of the memory that this process may use (the container's limit,
+/// else the machine's), at most 2 GiB.
+std::uint64_t default_memory_bytes();
+
+/// CPUs that this process may use: its affinity, bounded by the container's quota, at least 1.
+int usable_cpus();
+
+}  // namespace penstock

@@ -1,0 +1,375 @@
+#include "pipeline/engine/run.h"
+
+#include <algorithm>
+#include <array>
+
+#include "pipeline/engine/batch_edge.h"
+#include "pipeline/engine/value_edge.h"
+#include "pipeline/order/cache.h"
+#include "pipeline/work/batch.h"
+
+namespace penstock {
+namespace {
+
+int random_stages(const Node& node) {
+  int count = node.random() ? 1 : 0;
+  for (const NodePtr& input : node.inputs()) count += random_stages(*input);
+  return count;
+}
+
+/// Memory for streams, whose threads may wait for it.
+class StreamMemory final : public ReadContext {
+ public:
+  explicit StreamMemory(Run& run) : run_(run) {}
+  BufferPtr allocate(std::size_t bytes) override {
+    for (;;) {
+      const std::uint64_t seen = run_.memory().releases();
+      std::uint64_t promised = 0;
+      if (BufferPtr buffer = run_.memory().allocate(bytes, promised)) return buffer;
+      if (run_.cancelled()) throw Error(ErrorCode::cancelled, "the run was cancelled");
+      if (bytes > run_.memory().limit() || run_.hopeless(seen)) {
+        throw Error(ErrorCode::resource_exhausted,
+                    "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
+                        std::to_string(run_.memory().limit()) + " has no room for them");
+      }
+    }
+  }
+
+ private:
+  Run& run_;
+};
+
+/// Values made where they are pulled, for datasets inside datasets.
+class InlineValues final : public OrderIterator {
+ public:
+  InlineValues(Run& run, OrderIteratorPtr input, std::uint64_t key)
+      : run_(run), input_(std::move(input)), key_(key), items_(kInlineGroup), work_(kInlineGroup) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
+      if (count == 0) return 0;
+      const std::size_t kept = make(count, out);
+      if (kept > 0) return kept;
+    }
+  }
+  void save(StateWriter& state) const override { input_->save(state); }
+  void restore(StateReader& state) override { input_->restore(state); }
+
+ private:
+  static constexpr std::size_t kInlineGroup = 16;
+
+  std::size_t make(std::size_t count, std::span<Item> out) {
+    const std::span<const Item> items(items_.data(), count);
+    const std::span<WorkItem> work(work_.data(), count);
+    for (;;) {
+      for (WorkItem& item : work) item = WorkItem();
+      GroupContext context(run_.memory(), key_);
+      const std::uint64_t seen = run_.memory().releases();
+      read_items(items, work, {}, context);
+      compute_items(items, work, {}, context);
+      if (!context.starved() || context.starved_bytes() > run_.memory().limit() ||
+          run_.cancelled() || run_.hopeless(seen)) {
+        break;
+      }
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
+        Status over = run_.ledger().add(work[i].status.error());
+        if (over.ok()) continue;
+        work[i].status = std::move(over);
+      }
+      out[kept++] = value_of(items[i], work[i]);
+    }
+    return kept;
+  }
+
+  Run& run_;
+  OrderIteratorPtr input_;
+  std::uint64_t key_;
+  std::vector<Item> items_;
+  std::vector<WorkItem> work_;
+};
+
+}  // namespace
+
+BlockingPool::BlockingPool(int initial, int limit) : limit_(static_cast<std::size_t>(limit)) {
+  MutexLock lock(mutex_);
+  for (int i = 0; i < initial; ++i) add_thread();
+}
+
+BlockingPool::~BlockingPool() {
+  std::vector<std::jthread> threads;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    ready_.notify_all();
+    threads.swap(threads_);
+  }
+}
+
+void BlockingPool::add_thread() {
+  threads_.emplace_back([this] { serve(); });
+}
+
+void BlockingPool::submit(std::function<void()> work) {
+  MutexLock lock(mutex_);
+  queue_.push_back(std::move(work));
+  if (idle_ > 0) {
+    ready_.notify_one();
+  } else if (queue_.size() > 1 && threads_.size() < limit_) {
+    // Everybody waits for a device: one more wait costs nothing.
+    add_thread();
+  }
+}
+
+void BlockingPool::serve() {
+  MutexLock lock(mutex_);
+  for (;;) {
+    while (queue_.empty() && !stopping_) {
+      ++idle_;
+      ready_.wait(mutex_);
+      --idle_;
+    }
+    if (queue_.empty()) return;
+    std::function<void()> work = queue_.pop_front();
+    lock.unlock();
+    work();
+    lock.lock();
+  }
+}
+
+Status SkipLedger::add(const Error& error) {
+  MutexLock lock(mutex_);
+  ++errors_.count;
+  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+  const std::uint64_t seen = good_ + errors_.count;
+  const bool too_many = errors_.count > options_.max_errors;
+  const bool too_large_share =
+      seen >= 100 &&
+      static_cast<double>(errors_.count) > options_.max_error_share * static_cast<double>(seen);
+  if (!too_many && !too_large_share) return {};
+  return Error(error.code(),
+               std::to_string(errors_.count) + " bad elements of " + std::to_string(seen) +
+                   " exceed the error budget; the last: " + error.cause(),
+               error.where(), error.original());
+}
+
+void SkipLedger::surfaced(const Error& error) {
+  MutexLock lock(mutex_);
+  ++errors_.count;
+  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+}
+
+void SkipLedger::delivered(std::uint64_t elements) {
+  MutexLock lock(mutex_);
+  good_ += elements;
+}
+
+ErrorStats SkipLedger::stats() const {
+  MutexLock lock(mutex_);
+  return errors_;
+}
+
+Run::Run(NodePtr root, const RunOptions& options)
+    : root_(std::move(root)),
+      options_(options),
+      threads_(options.threads > 0 ? options.threads : usable_cpus()),
+      memory_(std::make_shared<Memory>(
+          options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(),
+          Allocator::heap())),
+      stream_memory_(std::make_unique<StreamMemory>(*this)),
+      arena_(threads_, 0) {
+  if (options.threads < 0) {
+    throw Error(ErrorCode::invalid_argument, "threads must not be negative");
+  }
+  add_stages(*root_, -1);
+  std::uint64_t least = 0;
+  std::string parts;
+  for (const Stage& stage : stages_) {
+    const Node& node = *stage.node;
+    if (node.batch_size() == 0 || !fits_slot(node.inputs()[0]->spec())) continue;
+    const std::uint64_t bytes = SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes;
+    least += bytes;
+    parts += (parts.empty() ? "" : " + ") + std::to_string(bytes) + " for a batch of " + stage.name;
+  }
+  if (least > memory_->limit()) {
+    throw Error(ErrorCode::resource_exhausted,
+                "the plan needs at least " + std::to_string(least) + " bytes (" + parts +
+                    "), and the memory budget is " + std::to_string(memory_->limit()));
+  }
+  // Work that is enqueued from outside gets one worker less than the limit.
+  const auto wanted = static_cast<std::size_t>(threads_) + 1;
+  if (wanted > tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
+    parallelism_ =
+        std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, wanted);
+  }
+  const int most = options.io_threads > 0 ? options.io_threads : 64;
+  blocking_ =
+      std::make_unique<BlockingPool>(std::min(options.io_threads > 0 ? most : 1, most), most);
+}
+
+Run::~Run() {
+  cancel();
+  blocking_.reset();
+}
+
+void Run::add_stages(const Node& node, std::int64_t depth) {
+  const std::int64_t own = node.prefetch_depth();
+  const std::int64_t below = node.batch_size() > 0 ? -1 : own > 0 ? own : depth;
+  for (const NodePtr& input : node.inputs()) add_stages(*input, below);
+  if (stage_of_.contains(&node)) return;
+  depth_of_[&node] = depth;
+  if (node.batch_size() > 0) ++batch_stages_;
+  Description description;
+  node.describe(description);
+  std::string name = node.name() + "[" + std::to_string(stages_.size()) + "]";
+  for (const auto& [key, value] : description.entries()) {
+    if (key == "op" && value != node.name()) name += " " + value;
+  }
+  stage_of_[&node] = stages_.size();
+  stages_.push_back({&node, std::move(name), std::make_unique<StageCounters>()});
+}
+
+// Counted among the stages that draw, from the source on, so that a stage that draws nothing
+// changes no numbers.
+std::uint32_t Run::rng_op(const Node& node) {
+  constexpr std::uint32_t kNested = 0x80000000U;
+  const auto found = stage_of_.find(&node);
+  if (found == stage_of_.end()) return kNested + static_cast<std::uint32_t>(random_stages(node));
+  std::uint32_t draws = 0;
+  for (std::size_t i = 0; i <= found->second; ++i) draws += stages_[i].node->random() ? 1 : 0;
+  return draws;
+}
+
+StageCounters* Run::counters(const Node& node) {
+  const auto found = stage_of_.find(&node);
+  if (found != stage_of_.end()) return stages_[found->second].counters.get();
+  MutexLock lock(mutex_);
+  std::unique_ptr<StageCounters>& counters = nested_counters_[node.name()];
+  if (!counters) counters = std::make_unique<StageCounters>();
+  return counters.get();
+}
+
+std::string Run::stage_name(const Node& node) {
+  const auto found = stage_of_.find(&node);
+  return found != stage_of_.end() ? stages_[found->second].name : node.name();
+}
+
+const Program* Run::intern(const Node& node, const Program* parent,
+                           std::unique_ptr<Program> candidate) {
+  MutexLock lock(mutex_);
+  std::unique_ptr<const Program>& known = programs_[{&node, parent}];
+  if (!known) known = std::move(candidate);
+  return known.get();
+}
+
+std::shared_ptr<CacheStore> Run::cache(const Node& node, const OpenContext& context) {
+  if (context.nested) return std::make_shared<CacheStore>();
+  MutexLock lock(mutex_);
+  std::shared_ptr<CacheStore>& store = caches_[&node];
+  if (!store) store = std::make_shared<CacheStore>();
+  return store;
+}
+
+OrderIteratorPtr Run::values(const Node& owner, OrderIteratorPtr input, const OpenContext& context,
+                             bool ordered) {
+  const std::uint64_t key = epoch_key(options_.seed, context.epoch);
+  if (context.nested) return std::make_unique<InlineValues>(*this, std::move(input), key);
+  return std::make_unique<ValueEdge>(*this, owner, std::move(input), key, ordered,
+                                     static_cast<std::size_t>(threads_) * 2 + 2);
+}
+
+std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
+  constexpr std::size_t kUsual = 4;
+  std::size_t wanted = kUsual;
+  if (const std::int64_t depth = depth_of_.at(&node); depth > 0) {
+    wanted = static_cast<std::size_t>(depth) + 1;
+  }
+  if (options_.slots > 0) wanted = static_cast<std::size_t>(options_.slots);
+  // An eighth is left for what is in flight.
+  const std::uint64_t share = memory_->limit() / 8 * 7 / batch_stages_;
+  return std::clamp<std::size_t>(share / slot_bytes, 1, wanted);
+}
+
+OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const OpenContext& context,
+                              bool drop_remainder) {
+  std::shared_ptr<SlotPool> pool;
+  std::size_t slots = 0;
+  {
+    MutexLock lock(mutex_);
+    std::shared_ptr<SlotPool>& known = pools_[&node];
+    SlotLayout layout(node.inputs()[0]->spec(), node.batch_size());
+    slots = slots_for(node, layout.bytes);
+    if (!known) {
+      known =
+          std::make_shared<SlotPool>(std::move(layout), slots, memory_, Allocator::heap(), waker_);
+    }
+    pool = known;
+  }
+  const std::size_t rows = slots * static_cast<std::size_t>(node.batch_size());
+  const std::size_t limit =
+      std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 512);
+  return std::make_unique<BatchEdge>(
+      *this, node, std::move(input), epoch_key(options_.seed, context.epoch),
+      mix_path(context.path, stage_of_.at(&node)), std::move(pool), limit, drop_remainder);
+}
+
+OrderIteratorPtr Run::open(std::uint64_t epoch) {
+  OpenContext context{*this, epoch};
+  OrderIteratorPtr top = root_->open(context);
+  if (dynamic_cast<Edge*>(top.get()) != nullptr) return top;
+  return values(*root_, std::move(top), context, true);
+}
+
+void Run::cancel() noexcept {
+  cancelled_.store(true, std::memory_order_release);
+  waker_->notify();
+  memory_->wake();
+}
+
+void Run::submit(std::function<void()> work, bool may_wait) {
+  if (may_wait) {
+    blocking_->submit(std::move(work));
+  } else {
+    arena_.enqueue(std::move(work));
+  }
+}
+
+bool Run::hopeless(std::uint64_t seen) {
+  const bool idle = active.load(std::memory_order_acquire) == 0 &&
+                    consumers_waiting.load(std::memory_order_acquire) > 0;
+  memory_->wait_for_release(seen, 100);
+  return idle && memory_->releases() == seen && active.load(std::memory_order_acquire) == 0 &&
+         consumers_waiting.load(std::memory_order_acquire) > 0;
+}
+
+std::vector<StageStats> Run::stages() const {
+  std::vector<StageStats> result;
+  for (const Stage& stage : stages_) {
+    const StageCounters& counters = *stage.counters;
+    StageStats stats;
+    stats.name = stage.name;
+    stats.items = counters.items.load(std::memory_order_relaxed);
+    stats.bytes = counters.bytes.load(std::memory_order_relaxed);
+    stats.busy_s = 1e-9 * static_cast<double>(counters.busy_ns.load(std::memory_order_relaxed));
+    const std::array<std::pair<const char*, double>, 3> waits{{
+        {"input", 1e-9 * static_cast<double>(counters.wait_input_ns.load())},
+        {"output", 1e-9 * static_cast<double>(counters.wait_output_ns.load())},
+        {"memory", 1e-9 * static_cast<double>(counters.wait_memory_ns.load())},
+    }};
+    double longest = 1e-3;
+    for (const auto& [what, seconds] : waits) {
+      stats.wait_s += seconds;
+      if (seconds > longest) {
+        longest = seconds;
+        stats.waits_on = what;
+      }
+    }
+    result.push_back(std::move(stats));
+  }
+  return result;
+}
+
+}  // namespace penstock

@@ -1,0 +1,150 @@
+// One run of a plan: its threads, memory and counters.
+#pragma once
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <penstock/iterator.h>
+
+#include "pipeline/core/ring.h"
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/core/waker.h"
+#include "pipeline/engine/memory.h"
+#include "pipeline/engine/slots.h"
+#include "pipeline/order/node.h"
+#include "pipeline/order/support.h"
+
+namespace penstock {
+
+struct CacheStore;
+
+/// Threads for work that may wait. Grows, up to its limit, while work waits longer than a moment
+/// for a thread.
+class BlockingPool {
+ public:
+  BlockingPool(int initial, int limit);
+  ~BlockingPool();
+  void submit(std::function<void()> work) EXCLUDES(mutex_);
+
+ private:
+  void serve() EXCLUDES(mutex_);
+  void add_thread() REQUIRES(mutex_);
+
+  const std::size_t limit_;
+  Mutex mutex_;
+  CondVar ready_;
+  Ring<std::function<void()>> queue_ GUARDED_BY(mutex_);
+  std::size_t idle_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
+};
+
+/// Errors that `skip` passed over, and how many there may be.
+class SkipLedger {
+ public:
+  explicit SkipLedger(const RunOptions& options) : options_(options) {}
+  /// Counts a bad element. The error to end the run with if that was one too many; else ok.
+  Status add(const Error& error) EXCLUDES(mutex_);
+  void delivered(std::uint64_t elements) EXCLUDES(mutex_);
+  void surfaced(const Error& error) EXCLUDES(mutex_);
+  ErrorStats stats() const EXCLUDES(mutex_);
+
+ private:
+  static constexpr std::size_t kKept = 100;
+  const RunOptions& options_;
+  mutable Mutex mutex_;
+  ErrorStats errors_ GUARDED_BY(mutex_);
+  std::uint64_t good_ GUARDED_BY(mutex_) = 0;
+};
+
+/// The engine's side of a run. Thread-safe.
+class Run final : public RunServices {
+ public:
+  /// Throws Error{resource_exhausted} if the plan's least memory exceeds the budget.
+  Run(NodePtr root, const RunOptions& options);
+  ~Run() override;
+
+  // RunServices
+  OrderIteratorPtr values(const Node& owner, OrderIteratorPtr input, const OpenContext& context,
+                          bool ordered) override;
+  OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input, const OpenContext& context,
+                           bool drop_remainder) override;
+
+  std::uint64_t seed() const noexcept override { return options_.seed; }
+  std::uint32_t rng_op(const Node& node) override;
+  StageCounters* counters(const Node& node) override;
+  std::string stage_name(const Node& node) override;
+  const Program* intern(const Node& node, const Program* parent,
+                        std::unique_ptr<Program> candidate) override;
+  std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override;
+  bool cancelled() const noexcept override { return cancelled_.load(std::memory_order_acquire); }
+  ReadContext& stream_memory() override { return *stream_memory_; }
+
+  // For edges and the iterator.
+  const RunOptions& options() const noexcept { return options_; }
+  const Node& root() const noexcept { return *root_; }
+  int threads() const noexcept { return threads_; }
+  Memory& memory() noexcept { return *memory_; }
+  Waker& waker() noexcept { return *waker_; }
+  SkipLedger& ledger() noexcept { return ledger_; }
+  /// Opens the whole graph for an epoch.
+  OrderIteratorPtr open(std::uint64_t epoch);
+  void cancel() noexcept;
+  /// Runs `work` on the compute arena, or on a thread that may wait.
+  void submit(std::function<void()> work, bool may_wait);
+  /// Groups being executed now.
+  std::atomic<int> active{0};
+  /// Callers of `Iterator::next` that wait now.
+  std::atomic<int> consumers_waiting{0};
+  /// Waits for memory to be given back since `seen` was read. True if none was, and nobody is left
+  /// who could: nothing runs and the consumer waits.
+  bool hopeless(std::uint64_t seen);
+  /// One starved group at a time.
+  Mutex starved;
+  std::vector<StageStats> stages() const;
+
+ private:
+  struct Stage {
+    const Node* node;
+    std::string name;
+    std::unique_ptr<StageCounters> counters;
+  };
+  void add_stages(const Node& node, std::int64_t depth);
+  std::size_t slots_for(const Node& node, std::uint64_t slot_bytes) const;
+
+  const NodePtr root_;
+  RunOptions options_;
+  int threads_;
+  std::shared_ptr<Memory> memory_;
+  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+  std::unique_ptr<ReadContext> stream_memory_;
+  SkipLedger ledger_{options_};
+  std::atomic<bool> cancelled_{false};
+
+  std::vector<Stage> stages_;                     // constant after construction
+  std::map<const Node*, std::size_t> stage_of_;   // constant after construction
+  std::map<const Node*, std::int64_t> depth_of_;  // prefetch; constant after construction
+  std::size_t batch_stages_ = 0;                  // constant after construction
+
+  Mutex mutex_;
+  std::map<std::pair<const Node*, const Program*>, std::unique_ptr<const Program>> programs_
+      GUARDED_BY(mutex_);
+  std::map<const Node*, std::shared_ptr<SlotPool>> pools_ GUARDED_BY(mutex_);
+  std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
+  // Of datasets made while running, which come and go: one for each kind of stage.
+  std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);
+
+  std::unique_ptr<BlockingPool> blocking_;
+  std::unique_ptr<tbb::global_control> parallelism_;
+  tbb::task_arena arena_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,223 @@
+#include "pipeline/engine/slots.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kTextBytes = sizeof(std::string_view) + sizeof(BufferPtr);
+
+const Names* names_of(const Spec& spec) {
+  std::vector<std::string> names;
+  for (const ComponentSpec& component : spec) names.push_back(component.name);
+  return Names::intern(names);
+}
+
+}  // namespace
+
+SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows)
+    : element(element_spec), names(names_of(element_spec)), rows(batch_rows) {
+  const auto count = static_cast<std::size_t>(rows);
+  for (const ComponentSpec& component : element) {
+    offsets.push_back(bytes);
+    if (component.dtype == DType::bytes) {
+      strides.push_back(0);
+      bytes += kTextBytes * count;
+    } else {
+      strides.push_back(static_cast<std::size_t>(component.shape.volume()) *
+                        size_of(component.dtype));
+      bytes += strides.back() * count;
+    }
+    bytes = (bytes + Allocator::kAlignment - 1) / Allocator::kAlignment * Allocator::kAlignment;
+  }
+  bytes = std::max(bytes, Allocator::kAlignment);
+}
+
+Slot::Slot(const SlotLayout& layout, Allocator& allocator)
+    : layout_(layout), allocator_(allocator) {
+  data_ = allocator.allocate(layout.bytes);
+  size_ = layout.bytes;
+  const auto rows = static_cast<std::size_t>(layout.rows);
+  for (std::size_t c = 0; c < layout.element.size(); ++c) {
+    const bool text = layout.element[c].dtype == DType::bytes;
+    bases_.push_back(text ? nullptr : data_ + layout.offsets[c]);
+    texts_.emplace_back(text ? rows : 0);
+    owners_.emplace_back(text ? rows : 0);
+  }
+}
+
+Slot::~Slot() {
+  allocator_.deallocate(data_, size_);
+}
+
+Status Slot::store(WorkItem& item, std::size_t row, ReadContext& memory) {
+  const Spec& spec = layout_.element;
+  if (item.element.names() != layout_.names && spec.mismatch(item.element) != "") {
+    return Status(ErrorCode::invalid_argument,
+                  "the element does not fit the batch: " + spec.mismatch(item.element));
+  }
+  for (std::size_t c = 0; c < spec.size(); ++c) {
+    Tensor& tensor = item.element[c];
+    if (tensor.dtype() != spec[c].dtype || !(tensor.shape() == spec[c].shape)) {
+      return Status(ErrorCode::invalid_argument,
+                    "the element does not fit the batch: " + spec.mismatch(item.element));
+    }
+    if (bases_[c] != nullptr) {
+      std::byte* place = bases_[c] + layout_.strides[c] * row;
+      if (tensor.data() != place) tensor.copy_to(place);
+      continue;
+    }
+    std::string_view text = tensor.bytes_at(0);
+    BufferPtr owner = tensor.owner();
+    if (!owner && !text.empty()) {  // somebody else's memory: it may be gone before the batch is
+      owner = memory.allocate(text.size());
+      std::memcpy(owner->data(), text.data(), text.size());
+      text = {reinterpret_cast<const char*>(owner->data()), text.size()};
+    }
+    texts_[c][row] = text;
+    owners_[c][row] = std::move(owner);
+  }
+  return {};
+}
+
+void Slot::move_row(std::size_t to, Slot& from_slot, std::size_t from) {
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    if (bases_[c] != nullptr) {
+      const std::size_t stride = layout_.strides[c];
+      std::memcpy(bases_[c] + stride * to, from_slot.bases_[c] + stride * from, stride);
+    } else {
+      texts_[c][to] = from_slot.texts_[c][from];
+      owners_[c][to] = std::move(from_slot.owners_[c][from]);
+    }
+  }
+}
+
+void Slot::permute(const std::vector<std::uint32_t>& order) {
+  std::vector<bool> placed(static_cast<std::size_t>(layout_.rows));
+  std::vector<std::uint32_t> source(placed.size());
+  // Rows that are not in the order (holes) go to the free places at the end.
+  for (const std::uint32_t row : order) placed[row] = true;
+  std::copy(order.begin(), order.end(), source.begin());
+  std::size_t next = order.size();
+  for (std::uint32_t row = 0; row < placed.size(); ++row) {
+    if (!placed[row]) source[next++] = row;
+  }
+  std::vector<std::byte> spare(*std::max_element(layout_.strides.begin(), layout_.strides.end()));
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    const std::size_t stride = layout_.strides[c];
+    std::fill(placed.begin(), placed.end(), false);
+    for (std::size_t start = 0; start < source.size(); ++start) {
+      if (placed[start] || source[start] == start) continue;
+      // One cycle: the first row waits aside while the others move up.
+      std::string_view text;
+      BufferPtr owner;
+      if (bases_[c] != nullptr) {
+        std::memcpy(spare.data(), bases_[c] + stride * start, stride);
+      } else {
+        text = texts_[c][start];
+        owner = std::move(owners_[c][start]);
+      }
+      std::size_t to = start;
+      for (; source[to] != start; to = source[to]) {
+        placed[to] = true;
+        const std::size_t from = source[to];
+        if (bases_[c] != nullptr) {
+          std::memcpy(bases_[c] + stride * to, bases_[c] + stride * from, stride);
+        } else {
+          texts_[c][to] = texts_[c][from];
+          owners_[c][to] = std::move(owners_[c][from]);
+        }
+      }
+      placed[to] = true;
+      if (bases_[c] != nullptr) {
+        std::memcpy(bases_[c] + stride * to, spare.data(), stride);
+      } else {
+        texts_[c][to] = text;
+        owners_[c][to] = std::move(owner);
+      }
+    }
+  }
+}
+
+Element Slot::batch(std::int64_t rows) {
+  Element element(layout_.names);
+  const BufferPtr self(this);
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    const ComponentSpec& component = layout_.element[c];
+    std::byte* data =
+        bases_[c] != nullptr ? bases_[c] : reinterpret_cast<std::byte*>(texts_[c].data());
+    element[c] = Tensor(component.dtype, component.shape.prepend(rows), data, self);
+  }
+  element.valid_rows = rows;
+  return element;
+}
+
+void Slot::dispose() noexcept {
+  for (std::vector<BufferPtr>& owners : owners_) {
+    for (BufferPtr& owner : owners) owner = {};
+  }
+  const std::shared_ptr<SlotPool> pool = std::move(pool_);
+  pool->give(this);
+}
+
+SlotPool::SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory> memory,
+                   Allocator& allocator, std::shared_ptr<Waker> freed)
+    : layout_(std::move(layout)),
+      limit_(limit),
+      memory_(std::move(memory)),
+      allocator_(allocator),
+      freed_(std::move(freed)) {}
+
+SlotPool::~SlotPool() {
+  for (Slot* slot : free_) {
+    delete slot;
+    memory_->discharge(layout_.bytes);
+  }
+}
+
+Ref<Slot> SlotPool::take(bool beyond) {
+  Slot* slot = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (!free_.empty()) {
+      slot = free_.back();
+      free_.pop_back();
+    } else if ((made_ >= limit_ && !beyond) || !memory_->charge(layout_.bytes)) {
+      return {};
+    } else {
+      ++made_;
+    }
+  }
+  if (slot == nullptr) slot = new Slot(layout_, allocator_);
+  slot->pool_ = shared_from_this();
+  return Ref<Slot>(slot);
+}
+
+std::size_t SlotPool::available() const {
+  MutexLock lock(mutex_);
+  const std::size_t unmade =
+      made_ < limit_ ? std::min<std::size_t>(limit_ - made_, memory_->room() / layout_.bytes) : 0;
+  return free_.size() + unmade;
+}
+
+std::size_t SlotPool::made() const {
+  MutexLock lock(mutex_);
+  return made_;
+}
+
+void SlotPool::give(Slot* slot) noexcept {
+  {
+    MutexLock lock(mutex_);
+    if (made_ > limit_) {
+      --made_;
+      delete slot;
+      memory_->discharge(layout_.bytes);
+    } else {
+      free_.push_back(slot);
+    }
+  }
+  freed_->notify();
+}
+
+}  // namespace penstock

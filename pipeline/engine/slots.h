@@ -1,0 +1,97 @@
+// Recycled memory that batches live in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <penstock/buffer.h>
+#include <penstock/element.h>
+#include <penstock/source.h>
+#include <penstock/spec.h>
+
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/core/waker.h"
+#include "pipeline/engine/memory.h"
+
+namespace penstock {
+
+class SlotPool;
+
+/// The layout of one batch: every component contiguous, aligned, one after another.
+struct SlotLayout {
+  SlotLayout(const Spec& element, std::int64_t rows);
+
+  Spec element;  ///< of one row
+  const Names* names;
+  std::int64_t rows;
+  std::vector<std::size_t> offsets;  ///< of each component in the slot
+  std::vector<std::size_t> strides;  ///< bytes of one row of each component
+  std::size_t bytes = 0;             ///< of the slot, with what byte strings' views take
+};
+
+/// A fixed region that one batch lives in, reused for ever. A buffer: when the last tensor that
+/// shares it is gone it returns to its pool. Rows are written by many threads, each its own.
+class Slot final : public Buffer {
+ public:
+  Slot(const SlotLayout& layout, Allocator& allocator);
+  ~Slot() override;
+
+  const SlotLayout& layout() const noexcept { return layout_; }
+  Row row(std::size_t index) const noexcept {
+    return {bases_.data(), layout_.strides.data(), index};
+  }
+
+  /// Copies what is not in place yet. A status that is not ok says what does not fit the layout.
+  Status store(WorkItem& item, std::size_t row, ReadContext& memory);
+  /// Moves one row's values; within one slot or between slots of the same layout.
+  void move_row(std::size_t to, Slot& from_slot, std::size_t from);
+  /// Puts rows in the order given: new row i is old row order[i].
+  void permute(const std::vector<std::uint32_t>& order);
+  /// The first `rows` rows as a batch that shares this slot.
+  Element batch(std::int64_t rows);
+
+ private:
+  friend class SlotPool;
+  void dispose() noexcept override;
+
+  const SlotLayout& layout_;
+  Allocator& allocator_;
+  std::vector<std::byte*> bases_;  // null for byte strings
+  std::vector<std::vector<std::string_view>> texts_;
+  std::vector<std::vector<BufferPtr>> owners_;
+  std::shared_ptr<SlotPool> pool_;  // while in use
+};
+
+/// Slots of one layout, made as they are needed while the budget has room. Thread-safe.
+class SlotPool : public std::enable_shared_from_this<SlotPool> {
+ public:
+  /// `freed` is notified whenever a slot comes back.
+  SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory> memory,
+           Allocator& allocator, std::shared_ptr<Waker> freed);
+  ~SlotPool();
+
+  const SlotLayout& layout() const noexcept { return layout_; }
+  /// A free slot, or null. `beyond` may exceed the limit while the budget has room, for when a
+  /// consumer keeps batches.
+  Ref<Slot> take(bool beyond) EXCLUDES(mutex_);
+  /// Slots that could be taken now without going beyond the limit.
+  std::size_t available() const EXCLUDES(mutex_);
+  std::size_t made() const EXCLUDES(mutex_);
+
+ private:
+  friend class Slot;
+  void give(Slot* slot) noexcept EXCLUDES(mutex_);
+
+  const SlotLayout layout_;
+  const std::size_t limit_;
+  const std::shared_ptr<Memory> memory_;
+  Allocator& allocator_;
+  const std::shared_ptr<Waker> freed_;
+  mutable Mutex mutex_;
+  std::vector<Slot*> free_ GUARDED_BY(mutex_);
+  std::size_t made_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,32 @@
+// An edge whose results are single values.
+#pragma once
+
+#include "pipeline/engine/edge.h"
+
+namespace penstock {
+
+/// Values in the order of the input (or as they finish), errors in their place or, with `skip`,
+/// passed over. At most a few groups for each thread are in flight or wait to be pulled.
+class ValueEdge final : public Edge {
+ public:
+  ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key, bool ordered,
+            std::size_t window);
+  ~ValueEdge() override { stop(); }
+
+ private:
+  std::size_t wait_for_room() override;
+  void admit(Group& group) override REQUIRES(mutex_);
+  void finished(Group& group) override REQUIRES(mutex_);
+  void ended() override REQUIRES(mutex_) { ended_ = true; }
+  std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
+  bool drained() const override REQUIRES(mutex_) { return ended_ && window_.empty(); }
+
+  const bool ordered_;
+  const std::size_t window_limit_;
+  Ring<Group*> window_ GUARDED_BY(mutex_);  // in order, or done ones first if unordered
+  std::size_t admitted_ GUARDED_BY(mutex_) = 0;
+  std::size_t next_ GUARDED_BY(mutex_) = 0;  // of the front group
+  bool ended_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace penstock
