@@ -1,0 +1,1 @@
+penstock_test(image/jpeg core image)

@@ -1,0 +1,76 @@
+#include "pipeline/work/image/codec.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "pipeline/work/image/jpeg.h"
+#include "pipeline/work/image/png.h"
+
+namespace penstock::image {
+
+namespace {
+
+template <std::size_t N>
+bool starts_with(std::span<const std::byte> bytes, const std::array<std::uint8_t, N>& magic) {
+  return bytes.size() >= N &&
+         std::equal(magic.begin(), magic.end(), bytes.begin(),
+                    [](std::uint8_t a, std::byte b) { return std::byte{a} == b; });
+}
+
+/// Wants the whole image and drops it.
+class Verifier final : public PixelSink {
+ public:
+  DecodePlan plan(const ImageInfo& info) override {
+    return {.region = {0, 0, info.size.height, info.size.width}, .to_end = true};
+  }
+  void rows(const std::uint8_t*, std::size_t, int) override {}
+};
+
+}  // namespace
+
+Format detect_format(std::span<const std::byte> bytes) noexcept {
+  constexpr std::array<std::uint8_t, 3> kJpeg = {0xff, 0xd8, 0xff};
+  constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  if (starts_with(bytes, kJpeg)) return Format::jpeg;
+  if (starts_with(bytes, kPng)) return Format::png;
+  return Format::unknown;
+}
+
+Decoders::Decoders() : jpeg_(make_jpeg_decoder()), png_(make_png_decoder()) {}
+
+void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
+  const auto format_at = [&](std::size_t i) { return detect_format(jobs[i].bytes); };
+  for (std::size_t first = 0; first < jobs.size();) {
+    const Format format = format_at(first);
+    std::size_t last = first + 1;
+    while (last < jobs.size() && format_at(last) == format) ++last;
+    const std::span<DecodeJob> run = jobs.subspan(first, last - first);
+    if (format == Format::unknown) {
+      for (DecodeJob& job : run) {
+        job.status = Status(ErrorCode::data_loss,
+                            job.bytes.empty() ? "an empty image" : "neither a JPEG nor a PNG");
+      }
+    } else {
+      (format == Format::jpeg ? jpeg_ : png_)->decode(run, options);
+    }
+    first = last;
+  }
+}
+
+Status verify_image(std::span<const std::byte> bytes, const Limits& limits) {
+  thread_local Decoders decoders;
+  Verifier verifier;
+  std::array<DecodeJob, 1> job = {DecodeJob{bytes, &verifier, {}}};
+  decoders.decode(job, {.limits = limits});
+  return job[0].status;
+}
+
+void check_pixels(std::uint64_t width, std::uint64_t height, const Limits& limits) {
+  if (width * height <= limits.max_pixels) return;
+  throw Error(ErrorCode::out_of_range, "an image of " + std::to_string(width) + " x " +
+                                           std::to_string(height) + " pixels, more than " +
+                                           std::to_string(limits.max_pixels) + " (max_pixels)");
+}
+
+}  // namespace penstock::image
