@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <penstock/buffer.h>
 #include <penstock/description.h>
@@ -82,6 +83,9 @@ class Source {
   virtual std::string name() const = 0;
   virtual void describe(Description& description) const = 0;
   virtual Spec spec() const = 0;
+
+  /// The names that the labels count, in label order; empty if there are none.
+  virtual std::vector<std::string> class_names() const { return {}; }
 
   /// Number of records of an indexed source; nothing for a stream.
   virtual std::optional<std::uint64_t> size() const { return std::nullopt; }

@@ -1,0 +1,54 @@
+#include "pipeline/sources/labels.h"
+
+#include <algorithm>
+
+#include <penstock/error.h>
+
+namespace penstock {
+
+LabelRule::LabelRule(const std::string& regex) {
+  if (regex.empty()) return;
+  try {
+    regex_.emplace(regex, std::regex::ECMAScript | std::regex::optimize);
+  } catch (const std::regex_error& error) {
+    throw Error(ErrorCode::invalid_argument,
+                "the label expression '" + regex + "' is none: " + error.what());
+  }
+  if (regex_->mark_count() != 1) {
+    throw Error(ErrorCode::invalid_argument, "the label expression '" + regex + "' must have one " +
+                                                 "group, not " +
+                                                 std::to_string(regex_->mark_count()));
+  }
+  whole_path_ = regex.find('/') != std::string::npos;
+}
+
+std::optional<std::string> LabelRule::text(std::string_view path) const {
+  const std::size_t slash = path.rfind('/');
+  if (!regex_) {
+    if (slash == std::string_view::npos) return ".";
+    const std::string_view folder = path.substr(0, slash);
+    return std::string(folder.substr(folder.rfind('/') + 1));
+  }
+  if (!whole_path_ && slash != std::string_view::npos) path.remove_prefix(slash + 1);
+  // The library's matcher recurses with the length of its input.
+  if (path.size() > kLongest) return std::nullopt;
+  std::match_results<std::string_view::const_iterator> match;
+  if (!std::regex_search(path.begin(), path.end(), match, *regex_)) return std::nullopt;
+  return match[1].str();
+}
+
+Classes count_classes(const std::vector<std::string>& texts) {
+  Classes classes;
+  classes.names = texts;
+  std::ranges::sort(classes.names);
+  const auto repeats = std::ranges::unique(classes.names);
+  classes.names.erase(repeats.begin(), repeats.end());
+  classes.labels.reserve(texts.size());
+  for (const std::string& text : texts) {
+    const auto at = std::ranges::lower_bound(classes.names, text);
+    classes.labels.push_back(static_cast<std::int32_t>(at - classes.names.begin()));
+  }
+  return classes;
+}
+
+}  // namespace penstock
