@@ -32,7 +32,7 @@ struct ShuffleOptions {
   /// index.
   std::uint64_t buffer = 0;
   /// Its own seed; by default the run's.
-  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> seed{};
   /// A new order at each epoch and repetition.
   bool reshuffle = true;
 };
@@ -51,14 +51,14 @@ struct BatchOptions {
 struct PaddedBatchOptions {
   /// Shape of each component in order, -1: as long as the longest of the batch. Empty: all -1 where
   /// the spec is unknown.
-  std::vector<Shape> shapes;
+  std::vector<Shape> shapes{};
   /// Value for each component in order; empty: 0.
-  std::vector<double> values;
+  std::vector<double> values{};
   bool drop_remainder = false;
 };
 
 struct MixOptions {
-  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> seed{};
   /// True: end when an exhausted input is drawn. False: go on with the others.
   bool stop_on_empty = false;
 };

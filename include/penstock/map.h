@@ -15,7 +15,7 @@ struct MapOptions {
   /// be seen: change the name with it.
   std::string name = "map";
   /// The output's spec; by default the input's. Every result is checked against it.
-  std::optional<Spec> output;
+  std::optional<Spec> output{};
   /// The callable may wait (I/O, locks): run it off the compute threads.
   bool blocking = false;
   /// False: results are delivered as they finish, the same multiset in any order.

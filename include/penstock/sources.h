@@ -15,10 +15,10 @@ namespace penstock {
 
 /// What the sources that read files have in common.
 struct FileOptions {
-  FileSystemPtr files;  ///< null: default_file_system()
+  FileSystemPtr files{};  ///< null: default_file_system()
   std::string
       index_folder;  ///< where offset indices are cached; empty: beside the data, "-": nowhere
-  Limits limits;
+  Limits limits{};
 };
 
 /// One file name, pattern, or several of them; patterns are sorted, the list is kept in order.
@@ -27,7 +27,7 @@ using Paths = std::vector<std::string>;
 struct ImagesOptions : FileOptions {
   /// With one group: the label's text is that group's match on the file name (or path, if it has a
   /// '/'). Empty: the parent folder's name.
-  std::string label_regex;
+  std::string label_regex{};
 };
 /// Image files: {image: bytes, label: i64, key: bytes}. A folder: every .jpg, .jpeg and .png below
 /// it, in any case; a pattern: every match. Labels count the sorted class names. Indexed.
@@ -36,7 +36,7 @@ Dataset images(const std::string& folder_or_pattern, ImagesOptions options = {})
 std::vector<std::string> class_names(const Dataset& dataset);
 
 struct TarOptions : FileOptions {
-  std::string label_regex;  ///< as for images, on the member's name
+  std::string label_regex{};  ///< as for images, on the member's name
 };
 /// Tar shards as WebDataset groups them: one sample per key (the name up to the first dot of its
 /// last part), one bytes component per extension plus `key`. If the members are images: {image,
@@ -57,9 +57,9 @@ Dataset tfrecord(const Paths& paths, TFRecordOptions options = {});
 struct FeatureSpec {
   std::string key;
   DType dtype = DType::bytes;           ///< bytes, f32 or i64
-  Shape shape;                          ///< [] takes one value; [-1] any number
-  std::optional<Tensor> default_value;  ///< for a missing feature; none: an error
-  std::string component;                ///< its name in the element; empty: the key
+  Shape shape{};                          ///< [] takes one value; [-1] any number
+  std::optional<Tensor> default_value{};  ///< for a missing feature; none: an error
+  std::string component{};                ///< its name in the element; empty: the key
 };
 /// Parses the tf.Example in component `component` into the features asked for, which replace it.
 WorkOpPtr parse_example(std::vector<FeatureSpec> features, std::string component = "record",
@@ -79,9 +79,9 @@ struct CsvOptions : FileOptions {
   struct Column {
     std::string name;
     DType dtype = DType::bytes;
-    std::optional<std::string> default_value;  ///< none: an empty field is an error (bytes: empty)
+    std::optional<std::string> default_value{};  ///< none: an empty field is an error (bytes: empty)
   };
-  std::vector<Column> columns;
+  std::vector<Column> columns{};
 };
 /// Comma-separated values, RFC 4180 quoting: one scalar component per column. Indexed by line.
 Dataset csv(const Paths& paths, CsvOptions options = {});

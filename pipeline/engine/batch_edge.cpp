@@ -202,9 +202,13 @@ bool BatchEdge::steal_row(Filling& head) {
     ++from;
   }
   if (from >= fillings_.size() || fillings_[from].entries.empty()) {
-    if (!ended_) return false;
-    finish_head(!head.entries.empty() && !drop_remainder_);
-    return true;
+    if (ended_) {
+      finish_head(!head.entries.empty() && !drop_remainder_);
+      return true;
+    }
+    current_ = head.number;  // nothing went to later batches yet: new elements come here again
+    run_.waker().notify();
+    return false;
   }
   Filling& next = fillings_[from];
   Entry& entry = next.entries.front();

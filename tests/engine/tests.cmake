@@ -1,0 +1,2 @@
+penstock_test(engine/engine)
+target_sources(engine_engine_test PRIVATE support/numbers.cpp)

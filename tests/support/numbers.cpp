@@ -1,0 +1,165 @@
+#include "tests/support/numbers.h"
+
+#include <array>
+
+namespace penstock::testing {
+namespace {
+
+const Names* x_names() {
+  static const std::array<std::string, 1> names{"x"};
+  return Names::intern(names);
+}
+
+Spec x_spec() {
+  return Spec({{"x", DType::i64, Shape()}});
+}
+
+Element x_element(std::int64_t value) {
+  Element element(x_names());
+  element[0] = Tensor::scalar(value);
+  return element;
+}
+
+class NumberSource final : public Source {
+ public:
+  explicit NumberSource(std::vector<std::int64_t> values) : values_(std::move(values)) {}
+  std::string name() const override { return "numbers"; }
+  void describe(Description& description) const override {
+    for (const std::int64_t value : values_) description.add("value", value);
+  }
+  Spec spec() const override { return x_spec(); }
+  std::optional<std::uint64_t> size() const override { return values_.size(); }
+  void read(std::span<WorkItem> items, ReadContext&) const override {
+    for (WorkItem& item : items) item.element = x_element(values_[item.index]);
+  }
+  Provenance locate(std::uint64_t index) const override {
+    return {"numbers", static_cast<std::int64_t>(index * 8), static_cast<std::int64_t>(index), {}};
+  }
+
+ private:
+  std::vector<std::int64_t> values_;
+};
+
+class NumberStream final : public RecordStream {
+ public:
+  explicit NumberStream(const std::vector<std::int64_t>& values) : values_(values) {}
+  bool next(WorkItem& item, ReadContext&) override {
+    if (next_ >= values_.size()) return false;
+    item.index = next_;
+    item.element = x_element(values_[next_++]);
+    return true;
+  }
+
+ private:
+  const std::vector<std::int64_t>& values_;
+  std::size_t next_ = 0;
+};
+
+class StreamSource final : public Source {
+ public:
+  explicit StreamSource(std::vector<std::int64_t> values) : values_(std::move(values)) {}
+  std::string name() const override { return "number_stream"; }
+  void describe(Description& description) const override {
+    description.add("count", static_cast<std::uint64_t>(values_.size()));
+  }
+  Spec spec() const override { return x_spec(); }
+  std::unique_ptr<RecordStream> stream() const override {
+    return std::make_unique<NumberStream>(values_);
+  }
+
+ private:
+  std::vector<std::int64_t> values_;
+};
+
+void append(const Tensor& tensor, std::string& text) {
+  const Tensor dense = tensor.contiguous() ? tensor : tensor.clone();
+  if (tensor.rank() <= 1) {
+    const auto all = dense.values<std::int64_t>();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      text += (i > 0 ? " " : "") + std::to_string(all[i]);
+    return;
+  }
+  for (std::int64_t i = 0; i < dense.dim(0); ++i) {
+    text += i > 0 ? " [" : "[";
+    append(dense[i], text);
+    text += "]";
+  }
+}
+
+}  // namespace
+
+Dataset numbers(std::vector<std::int64_t> values) {
+  return Dataset(std::make_shared<NumberSource>(std::move(values)));
+}
+
+Dataset numbers(std::int64_t count) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = i;
+  return numbers(std::move(values));
+}
+
+Dataset stream(std::vector<std::int64_t> values) {
+  return Dataset(std::make_shared<StreamSource>(std::move(values)));
+}
+
+Dataset failing_at(const Dataset& input, std::int64_t bad) {
+  return input.map(
+      [bad](Element element) {
+        if (element["x"].item<std::int64_t>() == bad) throw std::runtime_error("bad element");
+        return element;
+      },
+      {.name = "failing"});
+}
+
+std::string run(const Dataset& dataset, RunOptions options, std::size_t limit) {
+  std::string text;
+  Iterator iterator = dataset.iterate(options);
+  std::size_t count = 0;
+  bool batches = false;
+  do {
+    bool first = true;
+    for (;;) {
+      Next next = iterator.next();
+      if (next.is_end() || count++ >= limit) break;
+      if (!first) text += batches ? " | " : " ";
+      first = false;
+      if (next.is_error()) {
+        text += "E";
+        continue;
+      }
+      if (next->valid_rows >= 0 && !batches) {
+        batches = true;
+        if (text.size() > 1 && text.back() == ' ') text += "| ";
+      }
+      append((*next)[0], text);
+    }
+    if (options.epochs > 1) text += " ;";
+  } while (iterator.next_epoch());
+  return text;
+}
+
+std::vector<std::int64_t> values(const Dataset& dataset, RunOptions options) {
+  std::vector<std::int64_t> all;
+  Iterator iterator = dataset.iterate(options);
+  do {
+    for (;;) {
+      Next next = iterator.next();
+      if (next.is_end()) break;
+      const std::vector<std::int64_t> some = next.value()[0].to_vector<std::int64_t>();
+      all.insert(all.end(), some.begin(), some.end());
+    }
+  } while (iterator.next_epoch());
+  return all;
+}
+
+std::vector<Error> errors(const Dataset& dataset, RunOptions options) {
+  std::vector<Error> all;
+  Iterator iterator = dataset.iterate(options);
+  for (;;) {
+    Next next = iterator.next();
+    if (next.is_end()) return all;
+    if (next.is_error()) all.push_back(next.error());
+  }
+}
+
+}  // namespace penstock::testing

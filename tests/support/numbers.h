@@ -1,0 +1,30 @@
+// Small datasets of numbers and what comes out of them, as text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <penstock/dataset.h>
+
+namespace penstock::testing {
+
+/// Indexed: {x: i64} 0 … count-1.
+Dataset numbers(std::int64_t count);
+/// Indexed: these numbers.
+Dataset numbers(std::vector<std::int64_t> values);
+/// The same as a stream without an index.
+Dataset stream(std::vector<std::int64_t> values);
+
+/// Fails the element whose x is `bad`.
+Dataset failing_at(const Dataset& input, std::int64_t bad);
+
+/// All of a run: "0 1 2" for elements, "0 1 | 2 3" for batches, "E" for an error, each epoch ended
+/// by " ;" if there are several. Unread infinite datasets are cut after `limit`.
+std::string run(const Dataset& dataset, RunOptions options = {}, std::size_t limit = 100000);
+/// The numbers that come out; throws the first error.
+std::vector<std::int64_t> values(const Dataset& dataset, RunOptions options = {});
+/// The errors of a run, in order.
+std::vector<Error> errors(const Dataset& dataset, RunOptions options = {});
+
+}  // namespace penstock::testing
