@@ -36,6 +36,9 @@ class File {
   virtual ~File() = default;
   /// As of open.
   virtual const FileInfo& info() const noexcept = 0;
+  /// False once the file is seen to differ from `info`, or was replaced or removed. Cheap: ask after
+  /// a group of reads, so that no group is a mixture of two files.
+  virtual bool unchanged() const noexcept { return true; }
   virtual const std::string& path() const noexcept = 0;
   /// Carries out every request, in any order, and waits for all. Never throws for a failed read:
   /// the requests say.

@@ -1,5 +1,6 @@
 #include "pipeline/io/memory.h"
 
+#include <atomic>
 #include <cstring>
 
 #include <fnmatch.h>
@@ -27,6 +28,8 @@ class MemoryFileSystem::MemoryFile final : public File {
         info_{contents_.size(), static_cast<std::int64_t>(inode), inode} {}
 
   const FileInfo& info() const noexcept override { return info_; }
+  bool unchanged() const noexcept override { return !replaced_; }
+  void replace() noexcept { replaced_ = true; }
   const std::string& path() const noexcept override { return path_; }
   void read(std::span<ReadRequest> requests) override {
     for (ReadRequest& request : requests) {
@@ -46,16 +49,22 @@ class MemoryFileSystem::MemoryFile final : public File {
   const std::string path_;
   const std::string contents_;
   const FileInfo info_;
+  std::atomic<bool> replaced_{false};
 };
 
 void MemoryFileSystem::add(const std::string& path, std::string contents) {
   MutexLock lock(mutex_);
-  files_[path] = std::make_shared<MemoryFile>(path, std::move(contents), next_inode_++);
+  std::shared_ptr<MemoryFile>& file = files_[path];
+  if (file != nullptr) file->replace();
+  file = std::make_shared<MemoryFile>(path, std::move(contents), next_inode_++);
 }
 
 void MemoryFileSystem::remove(const std::string& path) {
   MutexLock lock(mutex_);
-  files_.erase(path);
+  const auto found = files_.find(path);
+  if (found == files_.end()) return;
+  found->second->replace();
+  files_.erase(found);
 }
 
 std::shared_ptr<File> MemoryFileSystem::open(const std::string& path) {

@@ -85,6 +85,11 @@ PosixFile::PosixFile(const std::string& path, PreadFn pread)
   info_ = info_of(st);
 }
 
+bool PosixFile::unchanged() const noexcept {
+  struct stat st;
+  return ::fstat(fd_.get(), &st) == 0 && st.st_nlink > 0 && info_of(st) == info_;
+}
+
 std::int64_t PosixFile::read_some(const ReadRequest& request, std::size_t done) const {
   std::byte* const out = request.out + done;
   const std::size_t size = request.size - done;

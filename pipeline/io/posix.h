@@ -48,6 +48,7 @@ class PosixFile : public File {
   explicit PosixFile(const std::string& path, PreadFn pread = {});
 
   const FileInfo& info() const noexcept override { return info_; }
+  bool unchanged() const noexcept override;
   const std::string& path() const noexcept override { return path_; }
   /// One request after the other by pread. Short reads and EINTR don't show.
   void read(std::span<ReadRequest> requests) override;

@@ -1,0 +1,56 @@
+// Reading gzip and zlib files front to back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <penstock/file_system.h>
+#include <penstock/limits.h>
+#include <penstock/sources.h>
+
+struct inflate_state;
+
+namespace penstock {
+
+/// The contents of a compressed file, by ISA-L (1.4 to 2.9 times zlib's speed). gzip files may have
+/// several members, as `cat a.gz b.gz` makes them, and zeros behind the last. Checksums are
+/// verified. Works in constant memory, whatever the contents claim. Used by one thread.
+class InflateStream {
+ public:
+  /// REQUIRES: format is gzip or zlib.
+  InflateStream(std::shared_ptr<File> file, Compression format, const Limits& limits);
+  ~InflateStream();
+
+  /// Fills `out` as far as the contents go: fewer bytes only at their end. Throws Error{data_loss}
+  /// for damaged or truncated input, Error{out_of_range} beyond max_inflate_ratio,
+  /// Error{unavailable} if the file can't be read; nothing can be read after that. What came out
+  /// before an error is still delivered, the error then comes with the next call.
+  std::size_t read(std::span<std::byte> out);
+  /// More bytes than this can't come.
+  std::uint64_t most_left() const noexcept;
+
+ private:
+  /// False at the end of the file.
+  bool refill();
+  bool start_member();
+  void inflate(std::span<std::byte> out, std::size_t& done);
+  Error damaged(const std::string& what) const;
+
+  const std::shared_ptr<File> file_;
+  const Compression format_;
+  const std::uint64_t max_ratio_;
+  std::unique_ptr<inflate_state> state_;
+  std::vector<std::byte> input_;
+  std::uint64_t read_ = 0;      // bytes of the file that were read
+  std::uint64_t produced_ = 0;  // bytes that came out
+  bool in_member_ = false;
+  bool any_member_ = false;
+  Status failed_;
+};
+
+/// What the first bytes of a file say: gzip, zlib, or none of them.
+Compression compression_of(std::span<const std::byte> head) noexcept;
+
+}  // namespace penstock

@@ -1,0 +1,119 @@
+#include "pipeline/sources/shards.h"
+
+#include <algorithm>
+
+#include <sys/resource.h>
+
+#include <penstock/log.h>
+
+namespace penstock {
+namespace {
+
+class Mapping final : public Buffer {
+ public:
+  explicit Mapping(std::shared_ptr<File> file) : file_(std::move(file)) {
+    const std::span<const std::byte> bytes = file_->mapped();
+    data_ = const_cast<std::byte*>(bytes.data());
+    size_ = bytes.size();
+  }
+
+ private:
+  void dispose() noexcept override { delete this; }
+
+  std::shared_ptr<File> file_;
+};
+
+OpenShard open_shard(FileSystem& files, const std::string& path) {
+  OpenShard open{files.open(path), {}};
+  if (!open.file->mapped().empty()) open.mapping = BufferPtr(new Mapping(open.file));
+  return open;
+}
+
+std::size_t default_max_open() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 1, 1024);
+}
+
+constexpr std::size_t kMostListed = 20;
+
+}  // namespace
+
+Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, std::size_t max_open)
+    : files_(files != nullptr ? std::move(files) : default_file_system()),
+      max_open_(max_open > 0 ? max_open : default_max_open()) {
+  std::vector<std::string> missing;
+  for (const std::string& pattern : patterns) {
+    const std::vector<std::string> paths = files_->glob(pattern);
+    if (paths.empty()) missing.push_back("no file matches " + pattern);
+    for (const std::string& path : paths) {
+      try {
+        shards_.push_back({path, files_->info(path)});
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_found) throw;
+        missing.push_back("no file " + path);
+      }
+    }
+  }
+  if (!missing.empty()) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(missing.size(), kMostListed); ++i)
+      text += (i > 0 ? "; " : "") + missing[i];
+    if (missing.size() > kMostListed)
+      text += "; and " + std::to_string(missing.size() - kMostListed) + " more";
+    throw Error(ErrorCode::not_found, text);
+  }
+  if (shards_.empty()) throw Error(ErrorCode::invalid_argument, "no file is given");
+  const MutexLock lock(mutex_);
+  open_.resize(shards_.size());
+  last_use_.resize(shards_.size());
+}
+
+OpenShard Shards::open(std::size_t shard) const {
+  {
+    const MutexLock lock(mutex_);
+    last_use_[shard] = ++uses_;
+    if (open_[shard].file != nullptr) return open_[shard];
+  }
+  OpenShard opened;
+  while (opened.file == nullptr) {
+    try {
+      opened = open_shard(*files_, shards_[shard].path);
+    } catch (const Error& error) {
+      const MutexLock lock(mutex_);
+      if (error.code() != ErrorCode::resource_exhausted || open_count_ == 0) throw;
+      log_once(LogLevel::warning, "shards kept open",
+               "out of file descriptors (RLIMIT_NOFILE): keeping fewer shards open");
+      max_open_ = std::max<std::size_t>(1, open_count_ / 2);
+      while (open_count_ >= max_open_ && open_count_ > 0) close_oldest();
+    }
+  }
+  if (opened.file->info() != shards_[shard].info) throw changed_error(shards_[shard].path);
+  const MutexLock lock(mutex_);
+  if (open_[shard].file != nullptr) return open_[shard];
+  while (open_count_ >= max_open_) close_oldest();
+  open_[shard] = opened;
+  ++open_count_;
+  return opened;
+}
+
+void Shards::close_oldest() const {
+  std::size_t oldest = open_.size();
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    if (open_[i].file == nullptr) continue;
+    if (oldest == open_.size() || last_use_[i] < last_use_[oldest]) oldest = i;
+  }
+  open_[oldest] = {};
+  --open_count_;
+}
+
+Error changed_error(const std::string& path) {
+  return Error(ErrorCode::data_loss, "the file has changed since it was found", {.shard = path});
+}
+
+std::string base_name(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace penstock

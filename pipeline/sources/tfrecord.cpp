@@ -1,0 +1,170 @@
+#include "pipeline/sources/tfrecord.h"
+
+#include <algorithm>
+
+#include <penstock/log.h>
+
+#include "pipeline/sources/group_read.h"
+#include "pipeline/sources/inflate.h"
+#include "pipeline/sources/offset_index.h"
+#include "pipeline/sources/tfrecord_format.h"
+#include "pipeline/sources/tfrecord_stream.h"
+
+namespace penstock {
+namespace {
+
+using tfrecord_file::kFrameBytes;
+using tfrecord_file::kHeaderBytes;
+
+Spec record_spec() {
+  return Spec({{"record", DType::bytes, Shape()}});
+}
+
+/// Plain shards.
+class IndexedRecords final : public Source {
+ public:
+  IndexedRecords(std::shared_ptr<const Shards> shards, const TFRecordOptions& options)
+      : shards_(std::move(shards)),
+        verify_(options.verify),
+        index_(*shards_,
+               {.kind = "tfrecord 1 " + std::to_string(options.limits.max_record_bytes) + ' ' +
+                        std::to_string(options.limits.max_members),
+                .folder = options.index_folder},
+               [&](File& file) { return tfrecord_file::scan(file, options.limits); }),
+        names_(Names::intern(std::vector<std::string>{"record"})) {}
+
+  std::string name() const override { return "tfrecord"; }
+  void describe(Description& description) const override {
+    for (std::size_t i = 0; i < shards_->size(); ++i)
+      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size, index_.checksum(i));
+  }
+  Spec spec() const override { return record_spec(); }
+  std::optional<std::uint64_t> size() const override { return index_.size(); }
+  bool blocking() const override { return true; }
+  std::uint64_t record_bytes(std::uint64_t index) const override {
+    return index_.entry(index_.find(index)).size;
+  }
+  Provenance locate(std::uint64_t index) const override {
+    const OffsetIndex::Position at = index_.find(index);
+    return {.shard = shards_->path(at.shard),
+            .offset = static_cast<std::int64_t>(index_.entry(at).offset),
+            .index = static_cast<std::int64_t>(index)};
+  }
+
+  void read(std::span<ReadItem> items, ReadContext& context) const override {
+    thread_local std::vector<Piece> pieces;
+    pieces.clear();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (!items[i].status.ok()) continue;
+      const OffsetIndex::Position at = index_.find(items[i].index);
+      if (const IndexFault* fault = index_.fault(at)) {
+        items[i].status = Error(fault->code, fault->cause, locate(items[i].index));
+      } else {
+        const IndexEntry& entry = index_.entry(at);
+        pieces.push_back(
+            {.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
+      }
+    }
+    read_pieces(*shards_, pieces, context,
+                [&](Piece& piece) { deliver(piece, items[piece.item], context); });
+    pieces.clear();
+  }
+
+ private:
+  /// Empty if the bytes are the record that the index knows.
+  std::string damage(std::span<const std::byte> bytes) const {
+    const auto length = tfrecord_file::parse_header(bytes.first(kHeaderBytes));
+    if (!length) return "the record's length fails its CRC32C";
+    if (*length != bytes.size() - kFrameBytes) return "the record's length is not what it was";
+    if (verify_ && !tfrecord_file::data_is_sound(bytes.subspan(kHeaderBytes)))
+      return "the record's data fails its CRC32C";
+    return {};
+  }
+
+  void deliver(Piece& piece, ReadItem& item, ReadContext& context) const try {
+    std::string damaged = piece.status.ok() ? damage(piece.bytes) : std::string();
+    if (!damaged.empty()) {
+      reread_piece(*shards_, piece, context);
+      if (piece.status.ok() && damage(piece.bytes).empty()) {
+        log(LogLevel::warning,
+            piece_text(item.index) + ": " + damaged + ", but not when read from the disk again");
+        damaged.clear();
+      }
+    }
+    if (!piece.status.ok()) {
+      item.status =
+          Error(piece.status.error().code(), piece.status.error().cause(), locate(item.index));
+    } else if (!damaged.empty()) {
+      item.status = Error(ErrorCode::data_loss, damaged, locate(item.index));
+    } else {
+      const auto* const data = reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes;
+      item.element.reset(names_);
+      item.element[0] = Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, piece.owner);
+    }
+  } catch (const Error& error) {
+    item.status = Error(error.code(), error.cause(), locate(item.index));
+  }
+
+  std::string piece_text(std::uint64_t index) const { return locate(index).to_string(); }
+
+  const std::shared_ptr<const Shards> shards_;
+  const bool verify_;
+  const OffsetIndex index_;
+  const Names* const names_;
+};
+
+/// Shards of which some are compressed.
+class StreamedRecords final : public Source {
+ public:
+  StreamedRecords(std::shared_ptr<const Shards> shards, std::vector<Compression> formats,
+                  const TFRecordOptions& options)
+      : shards_(std::move(shards)),
+        formats_(std::move(formats)),
+        verify_(options.verify),
+        limits_(options.limits) {}
+
+  std::string name() const override { return "tfrecord"; }
+  void describe(Description& description) const override {
+    for (std::size_t i = 0; i < shards_->size(); ++i)
+      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size);
+  }
+  Spec spec() const override { return record_spec(); }
+  bool blocking() const override { return true; }
+  std::unique_ptr<RecordStream> stream() const override {
+    return tfrecord_file::make_stream(shards_, formats_, verify_, limits_);
+  }
+
+ private:
+  const std::shared_ptr<const Shards> shards_;
+  const std::vector<Compression> formats_;
+  const bool verify_;
+  const Limits limits_;
+};
+
+Compression detect(File& file) {
+  std::byte head[kHeaderBytes] = {};
+  const std::size_t n = std::min<std::uint64_t>(sizeof(head), file.info().size);
+  file.read_exactly(0, std::span(head, n));
+  if (n == kHeaderBytes && tfrecord_file::parse_header(head)) return Compression::none;
+  return compression_of(std::span(head, n));
+}
+
+std::vector<Compression> formats_of(const Shards& shards, Compression wanted) {
+  std::vector<Compression> formats(shards.size(), wanted);
+  if (wanted != Compression::automatic) return formats;
+  for (std::size_t i = 0; i < shards.size(); ++i) formats[i] = detect(*shards.open(i).file);
+  return formats;
+}
+
+}  // namespace
+
+SourcePtr make_tfrecord_source(const Paths& paths, const TFRecordOptions& options) {
+  auto shards = std::make_shared<const Shards>(options.files, paths);
+  std::vector<Compression> formats = formats_of(*shards, options.compression);
+  const bool plain = std::all_of(formats.begin(), formats.end(),
+                                 [](Compression c) { return c == Compression::none; });
+  if (plain) return std::make_shared<IndexedRecords>(std::move(shards), options);
+  return std::make_shared<StreamedRecords>(std::move(shards), std::move(formats), options);
+}
+
+}  // namespace penstock
