@@ -28,21 +28,21 @@ TEST(Crc32c, Rfc3720Vectors) {
       {std::string(32, '\0'), 0x8a9136aaU}, {std::string(32, '\xff'), 0x62a8ab43U},
       {counting(0, 1), 0x46dd794eU},        {counting(31, -1), 0x113fdb5cU},
       {"123456789", 0xe3069283U},           {"", 0}};
-  for (const auto& [bytes, crc] : vectors) EXPECT_EQ(crc32c(testing::as_bytes(bytes)), crc);
+  for (const auto& [bytes, crc] : vectors) EXPECT_EQ(crc32c(test::as_bytes(bytes)), crc);
 }
 
 TEST(Crc32c, EqualsTheDefinitionAtEveryLengthAndAlignment) {
-  const std::string bytes = testing::noise(5000);
+  const std::string bytes = test::noise(5000);
   for (std::size_t n = 0; n < 1200; ++n) {
     const std::string_view part = std::string_view(bytes).substr(n % 17, n);
-    ASSERT_EQ(crc32c(testing::as_bytes(part)), slow_crc32c(part)) << n;
+    ASSERT_EQ(crc32c(test::as_bytes(part)), slow_crc32c(part)) << n;
   }
-  EXPECT_EQ(crc32c(testing::as_bytes(bytes)), slow_crc32c(bytes));
+  EXPECT_EQ(crc32c(test::as_bytes(bytes)), slow_crc32c(bytes));
 }
 
 TEST(Crc32c, GoesOnWhereItStopped) {
-  const std::string bytes = testing::noise(1000);
-  const auto all = testing::as_bytes(bytes);
+  const std::string bytes = test::noise(1000);
+  const auto all = test::as_bytes(bytes);
   for (std::size_t cut = 0; cut <= bytes.size(); cut += 37)
     EXPECT_EQ(crc32c(all.subspan(cut), crc32c(all.first(cut))), crc32c(all));
 }
@@ -50,8 +50,8 @@ TEST(Crc32c, GoesOnWhereItStopped) {
 TEST(Crc32c, MaskIsTFRecords) {
   // The length 5 and the text "hello" of a record that TensorFlow wrote.
   const std::string length("\x05\0\0\0\0\0\0\0", 8);
-  EXPECT_EQ(mask_crc32c(crc32c(testing::as_bytes(length))), 0x3e04b2eaU);
-  EXPECT_EQ(mask_crc32c(crc32c(testing::as_bytes("hello"))), 0x191c1fbbU);
+  EXPECT_EQ(mask_crc32c(crc32c(test::as_bytes(length))), 0x3e04b2eaU);
+  EXPECT_EQ(mask_crc32c(crc32c(test::as_bytes("hello"))), 0x191c1fbbU);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-std::vector<std::string> names_in(const testing::TempFolder& folder) {
+std::vector<std::string> names_in(const test::TempFolder& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     names.push_back(entry.path().filename());
@@ -21,28 +21,28 @@ std::vector<std::string> names_in(const testing::TempFolder& folder) {
 
 void save(const std::string& path, const std::string& text, WriteFault fault = {}) {
   DurableFile file(path, std::move(fault));
-  file.append(testing::as_bytes(text));
+  file.append(test::as_bytes(text));
   file.commit();
 }
 
 TEST(Durable, ReplacesTheFile) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   save(folder / "state", "old");
-  save(folder / "state", testing::noise(3'000'000));
-  EXPECT_EQ(testing::read_file(folder / "state"), testing::noise(3'000'000));
+  save(folder / "state", test::noise(3'000'000));
+  EXPECT_EQ(test::read_file(folder / "state"), test::noise(3'000'000));
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
 TEST(Durable, WithoutCommitNothingHappened) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   save(folder / "state", "old");
-  { DurableFile(folder / "state").append(testing::as_bytes("new")); }
-  EXPECT_EQ(testing::read_file(folder / "state"), "old");
+  { DurableFile(folder / "state").append(test::as_bytes("new")); }
+  EXPECT_EQ(test::read_file(folder / "state"), "old");
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
 TEST(Durable, AnyFailingStepLeavesOldOrNewNeverAMixture) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   int n = 1;
   for (;; ++n) {
     save(folder / "state", "old");
@@ -55,7 +55,7 @@ TEST(Durable, AnyFailingStepLeavesOldOrNewNeverAMixture) {
       EXPECT_EQ(error.where().shard, folder / "state");
       failed = true;
     }
-    const std::string text = testing::read_file(folder / "state");
+    const std::string text = test::read_file(folder / "state");
     const bool renamed = n >= 5;  // create, write, sync, rename, sync folder
     EXPECT_EQ(text, renamed ? "new!" : "old") << n;
     EXPECT_EQ(names_in(folder).size(), 1u) << n;
@@ -65,7 +65,7 @@ TEST(Durable, AnyFailingStepLeavesOldOrNewNeverAMixture) {
 }
 
 TEST(Durable, AFullDiskLeavesTheOldFile) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   save(folder / "state", "old");
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
@@ -74,19 +74,19 @@ TEST(Durable, AFullDiskLeavesTheOldFile) {
   ::setrlimit(RLIMIT_FSIZE, &small);
   ErrorCode code = ErrorCode::internal;
   try {
-    save(folder / "state", testing::noise(2000));
+    save(folder / "state", test::noise(2000));
   } catch (const Error& error) {
     code = error.code();
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(code, ErrorCode::resource_exhausted);
-  EXPECT_EQ(testing::read_file(folder / "state"), "old");
+  EXPECT_EQ(test::read_file(folder / "state"), "old");
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
 TEST(Durable, AMissingFolderIsNotFound) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   try {
     DurableFile file(folder / "no/state");
     FAIL();

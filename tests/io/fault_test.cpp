@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-const std::string kText = testing::noise(1000);
+const std::string kText = test::noise(1000);
 
 std::shared_ptr<FaultFileSystem> faulty(FaultOptions options) {
   return std::make_shared<FaultFileSystem>(make_memory_file_system({{"f", kText}}), options);
@@ -39,7 +39,7 @@ TEST(Fault, FailTheNthUntilACleanPass) {
 TEST(Fault, SplitsAreInvisible) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto files = faulty({.seed = seed, .split = true});
-    EXPECT_EQ(testing::as_text(files->open("f")->read_all(1000)), kText);
+    EXPECT_EQ(test::as_text(files->open("f")->read_all(1000)), kText);
     EXPECT_EQ(files->injected(), 0u);
   }
 }
@@ -50,7 +50,7 @@ TEST(Fault, FlipsExactlyTheBitsAskedFor) {
   std::string expected = kText;
   expected[10] ^= 1 << 3;
   expected[999] ^= 1;
-  EXPECT_EQ(testing::as_text(file->read_all(1000)), expected);
+  EXPECT_EQ(test::as_text(file->read_all(1000)), expected);
   EXPECT_EQ(files->injected(), 2u);
   std::string again(1000, ' ');
   ReadRequest request{0, 1000, reinterpret_cast<std::byte*>(again.data()), {}};
@@ -85,7 +85,7 @@ TEST(Fault, TruncationShowsInInfoAndReads) {
   const auto files = faulty({.truncate_at = {{"f", 10}}});
   EXPECT_EQ(files->info("f").size, 10u);
   const auto file = files->open("f");
-  EXPECT_EQ(testing::as_text(file->read_all(1000)), kText.substr(0, 10));
+  EXPECT_EQ(test::as_text(file->read_all(1000)), kText.substr(0, 10));
   std::byte out[11];
   EXPECT_THROW(file->read_exactly(0, out), Error);
 }

@@ -52,8 +52,8 @@ class FileSystemTest : public ::testing::TestWithParam<std::string> {
     return ErrorCode::internal;
   }
 
-  const std::string contents_ = testing::noise(300'000);
-  testing::TempFolder folder_;
+  const std::string contents_ = test::noise(300'000);
+  test::TempFolder folder_;
   FileSystemPtr files_;
 };
 
@@ -69,7 +69,7 @@ TEST_P(FileSystemTest, ReadsEveryBoundary) {
       EXPECT_EQ(out.back(), std::byte{0xee});
       if (offset + size <= contents_.size()) {
         ASSERT_TRUE(request.status.ok()) << request.status.error().what();
-        EXPECT_EQ(testing::as_text(out).substr(0, size), contents_.substr(offset, size));
+        EXPECT_EQ(test::as_text(out).substr(0, size), contents_.substr(offset, size));
       } else {
         ASSERT_FALSE(request.status.ok()) << offset << '+' << size;
         EXPECT_EQ(request.status.error().code(), ErrorCode::data_loss);
@@ -123,7 +123,7 @@ TEST_P(FileSystemTest, ServesManyThreads) {
         const std::size_t offset = (i * 7919 + t * 104'729) % 290'000;
         std::vector<std::byte> out(9000);
         file->read_exactly(offset, out);
-        wrong += testing::as_text(out) != contents_.substr(offset, out.size());
+        wrong += test::as_text(out) != contents_.substr(offset, out.size());
       }
     });
   }
@@ -134,7 +134,7 @@ TEST_P(FileSystemTest, ServesManyThreads) {
 TEST_P(FileSystemTest, ReadAllChecksItsLimit) {
   EXPECT_THAT(files_->open(folder_ / "empty")->read_all(0), IsEmpty());
   const auto file = files_->open(folder_ / "sub/b-1.tar");
-  EXPECT_EQ(testing::as_text(file->read_all(3)), "bee");
+  EXPECT_EQ(test::as_text(file->read_all(3)), "bee");
   try {
     file->read_all(2);
     FAIL();
@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(All, FileSystemTest,
                          [](const auto& test) { return test.param; });
 
 TEST(PosixFileSystem, SpecialFilesAreRefusedWithoutWaiting) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   for (const std::string& path : {folder / "pipe", std::string("/dev/zero")}) {
     try {
@@ -196,7 +196,7 @@ TEST(PosixFileSystem, SpecialFilesAreRefusedWithoutWaiting) {
 }
 
 TEST(PosixFileSystem, FollowsLinksButNotInCircles) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   folder.write("real/x.jpg", "x");
   ASSERT_EQ(::symlink(folder.path().c_str(), (folder / "real/circle").c_str()), 0);
   ASSERT_EQ(::symlink((folder / "real/x.jpg").c_str(), (folder / "link.jpg").c_str()), 0);
@@ -207,7 +207,7 @@ TEST(PosixFileSystem, FollowsLinksButNotInCircles) {
 }
 
 TEST(PosixFileSystem, GlobHasShellManners) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   folder.write(".hidden", "");
   folder.write("seen", "");
   folder.write("a[1].tar", "");
@@ -238,7 +238,7 @@ TEST(MemoryFileSystem, ReplacedFilesLiveOnWhereTheyAreOpen) {
   const auto before = files.open("a");
   files.add("a", "new!");
   EXPECT_NE(files.info("a"), before->info());
-  EXPECT_EQ(testing::as_text(before->read_all(10)), "old");
+  EXPECT_EQ(test::as_text(before->read_all(10)), "old");
   files.remove("a");
   EXPECT_THROW(files.open("a"), Error);
 }

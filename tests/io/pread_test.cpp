@@ -30,27 +30,27 @@ PreadFn shredded(std::uint64_t seed) {
 }
 
 TEST(Pread, ShortReadsAndInterruptionsDontShow) {
-  const testing::TempFolder folder;
-  const std::string contents = testing::noise(5000);
+  const test::TempFolder folder;
+  const std::string contents = test::noise(5000);
   const std::string path = folder.write("f", contents);
   for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
     PreadFileSystem files(shredded(seed));
-    ASSERT_EQ(testing::as_text(files.open(path)->read_all(5000)), contents) << seed;
+    ASSERT_EQ(test::as_text(files.open(path)->read_all(5000)), contents) << seed;
   }
 }
 
 TEST(Pread, OneByteAtATime) {
-  const testing::TempFolder folder;
-  const std::string contents = testing::noise(300);
+  const test::TempFolder folder;
+  const std::string contents = test::noise(300);
   PreadFileSystem files([](int fd, void* out, std::size_t, std::int64_t at) {
     return static_cast<std::int64_t>(::pread(fd, out, 1, at));
   });
-  EXPECT_EQ(testing::as_text(files.open(folder.write("f", contents))->read_all(300)), contents);
+  EXPECT_EQ(test::as_text(files.open(folder.write("f", contents))->read_all(300)), contents);
 }
 
 TEST(Pread, EioNamesThePathAndTheByte) {
-  const testing::TempFolder folder;
-  const std::string path = folder.write("f", testing::noise(300));
+  const test::TempFolder folder;
+  const std::string path = folder.write("f", test::noise(300));
   PreadFileSystem files([](int fd, void* out, std::size_t size, std::int64_t at) -> std::int64_t {
     if (at < 200) return ::pread(fd, out, std::min<std::size_t>(size, 100), at);
     errno = EIO;
@@ -68,8 +68,8 @@ TEST(Pread, EioNamesThePathAndTheByte) {
 }
 
 TEST(Pread, AFileThatShrankIsDataLossNotALoop) {
-  const testing::TempFolder folder;
-  const std::string path = folder.write("f", testing::noise(300));
+  const test::TempFolder folder;
+  const std::string path = folder.write("f", test::noise(300));
   const auto file = default_file_system()->open(path);
   ASSERT_EQ(::truncate(path.c_str(), 120), 0);
   try {
@@ -82,7 +82,7 @@ TEST(Pread, AFileThatShrankIsDataLossNotALoop) {
 }
 
 TEST(Pread, EternalEagainBecomesAnError) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   PreadFileSystem files([](int, void*, std::size_t, std::int64_t) -> std::int64_t {
     errno = EAGAIN;
     return -1;

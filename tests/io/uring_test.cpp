@@ -85,18 +85,18 @@ class UringTest : public ::testing::Test {
     }
   }
 
-  const std::string contents_ = testing::noise(8 << 20);
+  const std::string contents_ = test::noise(8 << 20);
   FileSystemPtr files_;
 };
 
 TEST_F(UringTest, ColdGroupsAreCorrect) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   const std::string path = folder.write("f", contents_);
   check_random_groups(path, 0, contents_, 1);
 }
 
 TEST_F(UringTest, ColdGroupsFromManyThreads) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   const std::string path = folder.write("f", contents_);
   std::vector<std::jthread> threads;
   for (std::uint64_t t = 0; t < 4; ++t)
@@ -104,7 +104,7 @@ TEST_F(UringTest, ColdGroupsFromManyThreads) {
 }
 
 TEST_F(UringTest, ReadsPastTheCacheOnceFilesExceedMemory) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   const std::string path = folder.write("f", contents_);
   // A file with a hole larger than any memory, so that the next is read directly.
   const std::string hole = folder.write("hole", "");
@@ -116,7 +116,7 @@ TEST_F(UringTest, ReadsPastTheCacheOnceFilesExceedMemory) {
 }
 
 TEST_F(UringTest, WithoutDescriptorsForARingItReadsOn) {
-  const testing::TempFolder folder;
+  const test::TempFolder folder;
   const std::string path = folder.write("f", contents_);
   EXPECT_TRUE(in_child([&] {
     const auto files = make_uring_file_system();
@@ -129,8 +129,7 @@ TEST_F(UringTest, WithoutDescriptorsForARingItReadsOn) {
     std::atomic<int> wrong{0};
     for (int t = 0; t < 3; ++t) {
       threads.emplace_back([&] {
-        for (int i = 0; i < 20; ++i)
-          wrong += testing::as_text(file->read_all(8 << 20)) != contents_;
+        for (int i = 0; i < 20; ++i) wrong += test::as_text(file->read_all(8 << 20)) != contents_;
       });
     }
     threads.clear();
@@ -141,7 +140,7 @@ TEST_F(UringTest, WithoutDescriptorsForARingItReadsOn) {
 TEST(UringRefused, FallsBackToPreadAndSaysSoOnce) {
   for (const unsigned error : {EPERM, ENOSYS}) {
     EXPECT_TRUE(in_child([&] {
-      testing::LogCapture log;
+      test::LogCapture log;
       if (!forbid(__NR_io_uring_setup, error)) return false;
       const bool falls_back = make_file_system("io_uring")->name() == "pread" &&
                               make_file_system("io_uring")->name() == "pread";

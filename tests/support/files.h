@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-namespace penstock::testing {
+namespace penstock::test {
 
 /// An empty folder, removed with all it holds at the end of the scope.
 class TempFolder {
@@ -70,4 +70,4 @@ inline std::string noise(std::size_t size, std::uint64_t seed = 1) {
   return out;
 }
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

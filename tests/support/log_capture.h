@@ -7,7 +7,7 @@
 
 #include <penstock/log.h>
 
-namespace penstock::testing {
+namespace penstock::test {
 
 /// Receives the log for the length of a scope.
 class LogCapture {
@@ -38,4 +38,4 @@ class LogCapture {
   std::vector<std::string> lines_;
 };
 
-}  // namespace penstock::testing
+}  // namespace penstock::test
