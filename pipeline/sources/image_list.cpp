@@ -1,0 +1,149 @@
+#include "pipeline/sources/image_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+
+#include <penstock/error.h>
+
+#include "pipeline/sources/labels.h"
+#include "pipeline/sources/parallel.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostListed = 20;
+constexpr std::size_t kChunk = 256;
+
+bool is_image_name(std::string_view path) {
+  static constexpr std::array<std::string_view, 3> kExtensions = {".jpg", ".jpeg", ".png"};
+  const auto ends_with = [path](std::string_view extension) {
+    return path.size() >= extension.size() &&
+           std::ranges::equal(
+               path.substr(path.size() - extension.size()), extension,
+               [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+  };
+  return std::ranges::any_of(kExtensions, ends_with);
+}
+
+std::string first_of(const std::vector<std::string>& texts) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(texts.size(), kMostListed); ++i) {
+    list.append(i == 0 ? "" : ", ").append(texts[i]);
+  }
+  if (texts.size() > kMostListed) {
+    list += " and " + std::to_string(texts.size() - kMostListed) + " more";
+  }
+  return list;
+}
+
+// The folders of a pattern in front of its first wildcard, with their '/'.
+std::string fixed_part(const std::string& pattern) {
+  const std::string fixed = pattern.substr(0, pattern.find_first_of("*?[\\"));
+  return fixed.substr(0, fixed.rfind('/') + 1);
+}
+
+}  // namespace
+
+ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
+                     const std::string& label_regex) {
+  std::vector<std::string> paths;
+  if (files.is_directory(folder_or_pattern)) {
+    root_ = folder_or_pattern;
+    if (root_.empty() || root_.back() != '/') root_ += '/';
+    paths = files.list(folder_or_pattern);
+    std::erase_if(paths, [](const std::string& path) { return !is_image_name(path); });
+    if (paths.empty()) {
+      throw Error(ErrorCode::not_found, "no .jpg, .jpeg or .png below this folder",
+                  {.shard = folder_or_pattern, .stage = {}});
+    }
+  } else {
+    root_ = fixed_part(folder_or_pattern);
+    paths = files.glob(folder_or_pattern);
+    if (paths.empty()) {
+      throw Error(ErrorCode::not_found, "no file matches " + folder_or_pattern);
+    }
+  }
+  if (!std::ranges::all_of(paths, [&](const auto& path) { return path.starts_with(root_); })) {
+    root_.clear();
+  }
+  keep_keys(paths);
+  infos_.resize(paths.size());
+  paths = {};
+  examine(files);
+  label(label_regex);
+}
+
+void ImageList::keep_keys(const std::vector<std::string>& paths) {
+  std::uint64_t total = 0;
+  for (const std::string& path : paths) {
+    total += path.size() - root_.size();
+    key_ends_.push_back(total);
+  }
+  keys_ = allocate_buffer(total);
+  std::byte* out = keys_->data();
+  for (const std::string& path : paths) {
+    const std::size_t size = path.size() - root_.size();
+    std::memcpy(out, path.data() + root_.size(), size);
+    out += size;
+  }
+}
+
+void ImageList::examine(FileSystem& files) {
+  const std::size_t chunks = (size() + kChunk - 1) / kChunk;
+  std::vector<std::vector<std::string>> missing(chunks);
+  for_each_parallel(chunks, [&](std::size_t chunk) {
+    for (std::size_t i = chunk * kChunk; i < std::min(size(), (chunk + 1) * kChunk); ++i) {
+      try {
+        infos_[i] = files.info(path(i));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_found) throw;
+        missing[chunk].push_back(path(i));
+      }
+    }
+  });
+  std::vector<std::string> all;
+  for (const auto& part : missing) all.insert(all.end(), part.begin(), part.end());
+  if (!all.empty()) throw Error(ErrorCode::not_found, "missing: " + first_of(all));
+}
+
+void ImageList::label(const std::string& label_regex) {
+  const LabelRule rule(label_regex);
+  std::vector<std::string> texts;
+  std::vector<std::string> unmatched;
+  texts.reserve(size());
+  for (std::size_t i = 0; i < size(); ++i) {
+    std::optional<std::string> text = rule.text(path(i));
+    if (!text) unmatched.push_back(path(i));
+    texts.push_back(text ? *std::move(text) : std::string());
+  }
+  if (!unmatched.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "the label expression '" + label_regex + "' does not match " +
+                    std::to_string(unmatched.size()) + " of " + std::to_string(size()) +
+                    " names: " + first_of(unmatched));
+  }
+  Classes classes = count_classes(texts);
+  class_names_ = std::move(classes.names);
+  labels_ = std::move(classes.labels);
+}
+
+std::string_view ImageList::key(std::size_t i) const noexcept {
+  const std::uint64_t begin = i == 0 ? 0 : key_ends_[i - 1];
+  return {reinterpret_cast<const char*>(keys_->data()) + begin, key_ends_[i] - begin};
+}
+
+std::uint64_t ImageList::checksum() const noexcept {
+  std::uint64_t hash = XXH3_64bits(keys_->data(), keys_->size());
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::uint64_t numbers[2] = {key_ends_[i], infos_[i].size};
+    hash = XXH3_64bits_withSeed(numbers, sizeof(numbers), hash);
+  }
+  return hash;
+}
+
+}  // namespace penstock

@@ -1,0 +1,48 @@
+// The list of files that the images source serves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <penstock/buffer.h>
+#include <penstock/file_system.h>
+#include <penstock/sources.h>
+
+namespace penstock {
+
+/// Paths, sizes and labels of image files, compactly: millions are normal. Immutable and
+/// thread-safe.
+class ImageList {
+ public:
+  /// As make_images_source says.
+  ImageList(FileSystem& files, const std::string& folder_or_pattern,
+            const std::string& label_regex);
+
+  std::size_t size() const noexcept { return infos_.size(); }
+  std::string path(std::size_t i) const { return root_ + std::string(key(i)); }
+  /// A view into `keys()`.
+  std::string_view key(std::size_t i) const noexcept;
+  const BufferPtr& keys() const noexcept { return keys_; }
+  /// As found at the start.
+  const FileInfo& info(std::size_t i) const noexcept { return infos_[i]; }
+  std::int32_t label(std::size_t i) const noexcept { return labels_[i]; }
+  const std::vector<std::string>& class_names() const noexcept { return class_names_; }
+  /// Of all keys and sizes, for fingerprints.
+  std::uint64_t checksum() const noexcept;
+
+ private:
+  void keep_keys(const std::vector<std::string>& paths);
+  void examine(FileSystem& files);
+  void label(const std::string& label_regex);
+
+  std::string root_;  // in front of every key
+  BufferPtr keys_;    // one after the other
+  std::vector<std::uint64_t> key_ends_;
+  std::vector<FileInfo> infos_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::string> class_names_;
+};
+
+}  // namespace penstock

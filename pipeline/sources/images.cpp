@@ -1,0 +1,86 @@
+#include "pipeline/sources/images.h"
+
+#include "pipeline/sources/image_list.h"
+#include "pipeline/sources/shards.h"
+
+namespace penstock {
+namespace {
+
+class ImagesSource final : public Source {
+ public:
+  ImagesSource(const std::string& folder_or_pattern, const ImagesOptions& options)
+      : files_(options.files ? options.files : default_file_system()),
+        limit_(options.limits.max_record_bytes),
+        list_(*files_, folder_or_pattern, options.label_regex),
+        label_regex_(options.label_regex),
+        blocking_(files_->open(list_.path(0))->blocking()),
+        names_(Names::intern(std::vector<std::string>{"image", "label", "key"})) {}
+
+  std::string name() const override { return "images"; }
+  void describe(Description& description) const override {
+    description.add("files", std::uint64_t{list_.size()});
+    description.add("checksum", list_.checksum());
+    description.add("label_regex", label_regex_);
+  }
+  Spec spec() const override {
+    return Spec(
+        {{"image", DType::bytes, {}}, {"label", DType::i64, {}}, {"key", DType::bytes, {}}});
+  }
+  std::vector<std::string> class_names() const override { return list_.class_names(); }
+  std::optional<std::uint64_t> size() const override { return list_.size(); }
+  bool blocking() const override { return blocking_; }
+  std::uint64_t record_bytes(std::uint64_t index) const override { return list_.info(index).size; }
+  Provenance locate(std::uint64_t index) const override {
+    return {.shard = list_.path(index),
+            .offset = 0,
+            .index = static_cast<std::int64_t>(index),
+            .stage = {}};
+  }
+
+  void read(std::span<ReadItem> items, ReadContext& context) const override {
+    for (ReadItem& item : items) {
+      try {
+        read_one(item, context);
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  void read_one(ReadItem& item, ReadContext& context) const {
+    const std::size_t i = item.index;
+    const FileInfo& info = list_.info(i);
+    if (info.size > limit_) {
+      throw Error(ErrorCode::out_of_range, "the file has " + std::to_string(info.size) +
+                                               " bytes, more than the limit of " +
+                                               std::to_string(limit_));
+    }
+    const std::string path = list_.path(i);
+    const std::shared_ptr<File> file = files_->open(path);
+    if (file->info() != info) throw changed_error(path);
+    BufferPtr buffer = context.allocate(info.size);
+    file->read_exactly(0, {buffer->data(), info.size});
+    if (!file->unchanged()) throw changed_error(path);
+    item.element.reset(names_);
+    const std::string_view bytes(reinterpret_cast<const char*>(buffer->data()), info.size);
+    item.element[0] = Tensor::bytes(bytes, std::move(buffer));
+    item.element[1] = Tensor::scalar<std::int64_t>(list_.label(i));
+    item.element[2] = Tensor::bytes(list_.key(i), list_.keys());
+  }
+
+  FileSystemPtr files_;
+  std::uint64_t limit_;
+  ImageList list_;
+  std::string label_regex_;
+  bool blocking_;
+  const Names* names_;
+};
+
+}  // namespace
+
+SourcePtr make_images_source(const std::string& folder_or_pattern, const ImagesOptions& options) {
+  return std::make_shared<ImagesSource>(folder_or_pattern, options);
+}
+
+}  // namespace penstock

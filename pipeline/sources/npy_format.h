@@ -1,0 +1,33 @@
+// The header of a .npy file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <penstock/dtype.h>
+#include <penstock/file_system.h>
+#include <penstock/shape.h>
+
+namespace penstock {
+
+struct NpyHeader {
+  DType dtype = DType::u8;
+  bool swapped = false;  ///< values are in the other byte order than this machine's
+  bool fortran_order = false;
+  Shape shape;
+  std::uint64_t data_offset = 0;
+};
+
+/// Reads versions 1 to 3 of the format, the dictionary by a grammar of its three entries: it is
+/// never evaluated. Throws Error{data_loss} with the offset of what is wrong, and
+/// Error{invalid_argument} for dtypes that no tensor holds (objects, strings, records, complex
+/// numbers). Source of the format:
+/// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+NpyHeader read_npy_header(File& file);
+
+/// The dictionary alone; `offset` is its place in the file `path`, for errors.
+NpyHeader parse_npy_dictionary(std::string_view text, const std::string& path,
+                               std::uint64_t offset);
+
+}  // namespace penstock

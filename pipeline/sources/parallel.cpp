@@ -1,0 +1,44 @@
+#include "pipeline/sources/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <penstock/log.h>
+
+namespace penstock {
+
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                       std::size_t threads) {
+  if (threads == 0) {
+    threads = std::clamp<std::size_t>(2 * std::thread::hardware_concurrency(), 2, 16);
+  }
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> errors(count);
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      while (helpers.size() + 1 < std::min(threads, count)) helpers.emplace_back(run);
+    } catch (const std::system_error&) {
+      log_once(LogLevel::warning, "source threads", "can't start more threads to examine files");
+    }
+    run();
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace penstock
