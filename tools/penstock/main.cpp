@@ -1,1 +1,66 @@
-int main() { return 0; }
+// The program: picks a subcommand, and turns what it throws into a message and an exit code.
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <penstock/error.h>
+#include <penstock/version.h>
+
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/limits_text.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/messages.h"
+#include "tools/penstock/support/usage_error.h"
+
+namespace penstock::tool {
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App program("An asynchronous input pipeline for GPU towers.", "penstock");
+  program.set_version_flag("--version", version() + "\n" + features());
+  bool limits = false;
+  program.add_flag("--limits", limits, "print what untrusted bytes may ask for");
+  program.require_subcommand(0, 1);
+  program.footer("penstock SUBCOMMAND --help tells more.");
+  std::vector<std::unique_ptr<Command>> commands;
+  for (const auto make : {make_profile, make_explain, make_inspect, make_verify, make_synth})
+    commands.push_back(make(program));
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return program.exit(error);
+    throw UsageError(error.what());
+  }
+  if (limits) {
+    std::fputs(limits_text().c_str(), stdout);
+    return kOk;
+  }
+  for (const auto& command : commands)
+    if (command->app()->parsed()) return command->run();
+  std::fputs(program.help().c_str(), stderr);
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace penstock::tool
+
+int main(int argc, char** argv) {
+  using namespace penstock;
+  tool::log_to_stderr();
+  try {
+    return tool::run(argc, argv);
+  } catch (const tool::UsageError& error) {
+    tool::print_error(error.what());
+    return tool::kUsage;
+  } catch (const Error& error) {
+    tool::print_error(error.what());
+    return error.code() == ErrorCode::invalid_argument ? tool::kUsage : tool::kFailed;
+  } catch (const std::exception& error) {
+    tool::print_error(error.what());
+    return tool::kFailed;
+  }
+}

@@ -1,4 +1,4 @@
-#include "tools/penstock/graph/image_chain.h"
+#include "tools/penstock/run/image_chain.h"
 
 #include <array>
 #include <string>

@@ -1,4 +1,4 @@
-#include "tools/penstock/graph/build.h"
+#include "tools/penstock/run/build.h"
 
 #include <map>
 

@@ -1,10 +1,10 @@
-#include "tools/penstock/graph/build.h"
+#include "tools/penstock/run/build.h"
 
 #include <map>
 #include <utility>
 
-#include "tools/penstock/graph/identity.h"
-#include "tools/penstock/graph/image_chain.h"
+#include "tools/penstock/run/identity.h"
+#include "tools/penstock/run/image_chain.h"
 #include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {

@@ -1,0 +1,156 @@
+#include "tools/penstock/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace penstock::tool {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+StageStats stage(const char* name, double busy_s, double wait_s = 0, const char* waits_on = "") {
+  StageStats stats;
+  stats.name = name;
+  stats.items = 1000;
+  stats.bytes = 4096;
+  stats.busy_s = busy_s;
+  stats.wait_s = wait_s;
+  stats.waits_on = waits_on;
+  return stats;
+}
+
+/// Ten seconds on two threads of four cores, consumer always waiting.
+Report run(std::vector<StageStats> stages, double cpu_s) {
+  Report report;
+  report.elements = 1000;
+  report.batches = 10;
+  report.epochs = 1;
+  report.wall_s = 10;
+  report.wait_s = 9.5;
+  report.first_batch_s = 0.1;
+  report.cpu_s = cpu_s;
+  report.cpus = 4;
+  report.seed = 7;
+  report.io = "pread";
+  report.stats.threads = 2;
+  report.stats.stages = std::move(stages);
+  report.stats.memory = {96 << 20, 1 << 20, 73 << 20};
+  return report;
+}
+
+TEST(Verdict, NamesTheStageThatComputes) {
+  const Report report =
+      run({stage("images[0]", 1), stage("map[1] decode_image", 18), stage("batch[2]", 0.1)}, 19.5);
+  EXPECT_THAT(verdict(report), AllOf(HasSubstr("map[1] decode_image limits the run"),
+                                     HasSubstr("raise --threads (2 of 4 cores")));
+}
+
+TEST(Verdict, SaysWhatHelpsWhenEveryCoreIsUsed) {
+  Report report = run({stage("images[0]", 1), stage("map[1] decode_image", 18)}, 19.5);
+  report.cpus = 2;
+  EXPECT_THAT(verdict(report), HasSubstr("images stored no larger than they are used"));
+  report.stats.stages[1].name = "map[1] mine";
+  EXPECT_THAT(verdict(report), HasSubstr("less work in that stage"));
+}
+
+TEST(Verdict, NamesReading) {
+  const Report report = run({stage("tar[0]", 60), stage("map[1] decode_image", 2)}, 3);
+  EXPECT_THAT(verdict(report), AllOf(HasSubstr("tar[0] limits the run"), HasSubstr("io_uring")));
+}
+
+TEST(Verdict, NamesTheMemoryBudget) {
+  const Report report = run(
+      {stage("tar[0]", 1), stage("map[1] decode_image", 4), stage("batch[2]", 0, 8, "memory")}, 5);
+  EXPECT_THAT(verdict(report), AllOf(HasSubstr("memory budget"), HasSubstr("96.0 MiB"),
+                                     HasSubstr("raise --memory")));
+}
+
+TEST(Verdict, NamesTheConsumer) {
+  Report report = run({stage("range[0]", 0.1), stage("batch[1]", 0.1)}, 1);
+  report.wait_s = 0.2;
+  report.step_s = 9.5;
+  EXPECT_THAT(verdict(report), AllOf(HasSubstr("consumer"), HasSubstr("simulated step")));
+  report.step_s = 0;
+  report.digest_s = 9.5;
+  EXPECT_THAT(verdict(report), HasSubstr("--digest"));
+}
+
+TEST(Verdict, NamesHandingOver) {
+  const Report report = run({stage("range[0]", 0.5), stage("map[1] identity", 1)}, 11);
+  EXPECT_THAT(verdict(report), HasSubstr("Handing elements over"));
+}
+
+TEST(Verdict, IsOneSentenceEvenForNothing) {
+  Report report = run({}, 0);
+  EXPECT_FALSE(verdict(report).empty());
+  report.elements = 0;
+  EXPECT_EQ(verdict(report), "Nothing was delivered.");
+  report.ending = Ending::failed;
+  EXPECT_EQ(verdict(report), "The run failed before its end.");
+}
+
+TEST(Report, CountsStallsAfterTheFirstBatch) {
+  Report report = run({}, 0);
+  report.wall_s = 10.1;
+  report.first_batch_s = 0.1;
+  report.wait_s = 1.1;
+  EXPECT_NEAR(report.stall_share(), 0.1, 1e-9);
+  report.wall_s = 0;
+  EXPECT_EQ(report.stall_share(), 0);
+}
+
+TEST(ReportJson, HasEveryFieldThatIsPromised) {
+  Report report = run({stage("tar[0]", 1, 2, "output")}, 5);
+  report.stats.errors.count = 2;
+  report.stats.errors.first.emplace_back(ErrorCode::data_loss, "cut short",
+                                         Provenance{"a\xff.tar", 512, 3, "map[1] decode_image"});
+  report.stats.errors.first.emplace_back(ErrorCode::user, "no address");
+  const auto json = nlohmann::json::parse(report_json(report, "x"));
+  EXPECT_DOUBLE_EQ(json["elements_per_second"], 100);
+  EXPECT_DOUBLE_EQ(json["cpu_seconds_per_1000"], 5);
+  EXPECT_DOUBLE_EQ(json["first_batch_ms"], 100);
+  EXPECT_EQ(json["elements"], 1000);
+  EXPECT_EQ(json["batches"], 10);
+  EXPECT_EQ(json["errors"]["count"], 2);
+  const auto& first = json["errors"]["first"];
+  EXPECT_EQ(first[0]["path"], "a\uFFFD.tar") << "JSON is UTF-8, names need not be";
+  EXPECT_EQ(first[0]["offset"], 512);
+  EXPECT_EQ(first[0]["index"], 3);
+  EXPECT_EQ(first[0]["stage"], "map[1] decode_image");
+  EXPECT_EQ(first[0]["cause"], "cut short");
+  EXPECT_TRUE(first[1]["offset"].is_null());
+  const auto& only = json["stages"][0];
+  EXPECT_EQ(only["name"], "tar[0]");
+  EXPECT_EQ(only["items"], 1000);
+  EXPECT_EQ(only["bytes"], 4096);
+  EXPECT_EQ(only["busy_s"], 1);
+  EXPECT_EQ(only["wait_s"], 2);
+  EXPECT_EQ(only["waits_on"], "output");
+  EXPECT_EQ(json["memory"]["budget_bytes"], 96 << 20);
+  EXPECT_EQ(json["memory"]["peak_bytes"], 73 << 20);
+  EXPECT_TRUE(json["memory"].contains("rss_peak_bytes"));
+  EXPECT_EQ(json["threads"], 2);
+  EXPECT_TRUE(json["digest"].is_null());
+  EXPECT_TRUE(json.contains("jpeg_backend"));
+  EXPECT_TRUE(json["verdict"].is_string());
+  report.digest = 0xabc;
+  EXPECT_EQ(nlohmann::json::parse(report_json(report, "x"))["digest"], "0000000000000abc");
+}
+
+TEST(ReportText, FitsNarrowTerminals) {
+  Report report = run({stage("images[0]", 1), stage("map[1] decode_image and much more", 18)}, 19);
+  report.stats.errors.count = 12;
+  for (int i = 0; i < 12; ++i)
+    report.stats.errors.first.emplace_back(ErrorCode::data_loss, "cut \x1b[31m short");
+  const std::string text = report_text(report, false, 100);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("1,000 elements in 10 batches, 1 epoch, 10.0 s: 100 elements/s"),
+                    HasSubstr("12 bad elements"), HasSubstr("and 2 more"),
+                    HasSubstr("cut \\x1b[31m short")));
+  EXPECT_THAT(report_text(report, false, 20), HasSubstr("limits the run"));
+}
+
+}  // namespace
+}  // namespace penstock::tool

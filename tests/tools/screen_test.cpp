@@ -1,0 +1,80 @@
+#include "tools/penstock/report/screen.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/penstock/support/terminal.h"
+
+namespace penstock::tool {
+namespace {
+
+using testing::HasSubstr;
+
+Stats stats_at(std::uint64_t elements, double busy_s) {
+  Stats stats;
+  stats.elements = elements;
+  stats.threads = 2;
+  stats.memory = {96 << 20, 73 << 20, 73 << 20};
+  stats.stages.push_back({"tar[0]", elements, elements * 1000, busy_s / 10, 0, "output"});
+  stats.stages.push_back({"map[1] decode_image", elements, elements * 1000, busy_s, 0, ""});
+  return stats;
+}
+
+TEST(Meter, AveragesOverItsWindow) {
+  Meter meter(1.0);
+  EXPECT_TRUE(meter.rates().stages.empty());
+  meter.add(0, stats_at(0, 0));
+  EXPECT_EQ(meter.rates().elements_per_s, 0);
+  for (int i = 1; i <= 40; ++i)
+    meter.add(i * 0.1, stats_at(static_cast<std::uint64_t>(i <= 20 ? i * 10 : 200 + (i - 20) * 50),
+                                i * 0.1));
+  EXPECT_NEAR(meter.rates().elements_per_s, 500, 1);
+  EXPECT_NEAR(meter.rates().stages[1].busy_threads, 1, 1e-6);
+  EXPECT_NEAR(meter.rates().stages[0].items_per_s, 500, 1);
+  const auto history = meter.history(100);
+  ASSERT_GT(history.size(), 8U);
+  EXPECT_NEAR(history.front(), 100, 1);
+  EXPECT_NEAR(history.back(), 500, 1);
+  EXPECT_EQ(meter.history(3).size(), 3U);
+}
+
+TEST(Screen, FitsEveryTerminal) {
+  Meter meter;
+  for (int i = 0; i < 100; ++i)
+    meter.add(i * 0.1, stats_at(static_cast<std::uint64_t>(i), i * 0.2));
+  for (const bool colour : {false, true}) {
+    const Scene scene{"penstock profile · tar a-very-long-name-of-shards-*.tar", 3, 100, colour};
+    for (int width = 1; width <= 200; width += 7) {
+      for (const int height : {1, 5, 24}) {
+        const auto lines = render(scene, meter, stats_at(100, 20), {1, 50, 10}, width, height);
+        EXPECT_LE(lines.size(), static_cast<std::size_t>(std::max(3, height - 1)));
+        for (const std::string& line : lines)
+          EXPECT_LE(display_width(line), static_cast<std::size_t>(std::max(10, width - 1)))
+              << width << ": " << line;
+      }
+    }
+  }
+}
+
+TEST(Screen, ShowsWhatHappens) {
+  Meter meter;
+  meter.add(0, stats_at(0, 0));
+  meter.add(1, stats_at(1000, 1.9));
+  Stats stats = stats_at(1000, 1.9);
+  stats.errors.count = 2;
+  const Scene scene{"penstock profile · tar x.tar", 3, 100, false};
+  std::string all;
+  for (const std::string& line : render(scene, meter, stats, {1, 50, 12.3}, 100, 30))
+    all += line + "\n";
+  for (const char* text :
+       {"tar x.tar", "epoch 2/3", "12.3 s", "1,000 elements", "1.00k/s", "73.0 MiB of 96.0 MiB",
+        "2 bad", " 50%", "map[1] decode_image", "95%", "waits: output"})
+    EXPECT_THAT(all, HasSubstr(text));
+  const std::string line = status_line(scene, meter, stats, {1, 50, 12.3});
+  EXPECT_THAT(line, HasSubstr("busiest map[1] decode_image 95%"));
+  EXPECT_EQ(line.find('\n'), line.npos);
+  EXPECT_EQ(line.find('\x1b'), line.npos);
+}
+
+}  // namespace
+}  // namespace penstock::tool

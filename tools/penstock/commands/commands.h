@@ -1,0 +1,34 @@
+// The subcommands.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace penstock::tool {
+
+/// A subcommand: adds its flags to the program, then runs if it was the one chosen.
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// The exit code. Throws UsageError, Error or std::exception.
+  virtual int run() = 0;
+  CLI::App* app() const noexcept { return app_; }
+
+ protected:
+  Command(CLI::App& program, const std::string& name, const std::string& help,
+          const std::string& example);
+
+ private:
+  CLI::App* app_;
+};
+
+std::unique_ptr<Command> make_profile(CLI::App& program);
+std::unique_ptr<Command> make_explain(CLI::App& program);
+std::unique_ptr<Command> make_inspect(CLI::App& program);
+std::unique_ptr<Command> make_verify(CLI::App& program);
+std::unique_ptr<Command> make_synth(CLI::App& program);
+
+}  // namespace penstock::tool

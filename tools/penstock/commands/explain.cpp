@@ -1,0 +1,104 @@
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/graph/flags.h"
+#include "tools/penstock/report/report.h"
+#include "tools/penstock/run/build.h"
+#include "tools/penstock/run/profile.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/interrupts.h"
+#include "tools/penstock/support/messages.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/terminal.h"
+
+namespace penstock::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json spec_json(const Spec& spec) {
+  Json json = Json::array();
+  for (const ComponentSpec& component : spec)
+    json.push_back({{"name", component.name},
+                    {"dtype", name_of(component.dtype)},
+                    {"shape", component.shape.to_string()}});
+  return json;
+}
+
+class Explain final : public Command {
+ public:
+  explicit Explain(CLI::App& program)
+      : Command(program, "explain", "print the graph, the plan, specs, memory and warnings",
+                "penstock explain --tar 'train-*.tar' --shuffle --random-resized-crop 224 \\\n"
+                "      --normalize --batch 256"),
+        flags_(*app()) {
+    options_.limit_s = 5;
+    app()
+        ->add_flag("--toml", toml_, "print the pipeline as TOML instead, for --pipeline")
+        ->group("Output");
+    app()
+        ->add_flag("--analyze", analyze_, "run it for a few seconds and add what was measured")
+        ->group("Output");
+    app()
+        ->add_option("--seconds", options_.limit_s, "with --analyze: how long (default 5)")
+        ->check(CLI::PositiveNumber)
+        ->type_name("S")
+        ->group("Output");
+    app()
+        ->add_option("--json", json_, "write it as JSON (-: to stdout)")
+        ->type_name("FILE")
+        ->group("Output");
+  }
+
+  int run() override {
+    const PipelineSpec spec = flags_.finish();
+    if (toml_) {
+      write_output("-", to_toml(spec));
+      return kOk;
+    }
+    const RunOptions run = run_options(spec, 0);
+    const Dataset dataset = build(spec);
+    const std::string text = dataset.explain(run);
+    if (json_ != "-") write_output("-", text.ends_with('\n') ? text : text + "\n");
+    Json json{{"explain", text},
+              {"spec", spec_json(dataset.spec())},
+              {"cardinality", dataset.cardinality()},
+              {"pipeline", to_toml(spec)}};
+    const int code = analyze_ ? analyze(spec, json) : int{kOk};
+    if (!json_.empty())
+      write_output(json_, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    return code;
+  }
+
+ private:
+  int analyze(const PipelineSpec& spec, Json& json) {
+    Interrupts interrupts;
+    const Report report = run_profile(spec, options_, interrupts);
+    json["measured"] = Json::parse(report_json(report, to_toml(spec)));
+    if (json_ != "-") {
+      const TerminalTraits traits = traits_of(stdout);
+      write_output("-", "\n" + report_text(report, traits.colour, traits.width));
+    }
+    if (report.failure && report.ending == Ending::failed) {
+      print_error(report.failure->what());
+      return kFailed;
+    }
+    return interrupts.received() != 0 ? interrupts.exit_code() : int{kOk};
+  }
+
+  PipelineFlags flags_;
+  ProfileOptions options_;
+  bool toml_ = false;
+  bool analyze_ = false;
+  std::string json_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_explain(CLI::App& program) {
+  return std::make_unique<Explain>(program);
+}
+
+}  // namespace penstock::tool

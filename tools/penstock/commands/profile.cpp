@@ -1,0 +1,130 @@
+#include <cstdio>
+#include <random>
+
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/graph/flags.h"
+#include "tools/penstock/report/report.h"
+#include "tools/penstock/run/profile.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/interrupts.h"
+#include "tools/penstock/support/messages.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/terminal.h"
+#include "tools/penstock/support/text.h"
+#include "tools/penstock/support/usage_error.h"
+
+namespace penstock::tool {
+namespace {
+
+/// Small enough that every JSON reader keeps it exactly.
+std::uint64_t random_seed() {
+  std::random_device device;
+  return device();
+}
+
+class Profile final : public Command {
+ public:
+  explicit Profile(CLI::App& program)
+      : Command(program, "profile", "run a pipeline and say what limits it",
+                "penstock profile --images photos --shuffle --random-resized-crop 224 --flip \\\n"
+                "      --normalize --batch 64 --epochs 3"),
+        flags_(*app()) {
+    const std::string group = "Output";
+    app()
+        ->add_flag("--digest", options_.digest, "digest everything that is delivered")
+        ->group(group);
+    app()
+        ->add_option("--digests", options_.digests_file,
+                     "write a line `epoch batch elements digest` for each batch")
+        ->type_name("FILE")
+        ->group(group);
+    app()
+        ->add_option("--dump", dump_, "write the first N images, as the trainer would see them")
+        ->expected(2)
+        ->type_name("N DIR")
+        ->group(group);
+    app()
+        ->add_option("--json", json_, "write the report as JSON (-: to stdout)")
+        ->type_name("FILE")
+        ->group(group);
+    app()
+        ->add_option("--seconds", options_.limit_s, "stop after this long")
+        ->check(CLI::PositiveNumber)
+        ->type_name("S")
+        ->group(group);
+    app()
+        ->add_option("--watchdog", options_.watchdog_s,
+                     "give up (exit code 75) after this long without a batch")
+        ->check(CLI::PositiveNumber)
+        ->type_name("S")
+        ->group(group);
+    app()
+        ->add_flag("--quiet", options_.quiet, "no live view and no report; only errors")
+        ->group(group);
+  }
+
+  int run() override {
+    const PipelineSpec spec = flags_.finish();
+    options_.seed = random_seed();
+    if (!dump_.empty()) {
+      const std::int64_t count = parse_dump_count();
+      options_.dump_count = static_cast<std::uint64_t>(count);
+      options_.dump_folder = dump_.at(1);
+    }
+    Interrupts interrupts;
+    const Report report = run_profile(spec, options_, interrupts);
+    print(report, spec);
+    return exit_code(report, interrupts);
+  }
+
+ private:
+  std::int64_t parse_dump_count() const {
+    try {
+      const std::int64_t count = parse_integer(dump_.at(0));
+      if (count < 1) throw UsageError("must be at least 1");
+      return count;
+    } catch (const UsageError& error) {
+      throw error.at("--dump");
+    }
+  }
+
+  void print(const Report& report, const PipelineSpec& spec) const {
+    if (!options_.quiet) {
+      std::FILE* stream = json_ == "-" ? stderr : stdout;
+      const TerminalTraits traits = traits_of(stream);
+      const std::string text = report_text(report, traits.colour, traits.width);
+      std::fwrite(text.data(), 1, text.size(), stream);
+      std::fflush(stream);
+    }
+    if (!json_.empty()) write_output(json_, report_json(report, to_toml(spec)));
+  }
+
+  static int exit_code(const Report& report, const Interrupts& interrupts) {
+    switch (report.ending) {
+      case Ending::finished:
+      case Ending::batch_limit:
+        return kOk;
+      case Ending::interrupted:
+        return interrupts.received() != 0 ? interrupts.exit_code() : kFailed;
+      case Ending::no_progress:
+        return kNoProgress;
+      case Ending::failed:
+        break;
+    }
+    if (report.failure) print_error(report.failure->what());
+    return kFailed;
+  }
+
+  PipelineFlags flags_;
+  ProfileOptions options_;
+  std::vector<std::string> dump_;
+  std::string json_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile(CLI::App& program) {
+  return std::make_unique<Profile>(program);
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,56 @@
+#include "tools/penstock/report/meter.h"
+
+#include <algorithm>
+
+namespace penstock::tool {
+namespace {
+
+constexpr std::size_t kMostHistory = 512;
+
+double rate(std::uint64_t before, std::uint64_t after, double seconds) {
+  return after > before ? static_cast<double>(after - before) / seconds : 0;
+}
+
+}  // namespace
+
+void Meter::add(double now_s, const Stats& stats) {
+  if (!snapshots_.empty() && now_s - history_at_s_ >= window_s_ / 4) {
+    history_.push_back(rate(history_elements_, stats.elements, now_s - history_at_s_));
+    if (history_.size() > kMostHistory) history_.pop_front();
+    history_at_s_ = now_s;
+    history_elements_ = stats.elements;
+  } else if (snapshots_.empty()) {
+    history_at_s_ = now_s;
+    history_elements_ = stats.elements;
+  }
+  snapshots_.push_back({now_s, stats});
+  while (snapshots_.size() > 2 && snapshots_[1].at_s <= now_s - window_s_) snapshots_.pop_front();
+}
+
+Rates Meter::rates() const {
+  Rates rates;
+  if (snapshots_.empty()) return rates;
+  const Snapshot& first = snapshots_.front();
+  const Snapshot& last = snapshots_.back();
+  const double seconds = last.at_s - first.at_s;
+  for (const StageStats& stage : last.stats.stages)
+    rates.stages.push_back({stage.name, 0, 0, 0, stage.waits_on});
+  if (seconds <= 0 || first.stats.stages.size() != last.stats.stages.size()) return rates;
+  rates.elements_per_s = rate(first.stats.elements, last.stats.elements, seconds);
+  for (std::size_t i = 0; i < rates.stages.size(); ++i) {
+    const StageStats& before = first.stats.stages[i];
+    const StageStats& after = last.stats.stages[i];
+    rates.stages[i].items_per_s = rate(before.items, after.items, seconds);
+    rates.stages[i].busy_threads = std::max(0.0, after.busy_s - before.busy_s) / seconds;
+    rates.stages[i].wait_threads = std::max(0.0, after.wait_s - before.wait_s) / seconds;
+    rates.bytes_per_s = rate(before.bytes, after.bytes, seconds);
+  }
+  return rates;
+}
+
+std::vector<double> Meter::history(std::size_t count) const {
+  const std::size_t taken = std::min(count, history_.size());
+  return {history_.end() - static_cast<std::ptrdiff_t>(taken), history_.end()};
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,55 @@
+// Rates from counters.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <penstock/stats.h>
+
+namespace penstock::tool {
+
+/// What a stage did lately.
+struct StageRate {
+  std::string name;
+  double items_per_s = 0;
+  double busy_threads = 0;  ///< threads that worked in it, on average
+  double wait_threads = 0;
+  std::string waits_on;
+};
+
+/// What the whole did lately.
+struct Rates {
+  double elements_per_s = 0;
+  double bytes_per_s = 0;  ///< that left the last stage
+  std::vector<StageRate> stages;
+};
+
+/// Averages over a sliding window of snapshots. Not synchronised.
+class Meter {
+ public:
+  /// `window_s`: how far back the averages reach.
+  explicit Meter(double window_s = 1.0) : window_s_(window_s) {}
+
+  /// REQUIRES: `now_s` does not go back.
+  void add(double now_s, const Stats& stats);
+  /// Over the window; zeros before the second snapshot.
+  Rates rates() const;
+  /// Elements a second between neighbouring snapshots, oldest first; at most `count` of them.
+  std::vector<double> history(std::size_t count) const;
+
+ private:
+  struct Snapshot {
+    double at_s = 0;
+    Stats stats;
+  };
+
+  const double window_s_;
+  std::deque<Snapshot> snapshots_;
+  std::deque<double> history_;
+  double history_at_s_ = 0;
+  std::uint64_t history_elements_ = 0;
+};
+
+}  // namespace penstock::tool

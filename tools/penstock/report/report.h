@@ -1,0 +1,59 @@
+// What a profiled run was like.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include <penstock/stats.h>
+
+namespace penstock::tool {
+
+/// How a run ended.
+enum class Ending { finished, batch_limit, interrupted, failed, no_progress };
+std::string_view name_of(Ending ending) noexcept;
+
+struct Report {
+  Ending ending = Ending::finished;
+  std::uint64_t elements = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t epochs = 0;  ///< begun
+  double build_s = 0;        ///< opening the source and building the graph
+  double wall_s = 0;         ///< from the start of the run to its end
+  double first_batch_s = 0;  ///< until the first batch was there
+  double wait_s = 0;         ///< of wall_s, spent in `next`
+  double digest_s = 0;       ///< of wall_s, spent on digests and dumps
+  double step_s = 0;         ///< of wall_s, spent in the simulated step
+  double cpu_s = 0;          ///< of all threads, during wall_s
+  std::uint64_t rss_peak_bytes = 0;
+  int cpus = 1;  ///< the process may use
+  std::uint64_t seed = 0;
+  std::string io;
+  std::string version;  ///< of Penstock
+  std::string jpeg_backend;
+  std::optional<std::uint64_t> digest;
+  std::optional<double> step_ms;
+  Stats stats;
+  std::optional<Error> failure;  ///< what ended the run
+
+  double elements_per_second() const noexcept {
+    return wall_s > 0 ? static_cast<double>(elements) / wall_s : 0;
+  }
+  /// Share of the time after the first batch in which the consumer waited.
+  double stall_share() const noexcept;
+};
+
+/// One sentence that names what limits the run and what would help.
+std::string verdict(const Report& report);
+
+/// A summary, a table with a line for each stage, the first errors and the verdict.
+std::string report_text(const Report& report, bool colour, int width);
+
+/// What every stage does and waits for, for a run in which nothing moves.
+std::string still_picture(const Stats& stats, double still_s);
+
+/// The fields that docs/profile.md ("The JSON") lists.
+std::string report_json(const Report& report, const std::string& pipeline_toml);
+
+}  // namespace penstock::tool

@@ -1,0 +1,62 @@
+#include <nlohmann/json.hpp>
+
+#include "tools/penstock/report/digest.h"
+#include "tools/penstock/report/report.h"
+
+namespace penstock::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json error_json(const Error& error) {
+  const Provenance& where = error.where();
+  const auto known = [](std::int64_t value) { return value >= 0 ? Json(value) : Json(nullptr); };
+  return {{"path", where.shard},  {"offset", known(where.offset)}, {"index", known(where.index)},
+          {"stage", where.stage}, {"code", name_of(error.code())}, {"cause", error.cause()}};
+}
+
+Json stage_json(const StageStats& stage) {
+  return {{"name", stage.name},     {"items", stage.items},   {"bytes", stage.bytes},
+          {"busy_s", stage.busy_s}, {"wait_s", stage.wait_s}, {"waits_on", stage.waits_on}};
+}
+
+}  // namespace
+
+std::string report_json(const Report& report, const std::string& pipeline_toml) {
+  const Stats& stats = report.stats;
+  const auto elements = static_cast<double>(report.elements);
+  Json json;
+  json["penstock"] = report.version;
+  json["outcome"] = name_of(report.ending);
+  json["verdict"] = verdict(report);
+  json["elements_per_second"] = report.elements_per_second();
+  json["cpu_seconds_per_1000"] =
+      elements > 0 ? Json(1000 * report.cpu_s / elements) : Json(nullptr);
+  json["first_batch_ms"] = report.batches > 0 ? Json(1000 * report.first_batch_s) : Json(nullptr);
+  json["elements"] = report.elements;
+  json["batches"] = report.batches;
+  json["epochs"] = report.epochs;
+  json["build_s"] = report.build_s;
+  json["wall_s"] = report.wall_s;
+  json["cpu_s"] = report.cpu_s;
+  json["stall_share"] = report.stall_share();
+  json["step_ms"] = report.step_ms ? Json(*report.step_ms) : Json(nullptr);
+  json["errors"] = {{"count", stats.errors.count}, {"first", Json::array()}};
+  for (const Error& error : stats.errors.first)
+    json["errors"]["first"].push_back(error_json(error));
+  json["stages"] = Json::array();
+  for (const StageStats& stage : stats.stages) json["stages"].push_back(stage_json(stage));
+  json["memory"] = {{"budget_bytes", stats.memory.budget_bytes},
+                    {"peak_bytes", stats.memory.peak_bytes},
+                    {"rss_peak_bytes", report.rss_peak_bytes}};
+  json["threads"] = stats.threads;
+  json["seed"] = report.seed;
+  json["io"] = report.io;
+  json["digest"] = report.digest ? Json(hex16(*report.digest)) : Json(nullptr);
+  json["jpeg_backend"] = report.jpeg_backend.empty() ? Json(nullptr) : Json(report.jpeg_backend);
+  json["pipeline"] = pipeline_toml;
+  // Names of files may hold any bytes; JSON holds UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace penstock::tool

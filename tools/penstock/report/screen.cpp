@@ -1,0 +1,106 @@
+#include "tools/penstock/report/screen.h"
+
+#include <algorithm>
+
+#include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/terminal.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+constexpr std::size_t kLeastName = 10;
+
+std::string both_ends(const std::string& left, const std::string& right, std::size_t width) {
+  const std::size_t taken = display_width(right) + 1;
+  if (taken >= width) return fit(left, width);
+  return pad(fit(left, width - taken), width - taken) + " " + right;
+}
+
+Colour heat(double share) {
+  return share >= 0.85 ? Colour::red : share >= 0.5 ? Colour::yellow : Colour::green;
+}
+
+std::string counts(const Stats& stats, const Rates& rates) {
+  return grouped(stats.elements) + " elements · " + human_count(rates.elements_per_s) +
+         "/s · memory " + human_bytes(static_cast<double>(stats.memory.used_bytes)) + " of " +
+         human_bytes(static_cast<double>(stats.memory.budget_bytes));
+}
+
+std::string faults(const Stats& stats, bool colour) {
+  if (stats.errors.count == 0) return "";
+  return paint(Colour::red, " · " + grouped(stats.errors.count) + " bad", colour);
+}
+
+std::string progress(const Scene& scene, const Moment& moment, std::size_t width) {
+  const double share = static_cast<double>(moment.delivered) / scene.expected;
+  const std::string label = " " + pad(human_share(std::min(1.0, share)), 4, true);
+  if (width < 20) return fit(label, width);
+  return paint(Colour::blue, bar(share, width - 5), scene.colour) + label;
+}
+
+std::string stage_line(const StageRate& stage, int threads, std::size_t name_width,
+                       std::size_t width, bool colour) {
+  const double share = stage.busy_threads / std::max(1, threads);
+  const std::string right = pad(human_share(share), 5, true) +
+                            pad(human_count(stage.items_per_s) + "/s", 9, true) + "  " +
+                            pad(stage.waits_on.empty() ? "" : "waits: " + stage.waits_on, 15);
+  const std::string name = pad(fit(printable(stage.name), name_width), name_width);
+  const std::size_t taken = name_width + 1 + display_width(right);
+  if (taken + 4 > width) return fit(name + right, width);
+  return name + " " + paint(heat(share), bar(share, width - taken), colour) + right;
+}
+
+}  // namespace
+
+std::vector<std::string> render(const Scene& scene, const Meter& meter, const Stats& stats,
+                                const Moment& moment, int width, int height) {
+  // The last column stays free: a terminal may wrap a line that fills it.
+  const auto columns = static_cast<std::size_t>(std::max(10, width - 1));
+  const Rates rates = meter.rates();
+  std::vector<std::string> lines;
+  std::string right = human_seconds(moment.elapsed_s);
+  if (scene.epochs > 1)
+    right = "epoch " + std::to_string(std::min(moment.epoch + 1, scene.epochs)) + "/" +
+            std::to_string(scene.epochs) + "  " + right;
+  lines.push_back(
+      both_ends(paint(Colour::bold, printable(scene.title), scene.colour), right, columns));
+  lines.push_back(fit(counts(stats, rates) + faults(stats, scene.colour), columns));
+  if (scene.expected > 0) lines.push_back(progress(scene, moment, columns));
+  std::size_t name_width = kLeastName;
+  for (const StageRate& stage : rates.stages)
+    name_width = std::max(name_width, display_width(printable(stage.name)));
+  name_width = std::min(name_width, std::max(kLeastName, columns / 3));
+  lines.emplace_back();
+  for (const StageRate& stage : rates.stages)
+    lines.push_back(stage_line(stage, stats.threads, name_width, columns, scene.colour));
+  const std::vector<double> history =
+      meter.history(columns > name_width ? columns - name_width - 1 : 0);
+  if (history.size() > 1) {
+    lines.emplace_back();
+    lines.push_back(paint(Colour::dim, pad("elements/s", name_width) + " ", scene.colour) +
+                    paint(Colour::cyan, sparkline(history), scene.colour));
+  }
+  const auto most = static_cast<std::size_t>(std::max(3, height - 1));
+  if (lines.size() > most) lines.resize(most);
+  return lines;
+}
+
+std::string status_line(const Scene& scene, const Meter& meter, const Stats& stats,
+                        const Moment& moment) {
+  const Rates rates = meter.rates();
+  std::string text = human_seconds(moment.elapsed_s) + ": ";
+  if (scene.epochs > 1)
+    text += "epoch " + std::to_string(std::min(moment.epoch + 1, scene.epochs)) + "/" +
+            std::to_string(scene.epochs) + ", ";
+  text += counts(stats, rates) + faults(stats, false);
+  const StageRate* top = nullptr;
+  for (const StageRate& stage : rates.stages)
+    if (top == nullptr || stage.busy_threads > top->busy_threads) top = &stage;
+  if (top != nullptr && top->busy_threads > 0)
+    text += " · busiest " + printable(top->name) + " " +
+            human_share(top->busy_threads / std::max(1, stats.threads));
+  return text;
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,116 @@
+#include "tools/penstock/run/profile.h"
+
+#include <chrono>
+#include <sstream>
+
+#include <penstock/version.h>
+
+#include "tools/penstock/run/build.h"
+#include "tools/penstock/run/consumer.h"
+#include "tools/penstock/run/monitor.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string jpeg_backend() {
+  std::istringstream lines(features());
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("libjpeg")) return line;
+  return "";
+}
+
+std::string title_of(const PipelineSpec& spec) {
+  std::string text = spec.source->kind().name;
+  const auto given = spec.source->given();
+  if (!given.empty()) {
+    const Value& value = given.front().second;
+    if (const auto* path = std::get_if<std::string>(&value)) text += " " + *path;
+    if (const auto* number = std::get_if<std::int64_t>(&value))
+      text += " " + std::to_string(*number);
+    if (const auto* list = std::get_if<List>(&value)) {
+      text += " " + list->front();
+      if (list->size() > 1) text += " and " + std::to_string(list->size() - 1) + " more";
+    }
+  }
+  return text;
+}
+
+double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {
+  double expected = -1;
+  if (dataset.cardinality() >= 0)
+    expected = static_cast<double>(dataset.cardinality()) * static_cast<double>(run.epochs);
+  if (limit > 0 && (expected < 0 || expected > static_cast<double>(limit)))
+    expected = static_cast<double>(limit);
+  return expected;
+}
+
+/// Signals go to `cancel` while it lives.
+class Cancellation {
+ public:
+  Cancellation(Interrupts& interrupts, std::function<void()> cancel) : interrupts_(interrupts) {
+    interrupts_.on_signal(std::move(cancel));
+  }
+  ~Cancellation() { interrupts_.on_signal(nullptr); }
+  Cancellation(const Cancellation&) = delete;
+  Cancellation& operator=(const Cancellation&) = delete;
+
+ private:
+  Interrupts& interrupts_;
+};
+
+}  // namespace
+
+Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
+                   Interrupts& interrupts) {
+  const auto begin = Clock::now();
+  const auto elapsed = [&begin] {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  const RunOptions run = run_options(spec, options.seed);
+  const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
+  const double step_ms = spec.run.get("step_ms", 0.0);
+  Report report;
+  report.seed = run.seed;
+  report.io = spec.run.get("io", std::string("pread"));
+  report.version = version();
+  report.jpeg_backend = jpeg_backend();
+  report.cpus = usable_processors();
+  if (spec.run.has("step_ms")) report.step_ms = step_ms;
+
+  const Dataset dataset = build(spec);
+  report.build_s = elapsed();
+  Consumer consumer(options, step_ms, limit);
+  const double cpu_before = cpu_seconds();
+  Iterator iterator = dataset.iterate(run);
+  const auto cancel = [&] {
+    consumer.stop();
+    iterator.cancel();
+  };
+  Scene scene;
+  scene.title = "penstock profile · " + title_of(spec);
+  scene.epochs = run.epochs;
+  scene.expected = expected_batches(dataset, run, limit);
+  scene.colour = traits_of(stderr).colour;
+  const Watched watched{[&] { return iterator.stats(); },
+                        [&] {
+                          return Moment{iterator.epoch(), consumer.delivered(), elapsed()};
+                        },
+                        cancel};
+  {
+    Monitor monitor(scene, watched, {.quiet = options.quiet, .watchdog_s = options.watchdog_s});
+    const Cancellation cancellation(interrupts, cancel);
+    consumer.consume(iterator, report);
+    if (monitor.gave_up() && report.ending == Ending::interrupted)
+      report.ending = Ending::no_progress;
+  }
+  report.cpu_s = cpu_seconds() - cpu_before;
+  report.stats = iterator.stats();
+  report.rss_peak_bytes = peak_resident_bytes();
+  return report;
+}
+
+}  // namespace penstock::tool

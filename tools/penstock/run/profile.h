@@ -1,0 +1,32 @@
+// Runs a pipeline and measures it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <penstock/dataset.h>
+
+#include "tools/penstock/graph/pipeline_spec.h"
+#include "tools/penstock/report/report.h"
+#include "tools/penstock/support/interrupts.h"
+
+namespace penstock::tool {
+
+struct ProfileOptions {
+  std::uint64_t seed = 0;        ///< unless the spec has one
+  bool digest = false;           ///< of everything
+  std::string digests_file;      ///< a line for each batch; empty: none
+  std::uint64_t dump_count = 0;  ///< images to write…
+  std::string dump_folder;       ///< …to here
+  double limit_s = 0;            ///< positive: stop after this long
+  double watchdog_s = 0;         ///< positive: give up after this long without a batch
+  bool quiet = false;            ///< no live view
+};
+
+/// Runs the spec once. A failed run is a report too, with what was measured until then. Throws what
+/// `build` and `Dataset::iterate` throw, and Error{unavailable} for output that can't be written.
+Report run_profile(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts);
+
+}  // namespace penstock::tool

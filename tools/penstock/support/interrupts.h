@@ -1,0 +1,40 @@
+// SIGINT and SIGTERM as a call on a thread, not in a signal handler.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace penstock::tool {
+
+/// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
+/// own; the second one restores the terminal and ends the process at once. Make it before any other
+/// thread, so that all inherit the blocked signals; one at a time.
+class Interrupts {
+ public:
+  Interrupts();
+  ~Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  /// 0, SIGINT or SIGTERM: the first signal that came.
+  int received() const noexcept { return received_.load(std::memory_order_acquire); }
+  /// Replaces the callback; calls it at once if a signal has come before. Returns after a running
+  /// callback has ended, so that what it uses may be destroyed.
+  void on_signal(std::function<void()> callback);
+  /// The exit code that goes with the signal received.
+  int exit_code() const noexcept;
+
+ private:
+  void wait();
+
+  std::atomic<int> received_{0};
+  int signals_ = -1;  // signalfd
+  int wake_ = -1;     // eventfd
+  std::mutex mutex_;
+  std::function<void()> callback_;
+  std::thread thread_;
+};
+
+}  // namespace penstock::tool

@@ -1,0 +1,26 @@
+#include "tools/penstock/support/messages.h"
+
+#include <cstdio>
+
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+
+std::string message_line(LogLevel level, std::string_view message) {
+  return std::string("penstock: ") + (level == LogLevel::warning ? "warning: " : "") +
+         printable(message);
+}
+
+void log_to_stderr() {
+  set_log_sink([](LogLevel level, std::string_view message) {
+    if (level != LogLevel::debug)
+      std::fprintf(stderr, "%s\n", message_line(level, message).c_str());
+  });
+}
+
+void print_error(std::string_view text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "penstock: %s\n", printable(text).c_str());
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,21 @@
+// What this process has used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace penstock::tool {
+
+/// User and system time of all threads so far.
+double cpu_seconds();
+/// The most memory the process has had resident.
+std::uint64_t peak_resident_bytes();
+/// Processors that the process may run on.
+int usable_processors();
+
+/// Writes `text` to a file, or to stdout for "-". Throws Error{unavailable} with the system's
+/// reason.
+void write_output(const std::string& path, std::string_view text);
+
+}  // namespace penstock::tool

@@ -1,0 +1,134 @@
+#include "tools/penstock/support/terminal.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace penstock::tool {
+namespace {
+
+constexpr std::string_view kReset = "\x1b[0m";
+
+/// Length of what stands at the front of `text`: an escape sequence or one code point.
+struct Piece {
+  std::size_t bytes = 1;
+  bool visible = true;
+};
+
+Piece next_piece(std::string_view text) {
+  if (text.starts_with("\x1b[")) {
+    std::size_t end = 2;
+    while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
+    return {std::min(end + 1, text.size()), false};
+  }
+  std::size_t bytes = 1;
+  while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) ++bytes;
+  return {bytes, true};
+}
+
+}  // namespace
+
+TerminalTraits traits_of(std::FILE* stream) {
+  TerminalTraits traits;
+  const int fd = fileno(stream);
+  const char* term = std::getenv("TERM");
+  const char* no_colour = std::getenv("NO_COLOR");
+  traits.interactive = fd >= 0 && isatty(fd) == 1 && term != nullptr &&
+                       std::string_view(term) != "dumb" && *term != '\0';
+  traits.colour = traits.interactive && (no_colour == nullptr || *no_colour == '\0');
+  winsize size{};
+  if (fd >= 0 && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    traits.width = size.ws_col;
+    traits.height = size.ws_row;
+  }
+  return traits;
+}
+
+std::string paint(Colour colour, std::string_view text, bool enabled) {
+  constexpr std::array<std::string_view, 8> kCodes{"",         "\x1b[2m",  "\x1b[1m",  "\x1b[32m",
+                                                   "\x1b[33m", "\x1b[31m", "\x1b[34m", "\x1b[36m"};
+  if (!enabled || colour == Colour::none || text.empty()) return std::string(text);
+  std::string out(kCodes[static_cast<std::size_t>(colour)]);
+  out += text;
+  out += kReset;
+  return out;
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t columns = 0;
+  while (!text.empty()) {
+    const Piece piece = next_piece(text);
+    columns += piece.visible ? 1 : 0;
+    text.remove_prefix(piece.bytes);
+  }
+  return columns;
+}
+
+std::string fit(std::string_view text, std::size_t columns) {
+  if (display_width(text) <= columns) return std::string(text);
+  if (columns == 0) return "";
+  std::string out;
+  bool coloured = false;
+  for (std::size_t used = 0; used + 1 < columns;) {
+    const Piece piece = next_piece(text);
+    out += text.substr(0, piece.bytes);
+    coloured = coloured || !piece.visible;
+    used += piece.visible ? 1 : 0;
+    text.remove_prefix(piece.bytes);
+  }
+  out += "…";
+  if (coloured) out += kReset;
+  return out;
+}
+
+std::string pad(std::string_view text, std::size_t columns, bool right) {
+  const std::size_t width = display_width(text);
+  const std::string blanks(width < columns ? columns - width : 0, ' ');
+  return right ? blanks + std::string(text) : std::string(text) + blanks;
+}
+
+std::string bar(double share, std::size_t columns) {
+  constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double clean = std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0;
+  const auto eighths =
+      static_cast<std::size_t>(std::lround(clean * 8 * static_cast<double>(columns)));
+  std::string out;
+  for (std::size_t i = 0; i < eighths / 8; ++i) out += "█";
+  out += kEighths[eighths % 8];
+  return pad(out, columns);
+}
+
+std::string sparkline(const std::vector<double>& values) {
+  constexpr std::array<std::string_view, 8> kHeights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  double most = 0;
+  for (const double value : values) most = std::max(most, value);
+  std::string out;
+  for (const double value : values) {
+    const double share = most > 0 ? std::max(0.0, value) / most : 0;
+    out += kHeights[std::min<std::size_t>(7, static_cast<std::size_t>(share * 8))];
+  }
+  return out;
+}
+
+void Canvas::draw(const std::vector<std::string>& lines) {
+  std::string frame = drawn_ == 0 ? "\x1b[?25l" : "\x1b[" + std::to_string(drawn_) + "F";
+  for (const std::string& line : lines) frame += line + "\x1b[K\n";
+  frame += "\x1b[J";
+  drawn_ = lines.size();
+  std::fwrite(frame.data(), 1, frame.size(), stream_);
+  std::fflush(stream_);
+}
+
+void Canvas::clear() noexcept {
+  if (drawn_ == 0) return;
+  std::fprintf(stream_, "\x1b[%zuF\x1b[J%.*s", drawn_, static_cast<int>(kRestore.size()),
+               kRestore.data());
+  std::fflush(stream_);
+  drawn_ = 0;
+}
+
+}  // namespace penstock::tool
