@@ -1,0 +1,1 @@
+penstock_test(sources/tfrecord core io sources)
