@@ -39,7 +39,11 @@ struct BFloat16 {
 };
 
 /// Bytes one value takes in a tensor's memory; 16 (a `std::string_view`) for `bytes`.
-std::size_t size_of(DType dtype) noexcept;
+
+constexpr std::size_t size_of(DType dtype) noexcept {
+  constexpr std::uint8_t kSizes[kDTypeCount] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 16};
+  return kSizes[static_cast<std::size_t>(dtype)];
+}
 
 /// The name used in specs, errors and TOML: "u8", "f32", "bool", "bytes"…
 std::string_view name_of(DType dtype) noexcept;

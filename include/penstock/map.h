@@ -33,6 +33,9 @@ using Predicate = std::function<bool(const Element&)>;
 
 /// Throws Error{invalid_argument} for an empty callable.
 WorkOpPtr make_element_op(ElementFn fn, MapOptions options);
+/// The same for a callable that changes the element where it is. `draws` false: it uses no random
+/// numbers, so that it takes no part in keying those of other ops.
+WorkOpPtr make_in_place_op(std::function<void(Element&, Rng&)> fn, MapOptions options, bool draws);
 /// Throws Error{invalid_argument} unless the output spec is given and of fixed size.
 WorkOpPtr make_view_op(ViewFn fn, MapOptions options);
 WorkOpPtr make_predicate_op(Predicate predicate, std::string name);
@@ -47,9 +50,9 @@ concept MapCallable = std::is_invocable_r_v<Element, F&, Element> ||
 template <MapCallable F>
 WorkOpPtr make_map_op(F fn, MapOptions options) {
   if constexpr (std::is_invocable_r_v<Element, F&, Element>) {
-    return make_element_op(
-        [fn = std::move(fn)](Element in, Rng&) mutable -> Element { return fn(std::move(in)); },
-        std::move(options));
+    return make_in_place_op(
+        [fn = std::move(fn)](Element& element, Rng&) mutable { element = fn(std::move(element)); },
+        std::move(options), false);
   } else if constexpr (std::is_invocable_r_v<Element, F&, Element, Rng&>) {
     return make_element_op(std::move(fn), std::move(options));
   } else {

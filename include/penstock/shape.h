@@ -51,7 +51,13 @@ class Shape {
   /// "[3,?,224]", "[]" for a scalar, "?" for unknown rank.
   std::string to_string() const;
 
-  friend bool operator==(const Shape& a, const Shape& b) noexcept;
+  friend bool operator==(const Shape& a, const Shape& b) noexcept {
+    if (a.rank_ != b.rank_) return false;
+    for (int axis = 0; axis < a.rank_; ++axis) {
+      if (a[axis] != b[axis]) return false;
+    }
+    return true;
+  }
 
  private:
   [[noreturn]] static void reject(std::span<const std::int64_t> dims);

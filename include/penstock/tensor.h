@@ -60,9 +60,15 @@ class Tensor {
   int rank() const noexcept { return shape_.rank(); }
   std::int64_t dim(int axis) const noexcept { return shape_[axis]; }
   /// Number of values.
-  std::int64_t volume() const noexcept;
+  std::int64_t volume() const noexcept {
+    std::int64_t product = 1;
+    for (int axis = 0; axis < shape_.rank(); ++axis) product *= shape_[axis];
+    return product;
+  }
   /// volume() * size_of(dtype()): what a contiguous copy takes, without the text of byte strings.
-  std::size_t nbytes() const noexcept;
+  std::size_t nbytes() const noexcept {
+    return static_cast<std::size_t>(volume()) * size_of(dtype_);
+  }
   bool contiguous() const noexcept { return contiguous_; }
   /// Distance between neighbours along `axis`, in values.
   std::int64_t stride(int axis) const noexcept;

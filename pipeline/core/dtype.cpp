@@ -9,43 +9,23 @@
 namespace penstock {
 namespace {
 
-struct Entry {
-  std::string_view name;
-  std::size_t size;
-};
-
-constexpr std::array<Entry, kDTypeCount> kEntries = {{{"u8", 1},
-                                                      {"i8", 1},
-                                                      {"u16", 2},
-                                                      {"i16", 2},
-                                                      {"u32", 4},
-                                                      {"i32", 4},
-                                                      {"u64", 8},
-                                                      {"i64", 8},
-                                                      {"f16", 2},
-                                                      {"bf16", 2},
-                                                      {"f32", 4},
-                                                      {"f64", 8},
-                                                      {"bool", 1},
-                                                      {"bytes", sizeof(std::string_view)}}};
+constexpr std::array<std::string_view, kDTypeCount> kNames = {"u8",  "i8",  "u16",  "i16",  "u32",
+                                                              "i32", "u64", "i64",  "f16",  "bf16",
+                                                              "f32", "f64", "bool", "bytes"};
 
 constexpr std::uint32_t kFloatInfinity = 0x7f800000;
 
 }  // namespace
 
-std::size_t size_of(DType dtype) noexcept {
-  return kEntries[static_cast<std::size_t>(dtype)].size;
-}
-
 std::string_view name_of(DType dtype) noexcept {
-  return kEntries[static_cast<std::size_t>(dtype)].name;
+  return kNames[static_cast<std::size_t>(dtype)];
 }
 
 DType dtype_from_name(std::string_view name) {
   std::string known;
-  for (std::size_t i = 0; i < kEntries.size(); ++i) {
-    if (kEntries[i].name == name) return static_cast<DType>(i);
-    known += (i == 0 ? "" : ", ") + std::string(kEntries[i].name);
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<DType>(i);
+    known += (i == 0 ? "" : ", ") + std::string(kNames[i]);
   }
   throw Error(ErrorCode::invalid_argument,
               "unknown dtype '" + std::string(name) + "'; known are " + known);

@@ -86,7 +86,8 @@ bool skipped(const WorkItem& item) {
 
 class ElementOp final : public WorkOp {
  public:
-  ElementOp(ElementFn fn, MapOptions options) : fn_(std::move(fn)), name_(options.name) {
+  ElementOp(std::function<void(Element&, Rng&)> fn, MapOptions options, bool draws)
+      : fn_(std::move(fn)), name_(options.name), draws_(draws) {
     if (options.output) declared_.emplace(*std::move(options.output));
     blocking_ = options.blocking;
   }
@@ -97,7 +98,7 @@ class ElementOp final : public WorkOp {
   }
   Spec infer(const Spec& input) const override { return declared_ ? declared_->spec() : input; }
   bool blocking() const override { return blocking_; }
-  bool random() const override { return true; }
+  bool random() const override { return draws_; }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     for (WorkItem& item : items) {
@@ -115,13 +116,13 @@ class ElementOp final : public WorkOp {
     const std::int64_t valid = item.element.valid_rows;
     const std::int64_t rows = valid < 0 ? -1 : rows_of(item.element);
     if (declared_) {
-      item.element = fn_(std::move(item.element), rng);
+      fn_(item.element, rng);
       if (!declared_->fits(item.element)) {
         item.status = wrong_result(name_, declared_->spec().mismatch(item.element));
       }
     } else {
       Remembered before(item.element);
-      item.element = fn_(std::move(item.element), rng);
+      fn_(item.element, rng);
       const std::string what = before.mismatch(item.element);
       if (!what.empty()) item.status = wrong_result(name_, what);
     }
@@ -130,8 +131,9 @@ class ElementOp final : public WorkOp {
     }
   }
 
-  ElementFn fn_;
+  std::function<void(Element&, Rng&)> fn_;
   std::string name_;
+  bool draws_;
   std::optional<Declared> declared_;
   bool blocking_ = false;
 };
@@ -231,7 +233,14 @@ void require_callable(bool callable, const std::string& name) {
 
 WorkOpPtr make_element_op(ElementFn fn, MapOptions options) {
   require_callable(static_cast<bool>(fn), options.name);
-  return std::make_shared<ElementOp>(std::move(fn), std::move(options));
+  return std::make_shared<ElementOp>(
+      [fn = std::move(fn)](Element& element, Rng& rng) { element = fn(std::move(element), rng); },
+      std::move(options), true);
+}
+
+WorkOpPtr make_in_place_op(std::function<void(Element&, Rng&)> fn, MapOptions options, bool draws) {
+  require_callable(static_cast<bool>(fn), options.name);
+  return std::make_shared<ElementOp>(std::move(fn), std::move(options), draws);
 }
 
 WorkOpPtr make_view_op(ViewFn fn, MapOptions options) {

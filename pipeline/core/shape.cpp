@@ -100,8 +100,4 @@ std::string Shape::to_string() const {
   return text + "]";
 }
 
-bool operator==(const Shape& a, const Shape& b) noexcept {
-  return a.rank_ == b.rank_ && std::ranges::equal(a.dims(), b.dims());
-}
-
 }  // namespace penstock

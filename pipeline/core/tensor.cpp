@@ -97,16 +97,6 @@ Tensor Tensor::of_bytes(std::span<const std::string_view> values, Allocator& all
   return {DType::bytes, Shape({static_cast<std::int64_t>(values.size())}), data, std::move(buffer)};
 }
 
-std::int64_t Tensor::volume() const noexcept {
-  std::int64_t product = 1;
-  for (const std::int64_t dim : shape_.dims()) product *= dim;
-  return product;
-}
-
-std::size_t Tensor::nbytes() const noexcept {
-  return static_cast<std::size_t>(volume()) * size_of(dtype_);
-}
-
 std::int64_t Tensor::stride(int axis) const noexcept {
   if (!contiguous_) return storage_.strides[axis];
   std::int64_t product = 1;

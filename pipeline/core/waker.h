@@ -1,6 +1,7 @@
 // A signal that is never lost, for conditions that live under other locks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "pipeline/core/thread_annotations.h"
@@ -23,11 +24,20 @@ class Waker {
     MutexLock lock(mutex_);
     while (count_ == seen) changed_.wait(mutex_);
   }
-  void notify() EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    ++count_;
+    void notify() EXCLUDES(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      ++count_;
+    }
     changed_.notify_all();
   }
+  /// The same, but only if it is worth a wake-up or somebody can't go on without.
+  void notify_if(bool worthwhile) EXCLUDES(mutex_) {
+    if (worthwhile || urgent.load(std::memory_order_seq_cst) > 0) notify();
+  }
+  /// Those who can't go on before the waiters have done something.
+  std::atomic<int> urgent{0};
+
 
  private:
   mutable Mutex mutex_;

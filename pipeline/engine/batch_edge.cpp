@@ -91,38 +91,53 @@ void BatchEdge::admit(Group& group) {
   }
 }
 
-void BatchEdge::store(Group& group) {
-  for (std::size_t i = 0; i < group.count; ++i) {
-    WorkItem& work = group.work[i];
-    if (!work.status.ok()) continue;
-    const Group::Place& place = group.places[i];
-    try {
-      work.status = place.slot->store(work, place.row, *group.context);
-    } catch (...) {
-      work.status = status_from_current_exception();
+void BatchEdge::store(Group& group, std::size_t first, std::span<WorkItem> work) {
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    WorkItem& item = work[i];
+    if (item.status.ok()) {
+      const Group::Place& place = group.places[first + i];
+      try {
+        item.status = place.slot->store(item, place.row, *group.context);
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+      if (!item.status.ok()) {
+        item.status = locate(std::move(item.status), {}, run_.stage_name(owner_));
+      }
     }
-    if (!work.status.ok()) {
-      work.status = locate(std::move(work.status), {}, run_.stage_name(owner_));
+    if (!item.status.ok()) {
+      group.failures.emplace_back(first + i, std::move(item.status));
+      item.status = Status();
     }
+    item.element.clear();
   }
 }
 
+// Entries of a batch are in the order of the input, with gaps where elements failed.
+std::size_t BatchEdge::find_entry(const Filling& target, std::uint64_t sequence) {
+  const std::size_t at = sequence - target.entries.front().sequence;
+  if (at < target.entries.size() && target.entries[at].sequence == sequence) return at;
+  const auto found = std::lower_bound(
+      target.entries.begin(), target.entries.end(), sequence,
+      [](const Entry& entry, std::uint64_t wanted) { return entry.sequence < wanted; });
+  return static_cast<std::size_t>(found - target.entries.begin());
+}
+
 void BatchEdge::finished(Group& group) {
-  for (std::size_t i = 0; i < group.count; ++i) {
+  for (std::size_t i = 0; i < group.count;) {
     Filling& target = filling(group.places[i].batch);
-    const std::uint64_t sequence = group.first + i;
-    std::size_t at = sequence - target.entries.front().sequence;
-    if (at >= target.entries.size() || target.entries[at].sequence != sequence) {
-      const auto found = std::lower_bound(
-          target.entries.begin(), target.entries.end(), sequence,
-          [](const Entry& entry, std::uint64_t wanted) { return entry.sequence < wanted; });
-      at = static_cast<std::size_t>(found - target.entries.begin());
+    std::size_t at = find_entry(target, group.first + i);
+    const std::size_t begin = i;
+    for (; i < group.count && group.places[i].batch == target.number; ++i) {
+      target.entries[at++].done = true;
     }
+    target.pending -= i - begin;
+  }
+  for (auto& [index, status] : group.failures) {
+    Filling& target = filling(group.places[index].batch);
+    const std::size_t at = find_entry(target, group.first + index);
     Entry& entry = target.entries[at];
-    entry.done = true;
-    --target.pending;
-    if (group.work[i].status.ok()) continue;
-    entry.status = std::move(group.work[i].status);
+    entry.status = std::move(status);
     if (skipping() && target.number == current_) {
       // Still being filled: the row goes to the next element.
       target.unused.push_back(entry.row);
@@ -236,7 +251,6 @@ bool BatchEdge::steal_row(Filling& head) {
 void BatchEdge::put_error(Status status, std::uint64_t sequence) {
   outputs_.push_back(
       {item_of(Parcel::make(std::move(status)), mix_path(path_, sequence)), sequence});
-  notify();
 }
 
 void BatchEdge::finish_head(bool deliver_it) {
@@ -265,7 +279,6 @@ void BatchEdge::finish_head(bool deliver_it) {
     Item item = item_of(Parcel::make(head.slot->batch(count)), mix_path(path_, batches_++));
     add_counters(counters_, 1, payload_bytes(item.parcel->element));
     outputs_.push_back({std::move(item), head.entries.back().sequence + 1});
-    notify();
   }
   head.slot = {};
   head.entries.clear();

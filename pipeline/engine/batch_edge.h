@@ -43,7 +43,8 @@ class BatchEdge final : public Edge {
 
   std::size_t wait_for_room() override;
   void admit(Group& group) override REQUIRES(mutex_);
-  void store(Group& group) override;
+  void store(Group& group, std::size_t first, std::span<WorkItem> work) override;
+  bool stores() const noexcept override { return true; }
   void finished(Group& group) override REQUIRES(mutex_);
   void ended() override REQUIRES(mutex_);
   std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
@@ -56,6 +57,7 @@ class BatchEdge final : public Edge {
   std::size_t rows() const noexcept { return static_cast<std::size_t>(pool_->layout().rows); }
   void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
   Filling& filling(std::uint64_t number) REQUIRES(mutex_);
+  static std::size_t find_entry(const Filling& target, std::uint64_t sequence);
   /// The filling that new elements go to, or null if it has no row left.
   Filling* current() REQUIRES(mutex_);
   void advance() REQUIRES(mutex_);

@@ -6,6 +6,12 @@ namespace penstock {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+constexpr std::size_t kChunk = 64;
+
+}  // namespace
+
 void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
   const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
@@ -74,14 +80,11 @@ void Edge::restore(StateReader& state) {
 std::size_t Edge::pull(std::span<Item> out) {
   start();
   MutexLock lock(mutex_);
-  bool told = false;
   for (;;) {
     Status problem;
     if (run_.cancelled()) {
       problem = Status(ErrorCode::cancelled, "the run was cancelled");
     } else if (const std::size_t count = deliver(out); count > 0) {
-      lock.unlock();
-      run_.waker().notify();
       return count;
     } else if (drained()) {
       return 0;
@@ -93,9 +96,12 @@ std::size_t Edge::pull(std::span<Item> out) {
       return 1;
     }
     waiting_ = true;
-    if (!told) run_.waker().notify();  // a batch may now be made beyond the usual number
-    told = true;
-    changed_.wait_for(mutex_, std::chrono::milliseconds(100));
+    if (!changed_.wait_for(mutex_, std::chrono::milliseconds(2))) {
+      run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
+      run_.waker().notify();  // whatever room there is must be used now
+      changed_.wait_for(mutex_, std::chrono::milliseconds(100));
+      run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
+    }
     waiting_ = false;
   }
 }
@@ -113,11 +119,12 @@ Group& Edge::take_group() {
 }
 
 void Edge::recycle(Group& group) {
-  for (std::size_t i = 0; i < group.count; ++i) {
-    group.items[i] = Item();
+  for (std::size_t i = 0; i < group.count; ++i) group.items[i] = Item();
+  for (std::size_t i = 0; i < std::min(group.count, group.work.size()); ++i) {
     group.work[i].element.clear();
     group.work[i].status = Status();
   }
+  group.failures.clear();
   group.context.reset();
   group.count = 0;
   free_groups_.push_back(&group);
@@ -155,12 +162,14 @@ void Edge::dispatch() {
 }
 
 bool Edge::hand_over(Group& group) {
-  if (group.work.size() < group.count) group.work.resize(std::max(group.count, sizer_.most()));
-  for (WorkItem& item : group.all_work()) {
-    item.keep = true;
-    item.row = Row();
-  }
   group.context.emplace(run_.memory(), key_);
+  const bool reads = reads_block(group.all_items());
+  const std::size_t kept = stores() && !reads ? std::min(group.count, kChunk) : group.count;
+  if (group.work.size() < kept) group.work.resize(kept);
+  for (std::size_t i = 0; i < kept; ++i) {
+    group.work[i].keep = true;
+    group.work[i].row = Row();
+  }
   const std::uint64_t bytes = read_bytes(group.all_items());
   if (bytes > 0) {
     const auto start = Clock::now();
@@ -182,7 +191,7 @@ bool Edge::hand_over(Group& group) {
     admit(group);
   }
   run_.active.fetch_add(1, std::memory_order_acq_rel);
-  if (reads_block(group.all_items())) {
+  if (reads) {
     run_.submit([this, &group] { read(group); }, true);
   } else {
     const bool may_wait = ops_block(group.all_items());
@@ -205,8 +214,7 @@ void Edge::read(Group& group) {
 void Edge::compute(Group& group, bool may_wait) {
   if (!stopping()) {
     const auto start = Clock::now();
-    compute_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
-    store(group);
+    make(group, reads_block(group.all_items()));
     sizer_.learn(group.count, Clock::now() - start);
     if (group.context->starved()) {
       if (may_wait) {
@@ -225,23 +233,37 @@ void Edge::compute(Group& group, bool may_wait) {
   finish(group);
 }
 
+// Results that are stored at once are made in chunks that stay in the cache.
+void Edge::make(Group& group, bool was_read) {
+  const std::size_t step = stores() && !was_read ? kChunk : group.count;
+  for (std::size_t first = 0; first < group.count; first += step) {
+    const std::size_t count = std::min(step, group.count - first);
+    const std::span<WorkItem> work(group.work.data(), count);
+    const std::span<const Row> rows = group.all_rows();
+    compute_items(group.all_items().subspan(first, count), work,
+                  rows.empty() ? rows : rows.subspan(first, count), *group.context);
+    if (stores()) store(group, first, work);
+  }
+}
+
 // There was no memory. What the group holds is given back, and it is done again, one such group at
 // a time, until it fits or nobody else is at work who could make room.
 void Edge::rerun(Group& group) {
   run_.active.fetch_sub(1, std::memory_order_acq_rel);
   MutexLock lock(run_.starved);
   while (!stopping()) {
-    for (WorkItem& item : group.all_work()) {
+    for (WorkItem& item : group.work) {
       item.element.clear();
       item.status = Status();
       item.keep = true;
       item.row = Row();
     }
+    group.failures.clear();
     group.context.emplace(run_.memory(), key_);
     const std::uint64_t seen = run_.memory().releases();
-    read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
-    compute_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
-    store(group);
+    const bool reads = reads_block(group.all_items());
+    if (reads) read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+    make(group, reads);
     if (!group.context->starved()) break;
     if (group.context->starved_bytes() > run_.memory().limit() || run_.hopeless(seen)) break;
   }
@@ -250,11 +272,18 @@ void Edge::rerun(Group& group) {
 
 void Edge::finish(Group& group) {
   run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    group.done = true;
+    finished(group);
+    wake = waiting_;
+  }
+  // Not under the lock, which the woken thread takes first; and before the edge may be destroyed.
+  if (wake) changed_.notify_all();
   MutexLock lock(mutex_);
-  group.done = true;
-  finished(group);
   --in_flight_;
-  if (waiting_) changed_.notify_all();
+  if (in_flight_ == 0 && stopping()) changed_.notify_all();
 }
 
 }  // namespace penstock

@@ -43,6 +43,9 @@ struct Group {
   std::size_t count = 0;
   std::vector<Item> items;
   std::vector<WorkItem> work;
+  std::vector<std::pair<std::size_t, Status>>
+      failures;  // in batches only: which items failed, in order
+
   std::vector<Row> rows;      // in batches only
   std::vector<Place> places;  // in batches only
   std::uint64_t first = 0;    // sequence number of the first item
@@ -80,8 +83,13 @@ class Edge : public OrderIterator {
   virtual std::size_t wait_for_room() EXCLUDES(mutex_) = 0;
   /// Takes note of a group before it runs.
   virtual void admit(Group& group) REQUIRES(mutex_) = 0;
-  /// Puts results in their places. Runs where the work ran.
-  virtual void store(Group&) {}
+  /// Puts the results of `work`, which are those of the group's items from `first` on, in their
+  /// places and lets go of
+  /// them. Runs where the work ran.
+  virtual void store(Group&, std::size_t /*first*/, std::span<WorkItem> /*work*/) {}
+  /// True if results are stored, so that they need not all be kept until the group is done.
+  virtual bool stores() const noexcept { return false; }
+
   /// Takes note of a group whose results are there. Must make outputs or recycle it in time.
   virtual void finished(Group& group) REQUIRES(mutex_) = 0;
   /// The input has ended.
@@ -97,10 +105,7 @@ class Edge : public OrderIterator {
     return stopping_.load(std::memory_order_acquire) || run_.cancelled();
   }
   void recycle(Group& group) REQUIRES(mutex_);
-  /// Wakes the consumer if it waits.
-  void notify() REQUIRES(mutex_) {
-    if (waiting_) changed_.notify_all();
-  }
+
   bool consumer_waits() const REQUIRES(mutex_) { return waiting_; }
   std::size_t in_flight() const REQUIRES(mutex_) { return in_flight_; }
 
@@ -116,6 +121,8 @@ class Edge : public OrderIterator {
   bool hand_over(Group& group) EXCLUDES(mutex_);
   void read(Group& group);
   void compute(Group& group, bool may_wait);
+  void make(Group& group, bool was_read);
+
   void rerun(Group& group);
   void finish(Group& group) EXCLUDES(mutex_);
   Group& take_group() EXCLUDES(mutex_);

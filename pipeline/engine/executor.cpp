@@ -41,17 +41,18 @@ Provenance origin_of(const Item& item) {
 
 /// Gives errors that are new their address, and counts.
 void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
-                 StageCounters* counters, bool count_bytes, Clock::time_point start) {
+                 StageCounters* counters, std::int64_t fixed_bytes, Clock::time_point start) {
   std::uint64_t done = 0;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].status.ok()) {
       ++done;
-      if (count_bytes) bytes += payload_bytes(work[i].element);
+      if (fixed_bytes < 0) bytes += payload_bytes(work[i].element);
     } else if (work[i].status.error().where().stage.empty()) {
       work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
     }
   }
+  if (fixed_bytes >= 0) bytes = done * static_cast<std::uint64_t>(fixed_bytes);
   add_counters(counters, done, bytes, since(start));
 }
 
@@ -69,7 +70,8 @@ void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<c
   } catch (...) {
     fail_all(work, status_from_current_exception());
   }
-  finish_step(items, work, program.leaf_stage(), program.leaf_counters(), true, start);
+  finish_step(items, work, program.leaf_stage(), program.leaf_counters(),
+              program.leaf_fixed_bytes(), start);
 }
 
 void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Program& program,
@@ -95,7 +97,7 @@ void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Pro
       work[i].status = status_from_current_exception();
     }
     finish_step(items.subspan(i, 1), work.subspan(i, 1), program.leaf_stage(),
-                program.leaf_counters(), true, start);
+                program.leaf_counters(), -1, start);
   }
 }
 
@@ -163,7 +165,8 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::s
       } catch (...) {
         fail_all(run_work, status_from_current_exception());
       }
-      finish_step(run_items, run_work, steps[s].stage, steps[s].counters, true, start);
+      finish_step(run_items, run_work, steps[s].stage, steps[s].counters, steps[s].fixed_bytes,
+                  start);
     }
   });
 }

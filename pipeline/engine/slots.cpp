@@ -207,6 +207,7 @@ std::size_t SlotPool::made() const {
 }
 
 void SlotPool::give(Slot* slot) noexcept {
+  bool worthwhile = true;
   {
     MutexLock lock(mutex_);
     if (made_ > limit_) {
@@ -216,8 +217,9 @@ void SlotPool::give(Slot* slot) noexcept {
     } else {
       free_.push_back(slot);
     }
+    worthwhile = 2 * free_.size() >= limit_;
   }
-  freed_->notify();
+  freed_->notify_if(worthwhile);
 }
 
 }  // namespace penstock

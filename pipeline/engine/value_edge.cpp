@@ -52,6 +52,7 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
     group.done = false;
     recycle(group);
   }
+  run_.waker().notify_if(admitted_ <= window_limit_ / 2);
   return count;
 }
 

@@ -36,14 +36,17 @@ class Program {
     WorkOpPtr op;
     std::uint32_t rng_op = 0;  // which op it is for the random numbers
     StageCounters* counters = nullptr;
-    std::string stage;  // "map[2] decode"
+    std::string stage;              // "map[2] decode"
+    std::int64_t fixed_bytes = -1;  // of one result, if all are alike
   };
 
   /// A record of a source.
-  Program(SourcePtr record_source, StageCounters* counters, std::string stage)
+  Program(SourcePtr record_source, StageCounters* counters, std::string stage,
+          std::int64_t fixed_bytes)
       : source_(std::move(record_source)),
         leaf_counters_(counters),
-        leaf_stage_(std::move(stage)) {}
+        leaf_stage_(std::move(stage)),
+        leaf_fixed_bytes_(fixed_bytes) {}
   /// The children of the item's parcel, gathered.
   Program(std::shared_ptr<const GatherOp> gather, StageCounters* counters, std::string stage)
       : gather_(std::move(gather)), leaf_counters_(counters), leaf_stage_(std::move(stage)) {}
@@ -54,6 +57,7 @@ class Program {
       gather_ = parent->gather_;
       leaf_counters_ = parent->leaf_counters_;
       leaf_stage_ = parent->leaf_stage_;
+      leaf_fixed_bytes_ = parent->leaf_fixed_bytes_;
       steps_ = parent->steps_;
     }
     steps_.push_back(std::move(step));
@@ -63,6 +67,7 @@ class Program {
   const GatherOp* gather() const noexcept { return gather_.get(); }
   StageCounters* leaf_counters() const noexcept { return leaf_counters_; }
   const std::string& leaf_stage() const noexcept { return leaf_stage_; }
+  std::int64_t leaf_fixed_bytes() const noexcept { return leaf_fixed_bytes_; }
   const std::vector<Step>& steps() const noexcept { return steps_; }
   bool reads_block() const noexcept { return source_ != nullptr && source_->blocking(); }
   bool ops_block() const noexcept {
@@ -87,6 +92,8 @@ class Program {
   std::shared_ptr<const GatherOp> gather_;
   StageCounters* leaf_counters_ = nullptr;
   std::string leaf_stage_;
+  std::int64_t leaf_fixed_bytes_ = -1;
+
   std::vector<Step> steps_;
   bool immortal_ = false;
   mutable std::atomic<std::uint32_t> refs_{0};

@@ -100,7 +100,8 @@ class SourceNode final : public Node {
     if (!source_->size()) {
       return std::make_unique<StreamIterator>(source_, context, std::move(stage), counters);
     }
-    auto program = std::make_unique<Program>(source_, counters, std::move(stage));
+    auto program =
+        std::make_unique<Program>(source_, counters, std::move(stage), fixed_payload_bytes(spec()));
     return std::make_unique<IndexedSourceIterator>(
         *source_->size(), own_program(context, *this, nullptr, std::move(program)), context.path);
   }

@@ -37,6 +37,15 @@ std::uint64_t payload_bytes(const Element& element) noexcept {
   return total;
 }
 
+std::int64_t fixed_payload_bytes(const Spec& spec) {
+  if (!spec.is_fixed_size()) return -1;
+  std::int64_t total = 0;
+  for (const ComponentSpec& component : spec) {
+    total += component.shape.volume() * static_cast<std::int64_t>(size_of(component.dtype));
+  }
+  return total;
+}
+
 ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,
                        std::unique_ptr<Program> program) {
   if (context.nested) return ProgramPtr(program.release());

@@ -28,6 +28,8 @@ void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t by
 
 /// Bytes of values in all components; for byte strings, of their text.
 std::uint64_t payload_bytes(const Element& element) noexcept;
+/// The same for every element of such a spec; -1 if they differ.
+std::int64_t fixed_payload_bytes(const Spec& spec);
 
 /// Hands a program to the run for its whole life or, in a nested dataset, to its items.
 ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,

@@ -32,7 +32,8 @@ class MapNode final : public Node {
     auto mapped = std::make_unique<ExtendIterator>(
         input().open(context), context, *this,
         Program::Step{op_, op_->random() ? context.run.rng_op(*this) : 0,
-                      context.run.counters(*this), context.run.stage_name(*this)});
+                      context.run.counters(*this), context.run.stage_name(*this),
+                      fixed_payload_bytes(spec())});
     if (ordered_) return mapped;
     return context.run.values(*this, std::move(mapped), context, false);
   }
