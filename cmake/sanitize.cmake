@@ -1,0 +1,20 @@
+# PENSTOCK_SANITIZE=address: AddressSanitizer and UndefinedBehaviorSanitizer; =thread: ThreadSanitizer. For everything
+# in the build, because a half-instrumented program reports races that are none.
+set(PENSTOCK_SANITIZE "" CACHE STRING "address, thread or nothing")
+set_property(CACHE PENSTOCK_SANITIZE PROPERTY STRINGS "" address thread)
+
+if(PENSTOCK_SANITIZE STREQUAL address)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(PENSTOCK_SANITIZE STREQUAL thread)
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+  # Debian's oneTBB synchronises out of the sanitizer's sight, so a correct program would seem to race.
+  set(TBB_ROOT ${PROJECT_SOURCE_DIR}/build/onetbb-tsan)
+  if(NOT EXISTS ${TBB_ROOT}/lib/cmake/TBB/TBBConfig.cmake)
+    message(FATAL_ERROR "No instrumented oneTBB in ${TBB_ROOT}: run tools/build_tsan_tbb.sh first.")
+  endif()
+  set(TBB_DIR ${TBB_ROOT}/lib/cmake/TBB CACHE PATH "oneTBB built with -fsanitize=thread" FORCE)
+elseif(PENSTOCK_SANITIZE)
+  message(FATAL_ERROR "PENSTOCK_SANITIZE is \"${PENSTOCK_SANITIZE}\", not \"address\" or \"thread\".")
+endif()
