@@ -9,10 +9,10 @@
 namespace penstock {
 namespace {
 
-using testing::failing_at;
-using testing::numbers;
-using testing::run;
-using testing::values;
+using test::failing_at;
+using test::numbers;
+using test::run;
+using test::values;
 
 struct ErrorCase {
   const char* name;
@@ -137,7 +137,7 @@ TEST(Engine, RefusesAPlanThatNeedsMoreThanTheBudget) {
 }
 
 TEST(Engine, KeepsTheOriginalExceptionAndSaysWhere) {
-  const std::vector<Error> all = testing::errors(failing_at(numbers(4), 2));
+  const std::vector<Error> all = test::errors(failing_at(numbers(4), 2));
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].code(), ErrorCode::user);
   EXPECT_EQ(all[0].where().shard, "numbers");

@@ -1,23 +1,15 @@
 #include "tests/support/numbers.h"
 
 #include <array>
+#include <sstream>
+#include <string_view>
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 const Names* x_names() {
   static const std::array<std::string, 1> names{"x"};
   return Names::intern(names);
-}
-
-Spec x_spec() {
-  return Spec({{"x", DType::i64, Shape()}});
-}
-
-Element x_element(std::int64_t value) {
-  Element element(x_names());
-  element[0] = Tensor::scalar(value);
-  return element;
 }
 
 class NumberSource final : public Source {
@@ -71,22 +63,71 @@ class StreamSource final : public Source {
   std::vector<std::int64_t> values_;
 };
 
+template <typename T>
+void append_row(const Tensor& row, std::string& text) {
+  const std::vector<T> all = row.to_vector<T>();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i > 0) text += " ";
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      text += all[i].empty() ? "\"\"" : std::string(all[i]);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      std::ostringstream number;
+      number << all[i];
+      text += number.str();
+    } else {
+      text += std::to_string(all[i]);
+    }
+  }
+  if (all.empty()) text += "-";
+}
+
 void append(const Tensor& tensor, std::string& text) {
-  const Tensor dense = tensor.contiguous() ? tensor : tensor.clone();
-  if (tensor.rank() <= 1) {
-    const auto all = dense.values<std::int64_t>();
-    for (std::size_t i = 0; i < all.size(); ++i)
-      text += (i > 0 ? " " : "") + std::to_string(all[i]);
+  if (tensor.rank() > 1) {
+    for (std::int64_t i = 0; i < tensor.dim(0); ++i) {
+      text += i > 0 ? " [" : "[";
+      append(tensor[i], text);
+      text += "]";
+    }
     return;
   }
-  for (std::int64_t i = 0; i < dense.dim(0); ++i) {
-    text += i > 0 ? " [" : "[";
-    append(dense[i], text);
-    text += "]";
+  switch (tensor.dtype()) {
+    case DType::bytes:
+      return append_row<std::string_view>(tensor, text);
+    case DType::f32:
+      return append_row<float>(tensor, text);
+    case DType::u8:
+      return append_row<std::uint8_t>(tensor, text);
+    case DType::i32:
+      return append_row<std::int32_t>(tensor, text);
+    default:
+      return append_row<std::int64_t>(tensor, text);
   }
 }
 
 }  // namespace
+
+Spec x_spec() {
+  return Spec({{"x", DType::i64, Shape()}});
+}
+
+Element x_element(std::int64_t value) {
+  Element element(x_names());
+  element[0] = Tensor::scalar(value);
+  return element;
+}
+
+std::string text_of(const Element& element) {
+  std::string text;
+  if (element.size() == 1) {
+    append(element[0], text);
+    return text;
+  }
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    text += i == 0 ? "(" : ", ";
+    append(element[i], text);
+  }
+  return text + ")";
+}
 
 Dataset numbers(std::vector<std::int64_t> values) {
   return Dataset(std::make_shared<NumberSource>(std::move(values)));
@@ -131,7 +172,7 @@ std::string run(const Dataset& dataset, RunOptions options, std::size_t limit) {
         batches = true;
         if (text.size() > 1 && text.back() == ' ') text += "| ";
       }
-      append((*next)[0], text);
+      text += text_of(*next);
     }
     if (options.epochs > 1) text += " ;";
   } while (iterator.next_epoch());
@@ -162,4 +203,4 @@ std::vector<Error> errors(const Dataset& dataset, RunOptions options) {
   }
 }
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

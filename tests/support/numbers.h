@@ -7,7 +7,11 @@
 
 #include <penstock/dataset.h>
 
-namespace penstock::testing {
+namespace penstock::test {
+
+/// {x: i64}
+Spec x_spec();
+Element x_element(std::int64_t value);
 
 /// Indexed: {x: i64} 0 … count-1.
 Dataset numbers(std::int64_t count);
@@ -19,6 +23,9 @@ Dataset stream(std::vector<std::int64_t> values);
 /// Fails the element whose x is `bad`.
 Dataset failing_at(const Dataset& input, std::int64_t bad);
 
+/// Values row by row, "[1 0] [2 2]"; several components as "(1, 13)"; nothing as "[]".
+std::string text_of(const Element& element);
+
 /// All of a run: "0 1 2" for elements, "0 1 | 2 3" for batches, "E" for an error, each epoch ended
 /// by " ;" if there are several. Unread infinite datasets are cut after `limit`.
 std::string run(const Dataset& dataset, RunOptions options = {}, std::size_t limit = 100000);
@@ -27,4 +34,4 @@ std::vector<std::int64_t> values(const Dataset& dataset, RunOptions options = {}
 /// The errors of a run, in order.
 std::vector<Error> errors(const Dataset& dataset, RunOptions options = {});
 
-}  // namespace penstock::testing
+}  // namespace penstock::test
