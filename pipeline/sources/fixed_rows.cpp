@@ -53,35 +53,56 @@ void FixedRows::describe(Description& description) const {
   }
 }
 
+std::optional<Piece> FixedRows::find(std::span<ReadItem> items, std::size_t i) const {
+  if (!items[i].status.ok()) return std::nullopt;
+  const std::size_t shard = shard_of(items[i].index);
+  const std::uint64_t row = items[i].index - first_[shard];
+  const Part& part = parts_[shard];
+  if (row < part.whole) {
+    return Piece{
+        .item = i, .shard = shard, .offset = part.begin + row * row_bytes_, .size = row_bytes_};
+  }
+  items[i].status = Status(ErrorCode::data_loss, "truncated at byte " + std::to_string(part.end) +
+                                                     ", within a record of " +
+                                                     std::to_string(row_bytes_) + " bytes");
+  return std::nullopt;
+}
+
+namespace {
+
+void deliver(std::span<ReadItem> items, const Piece& piece, const FixedRows::Arrived& arrived) {
+  Status& status = items[piece.item].status;
+  status = piece.status;
+  if (!status.ok()) return;
+  try {
+    arrived(piece.item, piece);
+  } catch (...) {
+    status = status_from_current_exception();
+  }
+}
+
+}  // namespace
+
 void FixedRows::read(std::span<ReadItem> items, ReadContext& context,
                      const Arrived& arrived) const {
   thread_local std::vector<Piece> pieces;
   pieces.clear();
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].status.ok()) continue;
-    const std::size_t shard = shard_of(items[i].index);
-    const std::uint64_t row = items[i].index - first_[shard];
-    const Part& part = parts_[shard];
-    if (row == part.whole) {
-      items[i].status = Status(ErrorCode::data_loss,
-                               "truncated at byte " + std::to_string(part.end) +
-                                   ", within a record of " + std::to_string(row_bytes_) + " bytes");
-    } else {
-      pieces.push_back(
-          {.item = i, .shard = shard, .offset = part.begin + row * row_bytes_, .size = row_bytes_});
-    }
+    if (std::optional<Piece> piece = find(items, i)) pieces.push_back(*std::move(piece));
   }
-  read_pieces(*shards_, pieces, context, [&](Piece& piece) {
-    Status& status = items[piece.item].status;
-    status = piece.status;
-    if (!status.ok()) return;
-    try {
-      arrived(piece.item, piece);
-    } catch (...) {
-      status = status_from_current_exception();
-    }
-  });
+  read_pieces(*shards_, pieces, context, [&](Piece& piece) { deliver(items, piece, arrived); });
   pieces.clear();
+}
+
+void FixedRows::visit(std::span<ReadItem> items, std::span<const std::byte> rows,
+                      const BufferPtr& owner, const Arrived& arrived) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::optional<Piece> piece = find(items, i);
+    if (!piece) continue;
+    piece->bytes = rows.subspan(piece->offset - parts_[0].begin, piece->size);
+    piece->owner = owner;
+    deliver(items, *piece, arrived);
+  }
 }
 
 void swap_bytes(std::span<std::byte> values, std::size_t value_size) noexcept {

@@ -41,6 +41,9 @@ class FixedRows {
   /// of those that can't be read.
   using Arrived = std::function<void(std::size_t item, const Piece& piece)>;
   void read(std::span<ReadItem> items, ReadContext& context, const Arrived& arrived) const;
+  /// The same where the rows of the only shard are in memory already, kept alive by `owner`.
+  void visit(std::span<ReadItem> items, std::span<const std::byte> rows, const BufferPtr& owner,
+             const Arrived& arrived) const;
 
  private:
   struct Part {
@@ -49,6 +52,8 @@ class FixedRows {
     std::uint64_t end;    ///< where the shard is cut, if it is
   };
   std::size_t shard_of(std::uint64_t index) const noexcept;
+  /// Where the row of item `i` is; sets the item's status if it isn't.
+  std::optional<Piece> find(std::span<ReadItem> items, std::size_t i) const;
 
   std::shared_ptr<const Shards> shards_;
   std::uint64_t row_bytes_;

@@ -1,0 +1,213 @@
+#include "pipeline/sources/csv.h"
+
+#include <algorithm>
+
+#include "pipeline/sources/csv_format.h"
+#include "pipeline/sources/text_records.h"
+
+namespace penstock {
+namespace {
+
+Error refused(const std::string& path, const std::string& what) {
+  return Error(ErrorCode::invalid_argument, what, {.shard = path, .stage = {}});
+}
+
+std::string unescaped(const CsvField& field) {
+  if (!field.escaped) return std::string(field.text);
+  std::string text(field.text.size(), '\0');
+  text.resize(unescape_csv(field.text, text.data()));
+  return text;
+}
+
+TextFormat format_of(const CsvOptions& options) {
+  const char delimiter = options.delimiter;
+  if (delimiter == '"' || delimiter == '\n' || delimiter == '\r') {
+    throw Error(ErrorCode::invalid_argument, "a quote or an end of line can't delimit fields");
+  }
+  return {.kind = std::string("csv ") + delimiter + (options.header ? " header" : ""),
+          .make_scanner = [delimiter] { return make_csv_scanner(delimiter); },
+          .byte_order_mark = true,
+          .header = options.header};
+}
+
+/// A field that becomes a component.
+struct Kept {
+  std::size_t field;
+  DType dtype;
+  std::optional<Tensor> if_empty;
+  std::string default_text;
+};
+
+class CsvSource final : public Source {
+ public:
+  CsvSource(const Paths& paths, const CsvOptions& options)
+      : delimiter_(options.delimiter),
+        header_(options.header),
+        records_(paths, options, format_of(options)) {
+    const std::vector<std::string> fields = read_fields();
+    field_count_ = fields.size();
+    std::vector<CsvOptions::Column> columns = options.columns;
+    if (columns.empty()) {
+      for (const std::string& field : fields) columns.push_back({.name = field});
+    }
+    std::vector<ComponentSpec> components;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      keep(columns[i], fields, i);
+      components.push_back({columns[i].name, columns[i].dtype, {}});
+      names.push_back(columns[i].name);
+    }
+    spec_ = Spec(std::move(components));
+    names_ = Names::intern(names);
+  }
+
+  std::string name() const override { return "csv"; }
+  void describe(Description& description) const override {
+    description.add("delimiter", std::string_view(&delimiter_, 1));
+    description.add("header", header_);
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      std::string column = spec_[i].name + " " + std::string(name_of(kept_[i].dtype));
+      if (kept_[i].if_empty) column += " default '" + kept_[i].default_text + "'";
+      description.add("column", column);
+    }
+    records_.describe(description);
+  }
+  Spec spec() const override { return spec_; }
+  std::optional<std::uint64_t> size() const override { return records_.size(); }
+  bool blocking() const override { return records_.blocking(); }
+  std::uint64_t record_bytes(std::uint64_t index) const override {
+    return records_.record_bytes(index);
+  }
+  Provenance locate(std::uint64_t index) const override { return records_.locate(index); }
+
+  void read(std::span<ReadItem> items, ReadContext& context) const override {
+    thread_local std::vector<CsvField> fields;
+    records_.read(items, context,
+                  [&](std::size_t i, std::string_view record, const BufferPtr& owner) {
+                    parse(record, owner, fields, items[i], context);
+                  });
+  }
+
+ private:
+  std::vector<std::string> read_fields() const;
+  void keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
+            std::size_t position);
+  void parse(std::string_view record, const BufferPtr& owner, std::vector<CsvField>& fields,
+             ReadItem& item, ReadContext& context) const;
+  Tensor value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
+                  ReadContext& context) const;
+
+  char delimiter_;
+  bool header_;
+  TextRecords records_;
+  std::size_t field_count_ = 0;
+  std::vector<Kept> kept_;
+  Spec spec_;
+  const Names* names_ = nullptr;
+};
+
+// The names of the fields: what the header says, or numbers.
+std::vector<std::string> CsvSource::read_fields() const {
+  const std::string* first = nullptr;
+  std::vector<CsvField> fields;
+  for (std::size_t i = 0; i < records_.shards().size(); ++i) {
+    const std::string& path = records_.shards().path(i);
+    const std::string* record = records_.first_record(i);
+    if (record == nullptr && header_) throw refused(path, "the file is empty: it has no header");
+    if (record == nullptr) continue;
+    if (first == nullptr) {
+      first = record;
+      const std::string problem = split_csv(without_end(*first), delimiter_, fields);
+      if (!problem.empty()) throw refused(path, "the first record has " + problem);
+    } else if (header_ && without_end(*record) != without_end(*first)) {
+      throw refused(path, "its header differs from that of " + records_.shards().path(0));
+    }
+  }
+  if (first == nullptr) throw refused(records_.shards().path(0), "the file is empty");
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    std::string number = "c";
+    number += std::to_string(i);
+    names.push_back(header_ ? unescaped(fields[i]) : std::move(number));
+  }
+  return names;
+}
+
+void CsvSource::keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
+                     std::size_t position) {
+  const std::string& path = records_.shards().path(0);
+  std::size_t field = position;
+  if (header_) {
+    const auto found = std::ranges::find(fields, column.name);
+    if (found == fields.end()) throw refused(path, "no column '" + column.name + "'");
+    if (std::find(found + 1, fields.end(), column.name) != fields.end()) {
+      throw refused(path, "two columns are named '" + column.name + "'");
+    }
+    field = static_cast<std::size_t>(found - fields.begin());
+  } else if (position >= fields.size()) {
+    throw refused(path, "no field for column '" + column.name + "': records have " +
+                            std::to_string(fields.size()));
+  }
+  std::optional<Tensor> if_empty;
+  if (column.dtype == DType::bytes) {
+    if_empty = Tensor::copy_bytes(column.default_value.value_or(""));
+  } else if (column.dtype != DType::i64 && column.dtype != DType::f32 &&
+             column.dtype != DType::f64) {
+    throw refused(path, "column '" + column.name + "' can be bytes, i64, f32 or f64, not " +
+                            std::string(name_of(column.dtype)));
+  } else if (column.default_value) {
+    try {
+      if_empty = parse_number(*column.default_value, column.dtype);
+    } catch (const Error& error) {
+      throw refused(path, "the default of column '" + column.name + "': " + error.cause());
+    }
+  }
+  kept_.push_back({field, column.dtype, std::move(if_empty), column.default_value.value_or("")});
+}
+
+void CsvSource::parse(std::string_view record, const BufferPtr& owner,
+                      std::vector<CsvField>& fields, ReadItem& item, ReadContext& context) const {
+  const std::string problem = split_csv(record, delimiter_, fields);
+  if (!problem.empty()) {
+    item.status = Status(ErrorCode::data_loss, "the record has " + problem);
+    return;
+  }
+  if (fields.size() != field_count_) {
+    item.status = Status(ErrorCode::data_loss, "the record has " + std::to_string(fields.size()) +
+                                                   " fields, not " + std::to_string(field_count_));
+    return;
+  }
+  item.element.reset(names_);
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    try {
+      item.element[i] = value_of(fields[kept_[i].field], i, owner, context);
+    } catch (const Error& error) {
+      item.status =
+          Status(error.code(), "column '" + spec_[i].name + "': " + std::string(error.cause()));
+      return;
+    }
+  }
+}
+
+Tensor CsvSource::value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
+                           ReadContext& context) const {
+  const Kept& kept = kept_[i];
+  if (field.text.empty()) {
+    if (kept.if_empty) return *kept.if_empty;
+    throw Error(ErrorCode::data_loss, "the field is empty and has no default");
+  }
+  if (kept.dtype != DType::bytes) return parse_number(field.text, kept.dtype);
+  if (!field.escaped) return Tensor::bytes(field.text, owner);
+  BufferPtr memory = context.allocate(field.text.size());
+  char* out = reinterpret_cast<char*>(memory->data());
+  const std::string_view text(out, unescape_csv(field.text, out));
+  return Tensor::bytes(text, std::move(memory));
+}
+
+}  // namespace
+
+SourcePtr make_csv_source(const Paths& paths, const CsvOptions& options) {
+  return std::make_shared<CsvSource>(paths, options);
+}
+
+}  // namespace penstock

@@ -1,0 +1,37 @@
+// Comma-separated values: where records end, their fields, and numbers in them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <penstock/dtype.h>
+#include <penstock/tensor.h>
+
+#include "pipeline/sources/text_records.h"
+
+namespace penstock {
+
+/// Ends records at newlines outside of quotes. Source of the format: RFC 4180.
+std::unique_ptr<RecordScanner> make_csv_scanner(char delimiter);
+
+struct CsvField {
+  std::string_view text;  ///< without the quotes around it
+  bool escaped = false;   ///< each "" in it stands for a "
+};
+
+/// Splits a record (without its end) into `fields`, whose memory is reused. Returns what is wrong
+/// with it, or an empty text. A record has one field more than delimiters; quotes may only stand
+/// around a whole field.
+std::string split_csv(std::string_view record, char delimiter, std::vector<CsvField>& fields);
+
+/// Writes `text` to `out` with "" made ", and returns the bytes written, at most text.size().
+std::size_t unescape_csv(std::string_view text, char* out) noexcept;
+
+/// A scalar of dtype i64, f32 or f64; spaces around the number are allowed. Throws Error{data_loss}
+/// for anything else and for numbers that the dtype can't hold.
+Tensor parse_number(std::string_view text, DType dtype);
+
+}  // namespace penstock

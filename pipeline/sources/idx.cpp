@@ -1,0 +1,137 @@
+#include "pipeline/sources/idx.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "pipeline/sources/fixed_rows.h"
+#include "pipeline/sources/idx_format.h"
+
+namespace penstock {
+namespace {
+
+Error refused(const std::string& path, const std::string& what) {
+  return Error(ErrorCode::invalid_argument, what, {.shard = path, .stage = {}});
+}
+
+std::vector<std::int64_t> load_labels(const std::shared_ptr<File>& file, std::uint64_t images,
+                                      const std::string& images_path, const Limits& limits) {
+  const IdxContents contents = load_idx(file, limits);
+  const IdxHeader& header = contents.header;
+  if (header.shape.rank() != 1 || header.dtype == DType::f32 || header.dtype == DType::f64) {
+    throw refused(file->path(), "labels must be a vector of whole numbers, not " +
+                                    std::string(name_of(header.dtype)) + " " +
+                                    header.shape.to_string());
+  }
+  if (header.rows() != images) {
+    throw refused(file->path(), std::to_string(header.rows()) + " labels, but " +
+                                    std::to_string(images) + " images in " + images_path);
+  }
+  const std::size_t size = size_of(header.dtype);
+  std::vector<std::int64_t> labels;
+  labels.reserve(contents.bytes / size);
+  for (std::uint64_t at = 0; at + size <= contents.bytes; at += size) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      value = value << 8 | std::to_integer<std::uint64_t>(contents.data->data()[at + i]);
+    }
+    const auto unused = static_cast<int>(64 - 8 * size);
+    const auto extended = static_cast<std::int64_t>(value << unused) >> unused;
+    labels.push_back(header.dtype == DType::u8 ? static_cast<std::int64_t>(value) : extended);
+  }
+  return labels;
+}
+
+IdxHeader read_plain_header(File& file) {
+  std::uint64_t offset = 0;
+  const ReadFront read = [&](std::span<std::byte> out) {
+    const std::size_t size = std::min<std::uint64_t>(out.size(), file.info().size - offset);
+    file.read_exactly(offset, out.first(size));
+    offset += size;
+    return size;
+  };
+  return read_idx_header(read, file.path());
+}
+
+class IdxSource final : public Source {
+ public:
+  IdxSource(std::shared_ptr<const Shards> shards, const Limits& limits)
+      : loaded_(is_compressed(*shards->open(0).file)
+                    ? std::make_optional(load_idx(shards->open(0).file, limits))
+                    : std::nullopt),
+        header_(loaded_ ? loaded_->header : read_plain_header(*shards->open(0).file)),
+        component_{"image", header_.dtype, header_.shape.drop_front()},
+        rows_(shards, header_.row_bytes(), limits.max_record_bytes) {
+    const std::uint64_t end = loaded_ ? header_.data_offset + loaded_->bytes : shards->info(0).size;
+    rows_.add(header_.data_offset, end, header_.rows(), limits.max_members);
+    size_ = rows_.size();
+    std::vector<std::string> names = {component_.name};
+    if (shards->size() > 1) {
+      labels_ = load_labels(shards->open(1).file, header_.rows(), shards->path(0), limits);
+      size_ = std::min<std::uint64_t>(size_, std::min(header_.rows(), labels_->size() + 1));
+      names.emplace_back("label");
+    }
+    names_ = Names::intern(names);
+    blocking_ = !loaded_ && rows_.blocking();
+  }
+
+  std::string name() const override { return "idx"; }
+  void describe(Description& description) const override { rows_.describe(description); }
+  Spec spec() const override {
+    const Spec images({component_});
+    return labels_ ? images.with({"label", DType::i64, {}}) : images;
+  }
+  std::optional<std::uint64_t> size() const override { return size_; }
+  bool blocking() const override { return blocking_; }
+  std::uint64_t record_bytes(std::uint64_t) const override { return 2 * rows_.row_bytes(); }
+  Provenance locate(std::uint64_t index) const override { return rows_.locate(index); }
+
+  void read(std::span<ReadItem> items, ReadContext& context) const override {
+    if (labels_) fail_unlabelled(items);
+    const FixedRows::Arrived arrived = [&](std::size_t i, const Piece& piece) {
+      items[i].element.reset(names_);
+      place_row(items[i], 0, component_, piece, size_of(header_.dtype) > 1, context);
+      if (labels_) items[i].element[1] = Tensor::scalar((*labels_)[items[i].index]);
+    };
+    if (!loaded_) return rows_.read(items, context, arrived);
+    rows_.visit(items, {loaded_->data->data(), loaded_->bytes}, loaded_->data, arrived);
+  }
+
+ private:
+  void fail_unlabelled(std::span<ReadItem> items) const {
+    for (ReadItem& item : items) {
+      if (item.status.ok() && item.index >= labels_->size()) {
+        const Shards& shards = rows_.shards();
+        item.status = Error(
+            ErrorCode::data_loss,
+            "truncated at byte " + std::to_string(shards.info(1).size) + ": the label is missing",
+            {.shard = shards.path(1), .stage = {}});
+      }
+    }
+  }
+
+  std::optional<IdxContents> loaded_;
+  IdxHeader header_;
+  ComponentSpec component_;
+  FixedRows rows_;
+  std::optional<std::vector<std::int64_t>> labels_;
+  std::uint64_t size_ = 0;
+  const Names* names_ = nullptr;
+  bool blocking_ = false;
+};
+
+}  // namespace
+
+SourcePtr make_idx_source(const std::string& images_path, const std::string& labels_path,
+                          const FileOptions& options) {
+  Paths paths = {images_path};
+  if (!labels_path.empty()) paths.push_back(labels_path);
+  const auto shards = std::make_shared<const Shards>(options.files, paths);
+  if (shards->size() != paths.size()) {
+    throw refused(images_path, "idx takes one file of images and one of labels, not " +
+                                   std::to_string(shards->size()) + " files");
+  }
+  return std::make_shared<IdxSource>(shards, options.limits);
+}
+
+}  // namespace penstock

@@ -1,0 +1,177 @@
+#include "pipeline/sources/text_records.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kChunk = 1 << 20;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+class LineScanner final : public RecordScanner {
+ public:
+  std::size_t next_end(std::string_view text, std::size_t at) override {
+    const std::size_t newline = text.find('\n', at);
+    return newline == std::string_view::npos ? newline : newline + 1;
+  }
+};
+
+class Scan {
+ public:
+  Scan(const TextFormat& format, const Limits& limits)
+      : format_(format),
+        limits_(limits),
+        scanner_(format.make_scanner()),
+        left_out_(format.header) {}
+
+  ShardIndex run(File& file) {
+    std::vector<char> chunk(kChunk);
+    const std::uint64_t size = file.info().size;
+    while (at_ < size && !full_) {
+      const std::size_t n = std::min<std::uint64_t>(kChunk, size - at_);
+      try {
+        file.read_exactly(at_, std::as_writable_bytes(std::span(chunk)).first(n));
+      } catch (const Error& error) {
+        fault(error.code(), error.cause());
+        index_.lasting = false;
+        return std::move(index_);
+      }
+      take({chunk.data(), n});
+    }
+    if (!full_ && begin_ < size) end_record(size);
+    return std::move(index_);
+  }
+
+ private:
+  void take(std::string_view text) {
+    std::size_t at = 0;
+    if (at_ == 0 && format_.byte_order_mark && text.starts_with(kByteOrderMark)) {
+      begin_ = at = kByteOrderMark.size();
+    }
+    while (!full_) {
+      const std::size_t end = scanner_->next_end(text, at);
+      if (index_.notes.empty()) keep_first(text.substr(at, end - at), end != text.npos);
+      if (end == text.npos) break;
+      end_record(at_ + end);
+      at = end;
+    }
+    at_ += text.size();
+  }
+
+  // The first record may come in several parts.
+  void keep_first(std::string_view part, bool whole) {
+    first_ += part.substr(0, TextRecords::kLongestFirst - first_.size());
+    if (whole) index_.notes.push_back(first_);
+  }
+
+  void end_record(std::uint64_t end) {
+    if (index_.notes.empty()) index_.notes.push_back(first_);
+    if (left_out_) {
+      left_out_ = false;
+    } else if (index_.entries.size() == limits_.max_members) {
+      full_ = true;
+      index_.lasting = false;
+      fault(ErrorCode::out_of_range, "more than " + std::to_string(limits_.max_members) +
+                                         " records in one file (max_members)");
+      return;
+    } else {
+      index_.entries.push_back({begin_, end - begin_});
+    }
+    begin_ = end;
+  }
+
+  void fault(ErrorCode code, std::string cause) {
+    index_.faults.push_back({index_.entries.size(), code, std::move(cause)});
+    index_.entries.push_back({begin_, 0});
+  }
+
+  const TextFormat& format_;
+  const Limits& limits_;
+  std::unique_ptr<RecordScanner> scanner_;
+  bool left_out_;  // the record that is under way is the header
+  ShardIndex index_;
+  std::string first_;
+  std::uint64_t at_ = 0;     // where the next chunk begins
+  std::uint64_t begin_ = 0;  // where the record that is under way begins
+  bool full_ = false;
+};
+
+}  // namespace
+
+TextRecords::TextRecords(const Paths& paths, const FileOptions& options, const TextFormat& format)
+    : shards_(options.files, paths),
+      limit_(options.limits.max_record_bytes),
+      index_(shards_, {.kind = format.kind, .folder = options.index_folder},
+             [&](File& file) { return Scan(format, options.limits).run(file); }),
+      blocking_(shards_.open(0).file->blocking()) {}
+
+std::uint64_t TextRecords::record_bytes(std::uint64_t index) const {
+  return std::min(index_.entry(index_.find(index)).size, limit_);
+}
+
+Provenance TextRecords::locate(std::uint64_t index) const {
+  const OffsetIndex::Position at = index_.find(index);
+  return {.shard = shards_.path(at.shard),
+          .offset = static_cast<std::int64_t>(index_.entry(at).offset),
+          .index = static_cast<std::int64_t>(index),
+          .stage = {}};
+}
+
+void TextRecords::describe(Description& description) const {
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    description.add_shard(base_name(shards_.path(i)), shards_.info(i).size, index_.checksum(i));
+  }
+}
+
+const std::string* TextRecords::first_record(std::size_t shard) const noexcept {
+  const std::vector<std::string>& notes = index_.shard(shard).notes;
+  return notes.empty() ? nullptr : &notes.front();
+}
+
+void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
+                       const Arrived& arrived) const {
+  thread_local std::vector<Piece> pieces;
+  pieces.clear();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].status.ok()) continue;
+    const OffsetIndex::Position at = index_.find(items[i].index);
+    const IndexEntry& entry = index_.entry(at);
+    if (const IndexFault* fault = index_.fault(at)) {
+      items[i].status = Status(fault->code, fault->cause);
+    } else if (entry.size > limit_) {
+      items[i].status = Status(ErrorCode::out_of_range,
+                               "a record of " + std::to_string(entry.size) +
+                                   " bytes, more than the limit of " + std::to_string(limit_));
+    } else {
+      pieces.push_back({.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
+    }
+  }
+  read_pieces(shards_, pieces, context, [&](Piece& piece) {
+    Status& status = items[piece.item].status;
+    status = piece.status;
+    if (!status.ok()) return;
+    try {
+      const std::string_view record(reinterpret_cast<const char*>(piece.bytes.data()),
+                                    piece.bytes.size());
+      arrived(piece.item, without_end(record), piece.owner);
+    } catch (...) {
+      status = status_from_current_exception();
+    }
+  });
+  pieces.clear();
+}
+
+std::unique_ptr<RecordScanner> make_line_scanner() {
+  return std::make_unique<LineScanner>();
+}
+
+std::string_view without_end(std::string_view record) noexcept {
+  if (record.ends_with('\n')) {
+    record.remove_suffix(1);
+    if (record.ends_with('\r')) record.remove_suffix(1);
+  }
+  return record;
+}
+
+}  // namespace penstock
