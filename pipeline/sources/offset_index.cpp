@@ -1,15 +1,12 @@
 #include "pipeline/sources/offset_index.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <system_error>
-#include <thread>
 
 #include <penstock/log.h>
 
 #include "pipeline/io/crc32c.h"
 #include "pipeline/sources/index_file.h"
+#include "pipeline/sources/parallel.h"
 
 namespace penstock {
 namespace {
@@ -36,49 +33,17 @@ std::uint64_t checksum_of(const ShardIndex& index) {
   return (1ULL << 32) | crc;
 }
 
-/// Calls `work` for 0 … count - 1 from several threads, this one among them. Throws what the lowest
-/// number threw, after all are done.
-void for_each_parallel(std::size_t count, std::size_t threads,
-                       const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> errors(count);
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    try {
-      while (helpers.size() + 1 < std::min(threads, count)) helpers.emplace_back(run);
-    } catch (const std::system_error&) {
-      log_once(LogLevel::warning, "index threads", "can't start more threads to scan shards");
-    }
-    run();
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error != nullptr) std::rethrow_exception(error);
-  }
-}
-
-std::size_t default_threads() {
-  return std::clamp<std::size_t>(2 * std::thread::hardware_concurrency(), 2, 16);
-}
-
 }  // namespace
 
 OffsetIndex::OffsetIndex(const Shards& shards, const IndexOptions& options, const ScanShard& scan)
     : shards_(shards.size()), checksums_(shards.size()), first_(shards.size() + 1) {
-  const std::size_t threads =
-      options.threads > 0 ? static_cast<std::size_t>(options.threads) : default_threads();
-  for_each_parallel(shards.size(), threads, [&](std::size_t shard) {
-    shards_[shard] = scan_or_load(shards, shard, options, scan);
-    checksums_[shard] = checksum_of(shards_[shard]);
-  });
+  for_each_parallel(
+      shards.size(),
+      [&](std::size_t shard) {
+        shards_[shard] = scan_or_load(shards, shard, options, scan);
+        checksums_[shard] = checksum_of(shards_[shard]);
+      },
+      options.threads);
   for (std::size_t i = 0; i < shards_.size(); ++i)
     first_[i + 1] = first_[i] + shards_[i].entries.size();
 }

@@ -41,7 +41,7 @@ struct IndexOptions {
   std::string folder;
   /// Smaller shards are scanned each time: a file more would cost more than it spares.
   std::uint64_t least_cached_bytes = 4 << 20;
-  int threads = 0;  ///< that scan shards; 0: twice the processors, at most 16
+  std::size_t threads = 0;  ///< that scan shards; 0: twice the processors, at most 16
 };
 
 /// The records of all shards in order. 16 bytes a record. Immutable and thread-safe.

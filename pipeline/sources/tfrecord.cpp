@@ -4,9 +4,8 @@
 
 #include <penstock/log.h>
 
-#include "pipeline/sources/group_read.h"
+#include "pipeline/sources/indexed_read.h"
 #include "pipeline/sources/inflate.h"
-#include "pipeline/sources/offset_index.h"
 #include "pipeline/sources/tfrecord_format.h"
 #include "pipeline/sources/tfrecord_stream.h"
 
@@ -31,6 +30,7 @@ class IndexedRecords final : public Source {
                         std::to_string(options.limits.max_members),
                 .folder = options.index_folder},
                [&](File& file) { return tfrecord_file::scan(file, options.limits); }),
+        blocking_(shards_->open(0).file->blocking()),
         names_(Names::intern(std::vector<std::string>{"record"})) {}
 
   std::string name() const override { return "tfrecord"; }
@@ -40,34 +40,17 @@ class IndexedRecords final : public Source {
   }
   Spec spec() const override { return record_spec(); }
   std::optional<std::uint64_t> size() const override { return index_.size(); }
-  bool blocking() const override { return true; }
+  bool blocking() const override { return blocking_; }
   std::uint64_t record_bytes(std::uint64_t index) const override {
     return index_.entry(index_.find(index)).size;
   }
   Provenance locate(std::uint64_t index) const override {
-    const OffsetIndex::Position at = index_.find(index);
-    return {.shard = shards_->path(at.shard),
-            .offset = static_cast<std::int64_t>(index_.entry(at).offset),
-            .index = static_cast<std::int64_t>(index)};
+    return locate_record(*shards_, index_, index);
   }
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
-    thread_local std::vector<Piece> pieces;
-    pieces.clear();
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!items[i].status.ok()) continue;
-      const OffsetIndex::Position at = index_.find(items[i].index);
-      if (const IndexFault* fault = index_.fault(at)) {
-        items[i].status = Error(fault->code, fault->cause, locate(items[i].index));
-      } else {
-        const IndexEntry& entry = index_.entry(at);
-        pieces.push_back(
-            {.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
-      }
-    }
-    read_pieces(*shards_, pieces, context,
-                [&](Piece& piece) { deliver(piece, items[piece.item], context); });
-    pieces.clear();
+    read_records(*shards_, index_, items, context,
+                 [&](Piece& piece, ReadItem& item) { deliver(piece, item, context); });
   }
 
  private:
@@ -81,35 +64,29 @@ class IndexedRecords final : public Source {
     return {};
   }
 
-  void deliver(Piece& piece, ReadItem& item, ReadContext& context) const try {
-    std::string damaged = piece.status.ok() ? damage(piece.bytes) : std::string();
-    if (!damaged.empty()) {
-      reread_piece(*shards_, piece, context);
-      if (piece.status.ok() && damage(piece.bytes).empty()) {
-        log(LogLevel::warning,
-            piece_text(item.index) + ": " + damaged + ", but not when read from the disk again");
-        damaged.clear();
+  void deliver(Piece& piece, ReadItem& item, ReadContext& context) const {
+    if (std::string damaged = damage(piece.bytes); !damaged.empty()) {
+      try {
+        reread_piece(*shards_, piece, context);
+      } catch (const Error& error) {
+        piece.status = error;
       }
+      if (!piece.status.ok() || !damage(piece.bytes).empty()) {
+        item.status = Error(ErrorCode::data_loss, std::move(damaged), locate(item.index));
+        return;
+      }
+      log(LogLevel::warning, locate(item.index).to_string() + ": " + damaged +
+                                 ", but not when read from the disk again");
     }
-    if (!piece.status.ok()) {
-      item.status =
-          Error(piece.status.error().code(), piece.status.error().cause(), locate(item.index));
-    } else if (!damaged.empty()) {
-      item.status = Error(ErrorCode::data_loss, damaged, locate(item.index));
-    } else {
-      const auto* const data = reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes;
-      item.element.reset(names_);
-      item.element[0] = Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, piece.owner);
-    }
-  } catch (const Error& error) {
-    item.status = Error(error.code(), error.cause(), locate(item.index));
+    const auto* const data = reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes;
+    item.element.reset(names_);
+    item.element[0] = Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, piece.owner);
   }
-
-  std::string piece_text(std::uint64_t index) const { return locate(index).to_string(); }
 
   const std::shared_ptr<const Shards> shards_;
   const bool verify_;
   const OffsetIndex index_;
+  const bool blocking_;
   const Names* const names_;
 };
 
