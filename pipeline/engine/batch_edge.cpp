@@ -52,7 +52,7 @@ std::size_t BatchEdge::wait_for_room() {
       MutexLock lock(mutex_);
       std::size_t room = 0;
       if (Filling* tail = current()) room = tail->unused.size();
-      while (room < sizer_.size()) {
+      while (room < sizer_.size() && !crowded()) {
         // Only where the consumer waits and yet keeps every slot may one more be made.
         const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
         Ref<Slot> slot = pool_->take(beyond);
@@ -60,7 +60,7 @@ std::size_t BatchEdge::wait_for_room() {
         open_filling(std::move(slot));
         room += rows();
       }
-      if (room > 0) {
+      if (room > 0 && !crowded()) {
         no_slot_since_ = {};
         count_wait(counters_->wait_output_ns, start);
         return room;

@@ -34,7 +34,14 @@ Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t ke
       counters_(run.counters(owner)),
       sizer_(std::max<std::size_t>(group_limit, 1)),
       input_(std::move(input)),
-      key_(key) {}
+      key_(key) {
+  run_.add(*this);
+}
+
+void Edge::wake() noexcept {
+  MutexLock lock(mutex_);
+  changed_.notify_all();
+}
 
 void Edge::start() {
   MutexLock lock(mutex_);
@@ -137,12 +144,7 @@ void Edge::dispatch() {
     Group& group = take_group();
     const std::size_t wanted = std::min(room, sizer_.size());
     const auto start = Clock::now();
-    try {
-      group.count = input_->pull({group.items.data(), wanted});
-    } catch (...) {
-      group.items[0] = item_of(Parcel::make(status_from_current_exception()), sequence_);
-      group.count = 1;
-    }
+    if (!broken_) fill(group, wanted);
     count_wait(counters_->wait_input_ns, start);
     if (group.count == 0) {
       std::function<void()> exhausted;
@@ -158,6 +160,21 @@ void Edge::dispatch() {
     group.first = sequence_;
     sequence_ += group.count;
     if (!hand_over(group)) return;
+  }
+}
+
+// Takes what is there: a source that gives less than it was asked for is not asked again.
+void Edge::fill(Group& group, std::size_t wanted) {
+  try {
+    while (group.count < wanted) {
+      const std::size_t asked = std::min(wanted - group.count, kBlock);
+      const std::size_t pulled = input_->pull({group.items.data() + group.count, asked});
+      group.count += pulled;
+      if (pulled < asked) break;
+    }
+  } catch (...) {
+    group.items[group.count++] = item_of(Parcel::make(status_from_current_exception()), sequence_);
+    broken_ = true;
   }
 }
 
@@ -188,6 +205,7 @@ bool Edge::hand_over(Group& group) {
   {
     MutexLock lock(mutex_);
     ++in_flight_;
+    reads_block_ = reads;
     admit(group);
   }
   run_.active.fetch_add(1, std::memory_order_acq_rel);
@@ -282,6 +300,7 @@ void Edge::finish(Group& group) {
   // Not under the lock, which the woken thread takes first; and before the edge may be destroyed.
   if (wake) changed_.notify_all();
   MutexLock lock(mutex_);
+  if (crowded()) run_.waker().notify();
   --in_flight_;
   if (in_flight_ == 0 && stopping()) changed_.notify_all();
 }

@@ -61,7 +61,7 @@ struct Group {
 /// and the end. `pull` and destruction belong to one consumer at a time.
 class Edge : public OrderIterator {
  public:
-  ~Edge() override = default;
+  ~Edge() override { run_.remove(*this); }
 
   std::size_t pull(std::span<Item> out) final;
   /// Items whose results were delivered; passing over them is all there is to restoring.
@@ -69,6 +69,8 @@ class Edge : public OrderIterator {
   void restore(StateReader& state) final;
   /// Called once, on the edge's thread, when everything has been handed over.
   void on_exhausted(std::function<void()> callback) EXCLUDES(mutex_);
+  /// /// Makes a waiting consumer look again.
+  void wake() noexcept EXCLUDES(mutex_);
   /// Starts the thread now rather than at the first pull.
   void start() EXCLUDES(mutex_);
 
@@ -107,7 +109,12 @@ class Edge : public OrderIterator {
   void recycle(Group& group) REQUIRES(mutex_);
 
   bool consumer_waits() const REQUIRES(mutex_) { return waiting_; }
-  std::size_t in_flight() const REQUIRES(mutex_) { return in_flight_; }
+  /// Groups that may be on their way at once: enough to keep every thread busy, and many more
+  /// where they wait for a device.
+  std::size_t group_limit() const REQUIRES(mutex_) {
+    return 2 * static_cast<std::size_t>(run_.threads()) + 4 + (reads_block_ ? 64 : 0);
+  }
+  bool crowded() const REQUIRES(mutex_) { return in_flight_ >= group_limit(); }
 
   Run& run_;
   const Node& owner_;
@@ -118,6 +125,7 @@ class Edge : public OrderIterator {
 
  private:
   void dispatch();
+  void fill(Group& group, std::size_t wanted);
   bool hand_over(Group& group) EXCLUDES(mutex_);
   void read(Group& group);
   void compute(Group& group, bool may_wait);
@@ -139,6 +147,8 @@ class Edge : public OrderIterator {
   std::vector<Group*> free_groups_ GUARDED_BY(mutex_);
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   bool input_ended_ GUARDED_BY(mutex_) = false;
+  bool reads_block_ GUARDED_BY(mutex_) = false;
+  bool broken_ = false;  // of the edge's thread: the input threw
   std::jthread thread_;
 };
 

@@ -1,5 +1,6 @@
 #include "pipeline/engine/executor.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "pipeline/order/support.h"
@@ -76,15 +77,20 @@ void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<c
 
 void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Program& program,
                 GroupContext& context) {
-  std::vector<WorkItem> children;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::vector<Item> none;
-    const std::vector<Item>& parts = items[i].parcel ? items[i].parcel->children : none;
+    static const std::vector<Item> kNone;
+    const std::vector<Item>& parts = items[i].parcel ? items[i].parcel->children : kNone;
     work[i].index = items[i].index;
     work[i].ordinal = items[i].ordinal;
-    children.clear();
-    children.resize(parts.size());
-    read_items(parts, children, {}, context);
+    const auto read = std::find_if(context.read_parts.begin(), context.read_parts.end(),
+                                   [&](const auto& known) { return known.tuple == &items[i]; });
+    std::vector<WorkItem> children;
+    if (read != context.read_parts.end()) {
+      children = std::move(read->parts);
+    } else {
+      children.resize(parts.size());
+      read_items(parts, children, {}, context);
+    }
     compute_items(parts, children, {}, context);
     for (const WorkItem& child : children) {
       if (!child.status.ok() && work[i].status.ok()) work[i].status = child.status;
@@ -127,7 +133,18 @@ void read_items(std::span<const Item> items, std::span<WorkItem> work, std::span
                 GroupContext& context) {
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
-    if (program == nullptr || !program->reads_block()) return;
+    if (program == nullptr) return;
+    if (program->gather() != nullptr) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (!items[i].parcel || !reads_block(items[i].parcel->children)) continue;
+        const std::vector<Item>& parts = items[i].parcel->children;
+        std::vector<WorkItem> children(parts.size());
+        read_items(parts, children, {}, context);
+        context.read_parts.push_back({&items[i], std::move(children)});
+      }
+      return;
+    }
+    if (!program->reads_block()) return;
     const std::size_t count = end - begin;
     read_run(items.subspan(begin, count), work.subspan(begin, count),
              rows.empty() ? rows : rows.subspan(begin, count), *program, context);
@@ -193,10 +210,7 @@ bool ops_block(std::span<const Item> items) noexcept {
     blocks = blocks || program->ops_block();
     if (program->gather() == nullptr) return;
     for (std::size_t i = begin; i < end && !blocks; ++i) {
-      // The parts of a tuple are read where the tuple is made.
-      if (items[i].parcel) {
-        blocks = ops_block(items[i].parcel->children) || reads_block(items[i].parcel->children);
-      }
+      if (items[i].parcel) blocks = ops_block(items[i].parcel->children);
     }
   });
   return blocks;

@@ -25,6 +25,13 @@ class GroupContext final : public WorkContext {
   std::uint64_t starved_bytes() const noexcept { return starved_; }
   void set_op(std::uint32_t op) noexcept { op_ = op; }
 
+  /// The parts of tuples, kept from when they were read until the tuple is made.
+  struct Parts {
+    const Item* tuple = nullptr;
+    std::vector<WorkItem> parts;
+  };
+  std::vector<Parts> read_parts;
+
  private:
   Memory& memory_;
   std::uint64_t promised_ = 0;

@@ -96,7 +96,7 @@ class InlineValues final : public OrderIterator {
 
 BlockingPool::BlockingPool(int initial, int limit) : limit_(static_cast<std::size_t>(limit)) {
   MutexLock lock(mutex_);
-  for (int i = 0; i < initial; ++i) add_thread();
+  for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
 }
 
 BlockingPool::~BlockingPool() {
@@ -109,19 +109,18 @@ BlockingPool::~BlockingPool() {
   }
 }
 
-void BlockingPool::add_thread() {
-  threads_.emplace_back([this] { serve(); });
-}
-
 void BlockingPool::submit(std::function<void()> work) {
   MutexLock lock(mutex_);
-  queue_.push_back(std::move(work));
-  if (idle_ > 0) {
-    ready_.notify_one();
-  } else if (queue_.size() > 1 && threads_.size() < limit_) {
-    // Everybody waits for a device: one more wait costs nothing.
-    add_thread();
-  }
+  queue_.push_back({std::move(work), std::chrono::steady_clock::now()});
+  grow_if_late();
+  if (idle_ > 0) ready_.notify_one();
+}
+
+void BlockingPool::grow_if_late() {
+  constexpr auto kMoment = std::chrono::milliseconds(2);
+  if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
+  if (std::chrono::steady_clock::now() - queue_.front().since < kMoment) return;
+  threads_.emplace_back([this] { serve(); });
 }
 
 void BlockingPool::serve() {
@@ -133,9 +132,10 @@ void BlockingPool::serve() {
       --idle_;
     }
     if (queue_.empty()) return;
-    std::function<void()> work = queue_.pop_front();
+    Task task = queue_.pop_front();
+    grow_if_late();
     lock.unlock();
-    work();
+    task.work();
     lock.lock();
   }
 }
@@ -277,13 +277,13 @@ OrderIteratorPtr Run::values(const Node& owner, OrderIteratorPtr input, const Op
                              bool ordered) {
   const std::uint64_t key = epoch_key(options_.seed, context.epoch);
   if (context.nested) return std::make_unique<InlineValues>(*this, std::move(input), key);
-  return std::make_unique<ValueEdge>(*this, owner, std::move(input), key, ordered,
-                                     static_cast<std::size_t>(threads_) * 2 + 2);
+  return std::make_unique<ValueEdge>(*this, owner, std::move(input), key, ordered);
 }
 
 std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
-  constexpr std::size_t kUsual = 4;
-  std::size_t wanted = kUsual;
+  // Small batches are made many ahead, so that waking somebody pays.
+  constexpr std::uint64_t kAhead = 4U << 20;
+  std::size_t wanted = std::clamp<std::uint64_t>(kAhead / slot_bytes, 4, 32);
   if (const std::int64_t depth = depth_of_.at(&node); depth > 0) {
     wanted = static_cast<std::size_t>(depth) + 1;
   }
@@ -310,7 +310,7 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
   }
   const std::size_t rows = slots * static_cast<std::size_t>(node.batch_size());
   const std::size_t limit =
-      std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 1024);
+      std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 2048);
   return std::make_unique<BatchEdge>(
       *this, node, std::move(input), epoch_key(options_.seed, context.epoch),
       mix_path(context.path, stage_of_.at(&node)), std::move(pool), limit, drop_remainder);
@@ -327,6 +327,18 @@ void Run::cancel() noexcept {
   cancelled_.store(true, std::memory_order_release);
   waker_->notify();
   memory_->wake();
+  MutexLock lock(edges_mutex_);
+  for (Edge* edge : edges_) edge->wake();
+}
+
+void Run::add(Edge& edge) {
+  MutexLock lock(edges_mutex_);
+  edges_.push_back(&edge);
+}
+
+void Run::remove(Edge& edge) noexcept {
+  MutexLock lock(edges_mutex_);
+  std::erase(edges_, &edge);
 }
 
 void Run::submit(std::function<void()> work, bool may_wait) {

@@ -5,6 +5,7 @@
 #include <tbb/task_arena.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,9 +26,11 @@
 namespace penstock {
 
 struct CacheStore;
+class Edge;
 
-/// Threads for work that may wait. Grows, up to its limit, while work waits longer than a moment
-/// for a thread.
+/// Threads for work that may wait. There is one more, up to a limit, whenever work has waited
+/// longer than a moment for one: so a slow device gets depth, and a fast one no threads it does not
+/// need.
 class BlockingPool {
  public:
   BlockingPool(int initial, int limit);
@@ -36,12 +39,17 @@ class BlockingPool {
 
  private:
   void serve() EXCLUDES(mutex_);
-  void add_thread() REQUIRES(mutex_);
+  void grow_if_late() REQUIRES(mutex_);
+
+  struct Task {
+    std::function<void()> work;
+    std::chrono::steady_clock::time_point since;
+  };
 
   const std::size_t limit_;
   Mutex mutex_;
   CondVar ready_;
-  Ring<std::function<void()>> queue_ GUARDED_BY(mutex_);
+  Ring<Task> queue_ GUARDED_BY(mutex_);
   std::size_t idle_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
@@ -109,6 +117,9 @@ class Run final : public RunServices {
   bool hopeless(std::uint64_t seen);
   /// One starved group at a time.
   Mutex starved;
+  /// Edges that must be woken when the run is cancelled.
+  void add(Edge& edge) EXCLUDES(edges_mutex_);
+  void remove(Edge& edge) noexcept EXCLUDES(edges_mutex_);
   std::vector<StageStats> stages() const;
 
  private:
@@ -141,6 +152,9 @@ class Run final : public RunServices {
   std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
   // Of datasets made while running, which come and go: one for each kind of stage.
   std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);
+
+  Mutex edges_mutex_;
+  std::vector<Edge*> edges_ GUARDED_BY(edges_mutex_);
 
   std::unique_ptr<BlockingPool> blocking_;
   std::unique_ptr<tbb::global_control> parallelism_;

@@ -3,8 +3,8 @@
 namespace penstock {
 
 ValueEdge::ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
-                     bool ordered, std::size_t window)
-    : Edge(run, owner, std::move(input), key, 256), ordered_(ordered), window_limit_(window) {}
+                     bool ordered)
+    : Edge(run, owner, std::move(input), key, 256), ordered_(ordered) {}
 
 std::size_t ValueEdge::wait_for_room() {
   const auto start = std::chrono::steady_clock::now();
@@ -13,7 +13,7 @@ std::size_t ValueEdge::wait_for_room() {
     if (stopping()) return 0;
     {
       MutexLock lock(mutex_);
-      if (admitted_ < window_limit_) break;
+      if (admitted_ < group_limit()) break;
     }
     run_.waker().wait(seen);
   }
@@ -52,7 +52,7 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
     group.done = false;
     recycle(group);
   }
-  run_.waker().notify_if(admitted_ <= window_limit_ / 2);
+  run_.waker().notify_if(admitted_ <= group_limit() / 2);
   return count;
 }
 

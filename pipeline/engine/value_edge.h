@@ -9,8 +9,7 @@ namespace penstock {
 /// passed over. At most a few groups for each thread are in flight or wait to be pulled.
 class ValueEdge final : public Edge {
  public:
-  ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key, bool ordered,
-            std::size_t window);
+  ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key, bool ordered);
   ~ValueEdge() override { stop(); }
 
  private:
@@ -22,7 +21,6 @@ class ValueEdge final : public Edge {
   bool drained() const override REQUIRES(mutex_) { return ended_ && window_.empty(); }
 
   const bool ordered_;
-  const std::size_t window_limit_;
   Ring<Group*> window_ GUARDED_BY(mutex_);  // in order, or done ones first if unordered
   std::size_t admitted_ GUARDED_BY(mutex_) = 0;
   std::size_t next_ GUARDED_BY(mutex_) = 0;  // of the front group
