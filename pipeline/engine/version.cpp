@@ -10,8 +10,8 @@ std::string version() {
 
 std::string features() {
   std::string text = kFeatures;
-  text += URING_FOUND ? "io_uring yes\n" : "io_uring no\n";
-  text += PENSTOCK_HAVE_CUDA ? "CUDA yes\n" : "CUDA no\n";
+  text += URING_FOUND ? "\nio_uring yes" : "\nio_uring no";
+  text += PENSTOCK_HAVE_CUDA ? "\nCUDA yes" : "\nCUDA no";
   return text;
 }
 

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Refuses includes against the direction of the layers, and other things that have no business in a source file. Each
+# folder may include itself and those before it in the list; public headers only the standard library and each other.
+# `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
+set -euo pipefail
+cd "${1:-$(dirname "$0")/..}"
+
+layers="include/penstock pipeline/core pipeline/io pipeline/sources pipeline/order pipeline/work pipeline/engine"
+layers+=" staging towers tools tests bench"
+folders=()
+for folder in include pipeline staging towers tools tests bench examples; do
+  [ ! -d "$folder" ] || folders+=("$folder")
+done
+
+mapfile -t files < <(find "${folders[@]}" -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' | sort)
+# shellcheck disable=SC2016  # the program is awk's
+awk -v layers="$layers" '
+  function layer_of(path, i, best) {
+    best = 0
+    for (i = 1; i <= count; ++i)
+      if (index(path, names[i] "/") == 1 && length(names[i]) > length(names[best])) best = i
+    return best
+  }
+  function refuse(why) { print FILENAME ":" FNR ": " why; bad = 1 }
+  BEGIN { count = split(layers, names, " "); names[0] = "" }
+  FNR == 1 { mine = layer_of(FILENAME); example = FILENAME ~ /^examples\//; public = mine == 1 }
+  !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
+  {
+    quoted = $0 ~ /include[ \t]*"/
+    name = $0
+    sub(/^[^<"]*[<"]/, "", name)
+    sub(/[>"].*$/, "", name)
+    path = name ~ /^penstock\// ? "include/" name : name
+    theirs = layer_of(path)
+    if (name ~ /(^|\/)\.\.?\//) refuse("relative include of " name)
+    else if (quoted && (theirs == 0 || theirs == 1)) refuse("\"" name "\" is none of our folders: use <>")
+    else if (!quoted && theirs > 1) refuse("<" name "> is internal: use \"\"")
+    else if (example && theirs > 1) refuse("an example may include public headers only, not " name)
+    else if (public && (theirs > 1 || (theirs == 0 && name ~ /[.\/]/)))
+      refuse("a public header may not include " name)
+    else if (!example && theirs > mine) refuse(names[mine] " may not include " names[theirs] " (" name ")")
+  }
+  END { exit bad }' "${files[@]}"

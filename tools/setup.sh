@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Penstock is built from; does nothing when all are there. `--checks` adds those that
+# .ci/run needs beyond that. docs/dependencies.md says what each is for. CUDA is never installed: it is used if found.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev
+  libisal-dev libhwy-dev libxxhash-dev liburing-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libgmock-dev)
+if [ "${1:-}" = --checks ]; then
+  packages+=(git clang clang-format clang-tidy shellcheck dpkg-dev)
+elif [ $# -gt 0 ]; then
+  echo "usage: tools/setup.sh [--checks]" >&2
+  exit 2
+fi
+
+installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${packages[@]}" 2>/dev/null || true)"
+missing=()
+for package in "${packages[@]}"; do
+  [[ $installed == *" installed=$package "* ]] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "setup: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: become root or install sudo, then run this again; missing: ${missing[*]}" >&2
+    exit 1
+  fi
+  root=(sudo)
+fi
+
+mkdir -p build
+log=build/setup.log
+: >"$log"
+apt() {
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
+    -o Acquire::Retries=3 -o APT::Status-Fd=1 "$@" </dev/null 2>&1
+}
+
+# Turns apt's status lines into a percentage, on one line on a terminal, and keeps the rest for when it fails.
+progress() {
+  local line kind percent said=-1
+  while IFS= read -r line; do
+    case $line in
+      dlstatus:*) kind=downloading ;;
+      pmstatus:*) kind=installing ;;
+      *) echo "$line" >>"$log" && continue ;;
+    esac
+    percent=${line#*:*:}
+    percent=${percent%%[.:]*}
+    if [ -t 1 ]; then
+      printf '\rsetup: %-11s %3d %%' "$kind" "$percent"
+    elif [ "$kind$((percent / 25))" != "$said" ]; then
+      echo "setup: $kind $percent %"
+    fi
+    said=$kind$((percent / 25))
+  done
+  [ ! -t 1 ] || echo
+}
+
+echo "setup: installing ${#missing[@]} packages: ${missing[*]}"
+if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; } | progress; then
+  tail -n 30 "$log" >&2
+  echo "setup: apt-get failed, see above or $log. Penstock is built and tested on Debian 12." >&2
+  exit 1
+fi
+echo "setup: done"
