@@ -1,5 +1,5 @@
-// The public functions of include/penstock/sources.h: each kind of source by name. Compiled with
-// the engine, because a Dataset is the engine's; what makes the sources stands beside this file.
+// The public functions of include/penstock/sources.h: each kind of source by name. Here, because a
+// Dataset is the engine's; what makes the sources stands in pipeline/sources.
 #include <penstock/sources.h>
 
 #include "pipeline/order/node.h"
