@@ -23,8 +23,7 @@ class InterleaveIterator final : public OrderIterator {
     while (!input_ended_ || open_ > 0) {
       Slot& slot = slots_[current_];
       if (slot.items) {
-        const std::size_t count =
-            slot.items->pull(out.first(std::min(out.size(), block_ - taken_)));
+        const std::size_t count = pull_from(slot, out.first(std::min(out.size(), block_ - taken_)));
         if (count > 0) {
           taken_ += count;
           if (taken_ == block_) advance();
@@ -62,6 +61,7 @@ class InterleaveIterator final : public OrderIterator {
     Dataset dataset{NodePtr()};  // keeps the nodes of the iterator alive
     OrderIteratorPtr items;
     std::uint64_t position = 0;  // of its input element
+    bool failed = false;         // the dataset could not go on
   };
 
   [[noreturn]] static void throw_if_unsupported(StateReader&) {
@@ -71,6 +71,19 @@ class InterleaveIterator final : public OrderIterator {
   void advance() {
     taken_ = 0;
     current_ = (current_ + 1) % slots_.size();
+  }
+
+  /// What throws while it is opened or repeated ends that dataset with one error.
+  std::size_t pull_from(Slot& slot, std::span<Item> out) {
+    if (slot.failed) return 0;
+    try {
+      return slot.items->pull(out);
+    } catch (...) {
+      slot.failed = true;
+      out[0] = item_of(Parcel::make(locate(status_from_current_exception(), {}, stage_)),
+                       mix_path(context_.path, slot.position));
+      return 1;
+    }
   }
 
   /// Opens the next input in `slot`. False if that is an error instead, now in `error`.

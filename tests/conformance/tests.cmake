@@ -5,3 +5,4 @@ function(penstock_conformance_test name)
 endfunction()
 
 penstock_conformance_test(semantics_order)
+penstock_conformance_test(semantics_interleave)

@@ -20,6 +20,17 @@ Dataset numbers(std::vector<std::int64_t> values);
 /// The same as a stream without an index.
 Dataset stream(std::vector<std::int64_t> values);
 
+/// {x: i64}, a stream that can't be opened.
+class BrokenSource final : public Source {
+ public:
+  std::string name() const override { return "broken"; }
+  void describe(Description&) const override {}
+  Spec spec() const override { return x_spec(); }
+  std::unique_ptr<RecordStream> stream() const override {
+    throw Error(ErrorCode::unavailable, "the shard can't be opened");
+  }
+};
+
 /// Fails the element whose x is `bad`.
 Dataset failing_at(const Dataset& input, std::int64_t bad);
 
