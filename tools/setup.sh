@@ -36,9 +36,10 @@ fi
 mkdir -p build
 log=build/setup.log
 : >"$log"
+# Descriptor 3 is made below sudo, which would close it.
 apt() {
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
-    -o Acquire::Retries=3 -o APT::Status-Fd=1 "$@" </dev/null 2>&1
+  "${root[@]}" sh -c 'DEBIAN_FRONTEND=noninteractive exec apt-get "$@" 3>&1' apt -o APT::Status-Fd=3 \
+    -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@" </dev/null 2>&1
 }
 
 # Turns apt's status lines into a percentage, on one line on a terminal, and keeps the rest for when it fails.
@@ -48,7 +49,10 @@ progress() {
     case $line in
       dlstatus:*) kind=downloading ;;
       pmstatus:*) kind=installing ;;
-      *) echo "$line" >>"$log" && continue ;;
+      *)
+        echo "$line" >>"$log"
+        continue
+        ;;
     esac
     percent=${line#*:*:}
     percent=${percent%%[.:]*}

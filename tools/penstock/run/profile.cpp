@@ -48,20 +48,6 @@ double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint
   return expected;
 }
 
-/// Signals go to `cancel` while it lives.
-class Cancellation {
- public:
-  Cancellation(Interrupts& interrupts, std::function<void()> cancel) : interrupts_(interrupts) {
-    interrupts_.on_signal(std::move(cancel));
-  }
-  ~Cancellation() { interrupts_.on_signal(nullptr); }
-  Cancellation(const Cancellation&) = delete;
-  Cancellation& operator=(const Cancellation&) = delete;
-
- private:
-  Interrupts& interrupts_;
-};
-
 }  // namespace
 
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,

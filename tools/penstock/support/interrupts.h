@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace penstock::tool {
 
@@ -35,6 +36,20 @@ class Interrupts {
   std::mutex mutex_;
   std::function<void()> callback_;
   std::thread thread_;
+};
+
+/// A signal calls `cancel` while this lives.
+class Cancellation {
+ public:
+  Cancellation(Interrupts& interrupts, std::function<void()> cancel) : interrupts_(interrupts) {
+    interrupts_.on_signal(std::move(cancel));
+  }
+  ~Cancellation() { interrupts_.on_signal(nullptr); }
+  Cancellation(const Cancellation&) = delete;
+  Cancellation& operator=(const Cancellation&) = delete;
+
+ private:
+  Interrupts& interrupts_;
 };
 
 }  // namespace penstock::tool

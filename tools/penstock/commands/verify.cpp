@@ -1,0 +1,126 @@
+#include <chrono>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/shards/open.h"
+#include "tools/penstock/shards/pass.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/terminal.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Verify final : public Command {
+ public:
+  explicit Verify(CLI::App& program)
+      : Command(program, "verify", "check every byte of shards, and decode every image in full",
+                "penstock verify photos 'shards/*.tar' --json bad.json") {
+    app()->add_option("PATH", paths_, "files, folders or patterns")->required();
+    app()->add_flag("--decode,!--no-decode", decode_, "decode images in full (the default)");
+    app()
+        ->add_option("--threads", threads_, "default: all")
+        ->check(CLI::Range(1, 4096))
+        ->type_name("N");
+    app()
+        ->add_option("--json", json_, "write what was found as JSON (-: to stdout)")
+        ->type_name("FILE");
+    app()->add_flag("--quiet", quiet_, "print bad records only");
+  }
+
+  int run() override {
+    Interrupts interrupts;
+    const auto start = std::chrono::steady_clock::now();
+    for (const std::string& path : paths_) {
+      if (interrupts.received() == 0) check_path(path, interrupts);
+    }
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (!quiet_ || bad_ > 0)
+      std::fprintf(stream(), "%s good, %s bad records in %s, %s\n", grouped(good_).c_str(),
+                   grouped(bad_).c_str(),
+                   shards_ == 1 ? "1 shard" : (grouped(shards_) + " shards").c_str(),
+                   human_seconds(elapsed.count()).c_str());
+    if (!json_.empty()) write_json(elapsed.count());
+    if (interrupts.received() != 0) return interrupts.exit_code();
+    return bad_ == 0 ? kOk : kFailed;
+  }
+
+ private:
+  std::FILE* stream() const { return json_ == "-" ? stderr : stdout; }
+
+  void check_path(const std::string& path, Interrupts& interrupts) {
+    std::vector<Shard> shards;
+    try {
+      shards = find_shards(path);
+    } catch (const Error& error) {
+      return report(error);
+    }
+    for (const Shard& shard : shards) {
+      if (interrupts.received() != 0) return;
+      ++shards_;
+      try {
+        check_shard(shard, interrupts);
+      } catch (const Error& error) {
+        report(error);
+      }
+    }
+  }
+
+  void check_shard(const Shard& shard, Interrupts& interrupts) {
+    Dataset samples = decode_ ? open_samples(shard) : open_shard(shard);
+    const auto component = encoded_component(samples.spec());
+    if (decode_ && component) samples = samples.map(decode_image(*component));
+    PassOptions options;
+    options.title = "penstock verify · " + shard.path;
+    options.threads = threads_;
+    options.quiet = quiet_;
+    const PassResult result = pass_over(samples, options, interrupts, [](const Element&) {});
+    good_ += result.good;
+    for (const Error& error : result.errors) report(error);
+    bad_ += result.bad - result.errors.size();
+  }
+
+  void report(const Error& error) {
+    ++bad_;
+    std::fprintf(stream(), "bad: %s\n", printable(error.what()).c_str());
+    std::fflush(stream());
+    if (errors_.size() < kKept) errors_.push_back(error);
+  }
+
+  void write_json(double seconds) const {
+    Json json{{"good", good_}, {"bad", bad_}, {"shards", shards_}, {"seconds", seconds}};
+    json["errors"] = Json::array();
+    for (const Error& error : errors_)
+      json["errors"].push_back({{"path", error.where().shard},
+                                {"offset", error.where().offset},
+                                {"index", error.where().index},
+                                {"code", name_of(error.code())},
+                                {"cause", error.cause()}});
+    write_output(json_, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+  static constexpr std::size_t kKept = 100'000;
+  std::vector<std::string> paths_;
+  bool decode_ = true;
+  bool quiet_ = false;
+  int threads_ = 0;
+  std::string json_;
+  std::uint64_t good_ = 0;
+  std::uint64_t bad_ = 0;
+  std::uint64_t shards_ = 0;
+  std::vector<Error> errors_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_verify(CLI::App& program) {
+  return std::make_unique<Verify>(program);
+}
+
+}  // namespace penstock::tool

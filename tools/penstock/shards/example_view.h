@@ -1,0 +1,25 @@
+// What a tf.Example holds, for people.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock::tool {
+
+struct FeatureView {
+  std::string key;
+  char kind = '?';          ///< b: bytes, f: floats, i: integers, ?: none
+  std::uint64_t count = 0;  ///< values
+  std::string_view bytes;   ///< the first value of bytes
+  double number = 0;        ///< the first value of the others
+};
+
+/// The features of a serialised tf.Example, sorted by key; nothing if it is not one. At most 1,000
+/// features are taken. Views point into `record`. Source: TensorFlow's example.proto,
+/// feature.proto.
+std::optional<std::vector<FeatureView>> view_example(std::string_view record);
+
+}  // namespace penstock::tool

@@ -1,0 +1,141 @@
+#include "tools/penstock/shards/format.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <system_error>
+
+#include <zlib.h>
+
+#include <penstock/error.h>
+
+#include "pipeline/io/crc32c.h"
+
+namespace penstock::tool {
+namespace {
+
+constexpr std::size_t kHead = 16'384;
+constexpr std::size_t kCifarRow = 3073;
+
+std::uint64_t little(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;)
+    value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+bool is_tar(std::string_view head) {
+  if (head.size() < 512) return false;
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < 512; ++i)
+    sum += i >= 148 && i < 156 ? unsigned{' '} : static_cast<unsigned char>(head[i]);
+  unsigned stored = 0;
+  bool digits = false;
+  for (const char c : head.substr(148, 8)) {
+    if (c >= '0' && c <= '7') {
+      stored = stored * 8 + static_cast<unsigned>(c - '0');
+      digits = true;
+    } else if (digits) {
+      break;
+    }
+  }
+  return digits && stored == sum;
+}
+
+bool is_tfrecord(std::string_view head) {
+  if (head.size() < 12) return false;
+  const auto length = std::as_bytes(std::span(head.data(), 8));
+  return mask_crc32c(crc32c(length)) == little(head.substr(8, 4));
+}
+
+bool is_idx(std::string_view head) {
+  if (head.size() < 8 || head[0] != 0 || head[1] != 0) return false;
+  constexpr std::string_view kTypes{"\x08\x09\x0b\x0c\x0d\x0e"};
+  const auto rank = static_cast<std::size_t>(head[3]);
+  return kTypes.find(head[2]) != kTypes.npos && rank >= 1 && rank <= 6;
+}
+
+bool is_cifar10(std::string_view head, std::uint64_t size) {
+  if (size == 0 || size % kCifarRow != 0) return false;
+  bool some = false;
+  for (std::size_t at = 0; at < head.size(); at += kCifarRow, some = true)
+    if (static_cast<unsigned char>(head[at]) > 9) return false;
+  return some;
+}
+
+bool is_text(std::string_view head) {
+  return !head.empty() && std::all_of(head.begin(), head.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 || c == '\n' || c == '\r' || c == '\t';
+  });
+}
+
+/// The front of what is compressed in `bytes`, as gzip or zlib; empty if it is neither.
+std::string inflate_front(std::string bytes) {
+  constexpr int kEither = 32;  // added to the window's bits, see zlib.h
+  std::string out(kHead, '\0');
+  z_stream stream{};
+  if (inflateInit2(&stream, MAX_WBITS + kEither) != Z_OK) return "";
+  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  inflate(&stream, Z_SYNC_FLUSH);
+  out.resize(out.size() - stream.avail_out);
+  inflateEnd(&stream);
+  return out;
+}
+
+bool looks_compressed(std::string_view head) {
+  if (head.size() < 2) return false;
+  if (head.starts_with("\x1f\x8b")) return true;
+  const auto first = static_cast<unsigned char>(head[0]);
+  const auto second = static_cast<unsigned char>(head[1]);
+  return (first & 0x0f) == 8 && (first >> 4) <= 7 && (first * 256 + second) % 31 == 0;
+}
+
+}  // namespace
+
+std::string_view name_of(Format format) noexcept {
+  constexpr std::array<std::string_view, 11> kNames{
+      "a folder of images", "JPEG", "PNG", "tar",  "TFRecord",    "IDX",
+      "CIFAR-10",           "npy",  "CSV", "text", "unknown data"};
+  return kNames[static_cast<std::size_t>(format)];
+}
+
+Format detect_format(std::string_view head, std::uint64_t size) {
+  if (head.starts_with("\xff\xd8\xff")) return Format::jpeg;
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return Format::png;
+  if (head.starts_with("\x93NUMPY")) return Format::npy;
+  if (is_tfrecord(head)) return Format::tfrecord;
+  if (is_tar(head)) return Format::tar;
+  if (is_idx(head)) return Format::idx;
+  if (is_cifar10(head, size)) return Format::cifar10;
+  if (!is_text(head)) return Format::unknown;
+  return head.substr(0, head.find('\n')).find(',') != head.npos ? Format::csv : Format::lines;
+}
+
+Format detect_format(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return Format::folder;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
+                std::generic_category().message(errno), Provenance{path});
+  std::string head(kHead, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (!looks_compressed(head)) return detect_format(head, error ? 0 : size);
+  const Format inside = detect_format(inflate_front(head), 0);
+  // Nothing else is read compressed.
+  if (inside == Format::tfrecord || inside == Format::idx) return inside;
+  return detect_format(head, error ? 0 : size);
+}
+
+}  // namespace penstock::tool

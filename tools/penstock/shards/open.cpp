@@ -1,0 +1,128 @@
+#include "tools/penstock/shards/open.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <penstock/sources.h>
+
+#include "tools/penstock/run/build.h"
+#include "tools/penstock/shards/example_view.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+/// Nothing is written beside data that is only looked at.
+template <typename Options>
+Options without_index() {
+  Options options;
+  options.index_folder = "-";
+  return options;
+}
+
+bool is_image_name(const std::string& path) {
+  const std::string name = lower(path);
+  return name.ends_with(".jpg") || name.ends_with(".jpeg") || name.ends_with(".png");
+}
+
+Shard shard_at(const std::string& path) {
+  Shard shard{path, detect_format(path), 0};
+  std::error_code error;
+  if (shard.format != Format::folder) shard.bytes = std::filesystem::file_size(path, error);
+  return shard;
+}
+
+std::string labels_beside(const std::string& images) {
+  std::string path = images;
+  const std::size_t at = path.rfind("images-idx3");
+  if (at == path.npos) return "";
+  path.replace(at, 11, "labels-idx1");
+  return std::filesystem::exists(path) ? path : "";
+}
+
+/// Features of the first record that say what a sample is.
+std::vector<std::string> telling_features(const Dataset& records) {
+  std::vector<std::string> features;
+  Iterator iterator = records.take(1).iterate({});
+  Next next = iterator.next();
+  if (!next) return features;
+  const auto example = view_example(next->operator[]("record").bytes_at());
+  if (!example) return features;
+  bool image = false;
+  for (const FeatureView& feature : *example) {
+    const bool encoded = feature.kind == 'b' && feature.count == 1 &&
+                         (feature.key.ends_with("encoded") || feature.key == "image");
+    if (encoded && !image) features.push_back(feature.key);
+    image = image || encoded;
+    if (feature.kind == 'i' && feature.count == 1 && feature.key.ends_with("label"))
+      features.push_back(feature.key);
+  }
+  return features;
+}
+
+}  // namespace
+
+std::vector<Shard> find_shards(const std::string& path) {
+  const FileSystemPtr files = default_file_system();
+  std::vector<Shard> shards;
+  for (const std::string& found : files->glob(path)) {
+    if (!files->is_directory(found)) {
+      shards.push_back(shard_at(found));
+      continue;
+    }
+    const std::vector<std::string> below = files->list(found);
+    if (std::any_of(below.begin(), below.end(), is_image_name)) {
+      shards.push_back(shard_at(found));
+      continue;
+    }
+    for (const std::string& file : below) {
+      if (file.ends_with("manifest.jsonl") || file.ends_with(".idx.penstock")) continue;
+      shards.push_back(shard_at(file));
+    }
+  }
+  if (shards.empty()) throw Error(ErrorCode::not_found, "there is nothing here", Provenance{path});
+  return shards;
+}
+
+Dataset open_shard(const Shard& shard) {
+  switch (shard.format) {
+    case Format::folder:
+    case Format::jpeg:
+    case Format::png:
+      return images(shard.path, without_index<ImagesOptions>());
+    case Format::tar:
+      return tar({shard.path}, without_index<TarOptions>());
+    case Format::tfrecord:
+      return tfrecord({shard.path}, without_index<TFRecordOptions>());
+    case Format::idx:
+      return idx(shard.path, labels_beside(shard.path), without_index<FileOptions>());
+    case Format::cifar10:
+      return cifar10({shard.path}, without_index<FileOptions>());
+    case Format::npy:
+      return npy({shard.path}, without_index<FileOptions>());
+    case Format::csv:
+      return csv({shard.path}, without_index<CsvOptions>());
+    case Format::lines:
+      return text_lines({shard.path}, without_index<FileOptions>());
+    case Format::unknown:
+      break;
+  }
+  throw Error(ErrorCode::data_loss, "this is no format that is known", Provenance{shard.path});
+}
+
+Dataset open_samples(const Shard& shard) {
+  Dataset records = open_shard(shard);
+  if (shard.format != Format::tfrecord) return records;
+  const std::vector<std::string> features = telling_features(records);
+  return features.empty() ? records : records.map_op(parse_example(parse_features(features)));
+}
+
+std::optional<std::string> encoded_component(const Spec& spec) {
+  for (const char* name : {"image", "jpg", "jpeg", "png"}) {
+    const int at = spec.find(name);
+    if (at >= 0 && spec[static_cast<std::size_t>(at)].dtype == DType::bytes) return name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,33 @@
+// One look at every record.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <penstock/dataset.h>
+
+#include "tools/penstock/support/interrupts.h"
+
+namespace penstock::tool {
+
+struct PassResult {
+  std::uint64_t good = 0;
+  std::uint64_t bad = 0;
+  std::vector<Error> errors;  ///< the first ones
+  bool interrupted = false;
+};
+
+struct PassOptions {
+  std::string title;          ///< of the live view
+  int threads = 0;            ///< 0: all
+  std::uint64_t keep = 1000;  ///< errors to keep
+  bool quiet = false;
+};
+
+/// Goes through the dataset once, past bad records. `visit` is called for each good one, in order.
+PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
+                     const std::function<void(const Element&)>& visit);
+
+}  // namespace penstock::tool
