@@ -136,6 +136,9 @@ std::vector<std::string> CsvSource::read_fields() const {
 void CsvSource::keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
                      std::size_t position) {
   const std::string& path = records_.shards().path(0);
+  if (column.name.empty()) {
+    throw refused(path, "column " + std::to_string(position) + " has no name");
+  }
   std::size_t field = position;
   if (header_) {
     const auto found = std::ranges::find(fields, column.name);

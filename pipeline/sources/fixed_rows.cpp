@@ -9,8 +9,10 @@ FixedRows::FixedRows(std::shared_ptr<const Shards> shards, std::uint64_t row_byt
                      std::uint64_t limit)
     : shards_(std::move(shards)), row_bytes_(row_bytes) {
   if (row_bytes > limit) {
-    throw Error(ErrorCode::out_of_range, "records of " + std::to_string(row_bytes) +
-                                             " bytes exceed the limit of " + std::to_string(limit));
+    throw Error(ErrorCode::out_of_range,
+                "records of " + std::to_string(row_bytes) + " bytes exceed the limit of " +
+                    std::to_string(limit),
+                {.shard = shards_->path(0), .stage = {}});
   }
 }
 
@@ -103,6 +105,15 @@ void FixedRows::visit(std::span<ReadItem> items, std::span<const std::byte> rows
     piece->owner = owner;
     deliver(items, *piece, arrived);
   }
+}
+
+std::uint64_t row_bytes_of(DType dtype, const Shape& row) noexcept {
+  std::uint64_t bytes = size_of(dtype);
+  for (const std::int64_t dim : row.dims()) {
+    if (dim == 0) return 0;
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(dim), &bytes)) bytes = UINT64_MAX;
+  }
+  return bytes;
 }
 
 void swap_bytes(std::span<std::byte> values, std::size_t value_size) noexcept {

@@ -61,7 +61,7 @@ class IdxSource final : public Source {
                     : std::nullopt),
         header_(loaded_ ? loaded_->header : read_plain_header(*shards->open(0).file)),
         component_{"image", header_.dtype, header_.shape.drop_front()},
-        rows_(shards, header_.row_bytes(), limits.max_record_bytes) {
+        rows_(shards, row_bytes_of(component_.dtype, component_.shape), limits.max_record_bytes) {
     const std::uint64_t end = loaded_ ? header_.data_offset + loaded_->bytes : shards->info(0).size;
     rows_.add(header_.data_offset, end, header_.rows(), limits.max_members);
     size_ = rows_.size();

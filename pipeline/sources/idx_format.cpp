@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/inflate.h"
 
 namespace penstock {
@@ -51,15 +52,6 @@ class VectorBuffer final : public Buffer {
 };
 
 }  // namespace
-
-std::uint64_t IdxHeader::row_bytes() const {
-  const auto values = static_cast<std::uint64_t>(shape.drop_front().volume());
-  std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(values, size_of(dtype), &bytes)) {
-    throw Error(ErrorCode::out_of_range, "rows of " + shape.to_string() + " are too large");
-  }
-  return bytes;
-}
 
 IdxHeader read_idx_header(const ReadFront& read, const std::string& path) {
   std::array<std::byte, 4> magic{};
@@ -117,8 +109,10 @@ IdxContents load_idx(const std::shared_ptr<File>& file, const Limits& limits) {
 
   IdxContents contents;
   contents.header = read_idx_header(read, file->path());
+  const std::uint64_t row_bytes =
+      row_bytes_of(contents.header.dtype, contents.header.shape.drop_front());
   std::uint64_t promised = 0;
-  if (__builtin_mul_overflow(contents.header.rows(), contents.header.row_bytes(), &promised)) {
+  if (__builtin_mul_overflow(contents.header.rows(), row_bytes, &promised)) {
     promised = UINT64_MAX;
   }
   std::vector<std::byte> data;

@@ -21,8 +21,6 @@ struct IdxHeader {
   std::uint64_t data_offset = 0;
 
   std::uint64_t rows() const noexcept { return static_cast<std::uint64_t>(shape[0]); }
-  /// Throws Error{out_of_range} on overflow.
-  std::uint64_t row_bytes() const;
 };
 
 /// Fills a span from the front of a file on; returns fewer bytes only at its end.

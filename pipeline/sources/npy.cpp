@@ -34,18 +34,12 @@ std::vector<NpyHeader> read_headers(const Shards& shards) {
   return headers;
 }
 
-std::uint64_t row_bytes_of(const NpyHeader& header) {
-  std::uint64_t bytes = 0;
-  const auto values = static_cast<std::uint64_t>(header.shape.drop_front().volume());
-  if (__builtin_mul_overflow(values, size_of(header.dtype), &bytes)) bytes = UINT64_MAX;
-  return bytes;
-}
-
 class NpySource final : public Source {
  public:
   NpySource(std::shared_ptr<const Shards> shards, const std::vector<NpyHeader>& headers,
             const Limits& limits)
-      : rows_(shards, row_bytes_of(headers.front()), limits.max_record_bytes),
+      : rows_(shards, row_bytes_of(headers.front().dtype, headers.front().shape.drop_front()),
+              limits.max_record_bytes),
         component_{"value", headers.front().dtype, headers.front().shape.drop_front()},
         names_(Names::intern(std::vector<std::string>{component_.name})),
         blocking_(rows_.blocking()) {

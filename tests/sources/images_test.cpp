@@ -1,0 +1,214 @@
+#include "pipeline/sources/images.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipeline/io/fault.h"
+#include "pipeline/io/memory.h"
+#include "pipeline/sources/labels.h"
+#include "tests/support/data.h"
+#include "tests/support/errors.h"
+#include "tests/support/files.h"
+#include "tests/support/records.h"
+
+namespace penstock {
+namespace {
+
+using test::expect_error;
+using test::Outcome;
+using test::read_indices;
+using test::read_source;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Images : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"train/dog/b.jpg", "train/cat/2.PNG", "train/cat/1.JPeG", "train/cat/notes.txt",
+          "train/ant/x.jpg", "train/jpg", "other/y.jpg"}) {
+      files_->add(name, std::string("bytes of ") + name);
+    }
+  }
+
+  SourcePtr make(const std::string& where, const std::string& regex = "",
+                 std::uint64_t limit = 1000) const {
+    ImagesOptions options;
+    options.files = files_;
+    options.label_regex = regex;
+    options.limits.max_record_bytes = limit;
+    return make_images_source(where, options);
+  }
+
+  static std::vector<std::string> column(const Source& source, std::size_t i) {
+    std::vector<std::string> texts;
+    for (const Outcome& outcome : read_source(source)) texts.push_back(outcome.values.at(i));
+    return texts;
+  }
+
+  std::shared_ptr<MemoryFileSystem> files_ = std::make_shared<MemoryFileSystem>();
+};
+
+TEST_F(Images, AFolderIsEveryImageBelowIt) {
+  for (const char* folder : {"train", "train/"}) {
+    const SourcePtr source = make(folder);
+    EXPECT_THAT(column(*source, 2),
+                ElementsAre("ant/x.jpg", "cat/1.JPeG", "cat/2.PNG", "dog/b.jpg"));
+    EXPECT_THAT(column(*source, 1), ElementsAre("0", "1", "1", "2"));
+    EXPECT_THAT(source->class_names(), ElementsAre("ant", "cat", "dog"));
+    EXPECT_EQ(column(*source, 0)[1], "bytes of train/cat/1.JPeG");
+    EXPECT_EQ(source->size(), 4U);
+    EXPECT_EQ(source->record_bytes(3), std::string("bytes of train/dog/b.jpg").size());
+    EXPECT_EQ(source->locate(3).to_string(), "train/dog/b.jpg @0 record 3");
+    EXPECT_EQ(source->spec().to_string(), "{image: bytes [], label: i64 [], key: bytes []}");
+  }
+}
+
+TEST_F(Images, APatternIsEveryMatch) {
+  const SourcePtr source = make("train/cat/*");
+  EXPECT_THAT(column(*source, 2), ElementsAre("1.JPeG", "2.PNG", "notes.txt"));
+  EXPECT_THAT(make("*/*.jpg")->class_names(), ElementsAre("other"));
+  EXPECT_THAT(column(*make("train/dog/b.jpg"), 2), ElementsAre("b.jpg"));
+}
+
+TEST_F(Images, LabelsByExpression) {
+  const SourcePtr by_name = make("train", "^(.)\\.");
+  EXPECT_THAT(by_name->class_names(), ElementsAre("1", "2", "b", "x"));
+  const SourcePtr by_path = make("train", "train/(.)[a-z]*/");
+  EXPECT_THAT(by_path->class_names(), ElementsAre("a", "c", "d"));
+  EXPECT_THAT(column(*by_path, 1), ElementsAre("0", "1", "1", "2"));
+}
+
+TEST_F(Images, BadExpressions) {
+  expect_error(ErrorCode::invalid_argument, "'('", [&] { make("train", "("); });
+  expect_error(ErrorCode::invalid_argument, "one group, not 0", [&] { make("train", "abc"); });
+  expect_error(ErrorCode::invalid_argument, "one group, not 2", [&] { make("train", "(a)(b)"); });
+  expect_error(ErrorCode::invalid_argument, "3 of 4 names: train/ant/x.jpg, train/cat/2.PNG",
+               [&] { make("train", "^(1)"); });
+}
+
+TEST_F(Images, NothingToRead) {
+  files_->add("empty/readme", "");
+  expect_error(ErrorCode::not_found, "empty", [&] { make("empty"); });
+  expect_error(ErrorCode::not_found, "nowhere/*.jpg", [&] { make("nowhere/*.jpg"); });
+  expect_error(ErrorCode::not_found, "gone.jpg", [&] { make("gone.jpg"); });
+}
+
+TEST_F(Images, AChangedFileIsAnErrorThatNamesIt) {
+  const SourcePtr source = make("train");
+  files_->add("train/cat/1.JPeG", "others of the same size");
+  files_->remove("train/dog/b.jpg");
+  const std::vector<Outcome> outcomes = read_source(*source);
+  EXPECT_EQ(outcomes[0].text(), "bytes of train/ant/x.jpg");
+  EXPECT_EQ(outcomes[1].error->code(), ErrorCode::data_loss);
+  EXPECT_THAT(outcomes[1].error->what(), HasSubstr("train/cat/1.JPeG"));
+  EXPECT_EQ(outcomes[2].text(), "bytes of train/cat/2.PNG");
+  EXPECT_EQ(outcomes[3].error->code(), ErrorCode::not_found);
+  EXPECT_THAT(outcomes[3].error->what(), HasSubstr("train/dog/b.jpg"));
+}
+
+TEST_F(Images, ALargeFileIsRefusedBeforeItsMemory) {
+  const SourcePtr source = make("train", "", 23);
+  std::vector<ReadItem> items(2);
+  items[0].index = 0;
+  items[1].index = 1;
+  test::HeapContext context;
+  source->read(items, context);
+  EXPECT_EQ(items[0].status.error().code(), ErrorCode::out_of_range);
+  EXPECT_EQ(items[1].status.error().code(), ErrorCode::out_of_range);
+  EXPECT_EQ(context.allocations, 0U);
+  EXPECT_TRUE(read_source(*make("train", "", 24))[0].error == std::nullopt);
+}
+
+TEST_F(Images, EveryFailedOperationIsOneRecordsError) {
+  // Past the operations of construction, fail each until a pass is clean.
+  const auto counting = std::make_shared<FaultFileSystem>(files_, FaultOptions{});
+  ImagesOptions options;
+  options.files = counting;
+  make_images_source("train", options);
+  const std::uint64_t start = counting->operations();
+  int clean_after = 0;
+  for (std::uint64_t nth = start + 1;; ++nth) {
+    options.files = std::make_shared<FaultFileSystem>(files_, FaultOptions{.fail_nth = nth});
+    int failed = 0;
+    for (const Outcome& outcome : read_source(*make_images_source("train", options))) {
+      if (!outcome.error) continue;
+      ++failed;
+      EXPECT_THAT(outcome.error->what(), HasSubstr("train/"));
+    }
+    ASSERT_LE(failed, 1);
+    if (failed == 0) break;
+    ASSERT_LT(++clean_after, 100);
+  }
+  EXPECT_EQ(clean_after, 8);  // an open and a read for each of four
+}
+
+TEST_F(Images, FingerprintSeesNamesAndSizes) {
+  const auto described = [&] {
+    Description description;
+    make("train")->describe(description);
+    return description.to_string();
+  };
+  const std::string before = described();
+  EXPECT_THAT(before, HasSubstr("files=4"));
+  files_->add("train/ant/x.jpg", "bytes of train/ant/x.jp.");
+  EXPECT_EQ(described(), before);
+  files_->add("train/ant/x.jpg", "longer than it was before, by much");
+  EXPECT_NE(described(), before);
+}
+
+TEST_F(Images, KeysOutliveTheSource) {
+  std::vector<ReadItem> items(1);
+  items[0].index = 1;
+  test::HeapContext context;
+  make("train")->read(items, context);
+  EXPECT_EQ(items[0].element["key"].bytes_at(), "cat/1.JPeG");
+}
+
+TEST(Labels, Rules) {
+  EXPECT_EQ(LabelRule("").text("a/b/c.jpg"), "b");
+  EXPECT_EQ(LabelRule("").text("c.jpg"), ".");
+  EXPECT_EQ(LabelRule("(\\d+)").text("12/x34.jpg"), "34");
+  EXPECT_EQ(LabelRule("(\\d+)/").text("12/x34.jpg"), "12");
+  EXPECT_EQ(LabelRule("(\\d+)").text("x.jpg"), std::nullopt);
+  EXPECT_EQ(LabelRule("(x+)").text(std::string(LabelRule::kLongest, 'x')),
+            std::string(LabelRule::kLongest, 'x'));
+  EXPECT_EQ(LabelRule("(x+)").text(std::string(LabelRule::kLongest + 1, 'x')), std::nullopt);
+}
+
+TEST(Labels, ClassesAreSortedBytewise) {
+  const Classes classes = count_classes({"b", "a", "B", "b", "10", "9"});
+  EXPECT_THAT(classes.names, ElementsAre("10", "9", "B", "a", "b"));
+  EXPECT_THAT(classes.labels, ElementsAre(4, 3, 2, 4, 0, 1));
+}
+
+TEST(ImagesOnDisk, RealPhotographs) {
+  const std::string folder = test::data_path("imagenet-sample");
+  PENSTOCK_NEED_DATA(folder);
+  ImagesOptions options;
+  options.label_regex = "^(n\\d+)_";
+  const SourcePtr source = make_images_source(folder, options);
+  EXPECT_EQ(source->size(), 300U);
+  EXPECT_EQ(source->class_names().size(), 300U);
+  EXPECT_EQ(source->class_names().front(), "n01440764");
+  for (const Outcome& outcome : read_source(*source)) {
+    ASSERT_FALSE(outcome.error);
+    ASSERT_TRUE(outcome.text().starts_with("\xff\xd8"));
+  }
+}
+
+TEST(ImagesOnDisk, FilesFromAFolder) {
+  const test::TempFolder folder;
+  for (int i = 0; i < 600; ++i) {
+    folder.write("c" + std::to_string(i % 7) + "/" + std::to_string(i) + ".jpg", test::noise(i));
+  }
+  const SourcePtr source = make_images_source(folder.path(), {});
+  EXPECT_EQ(source->size(), 600U);
+  EXPECT_EQ(source->class_names().size(), 7U);
+  std::size_t bytes = 0;
+  for (const Outcome& outcome : read_source(*source)) bytes += outcome.text().size();
+  EXPECT_EQ(bytes, 600U * 599U / 2);
+}
+
+}  // namespace
+}  // namespace penstock
