@@ -1,0 +1,200 @@
+// parse_example, see <penstock/sources.h>.
+#include <algorithm>
+#include <optional>
+
+#include <penstock/sources.h>
+#include <penstock/work.h>
+
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/sources/feature.h"
+
+namespace penstock {
+namespace {
+
+void check(const FeatureSpec& feature) {
+  const auto require = [&](bool holds, const std::string& what) {
+    if (!holds)
+      throw Error(ErrorCode::invalid_argument,
+                  "parse_example: feature '" + feature.key + "' " + what);
+  };
+  const DType dtype = feature.dtype;
+  require(dtype == DType::bytes || dtype == DType::f32 || dtype == DType::i64,
+          "must be bytes, f32 or i64");
+  require(feature.shape.has_rank(), "must have a rank");
+  const auto dims = feature.shape.dims();
+  const auto unknown = std::count(dims.begin(), dims.end(), Shape::kUnknown);
+  require(unknown == 0 || (unknown == 1 && std::count(dims.begin(), dims.end(), 0) == 0),
+          "may have one unknown dimension, and then none of 0");
+  if (!feature.default_value) return;
+  require(feature.default_value->dtype() == dtype, "has a default of another dtype");
+  require(feature.shape.accepts(feature.default_value->shape()), "has a default of another shape");
+}
+
+std::string text_of(const Tensor& value) {
+  std::string text = value.shape().to_string();
+  for (std::int64_t i = 0; i < value.volume(); ++i) {
+    text += i > 0 ? ", " : " ";
+    if (value.dtype() == DType::bytes) {
+      text += value.bytes_at(i);
+    } else if (value.dtype() == DType::f32) {
+      text += std::to_string(value.values<float>()[static_cast<std::size_t>(i)]);
+    } else {
+      text += std::to_string(value.values<std::int64_t>()[static_cast<std::size_t>(i)]);
+    }
+  }
+  return text;
+}
+
+class ParseExample final : public WorkOp {
+ public:
+  ParseExample(std::vector<FeatureSpec> features, std::string component, const Limits& limits)
+      : features_(std::move(features)), component_(std::move(component)), limits_(limits) {
+    if (features_.empty())
+      throw Error(ErrorCode::invalid_argument, "parse_example: no features are asked for");
+    for (FeatureSpec& feature : features_) {
+      check(feature);
+      if (feature.component.empty()) feature.component = feature.key;
+      if (feature.default_value && !feature.default_value->contiguous())
+        feature.default_value = feature.default_value->clone();
+    }
+    for (std::size_t i = 0; i < features_.size(); ++i) by_key_.push_back(i);
+    std::sort(by_key_.begin(), by_key_.end(),
+              [&](std::size_t a, std::size_t b) { return features_[a].key < features_[b].key; });
+  }
+
+  std::string name() const override { return "parse_example"; }
+
+  void describe(Description& description) const override {
+    description.add("component", component_);
+    for (const FeatureSpec& feature : features_) {
+      std::string text = std::string(name_of(feature.dtype)) + ' ' + feature.shape.to_string();
+      if (feature.component != feature.key) text += " as " + feature.component;
+      if (feature.default_value) text += " default " + text_of(*feature.default_value);
+      description.add(feature.key, text);
+    }
+  }
+
+  Spec infer(const Spec& input) const override {
+    const std::size_t at = input.require(component_);
+    if (input[at].dtype != DType::bytes || input[at].shape != Shape())
+      throw Error(ErrorCode::invalid_argument,
+                  "parse_example: component '" + component_ + "' must be bytes [], not " +
+                      std::string(name_of(input[at].dtype)) + ' ' + input[at].shape.to_string());
+    std::vector<ComponentSpec> components;
+    for (std::size_t i = 0; i < input.size(); ++i) {
+      if (i != at) {
+        components.push_back(input[i]);
+        continue;
+      }
+      for (const FeatureSpec& feature : features_)
+        components.push_back({feature.component, feature.dtype, feature.shape});
+    }
+    return Spec(std::move(components));
+  }
+
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    Names const* input = nullptr;
+    Plan plan;
+    for (WorkItem& item : items) {
+      if (!item.status.ok() || !item.keep) continue;
+      if (item.element.names() != input) {
+        input = item.element.names();
+        plan = plan_for(input);
+      }
+      try {
+        parse(item, plan, context);
+      } catch (const Error& error) {
+        item.status = error;
+      }
+    }
+  }
+
+  std::size_t preferred_group() const override { return 32; }
+
+ private:
+  struct Plan {
+    const Names* input = nullptr;
+    const Names* output = nullptr;
+    std::size_t at = 0;  // of the component
+  };
+
+  Plan plan_for(const Names* input) const EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    for (const Plan& plan : plans_) {
+      if (plan.input == input) return plan;
+    }
+    const int at = input == nullptr ? -1 : input->find(component_);
+    if (at < 0)
+      throw Error(ErrorCode::not_found, "parse_example: no component '" + component_ + "'");
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < input->size(); ++i) {
+      if (static_cast<int>(i) != at) {
+        names.push_back((*input)[i]);
+        continue;
+      }
+      for (const FeatureSpec& feature : features_) names.push_back(feature.component);
+    }
+    plans_.push_back({input, Names::intern(names), static_cast<std::size_t>(at)});
+    return plans_.back();
+  }
+
+  void parse(WorkItem& item, const Plan& plan, WorkContext& context) const {
+    const Element input = std::move(item.element);
+    const Tensor& record = input[plan.at];
+    if (record.dtype() != DType::bytes)
+      throw Error(ErrorCode::invalid_argument, "component '" + component_ + "' is not bytes");
+    Element& output = item.element;
+    output.reset(plan.output);
+    for (std::size_t i = 0; i < input.size(); ++i) {
+      if (i != plan.at) output[i < plan.at ? i : i + features_.size() - 1] = input[i];
+    }
+    thread_local std::vector<std::optional<std::span<const std::byte>>> found;
+    found.assign(features_.size(), std::nullopt);
+    example::for_each_feature(std::as_bytes(std::span(record.bytes_at())), limits_.max_nesting,
+                              [this](std::string_view key, std::span<const std::byte> value) {
+                                for (auto i = lower_bound(key);
+                                     i != by_key_.end() && features_[*i].key == key; ++i)
+                                  found[*i] = value;
+                              });
+    for (std::size_t i = 0; i < features_.size(); ++i) {
+      std::byte* const row = item.row ? item.row.data(plan.at + i) : nullptr;
+      output[plan.at + i] = value_of(features_[i], found[i], record.owner(), row, context);
+    }
+  }
+
+  std::vector<std::size_t>::const_iterator lower_bound(std::string_view key) const {
+    return std::lower_bound(
+        by_key_.begin(), by_key_.end(), key,
+        [this](std::size_t i, std::string_view k) { return features_[i].key < k; });
+  }
+
+  Tensor value_of(const FeatureSpec& feature,
+                  const std::optional<std::span<const std::byte>>& bytes, const BufferPtr& owner,
+                  std::byte* row, WorkContext& context) const try {
+    if (bytes) {
+      const example::Values values(*bytes, limits_.max_nesting);
+      if (values.present()) return values.tensor(feature, owner, row, context);
+    }
+    if (feature.default_value) return *feature.default_value;
+    throw Error(ErrorCode::data_loss, "it is missing and has no default");
+  } catch (const Error& error) {
+    throw Error(error.code(), "feature '" + feature.key + "': " + error.cause());
+  }
+
+  // Constant after construction.
+  std::vector<FeatureSpec> features_;
+  std::vector<std::size_t> by_key_;  // positions in features_, by key
+  const std::string component_;
+  const Limits limits_;
+
+  mutable Mutex mutex_;
+  mutable std::vector<Plan> plans_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+WorkOpPtr parse_example(std::vector<FeatureSpec> features, std::string component, Limits limits) {
+  return std::make_shared<ParseExample>(std::move(features), std::move(component), limits);
+}
+
+}  // namespace penstock
