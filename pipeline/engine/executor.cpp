@@ -36,8 +36,10 @@ Provenance origin_of(const Item& item) {
   if (item.program && item.program->source() != nullptr) {
     return item.program->source()->locate(item.index);
   }
-  if (item.parcel && item.parcel->origin) return item.parcel->origin->locate(item.parcel->index);
-  return {};
+  if (!item.parcel) return {};
+  if (item.parcel->origin) return item.parcel->origin->locate(item.parcel->index);
+  // A tuple or batch is where its first part is.
+  return item.parcel->children.empty() ? Provenance() : origin_of(item.parcel->children.front());
 }
 
 /// Gives errors that are new their address, and counts.
@@ -101,6 +103,10 @@ void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Pro
       program.gather()->gather(children, work[i], context);
     } catch (...) {
       work[i].status = status_from_current_exception();
+    }
+    if (!work[i].status.ok() && work[i].index < parts.size()) {
+      work[i].status =
+          locate(std::move(work[i].status), origin_of(parts[work[i].index]), program.leaf_stage());
     }
     finish_step(items.subspan(i, 1), work.subspan(i, 1), program.leaf_stage(),
                 program.leaf_counters(), -1, start);

@@ -22,8 +22,8 @@ class Parcel;
 class GatherOp {
  public:
   virtual ~GatherOp() = default;
-  /// Sets `out.element` or `out.status`. The children hold values; a child that failed has failed
-  /// `out` before.
+  /// Sets `out.element`, or `out.status` and in `out.index` which child is to blame. The children
+  /// hold values; a child that failed has failed `out` before.
   virtual void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const = 0;
 };
 

@@ -106,6 +106,10 @@ class ShuffleNode final : public Node {
 }  // namespace
 
 NodePtr make_shuffle(NodePtr input, ShuffleOptions options) {
+  if (options.buffer > INT64_MAX) {
+    bad_stage("shuffle", "the buffer's size must not be negative, such as " +
+                             std::to_string(static_cast<std::int64_t>(options.buffer)));
+  }
   if (options.buffer == 0 && !input->indexed_size()) {
     bad_stage("shuffle", "a perfect shuffle needs an indexed input, and " + input->name() +
                              " has none; give a buffer size");

@@ -16,6 +16,7 @@ class StackOp final : public GatherOp {
       for (std::size_t r = 1; r < rows.size(); ++r) {
         const Tensor& row = rows[r].element[c];
         if (row.shape() == first[c].shape() && row.dtype() == first[c].dtype()) continue;
+        out.index = r;
         out.status =
             Status(ErrorCode::invalid_argument,
                    "Cannot batch tensors with different shapes in component " + std::to_string(c) +

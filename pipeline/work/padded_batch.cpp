@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 
 #include "pipeline/work/batch.h"
 #include "pipeline/work/group.h"
@@ -126,6 +128,7 @@ class PadOp final : public GatherOp {
 
   static void fail(WorkItem& out, std::span<WorkItem> rows, std::size_t c, std::size_t r,
                    const std::string& problem) {
+    out.index = r;
     out.status =
         Status(ErrorCode::data_loss, "element " + std::to_string(r) + " of the batch: component " +
                                          rows[r].element.name(c) + " " + problem);
@@ -134,6 +137,37 @@ class PadOp final : public GatherOp {
   std::vector<Shape> shapes_;
   std::vector<double> values_;
 };
+
+/// True if tensors of `dtype` can hold `value` as it is; byte strings are padded with nothing.
+bool holds(DType dtype, double value) {
+  const auto whole = [value](double low, double high) {
+    return value >= low && value < high && value == std::trunc(value);
+  };
+  switch (dtype) {
+    case DType::boolean:
+      return whole(0, 2);
+    case DType::u8:
+      return whole(0, 0x1p8);
+    case DType::i8:
+      return whole(-0x1p7, 0x1p7);
+    case DType::u16:
+      return whole(0, 0x1p16);
+    case DType::i16:
+      return whole(-0x1p15, 0x1p15);
+    case DType::u32:
+      return whole(0, 0x1p32);
+    case DType::i32:
+      return whole(-0x1p31, 0x1p31);
+    case DType::u64:
+      return whole(0, 0x1p64);
+    case DType::i64:
+      return whole(-0x1p63, 0x1p63);
+    case DType::bytes:
+      return value == 0;
+    default:
+      return true;
+  }
+}
 
 Spec padded_spec(const Spec& spec, const std::vector<Shape>& shapes, std::int64_t rows) {
   std::vector<ComponentSpec> components(spec.begin(), spec.end());
@@ -203,6 +237,12 @@ NodePtr make_padded_batch(NodePtr input, std::int64_t size, PaddedBatchOptions o
     if (!fits) {
       bad_stage(kStage, "component " + spec[i].name + " of shape " + from.to_string() +
                             " can't be padded to " + to.to_string());
+    }
+    if (!holds(spec[i].dtype, options.values[i])) {
+      std::ostringstream value;
+      value << options.values[i];
+      bad_stage(kStage, "component " + spec[i].name + " of " + std::string(name_of(spec[i].dtype)) +
+                            " can't be padded with " + value.str());
     }
   }
   return std::make_shared<PaddedBatchNode>(std::move(input), size, std::move(options));

@@ -6,3 +6,4 @@ endfunction()
 
 penstock_conformance_test(semantics_order)
 penstock_conformance_test(semantics_interleave)
+penstock_conformance_test(semantics_batch)
