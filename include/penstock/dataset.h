@@ -113,6 +113,10 @@ class Dataset {
   /// Starts a run. Throws Error{resource_exhausted} if the plan's least memory exceeds the budget,
   /// with the bytes.
   Iterator iterate(const RunOptions& options = {}) const;
+  /// Goes on where `state` was saved, with the same order and bytes; threads, memory and slots may
+  /// differ, the seed is the state's. Throws Error{invalid_argument} naming the stage or shard if
+  /// the graph or its data are not the same, Error{data_loss} if the state is damaged.
+  Iterator restore(std::string_view state, RunOptions options = {}) const;
 
   /// A stage of your own: any function from dataset to dataset.
   template <typename F>

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <variant>
 
 #include <penstock/element.h>
@@ -86,6 +88,9 @@ class Iterator {
   /// Wakes every waiting call. Idempotent.
   void cancel() noexcept;
   Stats stats() const;
+  /// What has been returned by `next` so far, whatever is prefetched: a few hundred bytes from
+  /// which `Dataset::restore` goes on with the same bytes. Thread-safe.
+  std::string save() const;
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -10,6 +10,10 @@ namespace penstock {
 /// Appends numbers (LEB128) and strings to a byte string. Not synchronised.
 class StateWriter {
  public:
+  StateWriter() = default;
+  /// Writes into the memory of `reused`, whose contents are dropped.
+  explicit StateWriter(std::string reused) : bytes_(std::move(reused)) { bytes_.clear(); }
+
   void put(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<char>(value | 0x80));
     bytes_.push_back(static_cast<char>(value));
@@ -19,6 +23,7 @@ class StateWriter {
     bytes_.append(bytes);
   }
   const std::string& bytes() const noexcept { return bytes_; }
+  std::string take() { return std::move(bytes_); }
 
  private:
   std::string bytes_;

@@ -292,6 +292,7 @@ std::size_t BatchEdge::deliver(std::span<Item> out) {
   for (; count < out.size() && !outputs_.empty(); ++count) {
     Output output = outputs_.pop_front();
     out[count] = std::move(output.item);
+    delivered_ += is_error(out[count]) ? 0 : 1;
     consumed_ = output.consumed;
   }
   return count;

@@ -69,6 +69,11 @@ class BatchEdge final : public Edge {
   void finish_head(bool deliver_it) REQUIRES(mutex_);
   void put_error(Status status, std::uint64_t sequence) REQUIRES(mutex_);
 
+  void save_more(StateWriter& state) const override REQUIRES(mutex_) { state.put(delivered_); }
+  void restore_more(StateReader& state) override REQUIRES(mutex_) {
+    batches_ = delivered_ = state.get();
+  }
+
   struct Output {
     Item item;
     std::uint64_t consumed = 0;  // items of the input, up to here
@@ -82,7 +87,8 @@ class BatchEdge final : public Edge {
   std::uint64_t opened_ GUARDED_BY(mutex_) = 0;    // fillings so far
   std::uint64_t current_ GUARDED_BY(mutex_) = 0;   // number of the one that new elements go to
   Ring<Output> outputs_ GUARDED_BY(mutex_);
-  std::uint64_t batches_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t batches_ GUARDED_BY(mutex_) = 0;    // made
+  std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those
   bool ended_ GUARDED_BY(mutex_) = false;
   bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so
   std::chrono::steady_clock::time_point no_slot_since_ GUARDED_BY(mutex_){};

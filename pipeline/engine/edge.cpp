@@ -74,14 +74,42 @@ void Edge::on_exhausted(std::function<void()> callback) {
 void Edge::save(StateWriter& state) const {
   MutexLock lock(mutex_);
   state.put(consumed_);
+  state.put(snapshots_.empty() ? 0 : 1);
+  if (!snapshots_.empty()) {
+    std::size_t last = 0;
+    while (last + 1 < snapshots_.size() && snapshots_[last + 1].sequence <= consumed_) ++last;
+    state.put(consumed_ - snapshots_[last].sequence);
+    state.put_bytes(snapshots_[last].input);
+  }
+  save_more(state);
 }
 
 void Edge::restore(StateReader& state) {
   const std::uint64_t consumed = state.get();
-  input_->discard(consumed);
+  if (state.get() != 0) {
+    const std::uint64_t passed = state.get();
+    StateReader input(state.get_bytes());
+    input_->restore(input);
+    if (passed > 0) input_->discard(passed);
+  }
   sequence_ = consumed;
+  {
+    MutexLock lock(mutex_);
+    consumed_ = consumed;
+    restore_more(state);
+  }
+  take_snapshot();
+}
+
+// Taken before each group, by the thread that pulls; those that were consumed are let go.
+void Edge::take_snapshot() {
+  StateWriter state(std::move(spare_snapshot_));
+  input_->save(state);
   MutexLock lock(mutex_);
-  consumed_ = consumed;
+  snapshots_.push_back({sequence_, state.take()});
+  while (snapshots_.size() > 1 && snapshots_[1].sequence <= consumed_) {
+    spare_snapshot_ = snapshots_.pop_front().input;
+  }
 }
 
 std::size_t Edge::pull(std::span<Item> out) {
@@ -144,7 +172,10 @@ void Edge::dispatch() {
     Group& group = take_group();
     const std::size_t wanted = std::min(room, sizer_.size());
     const auto start = Clock::now();
-    if (!broken_) fill(group, wanted);
+    if (!broken_) {
+      take_snapshot();
+      fill(group, wanted);
+    }
     count_wait(counters_->wait_input_ns, start);
     if (group.count == 0) {
       std::function<void()> exhausted;

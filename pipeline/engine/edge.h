@@ -64,7 +64,8 @@ class Edge : public OrderIterator {
   ~Edge() override { run_.remove(*this); }
 
   std::size_t pull(std::span<Item> out) final;
-  /// Items whose results were delivered; passing over them is all there is to restoring.
+  /// /// Where the input stood a little before the last result that was delivered, and how many
+  /// results to pass over from there. Whatever is prefetched is not part of it.
   void save(StateWriter& state) const final;
   void restore(StateReader& state) final;
   /// Called once, on the edge's thread, when everything has been handed over.
@@ -100,6 +101,9 @@ class Edge : public OrderIterator {
   virtual std::size_t deliver(std::span<Item> out) REQUIRES(mutex_) = 0;
   /// True once nothing will be delivered any more.
   virtual bool drained() const REQUIRES(mutex_) = 0;
+  /// /// What a derived class must remember beside the count of consumed items.
+  virtual void save_more(StateWriter&) const REQUIRES(mutex_) {}
+  virtual void restore_more(StateReader&) REQUIRES(mutex_) {}
   /// An error that the waiting consumer must get because nothing else will ever come; else ok.
   virtual Status stuck() REQUIRES(mutex_) { return {}; }
 
@@ -143,6 +147,14 @@ class Edge : public OrderIterator {
   bool started_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;
   std::uint64_t sequence_ = 0;  // of the edge's thread
+
+  struct Snapshot {
+    std::uint64_t sequence = 0;  // items handed over before
+    std::string input;
+  };
+  void take_snapshot() EXCLUDES(mutex_);
+  Ring<Snapshot> snapshots_ GUARDED_BY(mutex_);  // the first at or before consumed_
+  std::string spare_snapshot_;                   // of the edge's thread: memory to reuse
   std::vector<std::unique_ptr<Group>> groups_ GUARDED_BY(mutex_);
   std::vector<Group*> free_groups_ GUARDED_BY(mutex_);
   std::function<void()> exhausted_ GUARDED_BY(mutex_);

@@ -1,19 +1,102 @@
 #include <penstock/iterator.h>
 
-#include <array>
+#include <cstring>
 
 #include <penstock/dataset.h>
 
-#include "pipeline/core/ring.h"
 #include "pipeline/engine/edge.h"
+#include "pipeline/engine/fingerprint.h"
 #include "pipeline/engine/run.h"
+#include "pipeline/io/crc32c.h"
 
 namespace penstock {
+
+namespace {
+
+constexpr std::string_view kMagic = "penstock state 1\n";
+
+std::uint32_t checksum(std::string_view bytes) {
+  return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+}
+
+/// What a state starts with, checked.
+struct SavedRun {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  bool ended = false;
+  std::uint64_t errors = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t batches = 0;
+  std::string_view tree;
+
+  static SavedRun parse(std::string_view bytes, const Node& root) {
+    const Error damaged(ErrorCode::data_loss, "the state is damaged");
+    if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 4) throw damaged;
+    std::uint32_t sum = 0;
+    std::memcpy(&sum, bytes.data() + bytes.size() - 4, 4);
+    bytes.remove_suffix(4);
+    if (sum != checksum(bytes)) throw damaged;
+    StateReader state(bytes.substr(kMagic.size()));
+    Fingerprint(root).check(state);
+    SavedRun saved;
+    saved.seed = state.get();
+    saved.epoch = state.get();
+    saved.ended = state.get() != 0;
+    saved.errors = state.get();
+    saved.elements = state.get();
+    saved.batches = state.get();
+    saved.tree = state.get_bytes();
+    return saved;
+  }
+};
+
+}  // namespace
 
 class Iterator::Impl {
  public:
   Impl(NodePtr root, const RunOptions& options)
       : epochs_(options.epochs), run_(std::move(root), options) {}
+
+  Impl(NodePtr root, const RunOptions& options, const SavedRun& saved)
+      : Impl(std::move(root), options) {
+    epoch_ = saved.epoch;
+    elements_ = saved.elements;
+    batches_ = saved.batches;
+    run_.ledger().restore(saved.errors, saved.elements);
+    MutexLock consumer(consumer_mutex_);
+    ended_ = saved.ended;
+    if (ended_ || saved.epoch >= epochs_) return;
+    MutexLock lock(trees_mutex_);
+    current_ = run_.open(epoch_);
+    if (!saved.tree.empty()) {
+      StateReader tree(saved.tree);
+      current_->restore(tree);
+    }
+    watch(*current_, epoch_);
+  }
+
+  std::string save() {
+    MutexLock consumer(consumer_mutex_);
+    StateWriter state;
+    Fingerprint(run_.root()).save(state);
+    state.put(run_.seed());
+    state.put(epoch_);
+    state.put(ended_ ? 1 : 0);
+    state.put(run_.ledger().stats().count);
+    state.put(elements_);
+    state.put(batches_);
+    StateWriter tree;
+    {
+      MutexLock lock(trees_mutex_);
+      if (current_) current_->save(tree);
+    }
+    state.put_bytes(tree.bytes());
+    std::string bytes(kMagic);
+    bytes += state.bytes();
+    const std::uint32_t sum = checksum(bytes);
+    bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
+    return bytes;
+  }
 
   ~Impl() {
     run_.cancel();
@@ -32,27 +115,19 @@ class Iterator::Impl {
 
   Next next() {
     MutexLock lock(consumer_mutex_);
-    if (buffered_.empty()) {
-      if (run_.cancelled()) return Next(cancelled());
-      if (ended_ || epochs_ == 0) return Next(End{});
-      OrderIterator* source = nullptr;
-      try {
-        source = &current();
-      } catch (...) {
-        ended_ = true;
-        return Next(status_from_current_exception().error());
-      }
-      std::array<Item, 64> pulled;
+    if (run_.cancelled()) return Next(cancelled());
+    if (ended_ || epochs_ == 0) return Next(End{});
+    Item item;
+    try {
+      OrderIterator& source = current();
       run_.consumers_waiting.fetch_add(1, std::memory_order_acq_rel);
-      const std::size_t count = source->pull(pulled);
+      ended_ = source.pull({&item, 1}) == 0;
       run_.consumers_waiting.fetch_sub(1, std::memory_order_acq_rel);
-      if (count == 0) {
-        ended_ = true;
-        return Next(End{});
-      }
-      for (std::size_t i = 0; i < count; ++i) buffered_.push_back(std::move(pulled[i]));
+    } catch (...) {
+      ended_ = true;
+      return Next(status_from_current_exception().error());
     }
-    const Item item = buffered_.pop_front();
+    if (ended_) return Next(End{});
     if (!item.parcel->status.ok()) {
       const Error& error = item.parcel->status.error();
       if (error.code() == ErrorCode::cancelled) return Next(error);
@@ -70,7 +145,6 @@ class Iterator::Impl {
   bool next_epoch() {
     MutexLock lock(consumer_mutex_);
     if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
-    while (!buffered_.empty()) buffered_.pop_front();
     OrderIteratorPtr old;
     {
       MutexLock trees(trees_mutex_);
@@ -126,7 +200,6 @@ class Iterator::Impl {
   const std::uint64_t epochs_;
   Run run_;
   Mutex consumer_mutex_;
-  Ring<Item> buffered_ GUARDED_BY(consumer_mutex_);
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> elements_{0};
@@ -162,9 +235,18 @@ void Iterator::cancel() noexcept {
 Stats Iterator::stats() const {
   return impl_->stats();
 }
+std::string Iterator::save() const {
+  return impl_->save();
+}
 
 Iterator Dataset::iterate(const RunOptions& options) const {
   return Iterator(std::make_unique<Iterator::Impl>(node_, options));
+}
+
+Iterator Dataset::restore(std::string_view state, RunOptions options) const {
+  const SavedRun saved = SavedRun::parse(state, *node_);
+  options.seed = saved.seed;
+  return Iterator(std::make_unique<Iterator::Impl>(node_, options, saved));
 }
 
 }  // namespace penstock

@@ -1,5 +1,7 @@
 #include "pipeline/engine/run.h"
 
+#include <tbb/global_control.h>
+
 #include <algorithm>
 #include <array>
 
@@ -15,6 +17,18 @@ int random_stages(const Node& node) {
   int count = node.random() ? 1 : 0;
   for (const NodePtr& input : node.inputs()) count += random_stages(*input);
   return count;
+}
+
+constexpr int kMostThreads = 1023;
+
+/// Work that is enqueued from outside gets one worker less than oneTBB's limit, which by default is
+/// the number of CPUs. The arenas bound their own; the process-wide limit only must not be in their
+/// way.
+void allow_workers() {
+  static const auto* const limit =
+      new tbb::global_control(  // never destroyed: oneTBB may be gone before
+          tbb::global_control::max_allowed_parallelism, kMostThreads + 1);
+  (void)limit;
 }
 
 /// Memory for streams, whose threads may wait for it.
@@ -167,6 +181,12 @@ void SkipLedger::delivered(std::uint64_t elements) {
   good_ += elements;
 }
 
+void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
+  MutexLock lock(mutex_);
+  errors_.count = errors;
+  good_ = good;
+}
+
 ErrorStats SkipLedger::stats() const {
   MutexLock lock(mutex_);
   return errors_;
@@ -181,8 +201,10 @@ Run::Run(NodePtr root, const RunOptions& options)
           Allocator::heap())),
       stream_memory_(std::make_unique<StreamMemory>(*this)),
       arena_(threads_, 0) {
-  if (options.threads < 0) {
-    throw Error(ErrorCode::invalid_argument, "threads must not be negative");
+  if (options.threads < 0 || options.threads > kMostThreads) {
+    throw Error(ErrorCode::invalid_argument, "threads must be in [0, " +
+                                                 std::to_string(kMostThreads) + "], not " +
+                                                 std::to_string(options.threads));
   }
   add_stages(*root_, -1);
   std::uint64_t least = 0;
@@ -199,12 +221,7 @@ Run::Run(NodePtr root, const RunOptions& options)
                 "the plan needs at least " + std::to_string(least) + " bytes (" + parts +
                     "), and the memory budget is " + std::to_string(memory_->limit()));
   }
-  // Work that is enqueued from outside gets one worker less than the limit.
-  const auto wanted = static_cast<std::size_t>(threads_) + 1;
-  if (wanted > tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
-    parallelism_ =
-        std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, wanted);
-  }
+  allow_workers();
   const int most = options.io_threads > 0 ? options.io_threads : 64;
   blocking_ =
       std::make_unique<BlockingPool>(std::min(options.io_threads > 0 ? most : 1, most), most);

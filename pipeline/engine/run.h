@@ -1,7 +1,6 @@
 // One run of a plan: its threads, memory and counters.
 #pragma once
 
-#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
 #include <atomic>
@@ -64,6 +63,8 @@ class SkipLedger {
   void delivered(std::uint64_t elements) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
+  /// Counts of the run that this one goes on from.
+  void restore(std::uint64_t errors, std::uint64_t good) EXCLUDES(mutex_);
 
  private:
   static constexpr std::size_t kKept = 100;
@@ -157,7 +158,6 @@ class Run final : public RunServices {
   std::vector<Edge*> edges_ GUARDED_BY(edges_mutex_);
 
   std::unique_ptr<BlockingPool> blocking_;
-  std::unique_ptr<tbb::global_control> parallelism_;
   tbb::task_arena arena_;
 };
 

@@ -12,6 +12,9 @@ class UnbatchIterator final : public OrderIterator {
 
   std::size_t pull(std::span<Item> out) override {
     while (row_ >= rows_) {
+      StateWriter before(std::move(before_));
+      input_->save(before);
+      before_ = before.take();
       if (input_->pull({&batch_, 1}) == 0) return 0;
       row_ = rows_ = 0;
       if (!is_error(batch_)) start();
@@ -32,13 +35,28 @@ class UnbatchIterator final : public OrderIterator {
     return count;
   }
 
+  // A batch that is partly delivered is made again.
   void save(StateWriter& state) const override {
-    state.put(static_cast<std::uint64_t>(row_));
-    state.put(static_cast<std::uint64_t>(rows_));
-    input_->save(state);
+    const bool within = row_ < rows_;
+    state.put(within ? static_cast<std::uint64_t>(row_) : 0);
+    if (within) {
+      state.put_bytes(before_);
+    } else {
+      StateWriter now;
+      input_->save(now);
+      state.put_bytes(now.bytes());
+    }
   }
-  void restore(StateReader&) override {
-    throw Error(ErrorCode::internal, "unbatch can't be restored yet");
+  void restore(StateReader& state) override {
+    const auto row = static_cast<std::int64_t>(state.get());
+    StateReader input(state.get_bytes());
+    input_->restore(input);
+    if (row == 0) return;
+    Item first;
+    if (pull({&first, 1}) == 0 || row > rows_) {
+      throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
+    }
+    row_ = row;
   }
 
  private:
@@ -66,6 +84,7 @@ class UnbatchIterator final : public OrderIterator {
   Item batch_;
   std::int64_t row_ = 0;
   std::int64_t rows_ = 0;
+  std::string before_;  // the input's state in front of the batch
 };
 
 class UnbatchNode final : public Node {

@@ -1,0 +1,41 @@
+// What a graph is, in few bytes, so that a state is never restored into another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/core/state.h"
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// A mark for each stage in the order data flows: of its kind, options and output spec, and of the
+/// shards it reads. Shards are marked in up to 64 runs of neighbours, so that one which differs can
+/// be named, at least by its run. Names given to callables count, their code can't.
+class Fingerprint {
+ public:
+  explicit Fingerprint(const Node& root);
+
+  void save(StateWriter& state) const;
+  /// Throws Error{invalid_argument} naming the first stage or shards that differ from what `state`
+  /// was saved from.
+  void check(StateReader& state) const;
+  /// All of it in one number.
+  std::uint64_t digest() const noexcept;
+
+ private:
+  static constexpr std::size_t kRuns = 64;
+  struct Mark {
+    std::string stage;
+    std::uint32_t options = 0;
+    std::uint64_t shards = 0;
+    std::vector<std::uint32_t> runs;
+    std::vector<std::string> names;  // of shards
+  };
+  void add(const Node& node);
+
+  std::vector<Mark> marks_;
+};
+
+}  // namespace penstock

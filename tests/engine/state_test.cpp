@@ -1,0 +1,153 @@
+// Saving before every element and going on in a fresh run.
+#include <gtest/gtest.h>
+
+#include "tests/support/numbers.h"
+
+namespace penstock {
+namespace {
+
+using test::failing_at;
+using test::numbers;
+using test::stream;
+
+struct Case {
+  const char* name;
+  Dataset dataset;
+};
+
+Dataset noisy(const Dataset& input) {
+  return input.map([](Element element, Rng& rng) {
+    element.set("x", Tensor::scalar<std::int64_t>(element["x"].item<std::int64_t>() * 100 +
+                                                  static_cast<std::int64_t>(rng.below(100))));
+    return element;
+  });
+}
+
+bool odd(const Element& element) {
+  return element["x"].item<std::int64_t>() % 2 != 0;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"source", numbers(7)},
+      {"stream", stream({5, 6, 7, 8})},
+      {"shuffle", noisy(numbers(20).shuffle())},
+      {"buffered shuffle", noisy(numbers(20).shuffle({.buffer = 5}))},
+      {"shard", numbers(20).shard(3, 1)},
+      {"stream shard", stream({1, 2, 3, 4, 5, 6, 7}).shard(3, 1)},
+      {"take and skip", stream({1, 2, 3, 4, 5, 6, 7}).skip(2).take(4)},
+      {"repeat", noisy(numbers(4).shuffle().repeat(3))},
+      {"filter", noisy(numbers(12).filter(odd))},
+      {"take_while",
+       numbers(12).take_while([](const Element& e) { return e["x"].item<std::int64_t>() < 7; })},
+      {"take behind work", noisy(numbers(12)).take(5)},
+      {"concatenate", numbers(3).concatenate(noisy(numbers(4)))},
+      {"zip", zip({noisy(numbers(6)), numbers(5).enumerate().map(
+                                          [](Element e) {
+                                            Element out;
+                                            out.set("y", e["index"]);
+                                            return out;
+                                          },
+                                          {.output = Spec({{"y", DType::i64, Shape()}})})})},
+      {"batch", noisy(numbers(11)).batch(3)},
+      {"batch of filter", noisy(numbers(30).filter(odd)).batch(4)},
+      {"batch, repeat", noisy(numbers(5)).batch(2).repeat(2)},
+      {"unbatch", noisy(numbers(10)).batch(4).unbatch()},
+      {"rebatch", noisy(numbers(10)).batch(4).unbatch().batch(3)},
+      {"errors", failing_at(noisy(numbers(1)).concatenate(numbers(9)), 4)},
+      {"errors in batches", failing_at(numbers(12), 5).batch(3)},
+      {"cache", numbers(6).cache().repeat(2)},
+      {"sample_from", sample_from({numbers(6), stream({10, 11, 12})}, {0.5, 0.5})},
+      {"choose_from", choose_from({numbers(3), stream({10, 11, 12})}, numbers({0, 1, 1, 0, 1, 0}))},
+  };
+}
+
+std::string text_of(Next& next) {
+  if (next.is_error()) return "E";
+  std::string text;
+  for (const std::int64_t value : (*next)[0].to_vector<std::int64_t>()) {
+    text += std::to_string(value) + " ";
+  }
+  return text;
+}
+
+/// Everything that is left of the current epoch and those behind it.
+std::vector<std::string> rest_of(Iterator& iterator) {
+  std::vector<std::string> rest;
+  do {
+    for (;;) {
+      Next next = iterator.next();
+      if (next.is_end()) break;
+      rest.push_back(text_of(next));
+    }
+    rest.emplace_back("end");
+  } while (iterator.next_epoch());
+  return rest;
+}
+
+TEST(State, GoesOnFromEveryPosition) {
+  for (const Case& test : cases()) {
+    for (const OnError on_error : {OnError::fail, OnError::skip}) {
+      const RunOptions options{.seed = 11, .epochs = 2, .threads = 2, .on_error = on_error};
+      Iterator whole = test.dataset.iterate(options);
+      const std::vector<std::string> expected = rest_of(whole);
+      Iterator walked = test.dataset.iterate(options);
+      for (std::size_t position = 0; position < expected.size(); ++position) {
+        const std::string state = walked.save();
+        EXPECT_LE(state.size(), 4096U) << test.name;
+        Iterator resumed =
+            test.dataset.restore(state, {.epochs = 2,
+                                         .threads = 1 + static_cast<int>(position % 3),
+                                         .slots = 1 + static_cast<int>(position % 4),
+                                         .on_error = on_error});
+        ASSERT_EQ(rest_of(resumed),
+                  std::vector<std::string>(expected.begin() + static_cast<std::ptrdiff_t>(position),
+                                           expected.end()))
+            << test.name << " at " << position;
+        if (expected[position] == "end") {
+          ASSERT_TRUE(walked.next().is_end());
+          // The end has been seen: it is part of the state.
+          Iterator ended = test.dataset.restore(walked.save(), {.epochs = 2});
+          EXPECT_TRUE(ended.next().is_end());
+          if (position + 1 < expected.size()) {
+            ASSERT_TRUE(walked.next_epoch());
+          }
+        } else {
+          Next next = walked.next();
+          ASSERT_EQ(text_of(next), expected[position]) << test.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(State, RefusesAnotherGraph) {
+  Iterator iterator = numbers(10).shuffle().batch(2).iterate({.seed = 1});
+  (void)iterator.next();
+  const std::string state = iterator.save();
+  try {
+    (void)numbers(10).shuffle().batch(3).restore(state);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("batch[2]"), std::string::npos) << error.what();
+  }
+  EXPECT_NO_THROW((void)numbers(10).shuffle().batch(2).restore(state));
+}
+
+TEST(State, RefusesDamage) {
+  Iterator iterator = numbers(10).batch(2).iterate({.seed = 1});
+  (void)iterator.next();
+  const std::string state = iterator.save();
+  for (std::size_t size = 0; size < state.size(); ++size) {
+    EXPECT_THROW((void)numbers(10).batch(2).restore(state.substr(0, size)), Error) << size;
+  }
+  for (std::size_t bit = 0; bit < state.size() * 8; ++bit) {
+    std::string damaged = state;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_THROW((void)numbers(10).batch(2).restore(damaged), Error) << bit;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
