@@ -36,9 +36,9 @@ using ScanShard = std::function<ShardIndex(File& file)>;
 
 struct IndexOptions {
   /// Format and options that decide what a scan finds: another kind is another index.
-  std::string kind;
+  std::string kind{};
   /// Where indices are kept: a folder, beside the data (empty), or nowhere ("-").
-  std::string folder;
+  std::string folder{};
   /// Smaller shards are scanned each time: a file more would cost more than it spares.
   std::uint64_t least_cached_bytes = 4 << 20;
   std::size_t threads = 0;  ///< that scan shards; 0: twice the processors, at most 16

@@ -1,0 +1,232 @@
+#include "pipeline/sources/offset_index.h"
+
+#include <atomic>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+
+#include "pipeline/io/fault.h"
+#include "pipeline/sources/index_file.h"
+#include "pipeline/sources/tfrecord.h"
+#include "tests/support/files.h"
+#include "tests/support/records.h"
+
+namespace penstock {
+namespace {
+
+using ::testing::IsEmpty;
+
+/// Shards on disk and a scan that makes an entry of every byte of a shard and counts its calls.
+class OffsetIndexTest : public ::testing::Test {
+ protected:
+  std::string shard(const std::string& name, const std::string& contents) {
+    return folder_.write(name, contents);
+  }
+  OffsetIndex index(const std::vector<std::string>& paths, const std::string& folder = "") {
+    const Shards shards(nullptr, paths);
+    return OffsetIndex(shards, {.kind = kind_, .folder = folder, .least_cached_bytes = 0},
+                       [this](File& file) {
+                         ++scans_;
+                         ShardIndex found;
+                         for (std::uint64_t i = 0; i < file.info().size; ++i)
+                           found.entries.push_back({i, 1});
+                         if (file.info().size > 2)
+                           found.faults.push_back({2, ErrorCode::out_of_range, "third is bad"});
+                         found.notes = {"a note", ""};
+                         found.lasting = lasting_;
+                         return found;
+                       });
+  }
+  std::string kept(const std::string& name) { return folder_ / ("." + name + ".penstock-index"); }
+
+  test::TempFolder folder_;
+  std::string kind_ = "bytes";
+  bool lasting_ = true;
+  std::atomic<int> scans_{0};
+};
+
+TEST_F(OffsetIndexTest, FindsEveryRecordOfManyShards) {
+  std::vector<std::string> paths;
+  std::vector<OffsetIndex::Position> expected;
+  for (std::size_t i = 0; i < 50; ++i) {
+    const std::size_t size = i % 4 == 0 ? 0 : i % 7;  // empty shards too, at both ends
+    paths.push_back(shard("s" + std::to_string(i), std::string(size, 'x')));
+    for (std::uint64_t k = 0; k < size; ++k) expected.push_back({i, k});
+  }
+  const OffsetIndex found = index(paths, "-");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::uint64_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(found.find(i).shard, expected[i].shard);
+    ASSERT_EQ(found.find(i).record, expected[i].record);
+    ASSERT_EQ(found.entry(found.find(i)).offset, expected[i].record);
+    ASSERT_EQ(found.fault(found.find(i)) != nullptr, expected[i].record == 2);
+  }
+  EXPECT_EQ(scans_, 50);
+}
+
+TEST_F(OffsetIndexTest, IsKeptBesideTheDataAndUsedAgain) {
+  const std::string path = shard("data", "12345");
+  const OffsetIndex first = index({path});
+  ASSERT_TRUE(std::filesystem::exists(kept("data")));
+  EXPECT_THAT(default_file_system()->glob(folder_ / "*"), ::testing::ElementsAre(path))
+      << "no pattern may take an index for a shard";
+  const OffsetIndex second = index({path});
+  EXPECT_EQ(scans_, 1);
+  ASSERT_EQ(second.size(), first.size());
+  EXPECT_EQ(second.checksum(0), first.checksum(0));
+  EXPECT_EQ(second.fault({0, 2})->cause, "third is bad");
+  EXPECT_EQ(second.fault({0, 2})->code, ErrorCode::out_of_range);
+  EXPECT_EQ(second.shard(0).notes, first.shard(0).notes);
+}
+
+TEST_F(OffsetIndexTest, IsKeptInAFolder) {
+  const std::string path = shard("data", "12345"), other = shard("sub/data", "123");
+  const test::TempFolder cache;
+  index({path, other}, cache.path());
+  EXPECT_FALSE(std::filesystem::exists(kept("data")));
+  EXPECT_EQ(default_file_system()->list(cache.path()).size(), 2u);
+  EXPECT_EQ(index({path, other}, cache.path()).size(), 8u);
+  EXPECT_EQ(scans_, 2);
+}
+
+TEST_F(OffsetIndexTest, IsMadeAnewWhenStale) {
+  const std::string path = shard("data", "12345");
+  index({path});
+  shard("data", "123456");
+  EXPECT_EQ(index({path}).size(), 6u);
+  EXPECT_EQ(scans_, 2);
+  std::filesystem::last_write_time(
+      path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  EXPECT_EQ(index({path}).size(), 6u);
+  EXPECT_EQ(scans_, 3);
+  kind_ = "other";
+  EXPECT_EQ(index({path}).size(), 6u);
+  EXPECT_EQ(scans_, 4);
+}
+
+TEST_F(OffsetIndexTest, IsMadeAnewWhenDamagedInAnyByteOrCut) {
+  const std::string path = shard("data", "12345");
+  index({path});
+  const std::string sound = test::read_file(kept("data"));
+  ASSERT_GT(sound.size(), 100u);
+  const FileInfo info = default_file_system()->info(path);
+  ASSERT_TRUE(load_index(kept("data"), info, kind_));
+  for (std::size_t at = 0; at < sound.size(); ++at) {
+    std::string damaged = sound;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
+    ASSERT_FALSE(load_index(folder_.write("damaged", damaged), info, kind_)) << at;
+    ASSERT_FALSE(load_index(folder_.write("cut", sound.substr(0, at)), info, kind_)) << at;
+  }
+  folder_.write(".data.penstock-index", sound.substr(1));
+  EXPECT_EQ(index({path}).size(), 5u);
+  EXPECT_EQ(scans_, 2);
+  EXPECT_EQ(test::read_file(kept("data")), sound);
+}
+
+TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
+  const FileInfo info{.size = 5, .mtime_ns = 1, .inode = 1};
+  const std::string path = folder_ / "hostile";
+  ShardIndex outside;
+  outside.entries = {{3, 3}};
+  ASSERT_TRUE(save_index(path, info, "k", outside));
+  EXPECT_FALSE(load_index(path, info, "k"));
+  outside.entries = {{UINT64_MAX, 6}};
+  ASSERT_TRUE(save_index(path, info, "k", outside));
+  EXPECT_FALSE(load_index(path, info, "k"));
+  ShardIndex faults;
+  faults.entries = {{0, 5}};
+  faults.faults = {{1, ErrorCode::data_loss, "no such record"}};
+  ASSERT_TRUE(save_index(path, info, "k", faults));
+  EXPECT_FALSE(load_index(path, info, "k"));
+  faults.faults = {{0, ErrorCode::data_loss, "a"}, {0, ErrorCode::data_loss, "twice"}};
+  ASSERT_TRUE(save_index(path, info, "k", faults));
+  EXPECT_FALSE(load_index(path, info, "k"));
+  faults.faults = {{0, static_cast<ErrorCode>(99), "a"}};
+  ASSERT_TRUE(save_index(path, info, "k", faults));
+  EXPECT_FALSE(load_index(path, info, "k"));
+  faults.faults.pop_back();
+  ASSERT_TRUE(save_index(path, info, "k", faults));
+  EXPECT_TRUE(load_index(path, info, "k"));
+}
+
+TEST_F(OffsetIndexTest, WhereNothingCanBeWrittenItGoesOn) {
+  const std::string path = shard("data", "12345");
+  EXPECT_EQ(index({path}, folder_ / "no such folder").size(), 5u);
+  EXPECT_EQ(index({path}, folder_ / "no such folder").size(), 5u);
+  EXPECT_EQ(index({path}, "-").size(), 5u);
+  EXPECT_EQ(scans_, 3);
+}
+
+TEST_F(OffsetIndexTest, AScanThatCouldNotReadIsNotKept) {
+  lasting_ = false;
+  const std::string path = shard("data", "12345");
+  index({path});
+  EXPECT_FALSE(std::filesystem::exists(kept("data")));
+}
+
+TEST_F(OffsetIndexTest, FilesInMemoryLeaveNothingOnTheDisk) {
+  const auto memory = make_memory_file_system({{"data", "12345"}});
+  EXPECT_EQ(index_path("data", memory->info("data"), {.least_cached_bytes = 0}), "");
+}
+
+TEST_F(OffsetIndexTest, WhatAScanThrowsIsThrown) {
+  const Shards shards(nullptr, {shard("a", "1"), shard("b", "2"), shard("c", "3")});
+  EXPECT_THROW(OffsetIndex(shards, {.kind = "x", .folder = "-"},
+                           [](File& file) -> ShardIndex {
+                             if (file.path().ends_with("b"))
+                               throw Error(ErrorCode::unavailable, "b");
+                             return {};
+                           }),
+               Error);
+}
+
+// ---- Shards: FAULTS F9.
+
+TEST(Shards, KeepsFewFilesOpen) {
+  const test::TempFolder folder;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 30; ++i) paths.push_back(folder.write(std::to_string(i), std::to_string(i)));
+  const auto faults = std::make_shared<FaultFileSystem>(default_file_system(), FaultOptions{});
+  const Shards shards(faults, paths, 4);
+  std::vector<std::weak_ptr<File>> files;
+  for (std::size_t i = 0; i < 30; ++i) files.push_back(shards.open(i).file);
+  std::size_t open = 0;
+  for (const auto& file : files) open += !file.expired();
+  EXPECT_EQ(open, 4u);
+  const std::uint64_t before = faults->operations();
+  shards.open(29);
+  shards.open(26);
+  EXPECT_EQ(faults->operations(), before) << "the four used last are open";
+  EXPECT_EQ(test::as_text(shards.open(0).file->read_all(10)), "0");
+}
+
+TEST(Shards, WorksWithFewDescriptors) {
+  const test::TempFolder folder;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 40; ++i)
+    paths.push_back(folder.write(std::to_string(i), test::tfrecord_of(std::to_string(i))));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  TFRecordOptions options;
+  options.index_folder = "-";
+  SourcePtr source = make_tfrecord_source(paths, options);
+  test::read_source(*source);
+  // Fewer than are open already: the next open fails until others are closed.
+  const rlimit few{16, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<std::string> texts;
+  for (int round = 0; round < 2; ++round) texts = test::texts_of(test::read_source(*source));
+  source.reset();
+  source = make_tfrecord_source(paths, options);
+  const std::vector<std::string> again = test::texts_of(test::read_source(*source));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_EQ(texts.size(), 40u);
+  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(texts[i], std::to_string(i));
+  EXPECT_EQ(again, texts);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,27 @@
+// The golden files of tests/golden, which write.py made with other people's programs.
+#pragma once
+
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+namespace penstock::test {
+
+/// The bytes of a golden file: lines of hexadecimal digits, or "*N" for N zero bytes.
+inline std::string read_golden(const std::string& name) {
+  const std::string path = std::string(PENSTOCK_SOURCE_DIR) + "/tests/golden/" + name;
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error("no golden file " + path);
+  std::string bytes;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('*')) {
+      bytes.append(std::stoul(line.substr(1)), '\0');
+      continue;
+    }
+    for (std::size_t i = 0; i + 1 < line.size(); i += 2)
+      bytes.push_back(static_cast<char>(std::stoi(line.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+}  // namespace penstock::test
