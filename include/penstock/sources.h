@@ -56,7 +56,7 @@ Dataset tfrecord(const Paths& paths, TFRecordOptions options = {});
 /// A feature of a tf.Example.
 struct FeatureSpec {
   std::string key;
-  DType dtype = DType::bytes;           ///< bytes, f32 or i64
+  DType dtype = DType::bytes;             ///< bytes, f32 or i64
   Shape shape{};                          ///< [] takes one value; [-1] any number
   std::optional<Tensor> default_value{};  ///< for a missing feature; none: an error
   std::string component{};                ///< its name in the element; empty: the key
@@ -79,7 +79,8 @@ struct CsvOptions : FileOptions {
   struct Column {
     std::string name;
     DType dtype = DType::bytes;
-    std::optional<std::string> default_value{};  ///< none: an empty field is an error (bytes: empty)
+    std::optional<std::string>
+        default_value{};  ///< none: an empty field is an error (bytes: empty)
   };
   std::vector<Column> columns{};
 };
@@ -126,8 +127,8 @@ struct Distribution {
 struct SyntheticOptions {
   std::uint64_t count = 10'000;
   Distribution bytes{Distribution::Kind::constant, 1024, 0};  ///< size of a record
-  Distribution read_us;    ///< latency of reading one, waited for off the compute threads
-  Distribution cost_us;    ///< compute burned for each record by the stage that follows
+  Distribution read_us{};  ///< latency of reading one, waited for off the compute threads
+  Distribution cost_us{};  ///< compute burned for each record by the stage that follows
   double fault_share = 0;  ///< share of records that fail to read
   int image_height = 0,
       image_width = 0;  ///< positive: records are JPEGs of this size (bytes is then ignored)
