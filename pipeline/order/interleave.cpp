@@ -9,9 +9,12 @@ namespace {
 
 class InterleaveIterator final : public OrderIterator {
  public:
-  InterleaveIterator(OrderIteratorPtr input, const FlatMapFn& fn, const Spec& output,
-                     InterleaveOptions options, const OpenContext& context, std::string stage)
-      : input_(std::move(input)),
+  /// `open_input` makes another iterator over the input, for restoring.
+  InterleaveIterator(std::function<OrderIteratorPtr()> open_input, const FlatMapFn& fn,
+                     const Spec& output, InterleaveOptions options, const OpenContext& context,
+                     std::string stage)
+      : open_input_(std::move(open_input)),
+        input_(open_input_()),
         fn_(fn),
         output_(output),
         block_(static_cast<std::size_t>(options.block)),
@@ -29,6 +32,7 @@ class InterleaveIterator final : public OrderIterator {
           if (taken_ == block_) advance();
           return count;
         }
+        slot.items.reset();
         slot = Slot();
         --open_;
         advance();
@@ -41,32 +45,63 @@ class InterleaveIterator final : public OrderIterator {
     return 0;
   }
 
+  // An open dataset is saved as where the input stood in front of its element, and where it stands
+  // itself; to restore it, it is made again.
   void save(StateWriter& state) const override {
     input_->save(state);
     state.put(current_);
     state.put(taken_);
+    state.put(position_);
     state.put(input_ended_ ? 1 : 0);
     for (const Slot& slot : slots_) {
-      state.put(slot.items ? 1 : 0);
+      state.put(!slot.items ? 0 : slot.failed ? 2 : 1);
       if (!slot.items) continue;
       state.put(slot.position);
-      slot.items->save(state);
+      state.put_bytes(slot.before);
+      StateWriter items;
+      slot.items->save(items);
+      state.put_bytes(items.bytes());
     }
   }
-  // An open dataset is made again from its input element, which is found by its position.
-  void restore(StateReader& state) override { throw_if_unsupported(state); }
+  void restore(StateReader& state) override {
+    input_->restore(state);
+    current_ = state.get() % slots_.size();
+    taken_ = state.get();
+    const std::uint64_t position = state.get();
+    input_ended_ = state.get() != 0;
+    OrderIteratorPtr input;
+    for (Slot& slot : slots_) {
+      const std::uint64_t kind = state.get();
+      if (kind == 0) continue;
+      position_ = state.get();
+      const std::string before(state.get_bytes());
+      StateReader where(before);
+      input = open_input_();
+      input->restore(where);
+      input.swap(input_);
+      Item error;
+      const bool opened = fill(slot, error) && slot.items;
+      input.swap(input_);
+      if (!opened) {
+        throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",
+                    Provenance{{}, -1, -1, stage_});
+      }
+      StateReader items(state.get_bytes());
+      slot.items->restore(items);
+      slot.before = before;
+      slot.failed = kind == 2;
+    }
+    position_ = position;
+  }
 
  private:
   struct Slot {
     Dataset dataset{NodePtr()};  // keeps the nodes of the iterator alive
     OrderIteratorPtr items;
     std::uint64_t position = 0;  // of its input element
+    std::string before;          // the input's state in front of it
     bool failed = false;         // the dataset could not go on
   };
-
-  [[noreturn]] static void throw_if_unsupported(StateReader&) {
-    throw Error(ErrorCode::internal, "interleave can't be restored yet");
-  }
 
   void advance() {
     taken_ = 0;
@@ -88,6 +123,8 @@ class InterleaveIterator final : public OrderIterator {
 
   /// Opens the next input in `slot`. False if that is an error instead, now in `error`.
   bool fill(Slot& slot, Item& error) {
+    StateWriter before;
+    input_->save(before);
     std::array<Item, 1> element;
     if (input_->pull(element) == 0) {
       input_ended_ = true;
@@ -105,6 +142,7 @@ class InterleaveIterator final : public OrderIterator {
         slot.items = dataset.node()->open(nested);
         slot.dataset = std::move(dataset);
         slot.position = position;
+        slot.before = before.take();
         ++open_;
         return true;
       } catch (...) {
@@ -127,6 +165,7 @@ class InterleaveIterator final : public OrderIterator {
     }
   }
 
+  std::function<OrderIteratorPtr()> open_input_;
   OrderIteratorPtr input_;
   const FlatMapFn& fn_;
   const Spec& output_;
@@ -154,14 +193,15 @@ class InterleaveNode final : public Node {
   Pending pending() const override { return Pending::fallible; }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    OrderIteratorPtr source = input().open(context);
-    if (input().pending() != Pending::none) {
+    auto open_input = [this, context] {
+      OrderIteratorPtr source = input().open(context);
+      if (input().pending() == Pending::none) return source;
       // References to names or numbers are read in place; heavy work goes to the arena.
       OpenContext where = context;
       where.nested = context.nested || input().pending() == Pending::infallible;
-      source = context.run.values(*this, std::move(source), where);
-    }
-    return std::make_unique<InterleaveIterator>(std::move(source), fn_, spec(), options_, context,
+      return context.run.values(*this, std::move(source), where);
+    };
+    return std::make_unique<InterleaveIterator>(open_input, fn_, spec(), options_, context,
                                                 context.run.stage_name(*this));
   }
 

@@ -57,6 +57,23 @@ std::vector<Case> cases() {
       {"errors", failing_at(noisy(numbers(1)).concatenate(numbers(9)), 4)},
       {"errors in batches", failing_at(numbers(12), 5).batch(3)},
       {"cache", numbers(6).cache().repeat(2)},
+      {"interleave",
+       numbers({3, 0, 5, 2, 4})
+           .interleave([](const Element& e) { return noisy(numbers(e["x"].item<std::int64_t>())); },
+                       numbers(1).spec(), {.cycle = 2, .block = 2})},
+      {"interleave of values",
+       noisy(numbers(5))
+           .interleave(
+               [](const Element& e) {
+                 return stream({1, 2, e["x"].item<std::int64_t>()}).filter(odd);
+               },
+               numbers(1).spec(), {.cycle = 3, .block = 1})},
+      {"flat_map of batches",
+       numbers({3, 0, 5}).flat_map(
+           [](const Element& e) {
+             return noisy(numbers(e["x"].item<std::int64_t>())).batch(2).unbatch().repeat(2);
+           },
+           numbers(1).spec())},
       {"sample_from", sample_from({numbers(6), stream({10, 11, 12})}, {0.5, 0.5})},
       {"choose_from", choose_from({numbers(3), stream({10, 11, 12})}, numbers({0, 1, 1, 0, 1, 0}))},
   };
