@@ -268,16 +268,24 @@ class JpegDecoder final : public Decoder {
     const Columns columns = whole ? Columns{0, info.output_width} : crop_to(region);
     const auto components = static_cast<std::size_t>(info.output_components);
     const std::size_t stride = (columns.count * components + kRowPadding + 63) / 64 * 64;
-    if (rows_.size() < stride * kBlockRows) rows_.resize(stride * kBlockRows);
+    // The library writes rows that are aligned to its vectors past the cache, where the resize
+    // would have to fetch them from memory again.
+    constexpr std::size_t kAlignment = 64;
+    constexpr std::size_t kMisalignment = 8;
+    if (rows_.size() < stride * kBlockRows + 2 * kAlignment) {
+      rows_.resize(stride * kBlockRows + 2 * kAlignment);
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(rows_.data());
+    std::uint8_t* base = rows_.data() + (kAlignment - address % kAlignment) + kMisalignment;
     JSAMPROW rows[kBlockRows];
-    for (std::size_t i = 0; i < kBlockRows; ++i) rows[i] = rows_.data() + i * stride;
+    for (std::size_t i = 0; i < kBlockRows; ++i) rows[i] = base + i * stride;
 
     if (whole) {
       for (JDIMENSION y = 0; y < top; ++y) require(read_rows(session_, rows, 1), session_);
     } else if (top > 0) {
       require(skip_rows(session_, top), session_);
     }
-    const std::uint8_t* first = rows_.data() + (left - columns.first) * components;
+    const std::uint8_t* first = base + (left - columns.first) * components;
     for (int y = 0; y < region.height; y += kBlockRows) {
       const int count = std::min(kBlockRows, region.height - y);
       require(read_rows(session_, rows, count), session_);

@@ -1,0 +1,110 @@
+// A chain of image ops as data, and what it means for one image.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <penstock/image.h>
+#include <penstock/rng.h>
+
+#include "pipeline/work/image/augment.h"
+#include "pipeline/work/image/finish.h"
+#include "pipeline/work/image/geometry.h"
+
+namespace penstock {
+
+struct RandomResizedCropStep {
+  image::Size size;
+  RandomResizedCropOptions options;
+};
+struct ResizeStep {
+  image::Size size;
+};
+struct ResizeShortStep {
+  int side = 0;
+};
+struct CenterCropStep {
+  image::Size size;
+};
+struct CropStep {
+  image::Rect part;
+};
+struct RandomPadCropStep {
+  image::Size size;
+  int padding = 0;
+};
+struct RandomFlipStep {
+  double probability = 0;
+};
+struct ColorJitterStep {
+  ColorJitterOptions options;
+};
+struct NormalizeStep {
+  NormalizeOptions options;
+};
+struct CastStep {
+  DType dtype = DType::u8;
+  Layout layout = Layout::hwc;
+};
+
+struct ImageOps::Step {
+  using Any =
+      std::variant<RandomResizedCropStep, ResizeStep, ResizeShortStep, CenterCropStep, CropStep,
+                   RandomPadCropStep, RandomFlipStep, ColorJitterStep, NormalizeStep, CastStep>;
+  Any any;
+};
+
+struct ImageOps::Chain {
+  std::string component;
+  std::optional<DecodeOptions> decode;  ///< absent: the component holds pixels
+  std::vector<Step> steps;
+
+  /// True once the values have left u8: only crops and flips may follow.
+  bool finished() const noexcept;
+};
+
+namespace image {
+
+/// One trip of an image through memory: geometry, then adjustments of color.
+struct Pass {
+  Geometry geometry;
+  Adjustments adjustments;
+};
+
+/// Random numbers of each step, keyed by its kind and how many of that kind came before, so that a
+/// flip that is added leaves the crops as they were.
+class StepRandom {
+ public:
+  StepRandom(Rng rng, std::uint64_t ordinal) noexcept : key_(rng.next_u64()), ordinal_(ordinal) {}
+  Rng of(std::size_t kind, std::size_t occurrence) const noexcept {
+    return {key_, ordinal_, static_cast<std::uint32_t>(kind << 16 | occurrence)};
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t ordinal_;
+};
+
+/// What the chain does to an image of `size`: at least one pass, in `passes`, whose memory is kept.
+/// Throws Error{out_of_range} where a step cannot be done on such an image, or would make one of
+/// more than `max_pixels` pixels.
+void plan_passes(const ImageOps::Chain& chain, Size size, const StepRandom& random,
+                 std::uint64_t max_pixels, std::vector<Pass>& passes);
+
+/// The output's size for an input of `size`; -1 where a dimension is unknown or varies. Throws
+/// Error{invalid_argument} for a crop that reaches beyond a known size.
+Size infer_size(const ImageOps::Chain& chain, Size size);
+
+/// What the chain makes of u8 pixels of that many channels.
+OutputFormat output_format(const ImageOps::Chain& chain, int channels) noexcept;
+
+/// "image(decode,random_resized_crop 224,flip,normalize)".
+std::string name_of(const ImageOps::Chain& chain);
+/// Every option, for fingerprints.
+void describe(const ImageOps::Chain& chain, Description& description);
+
+}  // namespace image
+
+}  // namespace penstock

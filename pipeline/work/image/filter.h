@@ -1,0 +1,75 @@
+// The weights of an antialiased bilinear resize along one axis.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace penstock::image {
+
+/// One axis of a resize: the interval [begin, end) of `in` samples becomes `out` samples, of which
+/// `count` from `first` on are wanted.
+struct Axis {
+  int in = 0;
+  double begin = 0;
+  double end = 0;
+  int out = 0;
+  int first = 0;
+  int count = 0;
+  bool mirrored = false;  ///< the wanted samples in reverse order
+
+  friend bool operator==(const Axis&, const Axis&) = default;
+};
+
+/// Which input samples make each wanted output sample, and with what weight: a triangle as wide as
+/// the scale, never narrower than one sample to each side, clipped to the input and normalised.
+/// Source: Pillow's Resample.c (precompute_coeffs, BILINEAR), with weights of 16 bits.
+class Filter {
+ public:
+  enum class Precision {
+    exact,  ///< 2^bits() <= 16384 x the largest weight, for sums of products in 32 bits
+    q15,    ///< 2^15, a weight of 1 being 32767, for products rounded to 16 bits
+  };
+
+  explicit Filter(Precision precision) : precision_(precision) {}
+
+  /// Computes the weights, unless they are those of the last call. REQUIRES: axis.in > 0, out > 0,
+  /// count > 0, begin < end.
+  void build(const Axis& axis);
+
+  int count() const noexcept { return axis_.count; }
+  /// The most input samples that one output sample takes.
+  int taps() const noexcept { return taps_; }
+  /// Weights are multiples of 2^-bits.
+  int bits() const noexcept { return bits_; }
+  /// Input samples [span_begin, span_end) are needed.
+  int span_begin() const noexcept { return span_begin_; }
+  int span_end() const noexcept { return span_end_; }
+  /// The first input sample of an output sample.
+  int first(int i) const noexcept { return first_[static_cast<std::size_t>(i)]; }
+  /// taps() weights, zero behind the last that counts; all are >= 0 and their sum is 2^bits().
+  std::span<const std::int16_t> weights(int i) const noexcept {
+    return {weights_.data() + static_cast<std::size_t>(i) * stride_,
+            static_cast<std::size_t>(taps_)};
+  }
+  /// Changes whenever the weights do.
+  std::uint64_t version() const noexcept { return version_; }
+
+ private:
+  void weigh(int sample, double center, double support, double inverse);
+  void quantise(int used, double sum, std::int16_t* out) const noexcept;
+
+  Precision precision_;
+  Axis axis_;
+  std::size_t stride_ = 0;
+  int taps_ = 0;
+  int bits_ = 0;
+  int span_begin_ = 0;
+  int span_end_ = 0;
+  std::uint64_t version_ = 0;
+  std::vector<std::int32_t> first_;
+  std::vector<std::int16_t> weights_;
+  std::vector<double> scratch_;  // the weights of one output sample
+};
+
+}  // namespace penstock::image

@@ -1,0 +1,167 @@
+#include "pipeline/work/image/fused.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "pipeline/work/image/codec.h"
+#include "pipeline/work/image/pipe.h"
+
+namespace penstock::image {
+
+namespace {
+
+/// The most images that any decoder works on at once.
+constexpr std::size_t kMaxLanes = 16;
+/// Amortises the hand-over of small images; larger ones gain nothing from it.
+constexpr std::size_t kGroup = 4;
+
+struct ThreadState {
+  Decoders decoders;
+  std::array<Pipe, kMaxLanes> pipes;
+};
+
+ThreadState& thread_state() {
+  thread_local ThreadState state;
+  return state;
+}
+
+class FusedOp final : public WorkOp {
+ public:
+  explicit FusedOp(std::shared_ptr<const ImageOps::Chain> chain) : chain_(std::move(chain)) {}
+
+  std::string name() const override { return name_of(*chain_); }
+  void describe(Description& description) const override {
+    penstock::image::describe(*chain_, description);
+  }
+  std::size_t preferred_group() const override { return kGroup; }
+  bool random() const override {
+    return std::any_of(chain_->steps.begin(), chain_->steps.end(), [](const auto& step) {
+      return std::holds_alternative<RandomResizedCropStep>(step.any) ||
+             std::holds_alternative<RandomPadCropStep>(step.any) ||
+             std::holds_alternative<RandomFlipStep>(step.any) ||
+             std::holds_alternative<ColorJitterStep>(step.any);
+    });
+  }
+
+  Spec infer(const Spec& input) const override {
+    const ComponentSpec& from = input[input.require(chain_->component)];
+    Size size{-1, -1};
+    int channels = 0;
+    if (chain_->decode) {
+      if (from.dtype != DType::bytes || !from.shape.accepts(Shape())) {
+        refuse(input, "to decode must be bytes []");
+      }
+      channels = chain_->decode->channels;
+    } else {
+      const bool known = from.shape.has_rank() && from.shape.rank() == 3;
+      const std::int64_t last = known ? from.shape[2] : -1;
+      if (from.dtype != DType::u8 || (last != 1 && last != 3)) {
+        refuse(input, "with pixels must be u8 [height,width,1 or 3]");
+      }
+      channels = static_cast<int>(last);
+      size = {static_cast<int>(from.shape[0]), static_cast<int>(from.shape[1])};
+    }
+    size = infer_size(*chain_, size);
+    const OutputFormat format = output_format(*chain_, channels);
+    const Shape shape = format.layout == Layout::hwc ? Shape({size.height, size.width, channels})
+                                                     : Shape({channels, size.height, size.width});
+    return input.with({chain_->component, format.dtype, shape});
+  }
+
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    if (chain_->decode) {
+      decode(items, context);
+    } else {
+      for (WorkItem& item : items) {
+        if (item.status.ok()) item.status = process(item, context);
+      }
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const Spec& input, const std::string& expected) const {
+    throw Error(ErrorCode::invalid_argument, name() + ": component \"" + chain_->component + "\" " +
+                                                 expected + ", in " + input.to_string());
+  }
+
+  std::size_t position(const Element& element) const {
+    const int found = element.names() == nullptr ? -1 : element.names()->find(chain_->component);
+    if (found < 0) {
+      throw Error(ErrorCode::not_found, "no component \"" + chain_->component + "\"");
+    }
+    return static_cast<std::size_t>(found);
+  }
+
+  static std::byte* place(const WorkItem& item, std::size_t component) {
+    return item.row ? item.row.data(component) : nullptr;
+  }
+
+  /// As many items at once as the decoder has lanes.
+  void decode(std::span<WorkItem> items, WorkContext& context) const {
+    ThreadState& state = thread_state();
+    const std::size_t lanes = std::min(state.decoders.lanes(), kMaxLanes);
+    std::array<DecodeJob, kMaxLanes> jobs;
+    std::array<std::optional<StepRandom>, kMaxLanes> randoms;
+    std::array<WorkItem*, kMaxLanes> owners{};
+    std::size_t count = 0;
+    const auto flush = [&] {
+      state.decoders.decode({jobs.data(), count}, *chain_->decode);
+      for (std::size_t i = 0; i < count; ++i) complete(jobs[i], state.pipes[i], *owners[i]);
+      count = 0;
+    };
+    for (WorkItem& item : items) {
+      if (!item.status.ok()) continue;
+      const std::size_t component = position(item.element);
+      const std::string_view bytes = item.element[component].bytes_at();
+      randoms[count].emplace(context.rng(item), item.ordinal);
+      state.pipes[count].begin(*chain_, *randoms[count], context, place(item, component));
+      jobs[count] = {std::as_bytes(std::span(bytes)), &state.pipes[count], {}};
+      owners[count++] = &item;
+      if (count == lanes) flush();
+    }
+    if (count > 0) flush();
+  }
+
+  void complete(const DecodeJob& job, Pipe& pipe, WorkItem& item) const {
+    item.status = job.status;
+    try {
+      if (item.status.ok()) item.element[position(item.element)] = pipe.finish();
+    } catch (...) {
+      item.status = status_from_current_exception();
+    }
+    if (!item.status.ok()) pipe.abandon();
+  }
+
+  Status process(WorkItem& item, WorkContext& context) const try {
+    const std::size_t component = position(item.element);
+    Tensor pixels = item.element[component];
+    if (pixels.dtype() != DType::u8 || pixels.rank() != 3 ||
+        (pixels.dim(2) != 1 && pixels.dim(2) != 3)) {
+      return {ErrorCode::invalid_argument,
+              "component \"" + chain_->component + "\" must hold u8 [height,width,1 or 3]"};
+    }
+    check_pixels(static_cast<std::uint64_t>(pixels.dim(1)),
+                 static_cast<std::uint64_t>(pixels.dim(0)), Limits());
+    if (!pixels.contiguous()) pixels = pixels.clone();
+    Pipe& pipe = thread_state().pipes.front();
+    const StepRandom random(context.rng(item), item.ordinal);
+    pipe.begin(*chain_, random, context, place(item, component));
+    pipe.take(pixels);
+    item.element[component] = pipe.finish();
+    return {};
+  } catch (...) {
+    return status_from_current_exception();
+  }
+
+  std::shared_ptr<const ImageOps::Chain> chain_;
+};
+
+}  // namespace
+
+WorkOpPtr make_fused_op(std::shared_ptr<const ImageOps::Chain> chain) {
+  return std::make_shared<FusedOp>(std::move(chain));
+}
+
+}  // namespace penstock::image

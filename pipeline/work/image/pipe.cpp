@@ -1,0 +1,203 @@
+#include "pipeline/work/image/pipe.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "pipeline/work/image/adjust.h"
+#include "pipeline/work/image/orient.h"
+
+namespace penstock::image {
+
+namespace {
+
+/// Larger working memory is given back after each image.
+constexpr std::size_t kKeep = 8U << 20;
+
+int missing(int length, int denominator) {
+  return (denominator - length % denominator) % denominator;
+}
+
+}  // namespace
+
+void Scratch::reset(Size to, int to_channels) {
+  size = to;
+  channels = to_channels;
+  const std::size_t pixels =
+      static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width);
+  stride = (pixels + Planes::kPlaneMultiple - 1) / Planes::kPlaneMultiple * Planes::kPlaneMultiple;
+  values.resize(stride * static_cast<std::size_t>(channels));
+}
+
+void Pipe::begin(const ImageOps::Chain& chain, const StepRandom& random, WorkContext& context,
+                 std::byte* row) {
+  chain_ = &chain;
+  random_ = &random;
+  context_ = &context;
+  row_ = row;
+}
+
+DecodePlan Pipe::plan(const ImageInfo& info) {
+  const Size size = Turn(info.orientation).apply(info.size);
+  if (size.height < 1 || size.width < 1) {
+    throw Error(ErrorCode::data_loss, "an image without pixels");
+  }
+  orientation_ = info.orientation;
+  channels_ = info.channels;
+  pass_ = 0;
+  taken_ = 0;
+  const int out_channels = chain_->decode ? chain_->decode->channels : info.channels;
+  const std::uint64_t max_pixels =
+      chain_->decode ? chain_->decode->limits.max_pixels : Limits().max_pixels;
+  format_ = output_format(*chain_, out_channels);
+  plan_passes(*chain_, size, *random_, max_pixels, passes_);
+
+  const Size out = passes_.back().geometry.size();
+  const Shape shape = format_.layout == Layout::hwc ? Shape({out.height, out.width, out_channels})
+                                                    : Shape({out_channels, out.height, out.width});
+  BufferPtr buffer;
+  std::byte* memory = row_;
+  if (memory == nullptr) {
+    buffer = context_->allocate(static_cast<std::size_t>(shape.volume()) * size_of(format_.dtype));
+    memory = buffer->data();
+  }
+  result_ = Tensor(format_.dtype, shape, memory, std::move(buffer));
+
+  if (orientation_ != 1) return plan_oriented(info);
+  Shrink shrink;
+  if (info.scalable) shrink.denominator = choose_denominator(passes_.front().geometry);
+  return {.denominator = shrink.denominator, .region = begin_pass(shrink)};
+}
+
+DecodePlan Pipe::plan_oriented(const ImageInfo& info) {
+  const Turn turn(info.orientation);
+  const Size size = turn.apply(info.size);
+  Shrink shrink;
+  if (info.scalable) shrink.denominator = choose_denominator(passes_.front().geometry);
+  // The stored image is shrunk from its own corner, which may be another one of the turned image.
+  const int denominator = shrink.denominator;
+  if (turn.mirrored_rows) shrink.rows_before = missing(size.height, denominator);
+  if (turn.mirrored_columns) shrink.columns_before = missing(size.width, denominator);
+  const Rect part = begin_pass(shrink);
+  const auto divided = [&](int length) { return (length + denominator - 1) / denominator; };
+  const Rect region = turn.stored(part, {divided(size.height), divided(size.width)});
+  stored_.reset({region.height, region.width}, channels_);
+  return {.denominator = denominator, .region = region};
+}
+
+Rect Pipe::begin_pass(const Shrink& shrink) {
+  const Rect part = runner_.begin(passes_[pass_].geometry, shrink, channels_);
+  open_pass();
+  return part;
+}
+
+Destination Pipe::destination() noexcept {
+  Destination to{result_.mutable_data(), format_, 0};
+  if (format_.layout == Layout::chw) {
+    to.plane_bytes = result_.nbytes() / static_cast<std::size_t>(format_.channels);
+  }
+  return to;
+}
+
+void Pipe::open_pass() {
+  const Pass& pass = passes_[pass_];
+  if (is_last(pass_) && pass.adjustments.count == 0) return runner_.open(destination());
+  // What torchvision does to the color of a gray image as RGB differs from what it does to gray.
+  const int channels = pass.adjustments.count > 0 ? format_.channels : channels_;
+  Scratch& scratch = scratch_[pass_ % 2];
+  scratch.reset(pass.geometry.size(), channels);
+  Destination to;
+  to.out = reinterpret_cast<std::byte*>(scratch.values.data());
+  to.format.layout = Layout::chw;
+  to.format.channels = channels;
+  to.plane_bytes = scratch.stride;
+  runner_.open(to);
+}
+
+void Pipe::rows(const std::uint8_t* pixels, std::size_t stride, int count) {
+  if (orientation_ == 1) {
+    for (int y = 0; y < count; ++y) runner_.push(pixels + static_cast<std::size_t>(y) * stride);
+    return;
+  }
+  for (int y = 0; y < count; ++y) {
+    split_row(pixels + static_cast<std::size_t>(y) * stride, stored_.size.width, channels_, false,
+              stored_.row(taken_++), stored_.stride);
+  }
+}
+
+void Pipe::take(const Tensor& pixels) {
+  ImageInfo info;
+  info.size = {static_cast<int>(pixels.dim(0)), static_cast<int>(pixels.dim(1))};
+  info.channels = static_cast<int>(pixels.dim(2));
+  info.scalable = false;
+  const Rect region = plan(info).region;
+  const auto channels = static_cast<std::size_t>(info.channels);
+  const std::size_t stride = static_cast<std::size_t>(info.size.width) * channels;
+  const auto* values = reinterpret_cast<const std::uint8_t*>(pixels.data());
+  const std::size_t used = static_cast<std::size_t>(region.width) * channels;
+  padded_.resize(used + kRowPadding);
+  for (int y = 0; y < region.height; ++y) {
+    const std::uint8_t* row = values + static_cast<std::size_t>(region.top + y) * stride +
+                              static_cast<std::size_t>(region.left) * channels;
+    if (runner_.pads()) {
+      std::memcpy(padded_.data(), row, used);
+      row = padded_.data();
+    }
+    runner_.push(row);
+  }
+}
+
+void Pipe::feed(const Scratch& source, const Rect& part) {
+  OutputFormat interleaved;
+  interleaved.channels = source.channels;
+  padded_.resize(static_cast<std::size_t>(part.width * source.channels) + kRowPadding);
+  for (int y = part.top; y < part.top + part.height; ++y) {
+    finish_row({source.row(y) + part.left, source.stride}, part.width, interleaved,
+               reinterpret_cast<std::byte*>(padded_.data()), 0);
+    runner_.push(padded_.data());
+  }
+}
+
+void Pipe::feed_turned() {
+  const Turn turn(orientation_);
+  Scratch& turned = scratch_[1];  // the first pass does not use it
+  turned.reset(turn.apply(stored_.size), stored_.channels);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(stored_.channels); ++c) {
+    turn_plane(stored_.values.data() + c * stored_.stride, stored_.size, turn,
+               turned.values.data() + c * turned.stride);
+  }
+  feed(turned, {0, 0, turned.size.height, turned.size.width});
+}
+
+Tensor Pipe::finish() {
+  if (orientation_ != 1) feed_turned();
+  runner_.end();
+  while (!is_last(pass_) || passes_[pass_].adjustments.count > 0) {
+    Scratch& done = scratch_[pass_ % 2];
+    const auto pixels =
+        static_cast<std::size_t>(done.size.height) * static_cast<std::size_t>(done.size.width);
+    adjust({done.values.data(), pixels, done.stride, done.channels},
+           passes_[pass_].adjustments.all());
+    channels_ = done.channels;
+    if (is_last(pass_)) {
+      write_out(done);
+      break;
+    }
+    ++pass_;
+    feed(done, begin_pass({}));
+    runner_.end();
+  }
+  for (Scratch* scratch : {&stored_, &scratch_[0], &scratch_[1]}) {
+    if (scratch->values.size() > kKeep) *scratch = {};
+  }
+  return std::move(result_);
+}
+
+void Pipe::write_out(const Scratch& image) {
+  writer_.begin(destination(), image.size, {0, 0, image.size.height, image.size.width},
+                image.channels);
+  for (int y = 0; y < image.size.height; ++y) writer_.write({image.row(y), image.stride});
+  writer_.end();
+}
+
+}  // namespace penstock::image

@@ -1,0 +1,57 @@
+#include "pipeline/work/image/resize.h"
+
+#include <algorithm>
+#include <new>
+
+namespace penstock::image {
+
+namespace {
+
+/// Makes `memory` at least `size` values large, all zero when new: padding is read, never used.
+template <typename T>
+void grow(hwy::AlignedFreeUniquePtr<T[]>& memory, std::size_t& have, std::size_t size) {
+  if (have >= size) return;
+  memory = hwy::AllocateAligned<T>(size);
+  have = memory ? size : 0;
+  if (!memory) throw std::bad_alloc();
+  std::fill_n(memory.get(), size, T{0});
+}
+
+}  // namespace
+
+void Resizer::begin(const Axis& rows, const Axis& columns, int channels) {
+  rows_.build(rows);
+  columns_.build(columns);
+  horizontal_.prepare(columns_, channels);
+  plane_ = plane_width(columns_.count());
+  width_ = planes_width(columns_.count(), channels);
+  pushed_ = 0;
+  popped_ = 0;
+  taps_.resize(static_cast<std::size_t>(rows_.taps()));
+  grow(ring_, ring_size_, width_ * taps_.size());
+  grow(out_, out_size_, width_);
+}
+
+std::int16_t* Resizer::slot(int source_row) noexcept {
+  return ring_.get() + static_cast<std::size_t>(source_row % rows_.taps()) * width_;
+}
+
+void Resizer::push(const std::uint8_t* row) {
+  horizontal_.run(row, slot(pushed_++));
+}
+
+PlanarRow Resizer::pop() {
+  if (popped_ == rows_.count()) return {};
+  const int first = rows_.first(popped_) - rows_.span_begin();
+  const int have = std::min(rows_.taps(), rows_.span_end() - rows_.span_begin() - first);
+  if (pushed_ < first + have) return {};
+  // Taps beyond the image have no weight; any row will do.
+  for (int t = 0; t < rows_.taps(); ++t) {
+    taps_[static_cast<std::size_t>(t)] = slot(first + std::min(t, have - 1));
+  }
+  vertical_pass(taps_.data(), rows_.weights(popped_).data(), rows_.taps(), width_, out_.get());
+  ++popped_;
+  return {out_.get(), plane_};
+}
+
+}  // namespace penstock::image
