@@ -206,6 +206,25 @@ TEST(PosixFileSystem, FollowsLinksButNotInCircles) {
   EXPECT_THAT(default_file_system()->glob(folder / "*.jpg"), ElementsAre(folder / "link.jpg"));
 }
 
+TEST(PosixFileSystem, SeesAFileChange) {
+  const test::TempFolder folder;
+  const auto open = [&] { return default_file_system()->open(folder.write("f", "abc")); };
+  auto file = open();
+  EXPECT_TRUE(file->unchanged());
+  folder.write("f", "abcd");
+  EXPECT_FALSE(file->unchanged());
+  file = open();
+  std::filesystem::rename(folder.write("other", "abc"), folder / "f");
+  EXPECT_FALSE(file->unchanged());
+  file = open();
+  std::filesystem::remove(folder / "f");
+  EXPECT_FALSE(file->unchanged());
+  file = open();
+  std::filesystem::last_write_time(
+      folder / "f", std::filesystem::last_write_time(folder / "f") - std::chrono::seconds(5));
+  EXPECT_FALSE(file->unchanged());
+}
+
 TEST(PosixFileSystem, GlobHasShellManners) {
   const test::TempFolder folder;
   folder.write(".hidden", "");
@@ -238,6 +257,8 @@ TEST(MemoryFileSystem, ReplacedFilesLiveOnWhereTheyAreOpen) {
   const auto before = files.open("a");
   files.add("a", "new!");
   EXPECT_NE(files.info("a"), before->info());
+  EXPECT_FALSE(before->unchanged());
+  EXPECT_TRUE(files.open("a")->unchanged());
   EXPECT_EQ(test::as_text(before->read_all(10)), "old");
   files.remove("a");
   EXPECT_THROW(files.open("a"), Error);
