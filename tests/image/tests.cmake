@@ -1,1 +1,2 @@
 penstock_test(image/jpeg core image)
+penstock_test(image/resize core image)
