@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,13 @@ class Element {
 
   /// Replaces the component of that name, or appends it.
   void set(std::string_view name, Tensor value);
+  /// Makes component `i` a Tensor(arguments...) in its place: cheaper than an assignment.
+  template <typename... Arguments>
+  Tensor& emplace(std::size_t i, Arguments&&... arguments) noexcept {
+    static_assert(std::is_nothrow_constructible_v<Tensor, Arguments...>);
+    std::destroy_at(data() + i);
+    return *std::construct_at(data() + i, std::forward<Arguments>(arguments)...);
+  }
   /// Makes the components those of `names`, each an empty tensor; keeps memory.
   void reset(const Names* names);
   /// No components; keeps memory.

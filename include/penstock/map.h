@@ -24,7 +24,7 @@ struct MapOptions {
 
 /// Form one: takes an element, returns one; it is copied once into its place. What it throws
 /// becomes the element's error.
-using ElementFn = std::function<Element(Element, Rng&)>;
+using ElementFn = std::function<Element(Element&&, Rng&)>;
 /// Form two: fills `out`, whose components are views of the place in the batch (or of a buffer),
 /// shaped by the declared output spec, which must be of fixed size.
 using ViewFn = std::function<void(const Element& in, Element& out, Rng& rng)>;

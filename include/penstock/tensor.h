@@ -25,13 +25,13 @@ namespace penstock {
 ///
 /// Not synchronised: distinct objects may be used from distinct threads, also when they share a
 /// buffer that nobody writes.
-class Tensor {
+class alignas(16) Tensor {
  public:
   /// An empty tensor of dtype u8 and shape [0].
-  Tensor() noexcept : shape_({0}) {}
+  Tensor() noexcept : rep_(DType::u8, Shape({0}), nullptr) {}
   /// A contiguous view of `data`, kept alive by `owner` (null: by the caller).
   Tensor(DType dtype, const Shape& shape, std::byte* data, BufferPtr owner) noexcept
-      : owner_(std::move(owner)), data_(data), shape_(shape), dtype_(dtype) {}
+      : rep_(dtype, shape, data), owner_(std::move(owner)) {}
 
   /// Uninitialised values; inline if they fit, else from `allocator`. Throws
   /// Error{resource_exhausted}. REQUIRES: shape.is_static(); dtype != bytes unless the shape is a
@@ -55,26 +55,30 @@ class Tensor {
   static Tensor of_bytes(std::span<const std::string_view> values,
                          Allocator& allocator = Allocator::heap());
 
-  DType dtype() const noexcept { return dtype_; }
-  const Shape& shape() const noexcept { return shape_; }
-  int rank() const noexcept { return shape_.rank(); }
-  std::int64_t dim(int axis) const noexcept { return shape_[axis]; }
+  DType dtype() const noexcept { return rep_.dtype; }
+  const Shape& shape() const noexcept { return rep_.shape; }
+  int rank() const noexcept { return rep_.shape.rank(); }
+  std::int64_t dim(int axis) const noexcept { return rep_.shape[axis]; }
   /// Number of values.
   std::int64_t volume() const noexcept {
     std::int64_t product = 1;
-    for (int axis = 0; axis < shape_.rank(); ++axis) product *= shape_[axis];
+    for (int axis = 0; axis < rep_.shape.rank(); ++axis) product *= rep_.shape[axis];
     return product;
   }
   /// volume() * size_of(dtype()): what a contiguous copy takes, without the text of byte strings.
   std::size_t nbytes() const noexcept {
-    return static_cast<std::size_t>(volume()) * size_of(dtype_);
+    return static_cast<std::size_t>(volume()) * size_of(rep_.dtype);
   }
-  bool contiguous() const noexcept { return contiguous_; }
+  bool contiguous() const noexcept { return rep_.contiguous; }
   /// Distance between neighbours along `axis`, in values.
   std::int64_t stride(int axis) const noexcept;
 
-  const std::byte* data() const noexcept { return data_ != nullptr ? data_ : storage_.inlined; }
-  std::byte* mutable_data() noexcept { return data_ != nullptr ? data_ : storage_.inlined; }
+  const std::byte* data() const noexcept {
+    return rep_.data != nullptr ? rep_.data : rep_.storage.inlined;
+  }
+  std::byte* mutable_data() noexcept {
+    return rep_.data != nullptr ? rep_.data : rep_.storage.inlined;
+  }
   const BufferPtr& owner() const noexcept { return owner_; }
 
   /// Values of a contiguous tensor. Throws Error{invalid_argument} for another dtype or a strided
@@ -116,19 +120,28 @@ class Tensor {
     std::byte inlined[kInlineBytes];
   };
 
+  // Trivially copyable, so that a move is one block copy.
+  struct Rep {
+    Rep(DType values, const Shape& extents, std::byte* memory) noexcept
+        : data(memory), shape(extents), dtype(values), storage{} {}
+
+    std::byte* data;  // null: the values are storage.inlined
+    Shape shape;
+    DType dtype;
+    bool contiguous = true;  // false: storage.strides is in use
+    Storage storage;
+  };
+  static_assert(std::is_trivially_copyable_v<Rep>);
+
+  Rep rep_;
   BufferPtr owner_;
-  std::byte* data_ = nullptr;  // null: the values are storage_.inlined
-  Shape shape_;
-  DType dtype_ = DType::u8;
-  bool contiguous_ = true;  // false: storage_.strides is in use
-  Storage storage_{};
 };
 
 template <typename T>
 Tensor Tensor::scalar(T value) {
   static_assert(std::is_trivially_copyable_v<T> && dtype_of<T> != DType::bytes);
   Tensor result(dtype_of<T>, Shape(), nullptr, BufferPtr());
-  std::memcpy(result.storage_.inlined, &value, sizeof(T));
+  std::memcpy(result.rep_.storage.inlined, &value, sizeof(T));
   return result;
 }
 
@@ -153,7 +166,7 @@ T Tensor::item() const {
 
 template <typename T>
 std::vector<T> Tensor::to_vector() const {
-  if (!contiguous_) return clone().template to_vector<T>();
+  if (!rep_.contiguous) return clone().template to_vector<T>();
   const std::span<const T> all = values<T>();
   return {all.begin(), all.end()};
 }

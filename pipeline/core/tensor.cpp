@@ -58,18 +58,18 @@ Tensor Tensor::allocate(DType dtype, const Shape& shape, Allocator& allocator) {
   Tensor result(dtype, shape, nullptr, BufferPtr());
   if (dtype == DType::bytes) {
     const std::string_view empty;
-    std::memcpy(result.storage_.inlined, &empty, sizeof(empty));
+    std::memcpy(result.rep_.storage.inlined, &empty, sizeof(empty));
   }
   if (bytes > kInlineBytes) {
     result.owner_ = allocate_buffer(bytes, allocator);
-    result.data_ = result.owner_->data();
+    result.rep_.data = result.owner_->data();
   }
   return result;
 }
 
 Tensor Tensor::bytes(std::string_view value, BufferPtr owner) noexcept {
   Tensor result(DType::bytes, Shape(), nullptr, std::move(owner));
-  std::memcpy(result.storage_.inlined, &value, sizeof(value));
+  std::memcpy(result.rep_.storage.inlined, &value, sizeof(value));
   return result;
 }
 
@@ -98,9 +98,9 @@ Tensor Tensor::of_bytes(std::span<const std::string_view> values, Allocator& all
 }
 
 std::int64_t Tensor::stride(int axis) const noexcept {
-  if (!contiguous_) return storage_.strides[axis];
+  if (!rep_.contiguous) return rep_.storage.strides[axis];
   std::int64_t product = 1;
-  for (int i = axis + 1; i < rank(); ++i) product *= shape_[i];
+  for (int i = axis + 1; i < rank(); ++i) product *= rep_.shape[i];
   return product;
 }
 
@@ -116,22 +116,22 @@ std::string_view Tensor::bytes_at(std::int64_t position) const {
 // would point into this object.
 Tensor Tensor::view(const Shape& shape, std::span<const std::int64_t> strides,
                     std::int64_t first) const {
-  Tensor result(dtype_, shape, nullptr, owner_);
+  Tensor result(rep_.dtype, shape, nullptr, owner_);
   std::int64_t expected = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     const std::int64_t stride = strides[static_cast<std::size_t>(i)];
-    if (shape[i] != 1 && stride != expected) result.contiguous_ = false;
+    if (shape[i] != 1 && stride != expected) result.rep_.contiguous = false;
     expected *= shape[i];
-    result.storage_.strides[i] = stride;
+    result.rep_.storage.strides[i] = stride;
   }
-  if (expected == 0) result.contiguous_ = true;
-  const std::size_t offset = static_cast<std::size_t>(first) * size_of(dtype_);
-  if (data_ != nullptr) {
-    result.data_ = data_ + offset;
+  if (expected == 0) result.rep_.contiguous = true;
+  const std::size_t offset = static_cast<std::size_t>(first) * size_of(rep_.dtype);
+  if (rep_.data != nullptr) {
+    result.rep_.data = rep_.data + offset;
     return result;
   }
-  Tensor copy(dtype_, shape, nullptr, owner_);
-  result.copy_strided(copy.storage_.inlined, 0, storage_.inlined + offset);
+  Tensor copy(rep_.dtype, shape, nullptr, owner_);
+  result.copy_strided(copy.rep_.storage.inlined, 0, rep_.storage.inlined + offset);
   return copy;
 }
 
@@ -147,7 +147,7 @@ Tensor Tensor::slice(int axis, std::int64_t start, std::int64_t stop, std::int64
   for (int i = 0; i < rank(); ++i) strides[static_cast<std::size_t>(i)] = stride(i);
   const std::int64_t first = extent == 0 ? 0 : start * stride(axis);
   if (extent > 1) strides[static_cast<std::size_t>(axis)] *= step;
-  return view(shape_.with(axis, extent), strides, first);
+  return view(rep_.shape.with(axis, extent), strides, first);
 }
 
 Tensor Tensor::operator[](std::int64_t index) const {
@@ -156,26 +156,26 @@ Tensor Tensor::operator[](std::int64_t index) const {
   }
   std::array<std::int64_t, kMaxRank> strides{};
   for (int i = 1; i < rank(); ++i) strides[static_cast<std::size_t>(i) - 1] = stride(i);
-  return view(shape_.drop_front(), strides, index * stride(0));
+  return view(rep_.shape.drop_front(), strides, index * stride(0));
 }
 
 Tensor Tensor::reshape(const Shape& shape) const {
-  if (!contiguous_ || shape.volume() != volume()) {
-    throw Error(ErrorCode::invalid_argument, std::string("can't reshape a ") +
-                                                 (contiguous_ ? "" : "strided ") + "tensor of " +
-                                                 describe(*this) + " to " + shape.to_string());
+  if (!rep_.contiguous || shape.volume() != volume()) {
+    throw Error(ErrorCode::invalid_argument,
+                std::string("can't reshape a ") + (rep_.contiguous ? "" : "strided ") +
+                    "tensor of " + describe(*this) + " to " + shape.to_string());
   }
   Tensor result = *this;
-  result.shape_ = shape;
+  result.rep_.shape = shape;
   return result;
 }
 
 Tensor Tensor::clone(Allocator& allocator) const {
-  const bool text = dtype_ == DType::bytes;
-  Tensor result(dtype_, shape_, nullptr, text ? owner_ : BufferPtr());
+  const bool text = rep_.dtype == DType::bytes;
+  Tensor result(rep_.dtype, rep_.shape, nullptr, text ? owner_ : BufferPtr());
   if (nbytes() > kInlineBytes) {
     BufferPtr buffer = allocate_buffer(nbytes(), allocator);
-    result.data_ = buffer->data();
+    result.rep_.data = buffer->data();
     if (text && owner_) buffer = BufferPtr(new LinkedBuffer(std::move(buffer), owner_));
     result.owner_ = std::move(buffer);
   }
@@ -184,20 +184,20 @@ Tensor Tensor::clone(Allocator& allocator) const {
 }
 
 void Tensor::copy_to(std::byte* out) const noexcept {
-  if (contiguous_) {
+  if (rep_.contiguous) {
     if (nbytes() > 0) std::memcpy(out, data(), nbytes());
   } else {
-    copy_strided(out, 0, data_);
+    copy_strided(out, 0, rep_.data);
   }
 }
 
 std::byte* Tensor::copy_strided(std::byte* out, int axis, const std::byte* in) const noexcept {
-  const std::size_t size = size_of(dtype_);
+  const std::size_t size = size_of(rep_.dtype);
   if (axis == rank()) {
     std::memcpy(out, in, size);
     return out + size;
   }
-  const std::size_t extent = static_cast<std::size_t>(shape_[axis]);
+  const std::size_t extent = static_cast<std::size_t>(rep_.shape[axis]);
   if (axis == rank() - 1 && stride(axis) == 1) {
     if (extent > 0) std::memcpy(out, in, extent * size);
     return out + extent * size;
@@ -211,11 +211,11 @@ std::byte* Tensor::copy_strided(std::byte* out, int axis, const std::byte* in) c
 }
 
 void Tensor::check_access(DType dtype) const {
-  if (dtype == dtype_ && contiguous_) return;
+  if (dtype == rep_.dtype && rep_.contiguous) return;
   std::string what = "a tensor of " + describe(*this);
   if (static_cast<int>(dtype) >= kDTypeCount) {
     what += " has another number of values than asked for";
-  } else if (dtype != dtype_) {
+  } else if (dtype != rep_.dtype) {
     what += " was read as " + std::string(name_of(dtype));
   } else {
     what += " is a strided view; clone() it or use to_vector()";

@@ -40,9 +40,10 @@ class RangeSource final : public Source {
       if (item.row) {
         std::byte* place = item.row.data(0);
         std::memcpy(place, &value, sizeof(value));
-        item.element[0] = Tensor(DType::i64, Shape(), place, BufferPtr());
+        item.element.emplace(0, DType::i64, Shape(), place, BufferPtr());
       } else {
-        item.element[0] = Tensor::scalar(value);
+        Tensor& tensor = item.element.emplace(0, DType::i64, Shape(), nullptr, BufferPtr());
+        std::memcpy(tensor.mutable_data(), &value, sizeof(value));
       }
     }
   }

@@ -128,6 +128,19 @@ TEST_P(Counts, LetsGoOfMemory) {
   buffer->add_ref();
 }
 
+TEST_P(Counts, EmplaceBuildsInPlace) {
+  const int count = GetParam();
+  Element element = numbered(count);
+  const BufferPtr buffer = allocate_buffer(64);
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    element.emplace(at, DType::u8, Shape({64}), buffer->data(), buffer);
+    EXPECT_EQ(element[at].data(), buffer->data());
+    element.emplace(at, DType::i64, Shape(), nullptr, BufferPtr());
+  }
+  EXPECT_TRUE(buffer->unique());
+}
+
 TEST(Element, Names) {
   Element element = {{"image", number(1)}, {"label", number(2)}};
   EXPECT_TRUE(element.has("label"));
