@@ -66,13 +66,17 @@ class Iterator::Impl {
     MutexLock consumer(consumer_mutex_);
     ended_ = saved.ended;
     if (ended_ || saved.epoch >= epochs_) return;
-    MutexLock lock(trees_mutex_);
-    current_ = run_.open(epoch_);
+    OrderIteratorPtr opened = run_.open(epoch_);
     if (!saved.tree.empty()) {
       StateReader tree(saved.tree);
-      current_->restore(tree);
+      opened->restore(tree);
     }
-    watch(*current_, epoch_);
+    OrderIterator& tree = *opened;
+    {
+      MutexLock lock(trees_mutex_);
+      current_ = std::move(opened);
+    }
+    watch(tree, epoch_);
   }
 
   std::string save() {
@@ -153,9 +157,13 @@ class Iterator::Impl {
       ended_ = false;
     }
     old.reset();
-    MutexLock trees(trees_mutex_);
-    if (upcoming_) current_.swap(upcoming_);
-    if (current_) watch(*current_, epoch_);
+    OrderIterator* tree = nullptr;
+    {
+      MutexLock trees(trees_mutex_);
+      if (upcoming_) current_.swap(upcoming_);
+      tree = current_.get();
+    }
+    if (tree != nullptr) watch(*tree, epoch_);
     return true;
   }
 
@@ -177,20 +185,33 @@ class Iterator::Impl {
  private:
   static Error cancelled() { return Error(ErrorCode::cancelled, "the run was cancelled"); }
 
-  OrderIterator& current() {
-    MutexLock lock(trees_mutex_);
-    if (!current_) {
-      current_ = run_.open(epoch_);
-      watch(*current_, epoch_);
+  /// The tree of this epoch, which only the consumer replaces.
+  OrderIterator& current() REQUIRES(consumer_mutex_) {
+    {
+      MutexLock lock(trees_mutex_);
+      if (current_) return *current_;
     }
-    return *current_;
+    OrderIteratorPtr opened = run_.open(epoch_);
+    OrderIterator& tree = *opened;
+    {
+      MutexLock lock(trees_mutex_);
+      current_ = std::move(opened);
+    }
+    watch(tree, epoch_);
+    return tree;
   }
 
-  /// When everything of this epoch has been handed over, the next one is begun.
-  void watch(OrderIterator& tree, std::uint64_t epoch) {
+  /// When everything of this epoch has been handed over, the next one is begun. Called without the
+  /// lock on the trees, because that may be now.
+  void watch(OrderIterator& tree, std::uint64_t epoch) EXCLUDES(trees_mutex_) {
     if (epoch + 1 >= epochs_) return;
     static_cast<Edge&>(tree).on_exhausted([this, epoch] {
-      OrderIteratorPtr opened = run_.open(epoch + 1);
+      OrderIteratorPtr opened;
+      try {
+        opened = run_.open(epoch + 1);
+      } catch (...) {
+        return;  // the consumer will open it and get the error
+      }
       static_cast<Edge&>(*opened).start();
       MutexLock lock(trees_mutex_);
       if (epoch_ == epoch && !upcoming_) upcoming_.swap(opened);

@@ -36,7 +36,11 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
     Group& group = *window_.front();
     for (; count < out.size() && next_ < group.count; ++next_) {
       WorkItem& work = group.work[next_];
-      ++consumed_;
+      if (ordered_) {
+        ++consumed_;
+      } else if (!first_time(group.first + next_)) {
+        continue;
+      }
       if (!work.status.ok() && run_.options().on_error == OnError::skip &&
           work.status.error().code() != ErrorCode::cancelled) {
         const Status over = run_.ledger().add(work.status.error());
@@ -54,6 +58,40 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
   }
   run_.waker().notify_if(admitted_ <= group_limit() / 2);
   return count;
+}
+
+bool ValueEdge::first_time(std::uint64_t sequence) {
+  if (sequence < consumed_) return false;
+  const std::size_t at = sequence - consumed_;
+  while (delivered_.size() <= at) delivered_.push_back(0);
+  if (delivered_[at] != 0) return false;
+  delivered_[at] = 1;
+  for (; !delivered_.empty() && delivered_.front() != 0; ++consumed_) delivered_.pop_front();
+  return true;
+}
+
+void ValueEdge::save_more(StateWriter& state) const {
+  if (ordered_) return;
+  state.put(delivered_.size());
+  for (std::size_t i = 0; i < delivered_.size(); i += 32) {
+    std::uint64_t bits = 0;
+    for (std::size_t k = 0; k < 32 && i + k < delivered_.size(); ++k) {
+      bits |= static_cast<std::uint64_t>(delivered_[i + k]) << k;
+    }
+    state.put(bits);
+  }
+}
+
+void ValueEdge::restore_more(StateReader& state) {
+  if (ordered_) return;
+  const std::uint64_t size = state.get();
+  if (size > (1U << 24)) throw Error(ErrorCode::data_loss, "the state is damaged");
+  for (std::uint64_t i = 0; i < size; i += 32) {
+    const std::uint64_t bits = state.get();
+    for (std::uint64_t k = 0; k < 32 && i + k < size; ++k) {
+      delivered_.push_back(static_cast<char>((bits >> k) & 1));
+    }
+  }
 }
 
 }  // namespace penstock

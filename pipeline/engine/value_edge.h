@@ -18,9 +18,17 @@ class ValueEdge final : public Edge {
   void finished(Group& group) override REQUIRES(mutex_);
   void ended() override REQUIRES(mutex_) { ended_ = true; }
   std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
-  bool drained() const override REQUIRES(mutex_) { return ended_ && window_.empty(); }
+  bool drained() const override REQUIRES(mutex_) { return ended_ && admitted_ == 0; }
+
+  void save_more(StateWriter& state) const override REQUIRES(mutex_);
+  void restore_more(StateReader& state) override REQUIRES(mutex_);
+  /// Notes that a result out of order was delivered. False if it had been before the state was
+  /// saved.
+  bool first_time(std::uint64_t sequence) REQUIRES(mutex_);
 
   const bool ordered_;
+  // Out of order: what was delivered behind the first item that was not.
+  Ring<char> delivered_ GUARDED_BY(mutex_);
   Ring<Group*> window_ GUARDED_BY(mutex_);  // in order, or done ones first if unordered
   std::size_t admitted_ GUARDED_BY(mutex_) = 0;
   std::size_t next_ GUARDED_BY(mutex_) = 0;  // of the front group

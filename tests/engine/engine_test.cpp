@@ -99,6 +99,13 @@ TEST(Engine, NextAfterTheEndKeepsReturningEnd) {
   EXPECT_TRUE(iterator.next().is_end());
 }
 
+TEST(Engine, RunsManyShortEpochs) {
+  std::string expected;
+  for (int epoch = 0; epoch < 50; ++epoch) expected += "0 1 | 2 ;";
+  EXPECT_EQ(run(numbers(3).batch(2), {.epochs = 50, .threads = 2}), expected);
+  EXPECT_EQ(run(numbers(0).batch(2), {.epochs = 3}), " ; ; ;");
+}
+
 TEST(Engine, CancelWakesAWaitingConsumer) {
   std::atomic<bool> stop{false};
   const Dataset slow = numbers(100).map(

@@ -1,6 +1,9 @@
 // Saving before every element and going on in a fresh run.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <thread>
+
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -135,6 +138,28 @@ TEST(State, GoesOnFromEveryPosition) {
         }
       }
     }
+  }
+}
+
+TEST(State, KeepsTheMultisetOfResultsOutOfOrder) {
+  const Dataset dataset = numbers(600).map(
+      [](Element element) {
+        if (element["x"].item<std::int64_t>() % 7 == 0) std::this_thread::yield();
+        return element;
+      },
+      {.name = "unordered", .ordered = false});
+  for (const int stop : {0, 1, 17, 300, 599, 600}) {
+    std::multiset<std::int64_t> seen;
+    Iterator first = dataset.iterate({.threads = 3});
+    for (int i = 0; i < stop; ++i) seen.insert(first.next().value()["x"].item<std::int64_t>());
+    Iterator second = dataset.restore(first.save(), {.threads = 2});
+    for (;;) {
+      Next next = second.next();
+      if (next.is_end()) break;
+      seen.insert(next.value()["x"].item<std::int64_t>());
+    }
+    EXPECT_EQ(seen.size(), 600U) << stop;
+    EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 600U) << stop;
   }
 }
 
