@@ -91,9 +91,9 @@ std::pair<Dataset, Dataset> Dataset::split_at(double share, std::uint64_t seed) 
   const auto size = node_->indexed_size();
   if (!size) bad_stage("split_at", node_->name() + " has no index to split by");
   if (!(share >= 0 && share <= 1)) bad_stage("split_at", "share must be in [0, 1]");
-  const auto first = std::llround(share * static_cast<double>(*size));
-  const Dataset drawn = shuffle({.buffer = 0, .seed = seed, .reshuffle = false});
-  return {drawn.take(first), drawn.skip(first)};
+  const auto first = static_cast<std::uint64_t>(std::llround(share * static_cast<double>(*size)));
+  const NodePtr drawn = make_shuffle(node_, {.buffer = 0, .seed = seed, .reshuffle = false});
+  return {Dataset(make_slice(drawn, 0, first)), Dataset(make_slice(drawn, first, *size - first))};
 }
 
 const Spec& Dataset::spec() const noexcept {

@@ -163,7 +163,32 @@ class SkipNode final : public CountNode {
   std::int64_t count_;
 };
 
+class SliceNode final : public Node {
+ public:
+  SliceNode(NodePtr source, std::uint64_t first, std::uint64_t size)
+      : Node({source}, source->spec(), static_cast<std::int64_t>(size)),
+        first_(first),
+        size_(size) {}
+
+  std::string name() const override { return "slice"; }
+  void describe(Description& description) const override {
+    description.add("first", first_);
+    description.add("size", size_);
+  }
+  std::optional<std::uint64_t> indexed_size() const override { return size_; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    return std::make_unique<SliceIterator>(input().open(context), first_, size_);
+  }
+
+ private:
+  std::uint64_t first_, size_;
+};
+
 }  // namespace
+
+NodePtr make_slice(NodePtr input, std::uint64_t first, std::uint64_t size) {
+  return std::make_shared<SliceNode>(std::move(input), first, size);
+}
 
 NodePtr make_take(NodePtr input, std::int64_t count) {
   return std::make_shared<TakeNode>(std::move(input), count < 0 ? -1 : count);

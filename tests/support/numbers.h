@@ -17,6 +17,9 @@ Element x_element(std::int64_t value);
 Dataset numbers(std::int64_t count);
 /// Indexed: these numbers.
 Dataset numbers(std::vector<std::int64_t> values);
+inline Dataset numbers(std::initializer_list<std::int64_t> values) {
+  return numbers(std::vector<std::int64_t>(values));
+}
 /// The same as a stream without an index.
 Dataset stream(std::vector<std::int64_t> values);
 

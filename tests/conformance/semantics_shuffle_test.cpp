@@ -1,0 +1,366 @@
+// What shuffle promises: which orders it can give, how often, and when they are the same.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "tests/support/chi_square.h"
+#include "tests/support/errors.h"
+#include "tests/support/vectors.h"
+
+namespace penstock {
+namespace {
+
+using test::chi_square;
+using test::chi_square_limit;
+using test::expect_error;
+using test::iota;
+using test::numbers;
+using test::run;
+using test::stream;
+using test::values;
+
+using Order = std::vector<std::int64_t>;
+
+/// How often each order of n elements comes out of `shuffle`, over many seeds.
+std::map<Order, std::int64_t> orders(const Dataset& input, ShuffleOptions options, int seeds) {
+  std::map<Order, std::int64_t> seen;
+  const Dataset dataset = input.shuffle(options);
+  // Many passes a run: starting one for each order would take longer than the orders.
+  constexpr int kPasses = 500;
+  const auto n = static_cast<std::size_t>(std::max<std::int64_t>(input.cardinality(), 1));
+  for (int seed = 0; seed < seeds / kPasses; ++seed) {
+    const Order all =
+        values(dataset.repeat(kPasses), {.seed = static_cast<std::uint64_t>(seed), .threads = 1});
+    for (std::size_t i = 0; i < all.size(); i += n) {
+      ++seen[Order(all.begin() + static_cast<std::ptrdiff_t>(i),
+                   all.begin() + static_cast<std::ptrdiff_t>(i + n))];
+    }
+  }
+  return seen;
+}
+
+std::vector<std::int64_t> counts_of(const std::map<Order, std::int64_t>& seen) {
+  std::vector<std::int64_t> counts;
+  for (const auto& [order, count] : seen) counts.push_back(count);
+  return counts;
+}
+
+TEST(BufferedShuffle, ReachesExactlyTheOrdersItsBufferAllows) {
+  // 2^(n-1) for a buffer of 2, and each of them equally often.
+  for (const auto& [n, expected] : std::vector<std::pair<int, std::size_t>>{{4, 8}, {5, 16}}) {
+    const auto seen = orders(numbers(n), {.buffer = 2}, 8000);
+    EXPECT_EQ(seen.size(), expected) << n;
+    EXPECT_LT(chi_square(counts_of(seen)), chi_square_limit(expected));
+    for (const auto& [order, count] : seen) {
+      for (std::size_t at = 0; at < order.size(); ++at) {
+        EXPECT_GE(static_cast<std::int64_t>(at), order[at] - 1);
+      }
+    }
+  }
+}
+
+TEST(BufferedShuffle, OfAFullBufferIsUniform) {
+  for (const std::uint64_t buffer : {4, 5, 100}) {
+    const auto seen = orders(numbers(4), {.buffer = buffer}, 24000);
+    EXPECT_EQ(seen.size(), 24U);
+    EXPECT_LT(chi_square(counts_of(seen)), chi_square_limit(24)) << buffer;
+  }
+}
+
+TEST(BufferedShuffle, NothingComesEarlierThanTheBufferAllows) {
+  for (const std::int64_t buffer : {1, 2, 3, 10, 63, 64, 65, 256, 257, 1000}) {
+    for (const Dataset& input : {numbers(500), stream(iota(500))}) {
+      const Order order =
+          values(input.shuffle({.buffer = static_cast<std::uint64_t>(buffer)}), {.threads = 2});
+      Order sorted = order;
+      std::sort(sorted.begin(), sorted.end());
+      EXPECT_EQ(sorted, iota(500));
+      for (std::size_t at = 0; at < order.size(); ++at) {
+        EXPECT_GE(static_cast<std::int64_t>(at), order[at] - (buffer - 1)) << buffer;
+      }
+      if (buffer == 1) {
+        EXPECT_EQ(order, iota(500));
+      } else {
+        EXPECT_NE(order, iota(500)) << buffer;
+      }
+    }
+  }
+}
+
+TEST(BufferedShuffle, OfNothingAndOfOne) {
+  test::expect_over_inputs(
+      "nothing", {}, [](Dataset d) { return d.shuffle({.buffer = 3}); }, "");
+  test::expect_over_inputs(
+      "one", {7}, [](Dataset d) { return d.shuffle({.buffer = 3}); }, "7");
+}
+
+TEST(Shuffle, TheSameSeedGivesTheSameOrderWhateverIsBetween) {
+  for (const std::uint64_t buffer : {0, 10}) {
+    const Dataset dataset = numbers(300).shuffle({.buffer = buffer});
+    const std::string expected = run(dataset.batch(7), {.seed = 3, .epochs = 3, .threads = 1});
+    for (const int threads : {1, 2, 8}) {
+      for (const int slots : {1, 2, 4}) {
+        EXPECT_EQ(
+            run(dataset.batch(7), {.seed = 3, .epochs = 3, .threads = threads, .slots = slots}),
+            expected);
+        EXPECT_EQ(run(dataset.prefetch(3).batch(7),
+                      {.seed = 3, .epochs = 3, .threads = threads, .slots = slots}),
+                  expected);
+      }
+    }
+    EXPECT_NE(run(dataset.batch(7), {.seed = 4, .epochs = 3, .threads = 1}), expected);
+  }
+}
+
+std::vector<std::string> epochs_of(const Dataset& dataset, RunOptions options) {
+  std::vector<std::string> epochs;
+  Iterator iterator = dataset.iterate(options);
+  do {
+    std::string text;
+    for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
+      text += test::text_of(*next) + " ";
+    }
+    epochs.push_back(text);
+  } while (iterator.next_epoch());
+  return epochs;
+}
+
+TEST(Shuffle, ReshufflesEachEpochUnlessToldOtherwise) {
+  for (const std::uint64_t buffer : {0, 8}) {
+    for (const bool seeded : {false, true}) {
+      ShuffleOptions options{.buffer = buffer};
+      if (seeded) options.seed = 11;
+      const std::vector<std::string> fresh =
+          epochs_of(numbers(20).shuffle(options), {.seed = 1, .epochs = 4});
+      EXPECT_EQ(std::set<std::string>(fresh.begin(), fresh.end()).size(), 4U);
+      EXPECT_EQ(epochs_of(numbers(20).shuffle(options), {.seed = 1, .epochs = 4}), fresh);
+      EXPECT_EQ(epochs_of(numbers(20).shuffle(options), {.seed = 2, .epochs = 4}) == fresh, seeded);
+
+      options.reshuffle = false;
+      const std::vector<std::string> fixed =
+          epochs_of(numbers(20).shuffle(options), {.seed = 1, .epochs = 4});
+      EXPECT_EQ(std::set<std::string>(fixed.begin(), fixed.end()).size(), 1U);
+      EXPECT_EQ(epochs_of(numbers(20).shuffle(options), {.seed = 1, .epochs = 4}), fixed);
+    }
+  }
+}
+
+TEST(Shuffle, ReshufflesEachRepetitionUnlessToldOtherwise) {
+  for (const std::uint64_t buffer : {0, 8}) {
+    const Order fresh = values(numbers(20).shuffle({.buffer = buffer}).repeat(2));
+    const Order fixed =
+        values(numbers(20).shuffle({.buffer = buffer, .reshuffle = false}).repeat(2));
+    EXPECT_NE(Order(fresh.begin(), fresh.begin() + 20), Order(fresh.begin() + 20, fresh.end()));
+    EXPECT_EQ(Order(fixed.begin(), fixed.begin() + 20), Order(fixed.begin() + 20, fixed.end()));
+  }
+}
+
+TEST(Shuffle, RepetitionsMixOnlyIfShuffledTogether) {
+  bool mixed = false;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    for (const std::uint64_t buffer : {0, 1000}) {
+      const Order apart = values(numbers(10).shuffle({.buffer = buffer}).repeat(3), {.seed = seed});
+      ASSERT_EQ(apart.size(), 30U);
+      for (int pass = 0; pass < 3; ++pass) {
+        Order one(apart.begin() + 10 * pass, apart.begin() + 10 * (pass + 1));
+        std::sort(one.begin(), one.end());
+        EXPECT_EQ(one, iota(10));
+      }
+    }
+    const Order together = values(numbers(10).repeat(3).shuffle({.buffer = 10}), {.seed = seed});
+    Order first(together.begin(), together.begin() + 10);
+    std::sort(first.begin(), first.end());
+    mixed = mixed || first != iota(10);
+  }
+  EXPECT_TRUE(mixed);
+}
+
+TEST(Shuffle, TwoShufflesOfOneGraphAndTwoEpochsOfOneShuffleDiffer) {
+  for (const std::uint64_t buffer : {0, 50}) {
+    for (const bool reshuffle : {false, true}) {
+      const ShuffleOptions options{.buffer = buffer, .reshuffle = reshuffle};
+      const Dataset other = numbers(50).map(
+          [](Element element) {
+            return Element({{"y", element[0]}});
+          },
+          {.output = Spec({{"y", DType::i64, Shape()}})});
+      Iterator iterator = zip({numbers(50).shuffle(options), other.shuffle(options)}).iterate();
+      Order a;
+      Order b;
+      for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
+        a.push_back(next.value()["x"].item<std::int64_t>());
+        b.push_back(next.value()["y"].item<std::int64_t>());
+      }
+      EXPECT_NE(a, b);
+    }
+  }
+}
+
+TEST(PerfectShuffle, IsUniformOverAllOrders) {
+  for (const std::int64_t n : {2, 3, 4, 5}) {
+    const auto seen = orders(numbers(n), {}, 30000);
+    std::size_t all = 1;
+    for (std::int64_t i = 2; i <= n; ++i) all *= static_cast<std::size_t>(i);
+    EXPECT_EQ(seen.size(), all);
+    EXPECT_LT(chi_square(counts_of(seen)), chi_square_limit(all)) << n;
+  }
+}
+
+TEST(PerfectShuffle, OfNothingAndOfOne) {
+  EXPECT_EQ(run(numbers(0).shuffle()), "");
+  EXPECT_EQ(run(numbers({7}).shuffle()), "7");
+}
+
+TEST(PerfectShuffle, IsAPermutationOfAnySize) {
+  for (const std::int64_t n : {4095, 4096, 4097, 5000, 16383, 16384, 16385, 65536, 65537}) {
+    std::vector<bool> seen(static_cast<std::size_t>(n));
+    for (const std::int64_t x : values(numbers(n).shuffle(), {.seed = 5, .threads = 1})) {
+      EXPECT_FALSE(seen[static_cast<std::size_t>(x)]);
+      seen[static_cast<std::size_t>(x)] = true;
+    }
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), true), n);
+  }
+}
+
+/// What stands at some positions of a large shuffle, and how neighbours follow each other.
+TEST(PerfectShuffle, OfManyIsUniformInPositionAndNeighbours) {
+  for (const std::int64_t n : {4097, 10000, 65537}) {
+    constexpr std::int64_t kSeeds = 4000;
+    constexpr std::int64_t kCells = 32;
+    const Dataset head = numbers(n).shuffle().take(2).repeat(kSeeds);
+    const Dataset tail = numbers(n).shuffle().skip(n - 2).repeat(kSeeds);
+    for (const Dataset& dataset : {head, tail}) {
+      std::vector<std::int64_t> place(kCells);
+      std::vector<std::int64_t> distance(kCells);
+      std::vector<std::int64_t> parity(4);
+      std::int64_t before = 0;
+      std::int64_t i = 0;
+      for (const std::int64_t x : values(dataset, {.seed = 9, .threads = 1})) {
+        if (i++ % 2 == 0) {
+          ++place[static_cast<std::size_t>(x * kCells / n)];
+          before = x;
+        } else {
+          ++distance[static_cast<std::size_t>((x - before + n) % n * kCells / n)];
+          ++parity[static_cast<std::size_t>(2 * (x % 2) + before % 2)];
+        }
+      }
+      EXPECT_EQ(i, 2 * kSeeds);
+      EXPECT_LT(chi_square(place), chi_square_limit(kCells)) << n;
+      EXPECT_LT(chi_square(distance), chi_square_limit(kCells)) << n;
+      EXPECT_LT(chi_square(parity), chi_square_limit(4)) << n;
+    }
+  }
+}
+
+TEST(PerfectShuffle, KeepsTheIndexOfItsInput) {
+  const Dataset shuffled = numbers(1000).shuffle({.seed = 4});
+  const Order all = values(shuffled);
+  EXPECT_EQ(values(shuffled.skip(990)), Order(all.begin() + 990, all.end()));
+  Order third;
+  for (std::size_t i = 1; i < all.size(); i += 3) third.push_back(all[i]);
+  EXPECT_EQ(values(shuffled.shard(3, 1)), third);
+  EXPECT_EQ(values(shuffled.select({5, 0})), (Order{all[5], all[0]}));
+}
+
+TEST(PerfectShuffle, NeedsAnIndex) {
+  const auto refuses = [](const Dataset& input) {
+    expect_error(ErrorCode::invalid_argument, "buffer", [&] { (void)input.shuffle(); });
+  };
+  refuses(stream({1, 2}));
+  refuses(numbers(2).filter([](const Element&) { return true; }));
+  refuses(numbers(2).repeat());
+  refuses(numbers(2).batch(2).unbatch());
+  (void)numbers(2).map([](Element element) { return element; }).shuffle();
+}
+
+TEST(Shuffle, RefusesANegativeBuffer) {
+  expect_error(ErrorCode::invalid_argument, "-2",
+               [] { (void)numbers(3).shuffle({.buffer = static_cast<std::uint64_t>(-2)}); });
+}
+
+TEST(Select, PicksByPosition) {
+  const Dataset input = numbers({10, 11, 12, 13});
+  test::expect_vectors({
+      {"in the order given", input.select({3, 0, 0, 2}), "13 10 10 12"},
+      {"nothing", input.select({}), ""},
+      {"of a shard", input.shard(2, 1).select({1}), "13"},
+      {"of a select", input.select({3, 2, 1}).select({2, 0}), "11 13"},
+      {"of a map", test::failing_at(input, 12).select({2, 3}), "E 13"},
+      {"of a zip", input.enumerate().select({3, 1}), "(13, 3) (11, 1)"},
+  });
+  EXPECT_EQ(input.select({1, 1, 1, 1, 1}).cardinality(), 5);
+  expect_error(ErrorCode::invalid_argument, "index 4 is past", [&] { (void)input.select({0, 4}); });
+  expect_error(ErrorCode::invalid_argument, "no index", [] { (void)stream({1}).select({0}); });
+}
+
+TEST(SplitAt, MakesTwoDisjointParts) {
+  for (const std::int64_t n : {0, 1, 2, 9, 10, 11, 5000}) {
+    for (const double share : {0.0, 0.1, 0.5, 0.8, 1.0}) {
+      const auto [first, second] = numbers(n).split_at(share, 42);
+      Order all = values(first);
+      EXPECT_EQ(static_cast<std::int64_t>(all.size()),
+                std::llround(share * static_cast<double>(n)));
+      EXPECT_EQ(first.cardinality(), static_cast<std::int64_t>(all.size()));
+      const Order rest = values(second);
+      EXPECT_EQ(second.cardinality(), static_cast<std::int64_t>(rest.size()));
+      all.insert(all.end(), rest.begin(), rest.end());
+      std::sort(all.begin(), all.end());
+      EXPECT_EQ(all, iota(n)) << share;
+    }
+  }
+}
+
+TEST(SplitAt, IsTheSameInEveryRunAndEpoch) {
+  const auto [first, second] = numbers(100).split_at(0.5, 1);
+  const std::vector<std::string> epochs = epochs_of(first, {.seed = 1, .epochs = 3});
+  EXPECT_EQ(std::set<std::string>(epochs.begin(), epochs.end()).size(), 1U);
+  EXPECT_EQ(epochs_of(first, {.seed = 2, .epochs = 3}), epochs);
+  EXPECT_EQ(values(first.concatenate(second)).size(), 100U);
+  EXPECT_NE(values(numbers(100).split_at(0.5, 2).first), values(first));
+  // Both parts can be shuffled again.
+  EXPECT_EQ(values(first.shuffle()).size(), 50U);
+}
+
+TEST(SplitAt, PartsOfWhatMayFailStayDisjoint) {
+  const Dataset input = test::failing_at(numbers(20), 3);
+  const auto [first, second] = input.split_at(0.5, 7);
+  const auto good = [](const Dataset& dataset) {
+    return values(dataset, {.on_error = OnError::skip});
+  };
+  Order all = good(first);
+  const Order rest = good(second);
+  all.insert(all.end(), rest.begin(), rest.end());
+  std::sort(all.begin(), all.end());
+  Order expected = iota(20);
+  expected.erase(expected.begin() + 3);
+  EXPECT_EQ(all, expected);
+  EXPECT_EQ(test::errors(first).size() + test::errors(second).size(), 1U);
+  (void)first.shuffle();  // still indexed
+}
+
+TEST(SplitAt, RefusesWrongArguments) {
+  for (const double share : {-0.1, 1.1, std::nan("")}) {
+    expect_error(ErrorCode::invalid_argument, "share",
+                 [&] { (void)numbers(3).split_at(share, 1); });
+  }
+  expect_error(ErrorCode::invalid_argument, "no index", [] {
+    (void)stream({1, 2}).split_at(0.5, 1);
+  });
+}
+
+TEST(Mixed, ShardsOfOneShuffleMakeTheWhole) {
+  for (const std::uint64_t buffer : {0, 7}) {
+    Order all;
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const Order part = values(numbers(50).shuffle({.buffer = buffer}).shard(3, i), {.seed = 8});
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, iota(50));
+  }
+}
+
+}  // namespace
+}  // namespace penstock
