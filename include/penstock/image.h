@@ -19,7 +19,7 @@ struct DecodeOptions {
       true;  ///< a decoder's warning is an error; false: what libjpeg makes of it, counted
   int channels =
       3;  ///< 3: RGB (gray replicated, alpha dropped, CMYK as Pillow converts it); 1: gray
-  Limits limits;
+  Limits limits{};
 };
 
 struct RandomResizedCropOptions {

@@ -2,89 +2,30 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <functional>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/data.h"
+#include "tests/support/decoding.h"
 #include "tests/support/images.h"
 
 namespace penstock::image {
 namespace {
 
+using test::all;
+using test::decode;
 using test::decode_jpeg_plainly;
+using test::difference;
 using test::JpegOptions;
 using test::make_jpeg;
 using test::make_pixels;
+using test::Outcome;
 using test::Pixels;
-
-/// Keeps what comes.
-class Keeper final : public PixelSink {
- public:
-  using Plan = std::function<DecodePlan(const ImageInfo&)>;
-  explicit Keeper(Plan plan) : plan_(std::move(plan)) {}
-
-  DecodePlan plan(const ImageInfo& info) override {
-    info_ = info;
-    const DecodePlan chosen = plan_(info);
-    pixels_ = {0, chosen.region.width, info.channels, {}};
-    return chosen;
-  }
-  void rows(const std::uint8_t* pixels, std::size_t stride, int count) override {
-    const auto size = static_cast<std::size_t>(pixels_.width * pixels_.channels);
-    for (int y = 0; y < count; ++y, pixels += stride) {
-      pixels_.values.insert(pixels_.values.end(), pixels, pixels + size);
-    }
-    pixels_.height += count;
-  }
-
-  const ImageInfo& info() const { return info_; }
-  const Pixels& pixels() const { return pixels_; }
-
- private:
-  Plan plan_;
-  ImageInfo info_;
-  Pixels pixels_;
-};
-
-struct Outcome {
-  Status status;
-  ImageInfo info;
-  Pixels pixels;
-};
-
-Outcome decode(Decoder& decoder, std::span<const std::byte> bytes, Keeper::Plan plan,
-               const DecodeOptions& options = {}) {
-  Keeper keeper(std::move(plan));
-  std::array<DecodeJob, 1> jobs = {DecodeJob{bytes, &keeper, {}}};
-  decoder.decode(jobs, options);
-  return {jobs[0].status, keeper.info(), keeper.pixels()};
-}
-
-DecodePlan all(const ImageInfo& info) {
-  return {.region = {0, 0, info.size.height, info.size.width}, .to_end = true};
-}
-
-/// Empty if `part` is `whole` cropped to `region`, else where they first differ.
-std::string difference(const Pixels& whole, const Pixels& part, const Rect& region) {
-  if (part.height != region.height || part.width != region.width) return "another size";
-  for (int y = 0; y < region.height; ++y) {
-    for (int x = 0; x < region.width; ++x) {
-      for (int c = 0; c < whole.channels; ++c) {
-        const int expected = whole.at(region.top + y, region.left + x)[c];
-        const int got = part.at(y, x)[c];
-        if (expected != got) {
-          return "row " + std::to_string(y) + " column " + std::to_string(x) + " channel " +
-                 std::to_string(c) + ": " + std::to_string(got) + ", not " +
-                 std::to_string(expected);
-        }
-      }
-    }
-  }
-  return {};
-}
 
 std::string name_of(const Rect& region) {
   return std::to_string(region.width) + "x" + std::to_string(region.height) + "+" +
@@ -199,6 +140,148 @@ TEST(Jpeg, ArithmeticCoding) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   const JpegOptions options{.horizontal = 2, .vertical = 2, .arithmetic = true};
   expect_regions_equal(*decoder, make_jpeg(make_pixels(70, 90, 3), options), 20, "arithmetic");
+}
+
+TEST(Jpeg, UnusualSamplings) {
+  // Any factors of three components, luminance not always the finest.
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  Rng rng(5, 0, 0);
+  const Pixels image = make_pixels(57, 83, 3);
+  for (int round = 0; round < 60; ++round) {
+    JpegOptions options{.progressive = round % 4 == 0};
+    std::string what;
+    int blocks = 0;
+    for (int& factor : options.factors) {
+      factor = 1 + static_cast<int>(rng.below(round % 2 == 0 ? 2 : 4));
+      what += std::to_string(factor) + " ";
+    }
+    const auto& f = options.factors;
+    for (std::size_t i = 0; i < 6; i += 2) blocks += f[i] * f[i + 1];
+    if (blocks > 10) continue;                 // the format's limit
+    const auto fits = [&](std::size_t axis) {  // libjpeg refuses fractional ratios
+      const int most = std::max({f[axis], f[axis + 2], f[axis + 4]});
+      return most % f[axis] == 0 && most % f[axis + 2] == 0 && most % f[axis + 4] == 0;
+    };
+    if (!fits(0) || !fits(1)) continue;
+    expect_regions_equal(*decoder, make_jpeg(image, options), 12, what);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Jpeg, ProgressiveThatEndsEarlyIsSmoothedAlike) {
+  // The library smooths across blocks where a progressive file never sent some coefficients.
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  const auto bytes =
+      make_jpeg(make_pixels(90, 120, 3), {.horizontal = 2, .vertical = 2, .progressive = true});
+  // Cut in front of each scan and close the file properly.
+  int cuts = 0;
+  for (std::size_t at = 2; at + 1 < bytes.size(); ++at) {
+    if (bytes[at] != std::byte{0xff} || bytes[at + 1] != std::byte{0xda} || ++cuts == 1) continue;
+    std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    cut.push_back(std::byte{0xff});
+    cut.push_back(std::byte{0xd9});
+    expect_regions_equal(*decoder, cut, 12, "before scan " + std::to_string(cuts));
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(cuts, 8);
+}
+
+TEST(Jpeg, GrayOfColorIsLuminance) {
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  const auto bytes = make_jpeg(make_pixels(40, 50, 3), {.horizontal = 2, .vertical = 2});
+  const Outcome got = decode(*decoder, bytes, all, {.channels = 1});
+  ASSERT_TRUE(got.status.ok());
+  EXPECT_EQ(got.info.channels, 1);
+  EXPECT_EQ(got.pixels.values, decode_jpeg_plainly(bytes, 1, JCS_GRAYSCALE).values);
+}
+
+std::vector<std::uint8_t> from_hex(const std::string& text) {
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes.push_back(static_cast<std::uint8_t>(std::stoi(text.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+TEST(Jpeg, CmykAsPillowConvertsIt) {
+  std::ifstream golden(PENSTOCK_SOURCE_DIR "/tests/golden/cmyk_pillow.txt");
+  ASSERT_TRUE(golden.is_open());
+  std::array<std::string, 4> lines;
+  for (std::string& line : lines) ASSERT_TRUE(std::getline(golden, line));
+  const std::vector<std::uint8_t> file = from_hex(lines[1]);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(file));
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  const Outcome rgb = decode(*decoder, bytes, all);
+  ASSERT_TRUE(rgb.status.ok()) << rgb.status.error().what();
+  EXPECT_EQ(rgb.info.channels, 3);
+  EXPECT_EQ(rgb.pixels.values, from_hex(lines[2]));
+  const Outcome gray = decode(*decoder, bytes, all, {.channels = 1});
+  EXPECT_EQ(gray.pixels.values, from_hex(lines[3]));
+}
+
+TEST(Jpeg, CmykAndYcckRegions) {
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  for (const bool ycck : {false, true}) {
+    const auto bytes =
+        make_jpeg(make_pixels(60, 75, 4), {.horizontal = 2, .vertical = 2, .ycck = ycck});
+    const Outcome whole = decode(*decoder, bytes, all);
+    ASSERT_TRUE(whole.status.ok()) << whole.status.error().what();
+    const Pixels inks = decode_jpeg_plainly(bytes);
+    ASSERT_EQ(inks.channels, 4);
+    for (std::size_t i = 0; i < whole.pixels.values.size() / 3; ++i) {
+      // Inverted, so what is stored as black is how much light there is.
+      const int light = inks.values[4 * i + 3];
+      for (std::size_t c = 0; c < 3; ++c) {
+        const double ink = (255 - inks.values[4 * i + c]) * light / 255.0;
+        ASSERT_NEAR(whole.pixels.values[3 * i + c], light - ink, 0.51);
+      }
+    }
+    for (const Rect& region : regions_of({60, 75}, 3, 40)) {
+      const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region, false}; };
+      const Outcome part = decode(*decoder, bytes, plan);
+      ASSERT_EQ(difference(whole.pixels, part.pixels, region), "") << name_of(region);
+    }
+  }
+}
+
+TEST(Jpeg, OrientationOnlyWhereAskedFor) {
+  auto bytes = make_jpeg(make_pixels(16, 24, 3));
+  const std::string exif(
+      "\xff\xe1\x00\x1e"
+      "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0",
+      32);
+  const auto* first = reinterpret_cast<const std::byte*>(exif.data());
+  bytes.insert(bytes.begin() + 2, first, first + exif.size());
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  EXPECT_EQ(decode(*decoder, bytes, all).info.orientation, 1);
+  EXPECT_EQ(decode(*decoder, bytes, all, {.orient = true}).info.orientation, 6);
+}
+
+TEST(Jpeg, RealPhotographsInRandomRegions) {
+  const std::string folder = test::data_path("imagenet-sample");
+  PENSTOCK_NEED_DATA(folder);
+  const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::vector<std::byte> bytes = test::read_bytes(entry.path());
+    Rng rng(9, static_cast<std::uint64_t>(files++), 0);
+    const int denominator = 1 << rng.below(4);
+    const Pixels whole = decode_jpeg_plainly(bytes, denominator, JCS_RGB);
+    for (int i = 0; i < 3; ++i) {
+      const int top = static_cast<int>(rng.below(static_cast<std::uint64_t>(whole.height)));
+      const int left = static_cast<int>(rng.below(static_cast<std::uint64_t>(whole.width)));
+      const auto below = static_cast<std::uint64_t>(whole.height - top);
+      const auto beside = static_cast<std::uint64_t>(whole.width - left);
+      const Rect region{top, left, 1 + static_cast<int>(rng.below(below)),
+                        1 + static_cast<int>(rng.below(beside))};
+      const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region, false}; };
+      Outcome part = decode(*decoder, bytes, plan);
+      ASSERT_TRUE(part.status.ok()) << entry.path() << part.status.error().what();
+      if (part.info.channels == 1) part.pixels = test::as_rgb(part.pixels);
+      ASSERT_EQ(difference(whole, part.pixels, region), "") << entry.path() << name_of(region);
+    }
+  }
+  EXPECT_EQ(files, 300);
 }
 
 }  // namespace

@@ -2,11 +2,15 @@
 // layers.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -52,6 +56,13 @@ inline Pixels make_pixels(int height, int width, int channels, std::uint64_t see
   return image;
 }
 
+/// Gray pixels three times over.
+inline Pixels as_rgb(const Pixels& gray) {
+  Pixels image{gray.height, gray.width, 3, {}};
+  for (const std::uint8_t value : gray.values) image.values.insert(image.values.end(), 3, value);
+  return image;
+}
+
 struct JpegOptions {
   int quality = 90;
   int horizontal = 1;  ///< sampling factors of the first component (and, in CMYK, of black)
@@ -61,6 +72,8 @@ struct JpegOptions {
   int restart_interval = 0;  ///< in MCUs
   bool ycck = false;         ///< of four channels: YCCK, not CMYK
   bool rgb = false;          ///< of three channels: no conversion to YCbCr
+  /// Of three components: horizontal and vertical factor of each; zeros: as said above.
+  std::array<int, 6> factors{};
 };
 
 /// Encodes 1 (gray), 3 (RGB) or 4 (CMYK) channels.
@@ -91,6 +104,10 @@ inline std::vector<std::byte> make_jpeg(const Pixels& image, const JpegOptions& 
       info.comp_info[3].h_samp_factor = options.horizontal;
       info.comp_info[3].v_samp_factor = options.vertical;
     }
+  }
+  for (std::size_t i = 0; i < 6 && options.factors[0] > 0; ++i) {
+    jpeg_component_info& component = info.comp_info[i / 2];
+    (i % 2 == 0 ? component.h_samp_factor : component.v_samp_factor) = options.factors[i];
   }
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
@@ -132,6 +149,13 @@ inline Pixels decode_jpeg_plainly(std::span<const std::byte> bytes, int denomina
   jpeg_finish_decompress(&info);
   jpeg_destroy_decompress(&info);
   return image;
+}
+
+inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return {bytes, bytes + text.size()};
 }
 
 struct PngOptions {

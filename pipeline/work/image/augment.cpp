@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -74,7 +75,8 @@ Rect choose_random_pad_crop(Size size, Size wanted, int padding, Rng& rng) {
 
 Size short_side_size(Size size, int side) noexcept {
   const auto scaled = [side](int across, int along) {
-    return static_cast<int>(static_cast<std::int64_t>(side) * across / along);
+    const std::int64_t length = static_cast<std::int64_t>(side) * across / along;
+    return static_cast<int>(std::min<std::int64_t>(length, std::numeric_limits<int>::max()));
   };
   if (size.height <= size.width) return {side, scaled(size.width, size.height)};
   return {scaled(size.height, size.width), side};

@@ -30,7 +30,7 @@ float value_at(const Tensor& tensor, std::size_t position) {
   const std::byte* data = tensor.data();
   switch (tensor.dtype()) {
     case DType::u8:
-      return std::to_integer<float>(data[position]);
+      return static_cast<float>(std::to_integer<int>(data[position]));
     case DType::f16:
       return float_from_half(reinterpret_cast<const Half*>(data)[position]);
     case DType::bf16:
@@ -42,17 +42,16 @@ float value_at(const Tensor& tensor, std::size_t position) {
   }
 }
 
-/// Owns nothing, so that libpng may jump out of it.
+void on_write(png_structp png, png_bytep data, std::size_t size) {
+  auto& out = *static_cast<std::vector<std::byte>*>(png_get_io_ptr(png));
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  out.insert(out.end(), bytes, bytes + size);
+}
+
+/// Owns nothing, so that libpng may jump out of it. `out` has room for the whole file.
 bool write_png(png_structp png, png_infop info, const Tensor& pixels, std::vector<std::byte>& out) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_write_fn(
-      png, &out,
-      [](png_structp writer, png_bytep data, std::size_t size) {
-        auto& bytes = *static_cast<std::vector<std::byte>*>(png_get_io_ptr(writer));
-        const auto* first = reinterpret_cast<const std::byte*>(data);
-        bytes.insert(bytes.end(), first, first + size);
-      },
-      nullptr);
+  png_set_write_fn(png, &out, on_write, nullptr);
   const auto height = static_cast<png_uint_32>(pixels.dim(0));
   const auto width = static_cast<png_uint_32>(pixels.dim(1));
   png_set_IHDR(png, info, width, height, 8,
@@ -97,6 +96,9 @@ std::vector<std::byte> encode_png(const Tensor& pixels) {
   if (!is_pixels(pixels)) refuse(pixels);
   const Tensor whole = pixels.contiguous() ? pixels : pixels.clone();
   std::vector<std::byte> out;
+  // Deflate stores what it can't shrink, at 5 bytes a block of 16 kB; a filter byte leads each row.
+  out.reserve(whole.nbytes() + whole.nbytes() / 256 + 8 * static_cast<std::size_t>(whole.dim(0)) +
+              4096);
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
   const bool ok = info != nullptr && write_png(png, info, whole, out);

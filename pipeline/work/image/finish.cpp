@@ -121,11 +121,12 @@ HWY_INLINE std::uint16_t* lanes_of(BFloat16* out) {
 // Each returns how many pixels it did; the rest is too short for a vector.
 
 // Whole cache lines of a plane are written past the cache: a batch is larger than it, and its lines
-// need not be read first.
+// need not be read first. Highway 1.0 streams 16 bytes of a vector that is shorter.
 template <typename T>
 bool streams(const T* out, int width) {
   constexpr std::size_t kLine = 64;
-  return reinterpret_cast<std::uintptr_t>(out) % kLine == 0 &&
+  constexpr std::size_t kVector = hn::MaxLanes(Floats()) * sizeof(T);
+  return kVector >= 16 && reinterpret_cast<std::uintptr_t>(out) % kLine == 0 &&
          static_cast<std::size_t>(width) * sizeof(T) % kLine == 0;
 }
 
