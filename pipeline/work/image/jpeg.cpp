@@ -20,6 +20,8 @@ namespace penstock::image {
 namespace {
 
 constexpr int kBlockRows = 8;
+/// The memory of forgotten tables, up to 5 kB an image, comes back only with the session's end.
+constexpr std::uint64_t kImagesPerSession = 64;
 /// A narrower crop could change which upsampler the library picks.
 constexpr int kLeastCropWidth = 32;
 
@@ -91,6 +93,13 @@ bool create(Session& session) {
   session.progress.progress_monitor = on_progress;
   session.info.progress = &session.progress;
   return true;
+}
+
+/// The library keeps an image's tables for files that come without: here each file is on its own.
+void forget_tables(jpeg_decompress_struct& info) {
+  for (JQUANT_TBL*& table : info.quant_tbl_ptrs) table = nullptr;
+  for (JHUFF_TBL*& table : info.dc_huff_tbl_ptrs) table = nullptr;
+  for (JHUFF_TBL*& table : info.ac_huff_tbl_ptrs) table = nullptr;
 }
 
 bool read_header(Session& session, const unsigned char* data, std::size_t size) {
@@ -216,6 +225,11 @@ class JpegDecoder final : public Decoder {
 
   void decode_one(const DecodeJob& job, const DecodeOptions& options) {
     jpeg_decompress_struct& info = session_.info;
+    if (++images_ % kImagesPerSession == 0) {
+      jpeg_destroy_decompress(&info);
+      require(create(session_), session_);
+    }
+    forget_tables(info);
     session_.strict = options.strict;
     session_.max_scans = options.limits.max_scans;
     constexpr std::uint64_t kMost = std::numeric_limits<long>::max();
@@ -327,6 +341,7 @@ class JpegDecoder final : public Decoder {
   }
 
   Session session_;
+  std::uint64_t images_ = 0;
   std::vector<std::uint8_t> rows_;
   std::vector<std::uint8_t> converted_;
 };
