@@ -4,9 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools/setup.sh
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-echo "test: building (build/release)"
-cmake --preset release --log-level=WARNING
-cmake --build --preset release
-echo "test: running"
+tools/build.sh release
 ctest --preset release -j "$(nproc)" "$@"

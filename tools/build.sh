@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Configures a preset and builds it, or some targets of it: tools/build.sh release [TARGET...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=${1:?usage: tools/build.sh PRESET [TARGET...]}
+shift
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if [ "$preset" = tsan ]; then tools/build_tsan_tbb.sh; fi
+mkdir -p build
+echo "build: $preset (build/$preset)"
+if ! cmake --preset "$preset" --log-level=WARNING >build/configure.log 2>&1; then
+  cat build/configure.log >&2
+  exit 1
+fi
+cmake --build --preset "$preset" ${1:+--target "$@"}
