@@ -133,12 +133,15 @@ void read_pieces(const Shards& shards, std::span<Piece> pieces, ReadContext& con
 
 void reread_piece(const Shards& shards, Piece& piece, ReadContext& context) {
   const OpenShard open = shards.open(piece.shard);
-  const BufferPtr buffer = context.allocate(piece.size);
-  ReadRequest request{piece.offset, piece.size, buffer->data(), {}};
+  std::byte* out = const_cast<std::byte*>(piece.bytes.data());
+  if (open.mapping) {
+    piece.owner = context.allocate(piece.size);
+    out = piece.owner->data();
+    piece.bytes = {out, piece.size};
+  }
+  ReadRequest request{piece.offset, piece.size, out, {}};
   open.file->read_uncached({&request, 1});
   piece.status = request.status;
-  piece.bytes = {buffer->data(), piece.size};
-  piece.owner = buffer;
 }
 
 }  // namespace penstock

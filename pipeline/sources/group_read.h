@@ -30,7 +30,8 @@ struct Piece {
 void read_pieces(const Shards& shards, std::span<Piece> pieces, ReadContext& context,
                  const std::function<void(Piece&)>& arrived);
 
-/// Reads one piece again, past every cache: bytes that look damaged may be sound on the disk.
+/// Reads one piece that has just arrived again, past every cache: bytes that look damaged may be
+/// sound on the disk. In place, unless the piece is a view of a mapped file.
 void reread_piece(const Shards& shards, Piece& piece, ReadContext& context);
 
 }  // namespace penstock

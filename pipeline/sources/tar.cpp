@@ -64,7 +64,7 @@ class TarSource final : public Source {
   std::optional<std::uint64_t> size() const override { return index_.size(); }
   bool blocking() const override { return blocking_; }
   std::uint64_t record_bytes(std::uint64_t index) const override {
-    return index_.entry(index_.find(index)).size;
+    return index_.entry(index_.find(index)).size + tar_file::kMostJoined;
   }
   Provenance locate(std::uint64_t index) const override {
     return locate_record(shards_, index_, index);

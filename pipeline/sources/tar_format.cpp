@@ -154,9 +154,16 @@ std::span<const std::byte> Walker::body(std::uint64_t size) {
 
 void Walker::read_long_name(std::uint64_t size) {
   const std::span<const std::byte> bytes = body(size);
-  long_name_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  long_name_.resize(std::min(long_name_.find('\0'), long_name_.size()));
+  const std::string_view name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  keep_name(name.substr(0, name.find('\0')));
+}
+
+void Walker::keep_name(std::string_view name) {
   has_long_name_ = true;
+  long_name_ = name;
+  if (!whole_) return;
+  name_memory_ = name;
+  long_name_ = name_memory_;
 }
 
 /// Records "<length> <key>=<value>\n", the length counting all of it.
@@ -179,8 +186,7 @@ void Walker::read_pax(std::uint64_t size, bool global) {
     if (global && (is_size || is_path))
       throw corrupt("a global pax header sets " + std::string(key));
     if (is_path) {
-      long_name_ = value;
-      has_long_name_ = true;
+      keep_name(value);
     } else if (is_size) {
       std::uint64_t number = 0;
       const auto end = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -252,7 +258,7 @@ Member Walker::finish(std::span<const std::byte> block, char type, std::uint64_t
   at_ += kBlock;
   if (type == 'S') {
     // The map's blocks may move the view that the name points to.
-    if (!has_long_name_) long_name_ = member.name;
+    if (!has_long_name_) keep_name(member.name);
     member.name = long_name_;
     skip_sparse_map(block);
   }

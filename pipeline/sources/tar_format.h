@@ -20,6 +20,8 @@
 namespace penstock::tar_file {
 
 inline constexpr std::size_t kBlock = 512;
+/// Of a ustar name: prefix, '/', name.
+inline constexpr std::size_t kMostJoined = 256;
 
 enum class Kind {
   file,
@@ -52,7 +54,7 @@ class Walker {
   explicit Walker(const Limits& limits) : limits_(limits) {}
 
   /// Begins at the start of an archive of `size` bytes. `whole` false: of a part of one, which has
-  /// no end-of-archive marker.
+  /// no end-of-archive marker and lies in memory: what `bytes` returns then stays valid.
   void start(BytesAt bytes, std::uint64_t size, bool whole);
   /// The next member, or nothing at the end. Throws Error{data_loss} for a damaged header, an
   /// archive that ends early (also one without its end-of-archive marker), Error{out_of_range}
@@ -66,6 +68,7 @@ class Walker {
 
   std::span<const std::byte> header();
   void read_long_name(std::uint64_t size);
+  void keep_name(std::string_view name);
   void read_pax(std::uint64_t size, bool global);
   void skip_sparse_map(std::span<const std::byte> block);
   std::span<const std::byte> body(std::uint64_t size);
@@ -83,11 +86,12 @@ class Walker {
 
   // What extended headers say about the member that follows.
   bool has_long_name_ = false;
-  std::string long_name_;
+  std::string_view long_name_;
+  std::string name_memory_;  // of long_name_, where the bytes it was read from don't stay
   std::optional<std::uint64_t> pax_size_;
   bool sparse_ = false;
 
-  std::array<char, 256> joined_;  // prefix, '/', name
+  std::array<char, kMostJoined> joined_;  // prefix, '/', name
 };
 
 }  // namespace penstock::tar_file

@@ -25,7 +25,8 @@ std::int64_t parse_class(std::string_view text) {
   return value;
 }
 
-/// `key` as a tensor: a view where the piece holds it in one place, else a copy.
+/// `key` as a tensor: a view where the piece holds it in one place, else (it was joined of prefix
+/// and name) a copy of at most kMostJoined bytes.
 Tensor key_tensor(std::string_view key, const Piece& piece, ReadContext& context) {
   const std::string_view bytes = text_of(piece.bytes);
   const std::less_equal<const char*> before;

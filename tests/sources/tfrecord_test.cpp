@@ -276,7 +276,8 @@ INSTANTIATE_TEST_SUITE_P(TFRecord, Damage,
                          [](const auto& test) { return name_of(test.param); });
 
 TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
-  const std::vector<std::string> records = some_records();
+  std::vector<std::string> records = some_records();
+  records.resize(60);
   for (const Wrapper wrapper : {Wrapper::gzip, Wrapper::zlib}) {
     const std::string sound = compressed(tfrecords_of(records), wrapper);
     TFRecordOptions options;
@@ -311,8 +312,8 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
 }
 
 TEST(TFRecord, BombsAreBounded) {
-  const std::string bomb = compressed(tfrecord_of(std::string(100 << 20, '\0')), Wrapper::gzip, 9);
-  ASSERT_LT(bomb.size(), 200'000u);
+  const std::string bomb = compressed(tfrecord_of(std::string(20 << 20, '\0')), Wrapper::gzip, 9);
+  ASSERT_LT(bomb.size(), 50'000u);
   TFRecordOptions options;
   options.limits.max_record_bytes = 10 << 20;
   const SourcePtr by_size = source_of({bomb}, options);
