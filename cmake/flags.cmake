@@ -12,7 +12,7 @@ target_compile_options(penstock_private INTERFACE
   -ffp-contract=off
   $<$<COMPILE_LANGUAGE:CXX>:-Wpedantic>  # nvcc's generated code is full of line directives
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # GCC 12 reports "text" + std::string (bug 105651)
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Wno-unknown-warning-option>
   $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
 
 if(PENSTOCK_HARDEN AND CMAKE_BUILD_TYPE STREQUAL Release AND NOT PENSTOCK_SANITIZE)

@@ -41,8 +41,7 @@ Classes count_classes(const std::vector<std::string>& texts) {
   Classes classes;
   classes.names = texts;
   std::ranges::sort(classes.names);
-  const auto repeats = std::ranges::unique(classes.names);
-  classes.names.erase(repeats.begin(), repeats.end());
+  classes.names.erase(std::unique(classes.names.begin(), classes.names.end()), classes.names.end());
   classes.labels.reserve(texts.size());
   for (const std::string& text : texts) {
     const auto at = std::ranges::lower_bound(classes.names, text);
