@@ -228,11 +228,7 @@ TEST(Filter, WeightsSumToOneAndStayInside) {
             ASSERT_GE(sum, one - (precision == Filter::Precision::q15 ? 1 : 0));
             ASSERT_LE(sum, one);
             ASSERT_GE(filter.first(i), filter.span_begin());
-            for (int t = 0; t < filter.taps(); ++t) {
-              if (filter.weights(i)[static_cast<std::size_t>(t)] > 0) {
-                ASSERT_LT(filter.first(i) + t, filter.span_end());
-              }
-            }
+            ASSERT_LE(filter.first(i) + filter.taps(), filter.span_end());
           }
           ASSERT_GE(filter.span_begin(), 0);
           ASSERT_LE(filter.span_end(), in);

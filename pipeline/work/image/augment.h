@@ -23,8 +23,8 @@ Rect choose_center_crop(Size size, Size wanted) noexcept;
 /// Error{out_of_range} if it does not fit the padded image.
 Rect choose_random_pad_crop(Size size, Size wanted, int padding, Rng& rng);
 
-/// The short side becomes `side`, the long side keeps the aspect, truncated, and ends at the largest
-/// int.
+/// The short side becomes `side`, the long side keeps the aspect, truncated, and ends at the
+/// largest int.
 Size short_side_size(Size size, int side) noexcept;
 
 struct Adjustment {

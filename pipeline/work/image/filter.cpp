@@ -26,6 +26,18 @@ void Filter::build(const Axis& axis) {
     const double center = axis.begin + (position + 0.5) * scale;
     weigh(i, center, support, inverse);
   }
+  keep_inside();
+}
+
+void Filter::keep_inside() noexcept {
+  for (std::size_t i = 0; i < first_.size(); ++i) {
+    const int beyond = first_[i] + taps_ - span_end_;
+    if (beyond <= 0) continue;
+    std::int16_t* weights = weights_.data() + i * stride_;
+    std::copy_backward(weights, weights + taps_ - beyond, weights + taps_);
+    std::fill_n(weights, beyond, std::int16_t{0});
+    first_[i] -= beyond;
+  }
 }
 
 void Filter::weigh(int sample, double center, double support, double inverse) {

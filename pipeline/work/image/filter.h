@@ -45,9 +45,9 @@ class Filter {
   /// Input samples [span_begin, span_end) are needed.
   int span_begin() const noexcept { return span_begin_; }
   int span_end() const noexcept { return span_end_; }
-  /// The first input sample of an output sample.
+  /// The first input sample of an output sample: it and the taps() - 1 after it lie in the span.
   int first(int i) const noexcept { return first_[static_cast<std::size_t>(i)]; }
-  /// taps() weights, zero behind the last that counts; all are >= 0 and their sum is 2^bits().
+  /// taps() weights, all of them >= 0; their sum is 2^bits().
   std::span<const std::int16_t> weights(int i) const noexcept {
     return {weights_.data() + static_cast<std::size_t>(i) * stride_,
             static_cast<std::size_t>(taps_)};
@@ -56,6 +56,8 @@ class Filter {
   std::uint64_t version() const noexcept { return version_; }
 
  private:
+  /// Moves taps that reach beyond the span back; there they have no weight.
+  void keep_inside() noexcept;
   void weigh(int sample, double center, double support, double inverse);
   void quantise(int used, double sum, std::int16_t* out) const noexcept;
 

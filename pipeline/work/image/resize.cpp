@@ -43,12 +43,8 @@ void Resizer::push(const std::uint8_t* row) {
 PlanarRow Resizer::pop() {
   if (popped_ == rows_.count()) return {};
   const int first = rows_.first(popped_) - rows_.span_begin();
-  const int have = std::min(rows_.taps(), rows_.span_end() - rows_.span_begin() - first);
-  if (pushed_ < first + have) return {};
-  // Taps beyond the image have no weight; any row will do.
-  for (int t = 0; t < rows_.taps(); ++t) {
-    taps_[static_cast<std::size_t>(t)] = slot(first + std::min(t, have - 1));
-  }
+  if (pushed_ < first + rows_.taps()) return {};
+  for (int t = 0; t < rows_.taps(); ++t) taps_[static_cast<std::size_t>(t)] = slot(first + t);
   vertical_pass(taps_.data(), rows_.weights(popped_).data(), rows_.taps(), width_, out_.get());
   ++popped_;
   return {out_.get(), plane_};
