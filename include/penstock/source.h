@@ -68,8 +68,9 @@ class RecordStream {
   virtual bool next(ReadItem& item, ReadContext& context) = 0;
   /// Passes over `count` records without delivering them. The default reads them.
   virtual void skip(std::uint64_t count, ReadContext& context);
-  /// Where the record that `next` returned last lies.
-  virtual Provenance locate() const { return {}; }
+  /// Where the record that `next` returned last lies, for the errors of whatever is done with it;
+  /// valid until the next call. Asked for every record, so it should be at hand.
+  virtual const Provenance& locate() const;
 };
 
 /// Where records come from. Immutable after construction and thread-safe: one source serves any

@@ -2,6 +2,11 @@
 
 namespace penstock {
 
+const Provenance& RecordStream::locate() const {
+  static const Provenance kNowhere;
+  return kNowhere;
+}
+
 void RecordStream::skip(std::uint64_t count, ReadContext& context) {
   ReadItem item;
   while (count > 0 && next(item, context)) {

@@ -259,7 +259,9 @@ void BatchEdge::finish_head(bool deliver_it) {
   std::sort(head.skipped.begin(), head.skipped.end(),
             [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
   for (const Entry& entry : head.skipped) {
-    Status over = run_.ledger().add(entry.status.error());
+    const std::uint64_t good = entry.sequence - judged_;
+    judged_ = entry.sequence + 1;
+    Status over = run_.ledger().add(owner_, good, entry.status.error());
     if (over.ok()) continue;
     put_error(std::move(over), entry.sequence + 1);
     over_ = true;

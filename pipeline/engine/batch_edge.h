@@ -89,6 +89,7 @@ class BatchEdge final : public Edge {
   Ring<Output> outputs_ GUARDED_BY(mutex_);
   std::uint64_t batches_ GUARDED_BY(mutex_) = 0;    // made
   std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those
+  std::uint64_t judged_ GUARDED_BY(mutex_) = 0;     // elements up to the last that was passed over
   bool ended_ GUARDED_BY(mutex_) = false;
   bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so
   std::chrono::steady_clock::time_point no_slot_since_ GUARDED_BY(mutex_){};

@@ -37,9 +37,13 @@ Provenance origin_of(const Item& item) {
     return item.program->source()->locate(item.index);
   }
   if (!item.parcel) return {};
-  if (item.parcel->origin) return item.parcel->origin->locate(item.parcel->index);
+  const Parcel& parcel = *item.parcel;
+  if (parcel.origin) return parcel.origin->source()->locate(parcel.index);
+  if (parcel.shard) {
+    return {*parcel.shard, parcel.offset, static_cast<std::int64_t>(parcel.index), {}};
+  }
   // A tuple or batch is where its first part is.
-  return item.parcel->children.empty() ? Provenance() : origin_of(item.parcel->children.front());
+  return parcel.children.empty() ? Provenance() : origin_of(parcel.children.front());
 }
 
 /// Gives errors that are new their address, and counts.
@@ -119,6 +123,20 @@ void take_values(std::span<const Item> items, std::span<WorkItem> work) {
     work[i].element = items[i].parcel->element;
     work[i].status = items[i].parcel->status;
     work[i].keep = items[i].parcel->keep;
+  }
+}
+
+void keep_origin(const Item& item, Parcel& parcel) {
+  if (item.program && item.program->source() != nullptr) {
+    parcel.origin = item.program;
+    parcel.index = item.index;
+  } else if (item.parcel && !item.parcel->children.empty()) {
+    keep_origin(item.parcel->children.front(), parcel);
+  } else if (item.parcel) {
+    parcel.origin = item.parcel->origin;
+    parcel.index = item.parcel->index;
+    parcel.shard = item.parcel->shard;
+    parcel.offset = item.parcel->offset;
   }
 }
 
@@ -240,13 +258,7 @@ Item value_of(const Item& item, WorkItem& work) {
   parcel->element = std::move(work.element);
   parcel->status = std::move(work.status);
   parcel->keep = work.keep;
-  if (item.program && item.program->source() != nullptr && item.program->immortal()) {
-    parcel->origin = item.program->source();
-    parcel->index = item.index;
-  } else if (item.parcel) {
-    parcel->origin = item.parcel->origin;
-    parcel->index = item.parcel->index;
-  }
+  keep_origin(item, *parcel);
   return item_of(std::move(parcel), item.ordinal);
 }
 

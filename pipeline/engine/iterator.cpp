@@ -142,7 +142,6 @@ class Iterator::Impl {
     const bool batch = element.valid_rows >= 0;
     elements_ += batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
     batches_ += batch ? 1 : 0;
-    run_.ledger().delivered(batch ? static_cast<std::uint64_t>(element.valid_rows) : 1);
     return Next(std::move(element));
   }
 

@@ -56,8 +56,13 @@ class StreamMemory final : public ReadContext {
 /// Values made where they are pulled, for datasets inside datasets.
 class InlineValues final : public OrderIterator {
  public:
-  InlineValues(Run& run, OrderIteratorPtr input, std::uint64_t key)
-      : run_(run), input_(std::move(input)), key_(key), items_(kInlineGroup), work_(kInlineGroup) {}
+  InlineValues(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key)
+      : run_(run),
+        owner_(owner),
+        input_(std::move(input)),
+        key_(key),
+        items_(kInlineGroup),
+        work_(kInlineGroup) {}
 
   std::size_t pull(std::span<Item> out) override {
     for (;;) {
@@ -90,9 +95,11 @@ class InlineValues final : public OrderIterator {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
-        Status over = run_.ledger().add(work[i].status.error());
+        Status over = run_.ledger().add(owner_, std::exchange(good_, 0), work[i].status.error());
         if (over.ok()) continue;
         work[i].status = std::move(over);
+      } else {
+        ++good_;
       }
       out[kept++] = value_of(items[i], work[i]);
     }
@@ -100,8 +107,10 @@ class InlineValues final : public OrderIterator {
   }
 
   Run& run_;
+  const Node& owner_;
   OrderIteratorPtr input_;
   std::uint64_t key_;
+  std::uint64_t good_ = 0;  // since the last bad one
   std::vector<Item> items_;
   std::vector<WorkItem> work_;
 };
@@ -154,20 +163,24 @@ void BlockingPool::serve() {
   }
 }
 
-Status SkipLedger::add(const Error& error) {
+Status SkipLedger::add(const Node& stage, std::uint64_t good, const Error& error) {
   MutexLock lock(mutex_);
+  if (!over_.ok()) return over_;  // the same error on its way through the next stage
   ++errors_.count;
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
-  const std::uint64_t seen = good_ + errors_.count;
+  Passed& passed = stages_.try_emplace(&stage, before_).first->second;
+  passed.seen += good + 1;
+  ++passed.bad;
   const bool too_many = errors_.count > options_.max_errors;
   const bool too_large_share =
-      seen >= 100 &&
-      static_cast<double>(errors_.count) > options_.max_error_share * static_cast<double>(seen);
+      passed.seen >= 100 &&
+      static_cast<double>(passed.bad) > options_.max_error_share * static_cast<double>(passed.seen);
   if (!too_many && !too_large_share) return {};
-  return Error(error.code(),
-               std::to_string(errors_.count) + " bad elements of " + std::to_string(seen) +
-                   " exceed the error budget; the last: " + error.cause(),
-               error.where(), error.original());
+  over_ = Error(error.code(),
+                std::to_string(errors_.count) + " bad elements of " + std::to_string(passed.seen) +
+                    " exceed the error budget; the last: " + error.cause(),
+                error.where(), error.original());
+  return over_;
 }
 
 void SkipLedger::surfaced(const Error& error) {
@@ -176,15 +189,10 @@ void SkipLedger::surfaced(const Error& error) {
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
 }
 
-void SkipLedger::delivered(std::uint64_t elements) {
-  MutexLock lock(mutex_);
-  good_ += elements;
-}
-
 void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
   MutexLock lock(mutex_);
   errors_.count = errors;
-  good_ = good;
+  before_ = {errors + good, errors};
 }
 
 ErrorStats SkipLedger::stats() const {
@@ -283,9 +291,9 @@ const Program* Run::intern(const Node& node, const Program* parent,
 }
 
 std::shared_ptr<CacheStore> Run::cache(const Node& node, const OpenContext& context) {
-  if (context.nested) return std::make_shared<CacheStore>();
   MutexLock lock(mutex_);
-  std::shared_ptr<CacheStore>& store = caches_[&node];
+  std::shared_ptr<CacheStore>& store =
+      context.caches ? context.caches->stores[&node] : caches_[&node];
   if (!store) store = std::make_shared<CacheStore>();
   return store;
 }
@@ -293,7 +301,7 @@ std::shared_ptr<CacheStore> Run::cache(const Node& node, const OpenContext& cont
 OrderIteratorPtr Run::values(const Node& owner, OrderIteratorPtr input, const OpenContext& context,
                              bool ordered) {
   const std::uint64_t key = epoch_key(options_.seed, context.epoch);
-  if (context.nested) return std::make_unique<InlineValues>(*this, std::move(input), key);
+  if (context.nested) return std::make_unique<InlineValues>(*this, owner, std::move(input), key);
   return std::make_unique<ValueEdge>(*this, owner, std::move(input), key, ordered);
 }
 

@@ -58,9 +58,9 @@ class BlockingPool {
 class SkipLedger {
  public:
   explicit SkipLedger(const RunOptions& options) : options_(options) {}
-  /// Counts a bad element. The error to end the run with if that was one too many; else ok.
-  Status add(const Error& error) EXCLUDES(mutex_);
-  void delivered(std::uint64_t elements) EXCLUDES(mutex_);
+  /// Counts `good` elements that passed a stage and a bad one behind them. The error to end the run
+  /// with if that was one too many; else ok.
+  Status add(const Node& stage, std::uint64_t good, const Error& error) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
   /// Counts of the run that this one goes on from.
@@ -71,7 +71,14 @@ class SkipLedger {
   const RunOptions& options_;
   mutable Mutex mutex_;
   ErrorStats errors_ GUARDED_BY(mutex_);
-  std::uint64_t good_ GUARDED_BY(mutex_) = 0;
+  /// The share is judged stage by stage, so that it does not depend on who is how far ahead.
+  struct Passed {
+    std::uint64_t seen = 0;
+    std::uint64_t bad = 0;
+  };
+  Passed before_ GUARDED_BY(mutex_);  // this run went on from another
+  std::map<const Node*, Passed> stages_ GUARDED_BY(mutex_);
+  Status over_ GUARDED_BY(mutex_);  // what the run ended with
 };
 
 /// The engine's side of a run. Thread-safe.

@@ -32,9 +32,9 @@ void ValueEdge::finished(Group& group) {
 
 std::size_t ValueEdge::deliver(std::span<Item> out) {
   std::size_t count = 0;
-  while (count < out.size() && !window_.empty() && window_.front()->done) {
+  while (!over_ && count < out.size() && !window_.empty() && window_.front()->done) {
     Group& group = *window_.front();
-    for (; count < out.size() && next_ < group.count; ++next_) {
+    for (; !over_ && count < out.size() && next_ < group.count; ++next_) {
       WorkItem& work = group.work[next_];
       if (ordered_) {
         ++consumed_;
@@ -43,13 +43,16 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
       }
       if (!work.status.ok() && run_.options().on_error == OnError::skip &&
           work.status.error().code() != ErrorCode::cancelled) {
-        const Status over = run_.ledger().add(work.status.error());
+        const Status over = run_.ledger().add(owner_, std::exchange(good_, 0), work.status.error());
         if (over.ok()) continue;
         work.status = over;
+        over_ = true;
+      } else {
+        ++good_;
       }
       out[count++] = value_of(group.items[next_], work);
     }
-    if (next_ < group.count) break;
+    if (over_ || next_ < group.count) break;
     window_.pop_front();
     --admitted_;
     next_ = 0;

@@ -18,7 +18,7 @@ class ValueEdge final : public Edge {
   void finished(Group& group) override REQUIRES(mutex_);
   void ended() override REQUIRES(mutex_) { ended_ = true; }
   std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
-  bool drained() const override REQUIRES(mutex_) { return ended_ && admitted_ == 0; }
+  bool drained() const override REQUIRES(mutex_) { return over_ || (ended_ && admitted_ == 0); }
 
   void save_more(StateWriter& state) const override REQUIRES(mutex_);
   void restore_more(StateReader& state) override REQUIRES(mutex_);
@@ -31,8 +31,10 @@ class ValueEdge final : public Edge {
   Ring<char> delivered_ GUARDED_BY(mutex_);
   Ring<Group*> window_ GUARDED_BY(mutex_);  // in order, or done ones first if unordered
   std::size_t admitted_ GUARDED_BY(mutex_) = 0;
-  std::size_t next_ GUARDED_BY(mutex_) = 0;  // of the front group
+  std::size_t next_ GUARDED_BY(mutex_) = 0;    // of the front group
+  std::uint64_t good_ GUARDED_BY(mutex_) = 0;  // since the last that was passed over
   bool ended_ GUARDED_BY(mutex_) = false;
+  bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so
 };
 
 }  // namespace penstock

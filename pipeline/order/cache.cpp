@@ -1,6 +1,7 @@
 #include "pipeline/order/cache.h"
 
 #include <algorithm>
+#include <array>
 
 #include <penstock/log.h>
 
@@ -11,9 +12,13 @@ namespace {
 
 class CacheIterator final : public OrderIterator {
  public:
-  CacheIterator(OrderIteratorPtr input, std::shared_ptr<CacheStore> store, std::uint64_t path,
-                std::int64_t expected)
-      : input_(std::move(input)), store_(std::move(store)), path_(path), expected_(expected) {}
+  CacheIterator(OrderIteratorPtr input, std::shared_ptr<CacheStore> store,
+                const OpenContext& context, std::int64_t expected)
+      : input_(std::move(input)),
+        store_(std::move(store)),
+        path_(context.path),
+        again_(context.path != context.place),
+        expected_(expected) {}
 
   ~CacheIterator() override {
     if (!input_ || finished_ || filling_.empty()) return;
@@ -26,7 +31,9 @@ class CacheIterator final : public OrderIterator {
     if (!input_) return replay(out);
     const std::size_t count = input_->pull(out);
     for (std::size_t i = 0; i < count; ++i) {
-      if (!is_error(out[i])) filling_.emplace_back(out[i].ordinal, out[i].parcel);
+      if (is_error(out[i])) continue;
+      filling_.emplace_back(out[i].ordinal, out[i].parcel);
+      out[i].ordinal = ordinal_of(out[i].ordinal);
     }
     position_ += count;
     const bool known_end = expected_ > 0 && filling_.size() == static_cast<std::size_t>(expected_);
@@ -35,8 +42,20 @@ class CacheIterator final : public OrderIterator {
   }
 
   // The elements themselves are never saved: a restored run fills its cache again.
-  void save(StateWriter& state) const override { state.put(position_); }
-  void restore(StateReader& state) override { discard(state.get()); }
+  void save(StateWriter& state) const override {
+    state.put(input_ ? 0 : 1);
+    state.put(position_);
+  }
+  void restore(StateReader& state) override {
+    const bool replaying = state.get() != 0;
+    const std::uint64_t position = state.get();
+    if (!replaying) return discard(position);
+    std::array<Item, kBlock> pulled;
+    while (input_ && pull(pulled) > 0) {
+    }
+    input_.reset();
+    position_ = std::min<std::size_t>(position, store_->elements.size());
+  }
 
  private:
   void finish() {
@@ -47,12 +66,17 @@ class CacheIterator final : public OrderIterator {
     store_->complete = true;
   }
 
+  /// Each repetition has random numbers of its own.
+  std::uint64_t ordinal_of(std::uint64_t kept) const noexcept {
+    return again_ ? mix_path(path_, kept) : kept;
+  }
+
   std::size_t replay(std::span<Item> out) {
     const std::size_t count =
         std::min<std::size_t>(out.size(), store_->elements.size() - position_);
     for (std::size_t i = 0; i < count; ++i) {
       const auto& [ordinal, parcel] = store_->elements[position_ + i];
-      out[i] = item_of(parcel, path_ == 0 ? ordinal : mix_path(path_, ordinal));
+      out[i] = item_of(parcel, ordinal_of(ordinal));
     }
     position_ += count;
     return count;
@@ -61,6 +85,7 @@ class CacheIterator final : public OrderIterator {
   OrderIteratorPtr input_;  // null: replaying
   std::shared_ptr<CacheStore> store_;
   std::uint64_t path_;
+  bool again_;  // not the first repetition
   std::int64_t expected_;
   std::vector<std::pair<std::uint64_t, Ref<Parcel>>> filling_;
   std::size_t position_ = 0;
@@ -88,14 +113,15 @@ class CacheNode final : public Node {
     {
       const std::lock_guard lock(store->mutex);
       if (store->complete) {
-        return std::make_unique<CacheIterator>(nullptr, store, context.path, cardinality());
+        return std::make_unique<CacheIterator>(nullptr, store, context, cardinality());
       }
     }
-    OrderIteratorPtr source = input().open(context);
+    const OpenContext first = context.first();
+    OrderIteratorPtr source = input().open(first);
     if (input().pending() != Pending::none) {
-      source = context.run.values(*this, std::move(source), context);
+      source = context.run.values(*this, std::move(source), first);
     }
-    return std::make_unique<CacheIterator>(std::move(source), std::move(store), context.path,
+    return std::make_unique<CacheIterator>(std::move(source), std::move(store), context,
                                            cardinality());
   }
 };

@@ -1,6 +1,8 @@
 // Elements kept in memory.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -17,8 +19,15 @@ struct CacheStore {
       elements;  // ordinals and values; constant once complete
 };
 
+/// What the caches of one nested dataset keep, for as long as it is open. Used by one thread at a
+/// time.
+struct NestedCaches {
+  std::map<const Node*, std::shared_ptr<CacheStore>> stores;
+};
+
 /// The first pass that is read to its end (or to the known cardinality) fills the cache; later
-/// passes and epochs replay it, with random numbers of their own. A pass that stops early keeps
+/// passes and epochs replay it, with random numbers of their own. What is kept is always what the
+/// first epoch draws, so that a run that is restored keeps the same. A pass that stops early keeps
 /// nothing and says so through the log. Errors are not kept. The memory counts against the byte
 /// budget.
 NodePtr make_cache(NodePtr input);

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "pipeline/order/cache.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -139,6 +140,7 @@ class InterleaveIterator final : public OrderIterator {
         check(dataset.spec());
         OpenContext nested = context_.with_path(ordinal);
         nested.nested = true;
+        nested.caches = std::make_shared<NestedCaches>();
         slot.items = dataset.node()->open(nested);
         slot.dataset = std::move(dataset);
         slot.position = position;

@@ -119,10 +119,13 @@ class Parcel {
 
   Element element;
   Status status;
-  bool keep = true;                ///< false: a predicate said no
-  const Source* origin = nullptr;  ///< of a record that lives as long as the run; for errors
-  std::uint64_t index = 0;         ///< the record's index in `origin`
-  std::vector<Item> children;      ///< of a tuple (zip) or a batch
+  bool keep = true;  ///< false: a predicate said no
+  // Where it came from, for errors: a record of a source, or of a stream.
+  ProgramPtr origin;        ///< whose source has the record
+  std::uint64_t index = 0;  ///< its index there
+  std::shared_ptr<const std::string> shard;
+  std::int64_t offset = -1;    ///< in `shard`
+  std::vector<Item> children;  ///< of a tuple (zip) or a batch
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;

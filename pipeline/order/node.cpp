@@ -73,7 +73,8 @@ class ParcelPool {
     parcel->element.valid_rows = -1;
     parcel->status = Status();
     parcel->keep = true;
-    parcel->origin = nullptr;
+    parcel->origin = {};
+    parcel->shard.reset();
     parcel->children.clear();
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) {

@@ -55,17 +55,34 @@ class IndexedIterator : public OrderIterator {
 };
 
 class RunServices;
+struct NestedCaches;
 
 /// Where in the run a stage is opened.
 struct OpenContext {
   RunServices& run;
   std::uint64_t epoch = 0;
-  std::uint64_t path = 0;  ///< repetitions, branches and parents so far, mixed; 0 at the top
-  bool nested = false;     ///< inside interleave or flat_map: no threads of its own
+  std::uint64_t path = 0;   ///< repetitions, branches and parents so far, mixed; 0 at the top
+  std::uint64_t place = 0;  ///< the same without repetitions
+  bool nested = false;      ///< inside interleave or flat_map: no threads of its own
+  /// What the caches of a nested dataset keep; null at the top, where the run keeps it.
+  std::shared_ptr<NestedCaches> caches{};
 
   OpenContext with_path(std::uint64_t index) const {
     OpenContext result = *this;
     result.path = mix_path(path, index);
+    result.place = mix_path(place, index);
+    return result;
+  }
+  OpenContext repetition(std::uint64_t pass) const {
+    OpenContext result = *this;
+    if (pass > 0) result.path = mix_path(path, 0x7061737300000000ULL + pass);
+    return result;
+  }
+  /// As in the first epoch and repetition: what a cache keeps is drawn there.
+  OpenContext first() const {
+    OpenContext result = *this;
+    result.epoch = 0;
+    result.path = place;
     return result;
   }
   /// The i-th of several inputs; the first keeps the path.

@@ -45,8 +45,7 @@ class RepeatIterator final : public OrderIterator {
 
  private:
   void open() {
-    constexpr std::uint64_t kPass = 0x7061737300000000ULL;
-    current_ = input_.open(pass_ == 0 ? context_ : context_.with_path(kPass + pass_));
+    current_ = input_.open(context_.repetition(pass_));
     gave_ = false;
   }
 

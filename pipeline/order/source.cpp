@@ -55,7 +55,9 @@ class StreamIterator final : public OrderIterator {
       ++position_;
       if (item.status.ok()) {
         add_counters(counters_, 1, payload_bytes(item.element));
-        out[count++] = item_of(Parcel::make(std::move(item.element)), ordinal);
+        Ref<Parcel> parcel = Parcel::make(std::move(item.element));
+        remember(stream_->locate(), *parcel);
+        out[count++] = item_of(std::move(parcel), ordinal);
       } else {
         out[count++] = item_of(
             Parcel::make(locate(std::move(item.status), stream_->locate(), stage_)), ordinal);
@@ -72,8 +74,18 @@ class StreamIterator final : public OrderIterator {
   }
 
  private:
+  /// Records of one shard share its name.
+  void remember(const Provenance& where, Parcel& parcel) {
+    if (!shard_ || *shard_ != where.shard)
+      shard_ = std::make_shared<const std::string>(where.shard);
+    parcel.shard = shard_;
+    parcel.offset = where.offset;
+    parcel.index = where.index < 0 ? position_ - 1 : static_cast<std::uint64_t>(where.index);
+  }
+
   SourcePtr source_;
   std::unique_ptr<RecordStream> stream_;
+  std::shared_ptr<const std::string> shard_;
   OpenContext context_;
   std::string stage_;
   StageCounters* counters_;

@@ -6,11 +6,14 @@ namespace {
 class GeneratedStream final : public RecordStream {
  public:
   GeneratedStream(Generator generator, Spec spec, std::string name)
-      : generator_(std::move(generator)), spec_(std::move(spec)), name_(std::move(name)) {}
+      : generator_(std::move(generator)), spec_(std::move(spec)), name_(std::move(name)) {
+    where_.shard = name_;
+  }
 
   bool next(ReadItem& item, ReadContext&) override {
     if (ended_) return false;
     item.index = next_;
+    where_.index = static_cast<std::int64_t>(next_);
     item.status = Status();
     item.element.clear();
     try {
@@ -30,14 +33,13 @@ class GeneratedStream final : public RecordStream {
     return true;
   }
 
-  Provenance locate() const override {
-    return {.shard = name_, .index = static_cast<std::int64_t>(next_) - 1, .stage = {}};
-  }
+  const Provenance& locate() const override { return where_; }
 
  private:
   Generator generator_;
   Spec spec_;
   std::string name_;
+  Provenance where_;
   std::uint64_t next_ = 0;
   bool ended_ = false;
 };

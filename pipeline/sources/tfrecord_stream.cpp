@@ -57,7 +57,7 @@ class Stream final : public RecordStream {
     }
   }
 
-  Provenance locate() const override { return where_; }
+  const Provenance& locate() const override { return where_; }
 
  private:
   /// The next record, or its error, to `item`, which is null if it is only passed over. False at

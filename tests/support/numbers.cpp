@@ -37,14 +37,20 @@ class NumberStream final : public RecordStream {
   explicit NumberStream(const std::vector<std::int64_t>& values) : values_(values) {}
   bool next(WorkItem& item, ReadContext&) override {
     if (next_ >= values_.size()) return false;
+    where_ = {"number_stream",
+              static_cast<std::int64_t>(next_ * 8),
+              static_cast<std::int64_t>(next_),
+              {}};
     item.index = next_;
     item.element = x_element(values_[next_++]);
     return true;
   }
+  const Provenance& locate() const override { return where_; }
 
  private:
   const std::vector<std::int64_t>& values_;
   std::size_t next_ = 0;
+  Provenance where_;
 };
 
 class StreamSource final : public Source {
@@ -155,27 +161,24 @@ Dataset failing_at(const Dataset& input, std::int64_t bad) {
 std::string run(const Dataset& dataset, RunOptions options, std::size_t limit) {
   std::string text;
   Iterator iterator = dataset.iterate(options);
-  std::size_t count = 0;
   bool batches = false;
+  std::size_t count = 0;
+  std::vector<std::vector<std::string>> epochs;
   do {
-    bool first = true;
-    for (;;) {
+    epochs.emplace_back();
+    for (; count < limit; ++count) {
       Next next = iterator.next();
-      if (next.is_end() || count++ >= limit) break;
-      if (!first) text += batches ? " | " : " ";
-      first = false;
-      if (next.is_error()) {
-        text += "E";
-        continue;
-      }
-      if (next->valid_rows >= 0 && !batches) {
-        batches = true;
-        if (text.size() > 1 && text.back() == ' ') text += "| ";
-      }
-      text += text_of(*next);
+      if (next.is_end()) break;
+      batches = batches || (next.has_value() && next->valid_rows >= 0);
+      epochs.back().push_back(next.is_error() ? "E" : text_of(*next));
+    }
+  } while (iterator.next_epoch());
+  for (const std::vector<std::string>& epoch : epochs) {
+    for (std::size_t i = 0; i < epoch.size(); ++i) {
+      text += (i == 0 ? "" : batches ? " | " : " ") + epoch[i];
     }
     if (options.epochs > 1) text += " ;";
-  } while (iterator.next_epoch());
+  }
   return text;
 }
 
