@@ -1,3 +1,6 @@
+#include <fstream>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -162,6 +165,24 @@ TEST(PipelineToml, NeverCrashesOnACutText) {
     } catch (const UsageError& error) {
       EXPECT_STRNE(error.what(), "");
     }
+  }
+}
+
+TEST(PipelineToml, IsDocumentedInFull) {
+  std::ifstream file(PENSTOCK_SOURCE_DIR "/docs/pipeline-toml.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = page.find("```toml\n");
+  ASSERT_NE(begin, page.npos);
+  const std::size_t end = page.find("```", begin + 8);
+  const PipelineSpec spec = pipeline_from_toml(page.substr(begin + 8, end - begin - 8), "page");
+  EXPECT_EQ(spec.stages.size(), 5U);
+  std::vector<Kind> kinds{run_kind()};
+  kinds.insert(kinds.end(), source_kinds().begin(), source_kinds().end());
+  kinds.insert(kinds.end(), stage_kinds().begin(), stage_kinds().end());
+  for (const Kind& kind : kinds) {
+    if (kind.name != "run") EXPECT_THAT(page, HasSubstr("`" + kind.name + "`"));
+    for (const Parameter& parameter : kind.parameters)
+      EXPECT_THAT(page, HasSubstr("`" + parameter.name + "`")) << kind.name;
   }
 }
 

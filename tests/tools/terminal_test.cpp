@@ -28,6 +28,14 @@ TEST(Terminal, CutsToFit) {
   EXPECT_EQ(pad("abcde", 4), "abcde");
 }
 
+TEST(Terminal, WrapsAtBlanks) {
+  EXPECT_EQ(wrap("", 5), "");
+  EXPECT_EQ(wrap("one two three", 100), "one two three");
+  EXPECT_EQ(wrap("one two three", 7), "one two\nthree");
+  EXPECT_EQ(wrap("one two three", 6), "one\ntwo\nthree");
+  EXPECT_EQ(wrap("a longerword b", 4), "a\nlongerword\nb");
+}
+
 TEST(Terminal, DrawsBarsToAnEighth) {
   EXPECT_EQ(bar(0, 4), "    ");
   EXPECT_EQ(bar(1, 4), "████");

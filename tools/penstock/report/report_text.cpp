@@ -69,6 +69,12 @@ std::string stages(const Report& report, bool colour, std::size_t width) {
   const double whole = report.wall_s * std::max(1, report.stats.threads);
   for (const StageStats& stage : report.stats.stages) {
     const double share = whole > 0 ? stage.busy_s / whole : 0;
+    const bool idle = stage.items == 0 && stage.busy_s == 0 && stage.wait_s == 0;
+    if (idle) {
+      // An order stage works on references, which nobody counts.
+      table.add({printable(stage.name), "-", "-", "-", "-", "", "-", ""});
+      continue;
+    }
     table.add({printable(stage.name), grouped(stage.items),
                human_bytes(static_cast<double>(stage.bytes)), human_seconds(stage.busy_s),
                share_cell(stage.busy_s, report), paint(Colour::cyan, bar(share, 10), colour),
@@ -107,11 +113,14 @@ std::string_view name_of(Ending ending) noexcept {
 }
 
 std::string report_text(const Report& report, bool colour, int width) {
-  std::string text = headline(report, colour) + facts(report);
-  if (!report.stats.stages.empty())
-    text += "\n" + stages(report, colour, static_cast<std::size_t>(std::max(40, width)));
+  const auto columns = static_cast<std::size_t>(std::max(40, width));
+  std::string text;
+  if (report.ending == Ending::interrupted)
+    text = paint(Colour::yellow, "interrupted; until then:", colour) + "\n";
+  text += headline(report, colour) + facts(report);
+  if (!report.stats.stages.empty()) text += "\n" + stages(report, colour, columns);
   if (report.stats.errors.count > 0) text += "\n" + errors(report.stats.errors, colour);
-  return text + "\n" + paint(Colour::bold, verdict(report), colour) + "\n";
+  return text + "\n" + paint(Colour::bold, wrap(verdict(report), columns), colour) + "\n";
 }
 
 std::string still_picture(const Stats& stats, double still_s) {

@@ -3,19 +3,20 @@
 
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
 
-constexpr double kSaturated = 0.85;
+constexpr double kSaturated = 0.7;
 constexpr double kKeepsUp = 0.05;
 constexpr double kShort_s = 0.25;
 
-const StageStats* busiest(const Stats& stats, std::size_t first) {
+const StageStats* busiest(const Stats& stats) {
   const StageStats* best = nullptr;
-  for (std::size_t i = first; i < stats.stages.size(); ++i)
-    if (best == nullptr || stats.stages[i].busy_s > best->busy_s) best = &stats.stages[i];
+  for (const StageStats& stage : stats.stages)
+    if (best == nullptr || stage.busy_s > best->busy_s) best = &stage;
   return best;
 }
 
@@ -23,6 +24,11 @@ double total_busy(const Stats& stats) {
   double total = 0;
   for (const StageStats& stage : stats.stages) total += stage.busy_s;
   return total;
+}
+
+/// A fused chain's name lists all of its ops.
+std::string short_name(const StageStats& stage) {
+  return fit(printable(stage.name), 40);
 }
 
 bool decodes(const StageStats& stage) {
@@ -55,7 +61,7 @@ std::string compute_help(const Report& report, const StageStats& stage) {
 std::string compute_verdict(const Report& report, const StageStats& stage) {
   const double all = total_busy(report.stats);
   const double used = report.cpu_s / (report.wall_s * report.stats.threads);
-  return printable(stage.name) + " limits the run: it takes " +
+  return short_name(stage) + " limits the run: it takes " +
          human_share(all > 0 ? stage.busy_s / all : 0) + " of the work, and " +
          (report.stats.threads == 1
               ? "the one thread is "
@@ -65,7 +71,7 @@ std::string compute_verdict(const Report& report, const StageStats& stage) {
 
 std::string reading_verdict(const Report& report, const StageStats& source) {
   const double readers = source.busy_s / report.wall_s;
-  return printable(source.name) + " limits the run: on average " + human_count(readers) +
+  return short_name(source) + " limits the run: on average " + human_count(readers) +
          " reads were under way while the threads computed " +
          human_share(report.cpu_s / (report.wall_s * report.stats.threads)) +
          " of the time; faster storage, larger shards" +
@@ -73,37 +79,41 @@ std::string reading_verdict(const Report& report, const StageStats& source) {
 }
 
 std::string memory_verdict(const Report& report, const StageStats& stage) {
-  return "The memory budget limits the run: " + printable(stage.name) + " waited " +
+  return "The memory budget limits the run: " + short_name(stage) + " waited " +
          human_share(stage.wait_s / report.wall_s) + " of the time for room in " +
          human_bytes(static_cast<double>(report.stats.memory.budget_bytes)) + "; raise --memory.";
 }
 
+/// What the stages did not account for: moving elements between them.
+bool hands_over(const Report& report, const StageStats& top) {
+  return total_busy(report.stats) < 0.6 * report.cpu_s && top.busy_s < 0.5 * report.wall_s;
+}
+
+std::string hand_over_verdict(const Report& report) {
+  return "Handing elements over limits the run: the stages' own work is only " +
+         human_share(std::min(1.0, total_busy(report.stats) / report.cpu_s)) +
+         " of the CPU time; more work in each element, or an earlier batch, would use it better.";
+}
+
 std::string sentence(const Report& report) {
   const Stats& stats = report.stats;
-  const int threads = std::max(1, stats.threads);
+  const double capacity_s = report.wall_s * std::max(1, stats.threads);
   if (report.wait_s < kKeepsUp * report.wall_s) return consumer_verdict(report);
-  const double cpu = report.cpu_s / (report.wall_s * threads);
-  const StageStats* source = stats.stages.empty() ? nullptr : &stats.stages.front();
-  const StageStats* work = busiest(stats, 1);
-  const StageStats* top = busiest(stats, 0);
-  if (top == nullptr) return "The run shows no stages.";
-  if (work != nullptr &&
-      (cpu >= kSaturated || work->busy_s >= kSaturated * report.wall_s * threads))
-    return compute_verdict(report, top == source && cpu >= kSaturated ? *top : *work);
+  if (stats.stages.empty()) return "The run shows no stages.";
+  const StageStats& source = stats.stages.front();
+  const StageStats& top = *busiest(stats);
   for (const StageStats& stage : stats.stages)
     if (stage.waits_on == "memory" && stage.wait_s > 0.3 * report.wall_s)
       return memory_verdict(report, stage);
-  if (top == source && source->busy_s > 0.5 * report.wall_s)
-    return reading_verdict(report, *source);
-  if (total_busy(stats) < 0.5 * report.wall_s && report.cpu_s > kSaturated * report.wall_s)
-    return "Handing elements over limits the run: no stage works more than " +
-           human_share(top->busy_s / report.wall_s) +
-           " of the time; do more in each element, or batch earlier.";
-  return printable(top->name) + " takes the most time (" +
-         human_share(top->busy_s / (report.wall_s * threads)) + " of " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads") +
-         "), but no stage is busy throughout; more batches ahead (--slots, --memory) or a longer "
-         "run would show more.";
+  if (hands_over(report, top)) return hand_over_verdict(report);
+  if (&top == &source && report.cpu_s < kSaturated * capacity_s &&
+      source.busy_s > 0.5 * report.wall_s)
+    return reading_verdict(report, source);
+  if (report.cpu_s >= kSaturated * capacity_s || total_busy(stats) >= kSaturated * capacity_s)
+    return compute_verdict(report, top);
+  return short_name(top) + " takes the most time (" + human_share(top.busy_s / capacity_s) +
+         " of " + std::to_string(stats.threads) + (stats.threads == 1 ? " thread" : " threads") +
+         "), but no stage is busy throughout; more batches ahead (--slots, --memory) would help.";
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ std::vector<Shard> find_shards(const std::string& path) {
       continue;
     }
     for (const std::string& file : below) {
-      if (file.ends_with("manifest.jsonl") || file.ends_with(".idx.penstock")) continue;
-      shards.push_back(shard_at(file));
+      const std::string name = std::filesystem::path(file).filename().string();
+      if (!name.starts_with('.') && name != "manifest.jsonl") shards.push_back(shard_at(file));
     }
   }
   if (shards.empty()) throw Error(ErrorCode::not_found, "there is nothing here", Provenance{path});

@@ -32,6 +32,7 @@ std::vector<std::string> Table::lines(std::size_t width, bool colour) const {
       const std::string cell = fit(cell_of(c), widths[c]);
       text += last ? cell : pad(cell, widths[c], columns_[c].right);
     }
+    text.erase(text.find_last_not_of(' ') + 1);
     return fit(text, width);
   };
   std::vector<std::string> out;

@@ -85,6 +85,25 @@ std::string fit(std::string_view text, std::size_t columns) {
   return out;
 }
 
+std::string wrap(std::string_view text, std::size_t columns) {
+  std::string out;
+  std::size_t used = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    const std::size_t width = display_width(word);
+    if (!out.empty()) {
+      const bool fits = used + 1 + width <= columns;
+      out += fits ? ' ' : '\n';
+      used = fits ? used + 1 : 0;
+    }
+    out += word;
+    used += width;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 std::string pad(std::string_view text, std::size_t columns, bool right) {
   const std::size_t width = display_width(text);
   const std::string blanks(width < columns ? columns - width : 0, ' ');

@@ -26,6 +26,8 @@ std::string paint(Colour colour, std::string_view text, bool enabled);
 std::size_t display_width(std::string_view text);
 /// Cut to at most `columns`, an ellipsis at the end if something is missing; colours are closed.
 std::string fit(std::string_view text, std::size_t columns);
+/// Lines of at most `columns` columns, broken at blanks (a longer word stays whole).
+std::string wrap(std::string_view text, std::size_t columns);
 /// Filled with blanks up to `columns`, on the right or (`right`) on the left.
 std::string pad(std::string_view text, std::size_t columns, bool right = false);
 

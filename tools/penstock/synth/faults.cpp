@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kStartOfFrame = 0xc0;
 constexpr int kHuffmanTable = 0xc4;
+constexpr int kQuantisationTable = 0xdb;
 constexpr int kStartOfScan = 0xda;
 
 int byte_at(std::string_view text, std::size_t at) {
@@ -19,6 +20,12 @@ int byte_at(std::string_view text, std::size_t at) {
 
 std::string of(std::size_t size) {
   return " of " + std::to_string(size) + " bytes";
+}
+
+std::size_t require_segment(std::string_view jpeg, int marker) {
+  const std::size_t at = find_segment(jpeg, marker);
+  if (at == jpeg.npos) throw Error(ErrorCode::internal, "a JPEG lacks a segment");
+  return at;
 }
 
 Damaged truncate(std::string jpeg, Rng& rng) {
@@ -45,8 +52,7 @@ Damaged header(std::string jpeg, Rng&) {
 
 Damaged dimensions(std::string jpeg, Rng&) {
   constexpr int kSide = 65'500;
-  const std::size_t frame = find_segment(jpeg, kStartOfFrame);
-  if (frame == jpeg.npos) throw Error(ErrorCode::internal, "a JPEG without a frame");
+  const std::size_t frame = require_segment(jpeg, kStartOfFrame);
   for (const std::size_t at : {frame + 5, frame + 7}) {
     jpeg[at] = static_cast<char>(kSide >> 8);
     jpeg[at + 1] = static_cast<char>(kSide & 255);
@@ -56,25 +62,24 @@ Damaged dimensions(std::string jpeg, Rng&) {
 
 Damaged scans(std::string jpeg, Rng&) {
   constexpr int kMost = 1024;
-  const std::size_t frame = find_segment(jpeg, kStartOfFrame);
-  if (frame == jpeg.npos) throw Error(ErrorCode::internal, "a JPEG without a frame");
+  const std::size_t frame = require_segment(jpeg, kStartOfFrame);
   const int height = byte_at(jpeg, frame + 5) << 8 | byte_at(jpeg, frame + 6);
   const int width = byte_at(jpeg, frame + 7) << 8 | byte_at(jpeg, frame + 8);
   return {many_scans_jpeg(std::min(height, kMost), std::min(width, kMost)), "2,647 scans"};
 }
 
 Damaged tables(std::string jpeg, Rng& rng) {
-  const std::size_t table = find_segment(jpeg, kHuffmanTable);
-  if (table == jpeg.npos) throw Error(ErrorCode::internal, "a JPEG without Huffman tables");
   if (rng.coin(0.5)) {
+    const std::size_t table = require_segment(jpeg, kHuffmanTable);
     jpeg[table + 5] = '\xff';
     return {jpeg, "a Huffman table has 255 codes of one bit"};
   }
-  // As an application's segment the table is passed over.
-  for (std::size_t at = find_segment(jpeg, kHuffmanTable); at != jpeg.npos;
-       at = find_segment(jpeg, kHuffmanTable))
+  // As an application's segment a table is passed over. Not the Huffman tables: without them
+  // libjpeg-turbo takes the standard ones, as Motion JPEG wants it.
+  for (std::size_t at = require_segment(jpeg, kQuantisationTable); at != jpeg.npos;
+       at = find_segment(jpeg, kQuantisationTable))
     jpeg[at + 1] = '\xef';
-  return {jpeg, "the Huffman tables are missing"};
+  return {jpeg, "the quantisation tables are missing"};
 }
 
 }  // namespace

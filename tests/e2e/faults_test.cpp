@@ -1,0 +1,149 @@
+// Damaged data sets: what is found, what is passed over, and what is said.
+#include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
+
+#include "tests/support/program.h"
+
+namespace penstock::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Flags = std::vector<std::string>;
+using nlohmann::json;
+
+/// Lines of a manifest by fault.
+std::vector<json> manifest(const std::string& folder) {
+  std::vector<json> lines;
+  std::istringstream text(read_file(folder + "/manifest.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+struct Damaged {
+  const char* format;
+  const char* faults;  // those that are always found
+  Flags source;
+};
+
+class Faults : public testing::TestWithParam<int> {
+ protected:
+  /// 300 samples, some damaged.
+  std::vector<json> make(const std::string& format, const std::string& faults,
+                         const std::string& share = "5%") {
+    Flags flags{"synth", folder_ / "data", "--images", "300",     "--format",
+                format,  "--corrupt",      share,      "--fault", faults};
+    if (format != "csv" && format != "cifar10") flags.insert(flags.end(), {"--size", "40x60"});
+    const Outcome outcome = run_program(flags);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return manifest(folder_ / "data");
+  }
+  Flags source(const std::string& format) const {
+    if (format == "folder") return {"--images", folder_ / "data"};
+    if (format == "tar") return {"--tar", folder_ / "data/*.tar"};
+    return {"--tfrecord", folder_ / "data/*.tfrecord", "--example",
+            "image/encoded,image/class/label"};
+  }
+
+  TempFolder folder_;
+};
+
+constexpr const char* kCertain = "header,empty,dimensions,scans,tables";
+
+TEST_F(Faults, AreSkippedAndCounted) {
+  for (const char* format : {"folder", "tar", "tfrecord"}) {
+    SCOPED_TRACE(format);
+    const TempFolder other;
+    std::filesystem::remove_all(folder_ / "data");
+    const bool records = std::string(format) == "tfrecord";
+    const auto damaged = make(format, std::string(kCertain) + (records ? ",crc" : ""));
+    ASSERT_GT(damaged.size(), 4U);
+    Flags flags = source(format);
+    flags.insert(flags.end(), {"--resize", "32x32", "--batch", "16", "--on-error", "skip"});
+    const json report = profile_json(flags);
+    EXPECT_EQ(report["errors"]["count"], damaged.size());
+    EXPECT_EQ(report["elements"], 300 - damaged.size());
+    for (const auto& error : report["errors"]["first"]) {
+      EXPECT_THAT(error["path"].get<std::string>(), HasSubstr(folder_ / "data"));
+      EXPECT_GE(error["offset"], 0);
+      EXPECT_GE(error["index"], 0);
+      EXPECT_FALSE(error["cause"].get<std::string>().empty());
+      EXPECT_FALSE(error["stage"].get<std::string>().empty());
+    }
+  }
+}
+
+TEST_F(Faults, StopTheRunByDefault) {
+  make("folder", "header");
+  const Outcome outcome =
+      run_program({"profile", "--images", folder_ / "data", "--resize", "32x32", "--batch", "16"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(testing::StartsWith("penstock: "), HasSubstr(folder_ / "data")));
+}
+
+TEST_F(Faults, EndTheRunWhenThereAreTooMany) {
+  const auto damaged = make("folder", "header");
+  const auto run = [&](const std::string& most) {
+    return run_program({"profile", "--images", folder_ / "data", "--resize", "32x32", "--batch",
+                        "16", "--on-error", "skip", "--max-errors", most})
+        .code;
+  };
+  EXPECT_EQ(run(std::to_string(damaged.size())), 0);
+  EXPECT_EQ(run(std::to_string(damaged.size() - 1)), 1);
+  EXPECT_EQ(run("50%"), 0);
+  EXPECT_EQ(run("0.5%"), 1);
+}
+
+TEST_F(Faults, AreAllFoundByVerify) {
+  for (const char* format : {"folder", "tar", "tfrecord"}) {
+    SCOPED_TRACE(format);
+    std::filesystem::remove_all(folder_ / "data");
+    const bool records = std::string(format) == "tfrecord";
+    const auto damaged =
+        make(format, std::string(kCertain) + ",truncate" + (records ? ",crc" : ""));
+    std::set<std::pair<std::string, int>> expected;
+    for (const json& line : damaged)
+      expected.emplace(line["shard"],
+                       std::string(format) == "folder" ? 0 : line["index"].get<int>());
+    const Outcome outcome = run_program({"verify", folder_ / "data", "--json", "-"});
+    EXPECT_EQ(outcome.code, 1);
+    const json found = outcome.json();
+    std::set<std::pair<std::string, int>> bad;
+    for (const auto& error : found["errors"]) {
+      const std::string path = error["path"];
+      bad.emplace(path.substr((folder_ / "data").size() + 1),
+                  std::string(format) == "folder" ? 0 : error["index"].get<int>());
+    }
+    EXPECT_EQ(bad, expected);
+    EXPECT_EQ(found["bad"], damaged.size());
+    EXPECT_EQ(found["good"], 300 - damaged.size());
+  }
+}
+
+TEST_F(Faults, OfRowsAreFound) {
+  make("csv", "field");
+  EXPECT_EQ(profile_json({"--csv", folder_ / "data/*.csv", "--columns", "label:i64,x0:f32",
+                          "--batch", "8", "--on-error", "skip"})["errors"]["count"],
+            manifest(folder_ / "data").size());
+  std::filesystem::remove_all(folder_ / "data");
+  make("cifar10", "label");
+  EXPECT_EQ(profile_json({"--cifar10", folder_ / "data/*.bin", "--batch", "8", "--on-error",
+                          "skip"})["errors"]["count"],
+            manifest(folder_ / "data").size());
+}
+
+TEST_F(Faults, ASoundDataSetVerifies) {
+  for (const char* format : {"folder", "tar", "tfrecord", "cifar10", "idx", "csv"}) {
+    std::filesystem::remove_all(folder_ / "data");
+    ASSERT_EQ(run_program({"synth", folder_ / "data", "--images", "20", "--format", format}).code,
+              0);
+    const Outcome outcome = run_program({"verify", folder_ / "data"});
+    EXPECT_EQ(outcome.code, 0) << format << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(" 0 bad records")) << format;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::test

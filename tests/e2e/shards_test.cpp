@@ -1,0 +1,138 @@
+// synth, inspect and explain from the outside.
+#include <gmock/gmock.h>
+
+#include "tests/support/program.h"
+
+namespace penstock::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Flags = std::vector<std::string>;
+using nlohmann::json;
+
+/// All files below a folder: name and contents.
+std::map<std::string, std::string> contents(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), folder).string()] = read_file(entry.path());
+  return files;
+}
+
+TEST(Synth, WritesTheSameBytesForAnyThreads) {
+  for (const char* format : {"folder", "tar", "tfrecord", "cifar10", "idx", "csv"}) {
+    const TempFolder folder;
+    for (const char* threads : {"1", "3"}) {
+      Flags flags{"synth", folder / threads, "--images", "70",     "--format",
+                  format,  "--threads",      threads,    "--seed", "5"};
+      if (std::string(format) == "folder")
+        flags.insert(flags.end(),
+                     {"--size", "20x20..60x80", "--heavy-tail", "1", "--corrupt", "9%"});
+      ASSERT_EQ(run_program(flags).code, 0);
+    }
+    EXPECT_EQ(contents(folder / "1"), contents(folder / "3")) << format;
+  }
+}
+
+TEST(Synth, SplitsIntoShards) {
+  const TempFolder folder;
+  ASSERT_EQ(run_program({"synth", folder / "a", "--images", "10", "--format", "tfrecord",
+                         "--shards", "4", "--size", "16x16"})
+                .code,
+            0);
+  std::vector<int> records;
+  for (int shard = 0; shard < 4; ++shard) {
+    const std::string name = "a/data-0000" + std::to_string(shard) + "-of-00004.tfrecord";
+    records.push_back(run_program({"inspect", folder / name, "--json", "-"}).json()[0]["records"]);
+  }
+  EXPECT_EQ(records, (std::vector<int>{3, 3, 2, 2}));
+  ASSERT_EQ(run_program({"synth", folder / "b", "--images", "2", "--format", "tar", "--shards", "4",
+                         "--size", "16x16"})
+                .code,
+            0);
+  EXPECT_EQ(contents(folder / "b").size(), 4U) << "empty shards are shards";
+  EXPECT_EQ(profile_json({"--tar", folder / "b/*.tar"})["elements"], 2);
+}
+
+TEST(Synth, WritesNothingForNoImages) {
+  for (const char* format : {"tar", "tfrecord", "idx"}) {
+    const TempFolder folder;
+    ASSERT_EQ(run_program({"synth", folder / "a", "--images", "0", "--format", format}).code, 0);
+    EXPECT_FALSE(contents(folder / "a").empty());
+  }
+}
+
+TEST(Inspect, TellsTheFormatByItsBytes) {
+  const struct {
+    const char* format;
+    const char* says;
+    const char* spec;
+  } kCases[] = {{"folder", "a folder of images", "image: bytes []"},
+                {"tar", "tar", "image: bytes []"},
+                {"tfrecord", "TFRecord", "record: bytes []"},
+                {"cifar10", "CIFAR-10", "u8 [32,32,3]"},
+                {"idx", "IDX", "u8 [28,28]"},
+                {"csv", "CSV", "x0: bytes []"}};
+  for (const auto& c : kCases) {
+    const TempFolder folder;
+    ASSERT_EQ(run_program(
+                  {"synth", folder / "a", "--images", "30", "--format", c.format, "--classes", "3"})
+                  .code,
+              0);
+    // Names say nothing.
+    int n = 0;
+    if (std::string(c.format) != "folder" && std::string(c.format) != "idx")
+      for (const auto& [name, bytes] : contents(folder / "a"))
+        std::filesystem::rename(folder / ("a/" + name), folder / ("a/x" + std::to_string(n++)));
+    const Outcome outcome = run_program({"inspect", folder / "a", "--classes"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr(std::string(": ") + c.says), HasSubstr(c.spec),
+                                   HasSubstr("30 good records")))
+        << c.format;
+    if (std::string(c.format) != "csv") {
+      const json found = run_program({"inspect", folder / "a", "--classes", "--json", "-"}).json();
+      EXPECT_EQ(found[0]["census"]["classes"], (json{{"0", 10}, {"1", 10}, {"2", 10}})) << c.format;
+    }
+  }
+}
+
+TEST(Inspect, SeesThroughCompression) {
+  for (const char* compression : {"gzip", "zlib"}) {
+    const TempFolder folder;
+    ASSERT_EQ(run_program({"synth", folder / "a", "--images", "9", "--format", "tfrecord", "--size",
+                           "24x24", "--compression", compression})
+                  .code,
+              0);
+    const Outcome outcome = run_program({"inspect", folder / "a", "--classes"});
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("TFRecord"), HasSubstr("image/class/label: i64 0"),
+                                   HasSubstr("9 good records")))
+        << outcome.err;
+  }
+}
+
+TEST(Inspect, ShowsTextWithoutItsControls) {
+  const TempFolder folder;
+  const std::string file = folder.write("a.csv", "a,b\nx,\x1b]0;title\x07\n");
+  EXPECT_EQ(run_program({"inspect", file}).out.find('\x1b'), std::string::npos);
+}
+
+TEST(Explain, PrintsGraphPlanAndMemory) {
+  const TempFolder folder;
+  ASSERT_EQ(run_program({"synth", folder / "a", "--images", "9", "--size", "24x24"}).code, 0);
+  const Flags flags{"explain", "--images",    folder / "a", "--shuffle", "--resize",
+                    "16x16",   "--normalize", "--batch",    "4"};
+  const Outcome outcome = run_program(flags);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("shuffle"), HasSubstr("f32 [?,3,16,16]"), HasSubstr("memory")));
+  Flags analysed = flags;
+  analysed.insert(analysed.end(), {"--analyze", "--json", "-"});
+  const json explained = run_program(analysed).json();
+  EXPECT_EQ(explained["cardinality"], 3);
+  EXPECT_EQ(explained["measured"]["elements"], 9);
+  EXPECT_EQ(explained["spec"][0]["dtype"], "f32");
+}
+
+}  // namespace
+}  // namespace penstock::test

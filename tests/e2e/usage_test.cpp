@@ -1,0 +1,87 @@
+// Exit codes and messages for everything a user can get wrong.
+#include <gmock/gmock.h>
+
+#include "tests/support/program.h"
+
+namespace penstock::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+using Flags = std::vector<std::string>;
+
+TEST(Usage, NamesWhatIsWrongAndWhere) {
+  const TempFolder folder;
+  const std::string toml = folder.write("bad.toml",
+                                        "[source]\nkind = \"range\"\nstop = 9\n"
+                                        "[[stages]]\nkind = \"batch\"\nsize = 0\n");
+  const struct {
+    Flags flags;
+    int code;
+    const char* text;
+  } kCases[] = {
+      {{}, 2, ""},
+      {{"profiel"}, 2, "profiel"},
+      {{"profile"}, 2, "there is no source"},
+      {{"profile", "--range", "x"}, 2, "expected an integer, got \"x\" (--range)"},
+      {{"profile", "--range", "3", "--bacth", "4"}, 2, "--bacth"},
+      {{"profile", "--range", "3", "--batch", "0"}, 2, "size must be at least 1, got 0 (--batch)"},
+      {{"profile", "--range", "3", "--resize", "5"}, 2, "image"},
+      {{"profile", "--range", "3", "--center-crop"}, 2, "needs a size"},
+      {{"profile", "--range", "3", "--max-errors", "3"}, 2, "--on-error skip"},
+      {{"profile", "--range", "3", "--io", "tape"}, 2, "must be one of pread, io_uring, mmap"},
+      {{"profile", "--pipeline", toml}, 2, "bad.toml:6 stages[0].size"},
+      {{"profile", "--pipeline", folder / "none.toml"}, 2, "can't read the pipeline"},
+      {{"profile", "--images", folder / "none"}, 1, "none"},
+      {{"profile", "--tar", folder / "none.tar"}, 1, "none.tar"},
+      {{"profile", "--range", "1000000", "--batch", "1000000", "--memory", "1MiB"}, 1, "8000000"},
+      {{"profile", "--range", "3", "--digests", folder / "no/such"}, 1, "no/such"},
+      {{"profile", "--range", "3", "--json", folder / "no/such"}, 1, "No such file"},
+      {{"profile", "--range", "3", "--dump", "1", folder / "dump"}, 2, "no images"},
+      {{"profile", "--range", "3", "--dump", "x", folder / "dump"}, 2, "(--dump)"},
+      {{"explain"}, 2, "there is no source"},
+      {{"inspect"}, 2, "PATH"},
+      {{"inspect", folder / "none"}, 1, "none"},
+      {{"verify", folder / "none"}, 1, ""},
+      {{"synth"}, 2, "OUT"},
+      {{"synth", folder / "x", "--format", "rar"}, 2, "there is no format \"rar\""},
+      {{"synth", folder / "x", "--fault", "flip"}, 2, "needs --corrupt (--fault)"},
+      {{"synth", folder / "x", "--corrupt", "1%", "--fault", "flipp"}, 2, "did you mean flip?"},
+      {{"synth", folder / "x", "--size", "0x4"}, 2, "(--size)"},
+      {{"synth", folder.path()}, 2, "is not empty"},
+      {{"synth", "/proc/none"}, 1, "/proc/none"},
+  };
+  for (const auto& c : kCases) {
+    std::string line;
+    for (const std::string& flag : c.flags) line += flag + " ";
+    const Outcome outcome = run_program(c.flags);
+    EXPECT_EQ(outcome.code, c.code) << line << outcome.err;
+    if (*c.text == '\0') continue;
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("penstock: "), HasSubstr(c.text))) << line;
+  }
+}
+
+TEST(Usage, EveryCommandHelps) {
+  for (const char* command : {"profile", "explain", "inspect", "verify", "synth"}) {
+    const Outcome outcome = run_program({command, "--help"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("Example:\n  penstock ") + command));
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+  EXPECT_THAT(run_program({"--help"}).out, HasSubstr("profile"));
+}
+
+TEST(Usage, TellsVersionAndLimits) {
+  const Outcome version = run_program({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, AllOf(HasSubstr("jpeg"), HasSubstr("TBB"), HasSubstr("CUDA")));
+  const Outcome limits = run_program({"--limits"});
+  EXPECT_EQ(limits.code, 0);
+  EXPECT_THAT(limits.out, AllOf(HasSubstr("max_record_bytes"), HasSubstr("256.0 MiB"),
+                                HasSubstr("max_pixels"), HasSubstr("100,000,000")));
+}
+
+}  // namespace
+}  // namespace penstock::test

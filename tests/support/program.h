@@ -1,0 +1,88 @@
+// Runs the program penstock as a user does.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/files.h"
+
+extern char** environ;
+
+namespace penstock::test {
+
+struct Outcome {
+  int code = -1;  ///< exit code; 128 + the signal for a process that was killed
+  std::string out;
+  std::string err;
+
+  nlohmann::json json() const { return nlohmann::json::parse(out); }
+};
+
+/// A run of the program, its output in files. Killed and awaited at the end of the scope.
+class Program {
+ public:
+  explicit Program(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), PENSTOCK_PROGRAM);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = folder_ / "out";
+    const std::string err = folder_ / "err";
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_CREAT | O_WRONLY, 0600);
+    posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_CREAT | O_WRONLY, 0600);
+    const int failed =
+        posix_spawn(&process_, PENSTOCK_PROGRAM, &files, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (failed != 0) throw std::runtime_error("can't start " PENSTOCK_PROGRAM);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+
+  void signal(int number) const { kill(process_, number); }
+  std::string written_to_stderr() const { return read_file(folder_ / "err"); }
+
+  Outcome wait() {
+    int status = 0;
+    waitpid(std::exchange(process_, -1), &status, 0);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return {code, read_file(folder_ / "out"), read_file(folder_ / "err")};
+  }
+
+ private:
+  TempFolder folder_;
+  pid_t process_ = -1;
+};
+
+inline Outcome run_program(std::vector<std::string> arguments) {
+  return Program(std::move(arguments)).wait();
+}
+
+/// The JSON that `penstock profile` writes for these flags; the test fails unless it ends with
+/// `code`.
+inline nlohmann::json profile_json(std::vector<std::string> flags, int code = 0) {
+  flags.insert(flags.begin(), "profile");
+  for (const char* flag : {"--quiet", "--json", "-"}) flags.emplace_back(flag);
+  const Outcome outcome = run_program(std::move(flags));
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  return outcome.json();
+}
+
+}  // namespace penstock::test
