@@ -180,7 +180,8 @@ TEST(PipelineToml, IsDocumentedInFull) {
   kinds.insert(kinds.end(), source_kinds().begin(), source_kinds().end());
   kinds.insert(kinds.end(), stage_kinds().begin(), stage_kinds().end());
   for (const Kind& kind : kinds) {
-    if (kind.name != "run") EXPECT_THAT(page, HasSubstr("`" + kind.name + "`"));
+    const bool listed = kind.name == "run" || page.find("`" + kind.name + "`") != page.npos;
+    EXPECT_TRUE(listed) << kind.name;
     for (const Parameter& parameter : kind.parameters)
       EXPECT_THAT(page, HasSubstr("`" + parameter.name + "`")) << kind.name;
   }
