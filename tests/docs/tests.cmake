@@ -1,0 +1,64 @@
+# The code in docs/, taken out of the pages and compiled, and run where the page says what comes out.
+set(docs_extract ${CMAKE_CURRENT_SOURCE_DIR}/docs/extract.awk)
+
+# `penstock_docs(extending SOURCES a.cpp b.cpp)`: a page, and files of the tree that are compiled again against the
+# files that the page changes.
+function(penstock_docs page)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  set(markdown ${PROJECT_SOURCE_DIR}/docs/${page}.md)
+  set(out ${PROJECT_BINARY_DIR}/docs/${page})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${markdown} ${docs_extract})
+  set(extract awk -v page=${page} -v root=${PROJECT_SOURCE_DIR} -v out=${out} -f ${docs_extract} ${markdown})
+  execute_process(COMMAND awk -v list=1 -v page=${page} -f ${docs_extract} ${markdown} OUTPUT_VARIABLE listing
+    COMMAND_ERROR_IS_FATAL ANY)
+
+  set(files)
+  set(depends ${markdown} ${docs_extract})
+  set(tree_sources ${ARG_SOURCES})
+  list(TRANSFORM tree_sources PREPEND ${PROJECT_SOURCE_DIR}/)
+  string(REGEX MATCHALL "[^\n]+" lines "${listing}")
+  foreach(line ${lines})
+    separate_arguments(line)
+    list(GET line 0 kind)
+    list(GET line 1 path)
+    list(APPEND files ${out}/${path})
+    cmake_path(GET path PARENT_PATH folder)
+    file(MAKE_DIRECTORY ${out}/${folder})
+    list(LENGTH line words)
+    if(words EQUAL 3)
+      list(GET line 2 original)
+      list(APPEND depends ${PROJECT_SOURCE_DIR}/${original})
+    endif()
+
+    if(kind STREQUAL program)
+      cmake_path(GET path STEM name)
+      add_executable(docs_${name} ${out}/${path})
+      target_link_libraries(docs_${name} PRIVATE penstock::penstock)
+      add_test(NAME docs/${page}/${name} COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:docs_${name}>
+        -DSOURCE=${out}/${path} -P ${PROJECT_SOURCE_DIR}/examples/check_output.cmake)
+      set_tests_properties(docs/${page}/${name} PROPERTIES TIMEOUT ${test_timeout})
+    elseif(kind STREQUAL fragments)
+      add_library(docs_${page}_fragments OBJECT ${out}/${path})
+      target_include_directories(docs_${page}_fragments PRIVATE ${PROJECT_SOURCE_DIR})
+      target_link_libraries(docs_${page}_fragments PRIVATE penstock::penstock)
+    elseif(kind STREQUAL vectors)
+      list(APPEND tree_sources ${out}/${path} ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
+    elseif(path MATCHES "\\.cpp$")
+      list(APPEND tree_sources ${out}/${path})
+    endif()
+  endforeach()
+  add_custom_command(OUTPUT ${files} COMMAND ${extract} DEPENDS ${depends} VERBATIM COMMENT "Taking code from ${page}.md")
+  add_custom_target(docs_${page} ALL DEPENDS ${files})
+
+  if(tree_sources)
+    add_executable(docs_${page}_test ${tree_sources})
+    target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
+    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main penstock
+      JPEG::JPEG TBB::tbb)
+    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST
+      PROPERTIES TIMEOUT ${test_timeout})
+  endif()
+endfunction()
+
+penstock_docs(stages)
+penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp)

@@ -1,0 +1,92 @@
+// What the vectors in docs/stages.md are written with. `range` gives {value: i64}.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <penstock/penstock.h>
+
+#include "tests/support/numbers.h"
+
+namespace penstock::test {
+
+inline std::int64_t value_of(const Element& element) {
+  return element["value"].item<std::int64_t>();
+}
+
+/// The same, but the element of this value fails.
+inline Dataset failing(const Dataset& input, std::int64_t bad) {
+  return input.map(
+      [bad](Element element) {
+        if (value_of(element) == bad) throw std::runtime_error("bad element");
+        return element;
+      },
+      {.name = "failing"});
+}
+
+inline auto below(std::int64_t limit) {
+  return [limit](const Element& element) { return value_of(element) < limit; };
+}
+
+/// {value: i64 []} of these numbers, with an index.
+inline Dataset numbers_of(std::vector<std::int64_t> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  return tensors({{"value", Tensor::of<std::int64_t>({count}, values)}});
+}
+
+/// {value: i64 [?]}: lists of different lengths, as a stream.
+inline Dataset lists(std::vector<std::vector<std::int64_t>> rows) {
+  return generate(
+      [rows]() -> Generator {
+        return [rows, next = std::size_t{0}](Element& out) mutable {
+          if (next == rows.size()) return false;
+          const std::vector<std::int64_t>& row = rows[next++];
+          out = Element(
+              {{"value", Tensor::of<std::int64_t>({static_cast<std::int64_t>(row.size())}, row)}});
+          return true;
+        };
+      },
+      Spec({{"value", DType::i64, {Shape::kUnknown}}}), "lists");
+}
+
+/// value, value times over: what tf.data's vectors for interleave are made of.
+inline Dataset repeated(const Element& element) {
+  return from_element(element).repeat(value_of(element));
+}
+
+inline Dataset renamed(const Dataset& input, const std::string& name) {
+  return input.map(
+      [name](Element element) {
+        return Element({{name, element[0]}});
+      },
+      {.name = "rename", .output = Spec({{name, DType::i64, {}}})});
+}
+
+/// Checks what comes out on one and more threads; with `skip` too if that is given.
+inline void check(int line, const Dataset& dataset, const std::string& expected,
+                  const std::string& skip) {
+  for (const int threads : {1, 2, 8}) {
+    RunOptions options{.threads = threads, .memory_bytes = 16 << 20};
+    EXPECT_EQ(run(dataset, options), expected == "nothing" ? "" : expected) << "line " << line;
+    if (skip.empty()) continue;
+    options.on_error = OnError::skip;
+    EXPECT_EQ(run(dataset, options), skip == "nothing" ? "" : skip) << "line " << line;
+  }
+}
+
+/// For a graph that must be refused: what the error says.
+template <typename F>
+std::string refusal(F build) {
+  try {
+    (void)build();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+}  // namespace penstock::test
