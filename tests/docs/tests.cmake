@@ -60,5 +60,6 @@ function(penstock_docs page)
   endif()
 endfunction()
 
+penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp)
