@@ -44,9 +44,12 @@ void Edge::wake() noexcept {
 }
 
 void Edge::start() {
-  MutexLock lock(mutex_);
-  if (started_) return;
-  started_ = true;
+  {
+    MutexLock lock(mutex_);
+    if (started_) return;
+    started_ = true;
+  }
+  take_snapshot();  // of an input that knows more than a fresh one does, such as a full cache
   thread_ = std::jthread([this] { dispatch(); });
 }
 

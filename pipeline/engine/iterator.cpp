@@ -81,6 +81,7 @@ class Iterator::Impl {
 
   std::string save() {
     MutexLock consumer(consumer_mutex_);
+    if (!ended_ && epochs_ > 0 && !run_.cancelled()) static_cast<Edge&>(current()).start();
     StateWriter state;
     Fingerprint(run_.root()).save(state);
     state.put(run_.seed());

@@ -6,7 +6,9 @@ namespace {
 class RepeatIterator final : public OrderIterator {
  public:
   RepeatIterator(const Node& input, std::int64_t count, const OpenContext& context)
-      : input_(input), count_(count), context_(context) {}
+      : input_(input), count_(count), context_(context) {
+    if (count != 0) open();  // now, because only an open input knows whether its caches are full
+  }
 
   std::size_t pull(std::span<Item> out) override {
     while (!ended_) {
@@ -35,6 +37,7 @@ class RepeatIterator final : public OrderIterator {
   void restore(StateReader& state) override {
     pass_ = state.get();
     const std::uint64_t flags = state.get();
+    current_.reset();
     if ((flags & 1) != 0) {
       open();
       current_->restore(state);

@@ -1,0 +1,274 @@
+// One suite over every stage, alone and in pairs: ends once, same for any threads, slots and
+// memory, errors in place, cancel, destroy, epochs, save and restore.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include <penstock/rng.h>
+
+#include "tests/conformance/stages.h"
+
+namespace penstock {
+namespace {
+
+using test::failing_at;
+using test::iota;
+using test::numbers;
+using test::StageCase;
+using test::text_of;
+using test::x_of;
+
+/// All of a run, one entry for each call of next; sorted if the order is free.
+std::vector<std::string> outcomes(const Dataset& dataset, RunOptions options, bool sorted) {
+  std::vector<std::string> all;
+  Iterator iterator = dataset.iterate(options);
+  do {
+    const auto begin = static_cast<std::ptrdiff_t>(all.size());
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      all.push_back(next.is_error() ? "E" : text_of(*next));
+    }
+    if (sorted) std::sort(all.begin() + begin, all.end());
+    all.push_back(";");
+  } while (iterator.next_epoch());
+  return all;
+}
+
+const std::vector<std::int64_t> kSizes{0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 40};
+
+class Conformance : public ::testing::TestWithParam<StageCase> {};
+
+TEST_P(Conformance, GivesAsManyAsItShouldAndEndsForGood) {
+  for (const std::int64_t n : kSizes) {
+    const Dataset dataset = GetParam().build(numbers(n));
+    Iterator iterator = dataset.iterate({.threads = 2});
+    std::int64_t count = 0;
+    Next next = iterator.next();
+    for (; next.has_value(); next = iterator.next()) ++count;
+    EXPECT_TRUE(next.is_end());
+    EXPECT_EQ(count, GetParam().count(n)) << n;
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(iterator.next().is_end());
+    EXPECT_FALSE(iterator.next_epoch());
+    EXPECT_TRUE(iterator.next().is_end());
+    if (dataset.cardinality() >= 0) {
+      EXPECT_EQ(dataset.cardinality(), count);
+    }
+  }
+}
+
+TEST_P(Conformance, IsTheSameForAnyThreadsSlotsAndMemory) {
+  for (const std::int64_t n : {1, 9, 40}) {
+    for (const bool batched : {false, true}) {
+      if (batched && GetParam().unordered) continue;
+      const Dataset plain = GetParam().build(numbers(n));
+      const Dataset dataset = batched ? plain.batch(3) : plain;
+      const auto expected =
+          outcomes(dataset, {.seed = 5, .epochs = 2, .threads = 1}, GetParam().unordered);
+      for (const int threads : {1, 2, 8}) {
+        for (const int slots : {1, 2, 4}) {
+          for (const std::uint64_t memory : {1U << 14, 1U << 26}) {
+            EXPECT_EQ(outcomes(dataset,
+                               {.seed = 5,
+                                .epochs = 2,
+                                .threads = threads,
+                                .memory_bytes = memory,
+                                .slots = slots},
+                               GetParam().unordered),
+                      expected)
+                << n << " elements, " << threads << " threads, " << slots << " slots, " << memory;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Conformance, GoesOnBehindAnError) {
+  for (const std::int64_t bad : {0, 1, 4, 8, 9}) {
+    const Dataset dataset = GetParam().build(failing_at(numbers(10), bad));
+    const auto expected = outcomes(dataset, {.threads = 1}, GetParam().unordered);
+    auto good = expected;
+    std::erase(good, "E");
+    for (const int threads : {2, 8}) {
+      EXPECT_EQ(outcomes(dataset, {.threads = threads}, GetParam().unordered), expected);
+    }
+    const auto skipped =
+        outcomes(dataset, {.threads = 1, .on_error = OnError::skip}, GetParam().unordered);
+    EXPECT_EQ(std::count(skipped.begin(), skipped.end(), "E"), 0);
+    EXPECT_GE(skipped.size(), good.size());
+    for (const int threads : {2, 8}) {
+      EXPECT_EQ(
+          outcomes(dataset, {.threads = threads, .on_error = OnError::skip}, GetParam().unordered),
+          skipped);
+    }
+  }
+}
+
+TEST_P(Conformance, TwoRunsOfOneGraphDoNotTouchEachOther) {
+  const Dataset dataset = GetParam().build(numbers(20));
+  const auto expected = outcomes(dataset, {.seed = 3, .threads = 1}, GetParam().unordered);
+  Iterator a = dataset.iterate({.seed = 3, .threads = 2});
+  Iterator b = dataset.iterate({.seed = 3, .threads = 1});
+  std::vector<std::string> of_a;
+  std::vector<std::string> of_b;
+  bool more = true;
+  while (more) {
+    more = false;
+    for (int i = 0; i < 2; ++i) {
+      Next next = a.next();
+      if (next.has_value()) of_a.push_back(text_of(*next));
+      more = more || !next.is_end();
+    }
+    Next next = b.next();
+    if (next.has_value()) of_b.push_back(text_of(*next));
+    more = more || !next.is_end();
+  }
+  if (GetParam().unordered) {
+    std::sort(of_a.begin(), of_a.end());
+    std::sort(of_b.begin(), of_b.end());
+  }
+  of_a.push_back(";");
+  of_b.push_back(";");
+  EXPECT_EQ(of_a, expected);
+  EXPECT_EQ(of_b, expected);
+}
+
+TEST_P(Conformance, EpochsCanBeLeftEarly) {
+  const Dataset dataset = GetParam().build(numbers(20));
+  if (GetParam().unordered) return;
+  const auto all = outcomes(dataset, {.seed = 3, .epochs = 3, .threads = 1}, false);
+  std::vector<std::vector<std::string>> epochs(1);
+  for (const std::string& text : all) {
+    if (text == ";") {
+      epochs.emplace_back();
+    } else {
+      epochs.back().push_back(text);
+    }
+  }
+  for (const std::size_t read : {0U, 1U, 3U}) {
+    Iterator iterator = dataset.iterate({.seed = 3, .epochs = 3, .threads = 2});
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_EQ(iterator.epoch(), epoch);
+      const std::size_t wanted = epoch == 2 ? epochs[2].size() : read;
+      for (std::size_t i = 0; i < wanted; ++i) {
+        Next next = iterator.next();
+        ASSERT_TRUE(next.has_value());
+        EXPECT_EQ(text_of(*next), epochs[epoch][i]) << epoch << " " << i;
+      }
+      EXPECT_EQ(iterator.next_epoch(), epoch < 2);
+    }
+  }
+}
+
+TEST_P(Conformance, IsRestoredAtEveryPosition) {
+  if (GetParam().unordered) return;
+  for (const bool batched : {false, true}) {
+    const Dataset plain = GetParam().build(failing_at(numbers(12), 3));
+    const Dataset dataset = batched ? plain.batch(3) : plain;
+    const RunOptions options{.seed = 6, .epochs = 2, .threads = 2};
+    const auto expected = outcomes(dataset, options, false);
+    std::size_t position = 0;
+    Iterator iterator = dataset.iterate(options);
+    do {
+      for (;;) {
+        RunOptions other = options;
+        other.threads = position % 2 == 0 ? 1 : 8;
+        other.slots = 1 + static_cast<int>(position % 3);
+        Iterator restored = dataset.restore(iterator.save(), other);
+        std::vector<std::string> rest;
+        do {
+          for (Next next = restored.next(); !next.is_end(); next = restored.next()) {
+            rest.push_back(next.is_error() ? "E" : text_of(*next));
+          }
+          rest.push_back(";");
+        } while (restored.next_epoch());
+        EXPECT_EQ(rest,
+                  std::vector<std::string>(expected.begin() + static_cast<std::ptrdiff_t>(position),
+                                           expected.end()))
+            << "at " << position << (batched ? " of batches" : "");
+        if (iterator.next().is_end()) break;
+        ++position;
+      }
+      ++position;
+    } while (iterator.next_epoch());
+  }
+}
+
+TEST_P(Conformance, CancelWakesWhoeverWaits) {
+  for (const bool blocking : {false, true}) {
+    auto open = std::make_shared<std::atomic<bool>>(false);
+    const Dataset stuck = numbers(100).map(
+        [open](Element element) {
+          while (!*open && x_of(element) >= 3) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          return element;
+        },
+        {.name = "stuck", .blocking = blocking});
+    Iterator iterator = GetParam().build(stuck).iterate({.threads = 2});
+    std::thread canceller([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      iterator.cancel();
+      *open = true;
+    });
+    Next next = iterator.next();
+    while (next.has_value()) next = iterator.next();
+    canceller.join();
+    if (next.is_error()) {
+      EXPECT_EQ(next.error().code(), ErrorCode::cancelled);
+    }
+    const Next after = iterator.next();
+    ASSERT_TRUE(after.is_error());
+    EXPECT_EQ(after.error().code(), ErrorCode::cancelled);
+    EXPECT_FALSE(iterator.next_epoch());
+  }
+}
+
+TEST_P(Conformance, IsDestroyedWhileFullAtAnyMoment) {
+  Rng random(1, 2, 3);
+  for (int i = 0; i < 30; ++i) {
+    const bool batched = random.below(2) == 0;
+    const Dataset plain = GetParam().build(numbers(2000));
+    Iterator iterator =
+        (batched ? plain.batch(1 + static_cast<std::int64_t>(random.below(50))) : plain)
+            .iterate({.epochs = 1 + random.below(3),
+                      .threads = 1 + static_cast<int>(random.below(3)),
+                      .slots = static_cast<int>(random.below(3))});
+    for (std::uint64_t k = random.below(6); k > 0; --k) (void)iterator.next();
+    if (random.below(3) == 0) iterator.cancel();
+    if (random.below(3) == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, Conformance, ::testing::ValuesIn(test::stages()),
+                         [](const auto& stage) {
+                           std::string name;
+                           for (const char c : stage.param.name) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+                           }
+                           return name;
+                         });
+
+TEST(Pairs, OfAllStagesAreTheSameForAnyThreads) {
+  for (const StageCase& first : test::stages()) {
+    for (const StageCase& second : test::stages()) {
+      // What an unordered stage gives to one that looks at the order is any of many results.
+      if (first.unordered) continue;
+      const Dataset dataset = second.build(first.build(failing_at(numbers(10), 6)));
+      const auto expected = outcomes(dataset, {.seed = 4, .threads = 1}, second.unordered);
+      EXPECT_EQ(outcomes(dataset, {.seed = 4, .threads = 8, .slots = 2}, second.unordered),
+                expected)
+          << first.name << ", then " << second.name;
+      const auto skipped =
+          outcomes(dataset, {.seed = 4, .threads = 1, .on_error = OnError::skip}, second.unordered);
+      EXPECT_EQ(std::count(skipped.begin(), skipped.end(), "E"), 0);
+      EXPECT_EQ(outcomes(dataset, {.seed = 4, .threads = 2, .slots = 1, .on_error = OnError::skip},
+                         second.unordered),
+                skipped)
+          << first.name << ", then " << second.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
