@@ -15,6 +15,7 @@ class UnbatchIterator final : public OrderIterator {
       StateWriter before(std::move(before_));
       input_->save(before);
       before_ = before.take();
+      batch_ = {};  // its slot may be the one that the next batch needs
       if (input_->pull({&batch_, 1}) == 0) return 0;
       row_ = rows_ = 0;
       if (!is_error(batch_)) start();
@@ -28,7 +29,7 @@ class UnbatchIterator final : public OrderIterator {
     for (; count < out.size() && row_ < rows_; ++count, ++row_) {
       Ref<Parcel> parcel = Parcel::make();
       parcel->element.reset(batch.names());
-      for (std::size_t i = 0; i < batch.size(); ++i) parcel->element[i] = batch[i][row_];
+      for (std::size_t i = 0; i < batch.size(); ++i) parcel->element[i] = row_of(batch[i]);
       out[count] =
           item_of(std::move(parcel), mix_path(batch_.ordinal, static_cast<std::uint64_t>(row_)));
     }
@@ -60,6 +61,13 @@ class UnbatchIterator final : public OrderIterator {
   }
 
  private:
+  /// Small values are copied, so that they do not hold the slot of the whole batch.
+  Tensor row_of(const Tensor& batch) const {
+    constexpr std::size_t kSmall = 48;  // tensors hold that much without a buffer
+    Tensor row = batch[row_];
+    return row.dtype() != DType::bytes && row.nbytes() <= kSmall ? row.clone() : row;
+  }
+
   void start() {
     const Element& batch = batch_.parcel->element;
     for (std::size_t i = 0; i < batch.size(); ++i) {
