@@ -269,6 +269,7 @@ void Edge::compute(Group& group, bool may_wait) {
     make(group, reads_block(group.all_items()));
     sizer_.learn(group.count, Clock::now() - start);
     if (group.context->starved()) {
+      run_.active.fetch_sub(1, std::memory_order_acq_rel);  // nobody need wait for it
       if (may_wait) {
         rerun(group);
       } else {
@@ -301,7 +302,6 @@ void Edge::make(Group& group, bool was_read) {
 // There was no memory. What the group holds is given back, and it is done again, one such group at
 // a time, until it fits or nobody else is at work who could make room.
 void Edge::rerun(Group& group) {
-  run_.active.fetch_sub(1, std::memory_order_acq_rel);
   MutexLock lock(run_.starved);
   while (!stopping()) {
     for (WorkItem& item : group.work) {
