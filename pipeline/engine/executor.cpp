@@ -70,7 +70,7 @@ void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<c
   for (std::size_t i = 0; i < items.size(); ++i) {
     work[i].index = items[i].index;
     work[i].ordinal = items[i].ordinal;
-    if (last && !rows.empty()) work[i].row = rows[i];
+    work[i].row = last && !rows.empty() ? rows[i] : Row();  // work items are used again
   }
   try {
     program.source()->read(work, context);
