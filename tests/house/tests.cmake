@@ -12,3 +12,9 @@ if(PENSTOCK_SANITIZE STREQUAL thread)
   add_test(NAME house/tsan_finds_a_race COMMAND house_race planted)
   set_tests_properties(house/tsan_finds_a_race PROPERTIES PASS_REGULAR_EXPRESSION "ThreadSanitizer: data race")
 endif()
+
+if(PENSTOCK_BUILD_TOOLS AND NOT PENSTOCK_SANITIZE)
+  add_test(NAME house/installed COMMAND ${house}/install_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+    ${CMAKE_CXX_COMPILER})
+  set_tests_properties(house/installed PROPERTIES TIMEOUT 600)
+endif()
