@@ -55,6 +55,9 @@ double seconds_of(const auto& work) {
 }
 
 ImageOps chain_of(const std::string& ops) {
+  if (ops == "small") {
+    return decode_image("image").random_pad_crop(32, 32, 4).random_flip().normalize();
+  }
   const ImageOps base = decode_image("image").random_resized_crop(224);
   if (ops == "resize") return base;
   if (ops == "jitter") {
@@ -77,13 +80,19 @@ int run(const std::string& folder, int rounds, const std::string& ops) {
   RegionLoop loop(224);
   Context context;
   const auto decode_bare = [&](std::size_t i, std::uint64_t key) {
-    loop.decode(files[i], Rng(key, i, 0), i);
+    if (ops == "small") {
+      loop.decode_whole(files[i]);
+    } else {
+      loop.decode(files[i], Rng(key, i, 0), i);
+    }
   };
+  const Names* names = Names::intern(std::vector<std::string>{"image"});
+  WorkItem item;
   const auto run_fused = [&](std::size_t i) {
-    WorkItem item;
     item.ordinal = i;
     const auto* text = reinterpret_cast<const char*>(files[i].data());
-    item.element = Element({{"image", Tensor::bytes({text, files[i].size()}, BufferPtr())}});
+    item.element.reset(names);
+    item.element[0] = Tensor::bytes({text, files[i].size()}, BufferPtr());
     item.row = Row(&base, &row_bytes, i % (2 * kRows));
     op->run({&item, 1}, context);
     if (!item.status.ok()) {
@@ -91,22 +100,23 @@ int run(const std::string& folder, int rounds, const std::string& ops) {
       std::exit(1);
     }
   };
-  constexpr std::size_t kTurn = 10;  // files that one side does before the other does them
+  // Files that one side does before the other does them.
+  const std::size_t turn = std::max<std::size_t>(files.size() / 30, 1);
   std::vector<double> ratios;
   for (int round = -1; round < rounds; ++round) {
     const auto key = static_cast<std::uint64_t>(round + 1);
     context.set_key(key);
     double bare = 0;
     double fused = 0;
-    for (std::size_t first = 0; first < files.size(); first += kTurn) {
-      const std::size_t last = std::min(first + kTurn, files.size());
+    for (std::size_t first = 0; first < files.size(); first += turn) {
+      const std::size_t last = std::min(first + turn, files.size());
       const auto bare_turn = [&] {
         for (std::size_t i = first; i < last; ++i) decode_bare(i, key);
       };
       const auto fused_turn = [&] {
         for (std::size_t i = first; i < last; ++i) run_fused(i);
       };
-      const bool bare_first = first / kTurn % 2 == 0;
+      const bool bare_first = first / turn % 2 == 0;
       if (bare_first) bare += seconds_of(bare_turn);
       fused += seconds_of(fused_turn);
       if (!bare_first) bare += seconds_of(bare_turn);
@@ -128,8 +138,9 @@ int run(const std::string& folder, int rounds, const std::string& ops) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr,
-                 "usage: penstock_image_bench FOLDER [ROUNDS] [normalize|half|resize|jitter]\n");
+    std::fprintf(
+        stderr,
+        "usage: penstock_image_bench FOLDER [ROUNDS] [normalize|half|resize|jitter|small]\n");
     return 2;
   }
   return penstock::bench::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 7,

@@ -18,6 +18,9 @@ struct RegionLoop::State {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
   std::vector<unsigned char> row;
+
+  void read_header(std::span<const std::byte> jpeg);
+  unsigned char* row_of(std::size_t bytes);
 };
 
 RegionLoop::RegionLoop(int size, RandomResizedCropOptions options)
@@ -32,11 +35,34 @@ RegionLoop::~RegionLoop() {
   jpeg_destroy_decompress(&state_->info);
 }
 
-std::size_t RegionLoop::decode(std::span<const std::byte> jpeg, Rng rng, std::uint64_t ordinal) {
-  jpeg_decompress_struct& info = state_->info;
+unsigned char* RegionLoop::State::row_of(std::size_t bytes) {
+  // The library writes rows that are aligned to its vectors past the cache, which is slower.
+  constexpr std::size_t kAlignment = 64;
+  row.resize(bytes + 2 * kAlignment);
+  const auto address = reinterpret_cast<std::uintptr_t>(row.data());
+  return row.data() + (kAlignment - address % kAlignment) + 8;
+}
+
+void RegionLoop::State::read_header(std::span<const std::byte> jpeg) {
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(jpeg.data()),
                static_cast<unsigned long>(jpeg.size()));
   jpeg_read_header(&info, TRUE);
+  if (info.jpeg_color_space != JCS_GRAYSCALE) info.out_color_space = JCS_RGB;
+}
+
+std::size_t RegionLoop::decode_whole(std::span<const std::byte> jpeg) {
+  jpeg_decompress_struct& info = state_->info;
+  state_->read_header(jpeg);
+  jpeg_start_decompress(&info);
+  unsigned char* row = state_->row_of(std::size_t{info.output_width} * 4);
+  while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, &row, 1);
+  jpeg_abort_decompress(&info);
+  return std::size_t{info.output_width} * info.output_height;
+}
+
+std::size_t RegionLoop::decode(std::span<const std::byte> jpeg, Rng rng, std::uint64_t ordinal) {
+  jpeg_decompress_struct& info = state_->info;
+  state_->read_header(jpeg);
   constexpr std::size_t kKind = ImageOps::Step::Any(RandomResizedCropStep()).index();
   Rng step = image::StepRandom(rng, ordinal).of(kKind, 0);
   const image::Size whole{static_cast<int>(info.image_height), static_cast<int>(info.image_width)};
@@ -47,7 +73,6 @@ std::size_t RegionLoop::decode(std::span<const std::byte> jpeg, Rng rng, std::ui
          static_cast<unsigned>(crop.width) >= 2 * scale * side) {
     scale *= 2;
   }
-  if (info.jpeg_color_space != JCS_GRAYSCALE) info.out_color_space = JCS_RGB;
   info.scale_num = 1;
   info.scale_denom = scale;
   jpeg_start_decompress(&info);
@@ -59,10 +84,7 @@ std::size_t RegionLoop::decode(std::span<const std::byte> jpeg, Rng rng, std::ui
   JDIMENSION width = std::min(right + 1, info.output_width) - first;
   jpeg_crop_scanline(&info, &first, &width);
   if (top > 0) jpeg_skip_scanlines(&info, top);
-  // The library writes rows that are aligned to 32 bytes past the cache, which is slower.
-  state_->row.resize(std::size_t{width} * 4 + 128);
-  const auto address = reinterpret_cast<std::uintptr_t>(state_->row.data());
-  unsigned char* row = state_->row.data() + (64 - address % 64) + 8;
+  unsigned char* row = state_->row_of(std::size_t{width} * 4);
   while (info.output_scanline < bottom) jpeg_read_scanlines(&info, &row, 1);
   jpeg_abort_decompress(&info);
   return std::size_t{right - left} * (bottom - top);

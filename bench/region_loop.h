@@ -23,6 +23,8 @@ class RegionLoop {
   /// Returns the pixels decoded. `rng` is that of the op for the element, as
   /// WorkContext::rng gives it.
   std::size_t decode(std::span<const std::byte> jpeg, Rng rng, std::uint64_t ordinal);
+  /// The whole image at full scale.
+  std::size_t decode_whole(std::span<const std::byte> jpeg);
 
  private:
   struct State;

@@ -31,10 +31,11 @@ struct ErrorStats {
   std::vector<Error> first;  ///< the first few, in the order they were met
 };
 
-/// How JPEGs were decoded.
+/// How images were decoded.
 struct DecoderStats {
-  std::uint64_t jpeg = 0;
-  std::uint64_t png = 0;
+  std::uint64_t jpeg = 0;    ///< images decoded by libjpeg-turbo, failures included
+  std::uint64_t png = 0;     ///< by libpng
+  std::uint64_t warned = 0;  ///< that a lenient decoder took in spite of a warning
 };
 
 struct Stats {

@@ -1,5 +1,6 @@
 // FAULTS: what bad JPEGs are answered with. Run under the sanitizers too.
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -107,6 +108,25 @@ TEST(JpegFaults, FlippedBitsGetTheVerdictOfTheLibrary) {
   EXPECT_GT(verdicts[Verdict::good], 100);
   EXPECT_GT(verdicts[Verdict::warned], 100);
   EXPECT_GT(verdicts[Verdict::refused], 100);
+}
+
+TEST(JpegFaults, LenientDecodersCountWhatTheyLetPass) {
+  const Bytes good = make_jpeg(make_pixels(16, 16, 3));
+  Bytes cut = good;
+  cut.resize(cut.size() - 10);
+  Decoders decoders;
+  for (const bool strict : {true, false}) {
+    test::Keeper first(all), second(all);
+    std::array<DecodeJob, 2> jobs = {DecodeJob{good, &first}, DecodeJob{cut, &second}};
+    const DecoderStats before = decoder_stats();
+    decoders.decode(jobs, {.strict = strict});
+    EXPECT_TRUE(jobs[0].status.ok());
+    EXPECT_FALSE(jobs[0].warned);
+    EXPECT_EQ(jobs[1].status.ok(), !strict);
+    EXPECT_EQ(jobs[1].warned, !strict);
+    EXPECT_EQ(decoder_stats().jpeg, before.jpeg + 2);
+    EXPECT_EQ(decoder_stats().warned, before.warned + (strict ? 0 : 1));
+  }
 }
 
 TEST(JpegFaults, GarbageBehindAnyPrefix) {

@@ -177,10 +177,12 @@ TEST(Decoders, ByContentAndEachOnItsOwn) {
   Decoders decoders;
   std::vector<test::Keeper> keepers;
   for (int i = 0; i < 6; ++i) keepers.emplace_back(all);
-  std::vector<DecodeJob> jobs = {{png, &keepers[0], {}},   {jpeg, &keepers[1], {}},
-                                 {other, &keepers[2], {}}, {none, &keepers[3], {}},
-                                 {jpeg, &keepers[4], {}},  {png, &keepers[5], {}}};
+  std::vector<DecodeJob> jobs = {{png, &keepers[0]},  {jpeg, &keepers[1]}, {other, &keepers[2]},
+                                 {none, &keepers[3]}, {jpeg, &keepers[4]}, {png, &keepers[5]}};
+  const DecoderStats before = decoder_stats();
   decoders.decode(jobs, {});
+  EXPECT_EQ(decoder_stats().jpeg, before.jpeg + 2);
+  EXPECT_EQ(decoder_stats().png, before.png + 2);
   for (const std::size_t good : {0, 1, 4, 5}) {
     EXPECT_TRUE(jobs[good].status.ok());
     EXPECT_EQ(keepers[good].pixels().height, 8);

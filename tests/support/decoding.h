@@ -53,7 +53,7 @@ struct Outcome {
 inline Outcome decode(image::Decoder& decoder, std::span<const std::byte> bytes, Keeper::Plan plan,
                       const DecodeOptions& options = {}) {
   Keeper keeper(std::move(plan));
-  std::array<image::DecodeJob, 1> jobs = {image::DecodeJob{bytes, &keeper, {}}};
+  std::array<image::DecodeJob, 1> jobs = {image::DecodeJob{bytes, &keeper}};
   decoder.decode(jobs, options);
   return {jobs[0].status, keeper.info(), keeper.pixels()};
 }

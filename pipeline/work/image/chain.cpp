@@ -148,9 +148,9 @@ Size infer_size(const ImageOps::Chain& chain, Size size) {
   return size;
 }
 
-OutputFormat output_format(const ImageOps::Chain& chain, int channels) noexcept {
+OutputFormat output_format(const ImageOps::Chain& chain) noexcept {
   OutputFormat format;
-  format.channels = channels;
+  if (chain.decode) format.channels = chain.decode->channels;
   for (const ImageOps::Step& step : chain.steps) {
     if (const auto* cast = std::get_if<CastStep>(&step.any)) {
       format.dtype = cast->dtype;

@@ -97,8 +97,9 @@ void plan_passes(const ImageOps::Chain& chain, Size size, const StepRandom& rand
 /// Error{invalid_argument} for a crop that reaches beyond a known size.
 Size infer_size(const ImageOps::Chain& chain, Size size);
 
-/// What the chain makes of u8 pixels of that many channels.
-OutputFormat output_format(const ImageOps::Chain& chain, int channels) noexcept;
+/// What the chain makes of u8 pixels, for the number of channels that the decoder is asked for (3
+/// if there is none).
+OutputFormat output_format(const ImageOps::Chain& chain) noexcept;
 
 /// "image(decode,random_resized_crop 224,flip,normalize)".
 std::string name_of(const ImageOps::Chain& chain);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string>
 
 #include "pipeline/work/image/jpeg.h"
@@ -16,6 +17,17 @@ bool starts_with(std::span<const std::byte> bytes, const std::array<std::uint8_t
   return bytes.size() >= N &&
          std::equal(magic.begin(), magic.end(), bytes.begin(),
                     [](std::uint8_t a, std::byte b) { return std::byte{a} == b; });
+}
+
+struct Counters {
+  std::atomic<std::uint64_t> jpeg{0};
+  std::atomic<std::uint64_t> png{0};
+  std::atomic<std::uint64_t> warned{0};
+};
+
+Counters& counters() noexcept {
+  static Counters counters;
+  return counters;
 }
 
 /// Wants the whole image and drops it.
@@ -53,15 +65,33 @@ void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
       }
     } else {
       (format == Format::jpeg ? jpeg_ : png_)->decode(run, options);
+      count(format, run);
     }
     first = last;
   }
 }
 
+void Decoders::count(Format format, std::span<const DecodeJob> jobs) noexcept {
+  Counters& all = counters();
+  std::atomic<std::uint64_t>& images = format == Format::jpeg ? all.jpeg : all.png;
+  images.fetch_add(jobs.size(), std::memory_order_relaxed);
+  const auto warned =
+      std::count_if(jobs.begin(), jobs.end(), [](const DecodeJob& job) { return job.warned; });
+  if (warned > 0) {
+    all.warned.fetch_add(static_cast<std::uint64_t>(warned), std::memory_order_relaxed);
+  }
+}
+
+DecoderStats decoder_stats() noexcept {
+  const Counters& all = counters();
+  return {all.jpeg.load(std::memory_order_relaxed), all.png.load(std::memory_order_relaxed),
+          all.warned.load(std::memory_order_relaxed)};
+}
+
 Status verify_image(std::span<const std::byte> bytes, const Limits& limits) {
   thread_local Decoders decoders;
   Verifier verifier;
-  std::array<DecodeJob, 1> job = {DecodeJob{bytes, &verifier, {}}};
+  std::array<DecodeJob, 1> job = {DecodeJob{bytes, &verifier}};
   decoders.decode(job, {.limits = limits});
   return job[0].status;
 }

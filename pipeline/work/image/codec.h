@@ -9,6 +9,7 @@
 #include <penstock/error.h>
 #include <penstock/image.h>
 #include <penstock/limits.h>
+#include <penstock/stats.h>
 
 namespace penstock::image {
 
@@ -60,11 +61,13 @@ class PixelSink {
   virtual void rows(const std::uint8_t* pixels, std::size_t stride, int count) = 0;
 };
 
-/// One image to decode. `status` is the answer: the verdict on the bytes that the region needs.
+/// One image to decode. `status` and `warned` are the answer: the verdict on the bytes that the
+/// region needs.
 struct DecodeJob {
   std::span<const std::byte> bytes;
   PixelSink* sink = nullptr;
-  Status status;
+  Status status{};
+  bool warned = false;  ///< taken in spite of a warning, by a decoder that is not strict
 };
 
 /// Decodes images of one format; keeps its working memory from one to the next. Used by one thread
@@ -91,9 +94,14 @@ class Decoders {
   std::size_t lanes() const noexcept { return jpeg_->lanes(); }
 
  private:
+  static void count(Format format, std::span<const DecodeJob> jobs) noexcept;
+
   std::unique_ptr<Decoder> jpeg_;
   std::unique_ptr<Decoder> png_;
 };
+
+/// What all threads decoded since the process started.
+DecoderStats decoder_stats() noexcept;
 
 /// Decodes every byte of an image and keeps nothing: success, or what is wrong with it.
 Status verify_image(std::span<const std::byte> bytes, const Limits& limits = {});

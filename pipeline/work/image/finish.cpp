@@ -39,7 +39,7 @@ HWY_INLINE void store(BFloat16* out, std::uint8_t pixel, float scale, float bias
 #if HWY_TARGET == HWY_SCALAR
 
 template <typename T>
-int finish_plane(const std::uint8_t*, int, float, float, T*) {
+int finish_plane(const std::uint8_t*, int, float, float, bool, T*) {
   return 0;
 }
 template <typename T>
@@ -120,10 +120,9 @@ HWY_INLINE std::uint16_t* lanes_of(BFloat16* out) {
 
 // Each returns how many pixels it did; the rest is too short for a vector.
 
-// Whole cache lines of a plane are written past the cache: a batch is larger than it, and its lines
-// need not be read first. Highway 1.0 streams 16 bytes of a vector that is shorter.
+// Highway 1.0 streams 16 bytes of a vector that is shorter.
 template <typename T>
-bool streams(const T* out, int width) {
+bool can_stream(const T* out, int width) {
   constexpr std::size_t kLine = 64;
   constexpr std::size_t kVector = hn::MaxLanes(Floats()) * sizeof(T);
   return kVector >= 16 && reinterpret_cast<std::uintptr_t>(out) % kLine == 0 &&
@@ -131,13 +130,14 @@ bool streams(const T* out, int width) {
 }
 
 template <typename T>
-int finish_plane(const std::uint8_t* pixels, int width, float scale, float bias, T* out) {
+int finish_plane(const std::uint8_t* pixels, int width, float scale, float bias, bool stream,
+                 T* out) {
   const int lanes = static_cast<int>(hn::Lanes(Floats()));
   const auto scales = hn::Set(Floats(), scale);
   const auto biases = hn::Set(Floats(), bias);
   const auto tag = tag_of(out);
   int x = 0;
-  if (streams(out, width)) {
+  if (stream && can_stream(out, width)) {
     for (; x + lanes <= width; x += lanes) {
       const auto values = convert(load_values(pixels + x, scales, biases), out);
       hn::Stream(values, tag, lanes_of(out + x));
@@ -150,7 +150,7 @@ int finish_plane(const std::uint8_t* pixels, int width, float scale, float bias,
   return x;
 }
 
-int finish_plane(const std::uint8_t* pixels, int width, float, float, std::uint8_t* out) {
+int finish_plane(const std::uint8_t* pixels, int width, float, float, bool, std::uint8_t* out) {
   std::memcpy(out, pixels, static_cast<std::size_t>(width));
   return width;
 }
@@ -224,7 +224,7 @@ void finish(const PlanarRow& row, int width, const OutputFormat& format, std::by
       const float scale = format.scale[static_cast<std::size_t>(c)];
       const float bias = format.bias[static_cast<std::size_t>(c)];
       T* values = reinterpret_cast<T*>(out);
-      int x = finish_plane(row.plane(c), width, scale, bias, values);
+      int x = finish_plane(row.plane(c), width, scale, bias, format.stream, values);
       for (; x < width; ++x) store(values + x, row.plane(c)[x], scale, bias);
     }
     return;
@@ -235,20 +235,6 @@ void finish(const PlanarRow& row, int width, const OutputFormat& format, std::by
       store(values + 3 * x + c, row.plane(c)[x], format.scale[static_cast<std::size_t>(c)],
             format.bias[static_cast<std::size_t>(c)]);
     }
-  }
-}
-
-void finish_any(const PlanarRow& row, int width, const OutputFormat& format, std::byte* out,
-                std::size_t plane_bytes) {
-  switch (format.dtype) {
-    case DType::f32:
-      return finish<float>(row, width, format, out, plane_bytes);
-    case DType::f16:
-      return finish<Half>(row, width, format, out, plane_bytes);
-    case DType::bf16:
-      return finish<BFloat16>(row, width, format, out, plane_bytes);
-    default:
-      return finish<std::uint8_t>(row, width, format, out, plane_bytes);
   }
 }
 
@@ -267,6 +253,19 @@ void split_any(const std::uint8_t* pixels, int width, int channels, bool mirrore
   }
 }
 
+RowKernels kernels_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return {finish<float>, split_any};
+    case DType::f16:
+      return {finish<Half>, split_any};
+    case DType::bf16:
+      return {finish<BFloat16>, split_any};
+    default:
+      return {finish<std::uint8_t>, split_any};
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace penstock::image
@@ -275,21 +274,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace penstock::image {
 
-HWY_EXPORT(finish_any);
-HWY_EXPORT(split_any);
+HWY_EXPORT(kernels_of);
 
-void finish_row(const PlanarRow& row, int width, const OutputFormat& format, std::byte* out,
-                std::size_t plane_bytes) {
-  HWY_DYNAMIC_DISPATCH(finish_any)(row, width, format, out, plane_bytes);
+RowKernels row_kernels(DType dtype) noexcept {
+  return HWY_DYNAMIC_DISPATCH(kernels_of)(dtype);
 }
 
 void finish_image() noexcept {
   hwy::FlushStream();
-}
-
-void split_row(const std::uint8_t* pixels, int width, int channels, bool mirrored,
-               std::uint8_t* planes, std::size_t plane_stride) {
-  HWY_DYNAMIC_DISPATCH(split_any)(pixels, width, channels, mirrored, planes, plane_stride);
 }
 
 }  // namespace penstock::image

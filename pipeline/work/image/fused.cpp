@@ -29,7 +29,8 @@ ThreadState& thread_state() {
 
 class FusedOp final : public WorkOp {
  public:
-  explicit FusedOp(std::shared_ptr<const ImageOps::Chain> chain) : chain_(std::move(chain)) {}
+  explicit FusedOp(std::shared_ptr<const ImageOps::Chain> chain)
+      : chain_(std::move(chain)), format_(output_format(*chain_)) {}
 
   std::string name() const override { return name_of(*chain_); }
   void describe(Description& description) const override {
@@ -64,10 +65,9 @@ class FusedOp final : public WorkOp {
       size = {static_cast<int>(from.shape[0]), static_cast<int>(from.shape[1])};
     }
     size = infer_size(*chain_, size);
-    const OutputFormat format = output_format(*chain_, channels);
-    const Shape shape = format.layout == Layout::hwc ? Shape({size.height, size.width, channels})
-                                                     : Shape({channels, size.height, size.width});
-    return input.with({chain_->component, format.dtype, shape});
+    const Shape shape = format_.layout == Layout::hwc ? Shape({size.height, size.width, channels})
+                                                      : Shape({channels, size.height, size.width});
+    return input.with({chain_->component, format_.dtype, shape});
   }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
@@ -116,8 +116,8 @@ class FusedOp final : public WorkOp {
       const std::size_t component = position(item.element);
       const std::string_view bytes = item.element[component].bytes_at();
       randoms[count].emplace(context.rng(item), item.ordinal);
-      state.pipes[count].begin(*chain_, *randoms[count], context, place(item, component));
-      jobs[count] = {std::as_bytes(std::span(bytes)), &state.pipes[count], {}};
+      state.pipes[count].begin(*chain_, format_, *randoms[count], context, place(item, component));
+      jobs[count] = {std::as_bytes(std::span(bytes)), &state.pipes[count]};
       owners[count++] = &item;
       if (count == lanes) flush();
     }
@@ -147,7 +147,7 @@ class FusedOp final : public WorkOp {
     if (!pixels.contiguous()) pixels = pixels.clone();
     Pipe& pipe = thread_state().pipes.front();
     const StepRandom random(context.rng(item), item.ordinal);
-    pipe.begin(*chain_, random, context, place(item, component));
+    pipe.begin(*chain_, format_, random, context, place(item, component));
     pipe.take(pixels);
     item.element[component] = pipe.finish();
     return {};
@@ -156,6 +156,7 @@ class FusedOp final : public WorkOp {
   }
 
   std::shared_ptr<const ImageOps::Chain> chain_;
+  OutputFormat format_;
 };
 
 }  // namespace

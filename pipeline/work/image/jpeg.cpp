@@ -14,14 +14,16 @@
 
 #include "pipeline/work/image/color.h"
 #include "pipeline/work/image/exif.h"
+#include "pipeline/work/image/jpeg_tables.h"
 
 namespace penstock::image {
 
 namespace {
 
 constexpr int kBlockRows = 8;
-/// The memory of forgotten tables, up to 5 kB an image, comes back only with the session's end.
-constexpr std::uint64_t kImagesPerSession = 64;
+/// Tables that the library allocated and we can't reuse; their memory comes back with the session's
+/// end.
+constexpr int kMostLostTables = 64;
 /// A narrower crop could change which upsampler the library picks.
 constexpr int kLeastCropWidth = 32;
 
@@ -93,13 +95,6 @@ bool create(Session& session) {
   session.progress.progress_monitor = on_progress;
   session.info.progress = &session.progress;
   return true;
-}
-
-/// The library keeps an image's tables for files that come without: here each file is on its own.
-void forget_tables(jpeg_decompress_struct& info) {
-  for (JQUANT_TBL*& table : info.quant_tbl_ptrs) table = nullptr;
-  for (JHUFF_TBL*& table : info.dc_huff_tbl_ptrs) table = nullptr;
-  for (JHUFF_TBL*& table : info.ac_huff_tbl_ptrs) table = nullptr;
 }
 
 bool read_header(Session& session, const unsigned char* data, std::size_t size) {
@@ -211,6 +206,7 @@ class JpegDecoder final : public Decoder {
       try {
         decode_one(job, options);
         job.status = Status();
+        job.warned = session_.errors.num_warnings > 0;
       } catch (...) {
         job.status = status_from_current_exception();
       }
@@ -225,18 +221,21 @@ class JpegDecoder final : public Decoder {
 
   void decode_one(const DecodeJob& job, const DecodeOptions& options) {
     jpeg_decompress_struct& info = session_.info;
-    if (++images_ % kImagesPerSession == 0) {
+    if (tables_.lost() > kMostLostTables) {
       jpeg_destroy_decompress(&info);
+      tables_ = {};
       require(create(session_), session_);
     }
-    forget_tables(info);
+    tables_.mark(info);
     session_.strict = options.strict;
     session_.max_scans = options.limits.max_scans;
     constexpr std::uint64_t kMost = std::numeric_limits<long>::max();
     info.mem->max_memory_to_use =
         static_cast<long>(std::min<std::uint64_t>(options.limits.max_codec_bytes, kMost));
     const auto* data = reinterpret_cast<const unsigned char*>(job.bytes.data());
-    require(read_header(session_, data, job.bytes.size()), session_);
+    const bool good = read_header(session_, data, job.bytes.size());
+    tables_.drop_marked(info);
+    require(good, session_);
     check_pixels(info.image_width, info.image_height, options.limits);
     choose_color_space(options.channels);
 
@@ -341,7 +340,7 @@ class JpegDecoder final : public Decoder {
   }
 
   Session session_;
-  std::uint64_t images_ = 0;
+  Tables tables_;
   std::vector<std::uint8_t> rows_;
   std::vector<std::uint8_t> converted_;
 };

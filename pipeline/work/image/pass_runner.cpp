@@ -60,7 +60,6 @@ void PassRunner::open(const Destination& destination) {
   const Rect& window = geometry_.window;
   writer_.begin(destination, geometry_.canvas,
                 {geometry_.top, geometry_.left, window.height, window.width}, channels_);
-  if (!resizes_) planes_.resize(planes_width(window.width, channels_));
 }
 
 void PassRunner::push(const std::uint8_t* row) {
@@ -69,12 +68,8 @@ void PassRunner::push(const std::uint8_t* row) {
     for (PlanarRow out = resizer_.pop(); out.values != nullptr; out = resizer_.pop()) {
       writer_.write(out);
     }
-  } else if (writer_.takes_pixels() && !geometry_.mirrored) {
-    writer_.write_pixels(row);
   } else {
-    const std::size_t stride = plane_width(geometry_.window.width);
-    split_row(row, geometry_.window.width, channels_, geometry_.mirrored, planes_.data(), stride);
-    writer_.write({planes_.data(), stride});
+    writer_.write_pixels(row, geometry_.mirrored);
   }
 }
 

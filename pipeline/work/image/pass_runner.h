@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "pipeline/work/image/geometry.h"
 #include "pipeline/work/image/resize.h"
@@ -40,7 +39,6 @@ class PassRunner {
   bool resizes_ = false;
   Resizer resizer_;
   RowWriter writer_;
-  std::vector<std::uint8_t> planes_;
 };
 
 }  // namespace penstock::image

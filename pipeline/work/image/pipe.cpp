@@ -13,6 +13,8 @@ namespace {
 
 /// Larger working memory is given back after each image.
 constexpr std::size_t kKeep = 8U << 20;
+/// A batch of larger images does not fit any cache.
+constexpr std::size_t kStream = 128U << 10;
 
 int missing(int length, int denominator) {
   return (denominator - length % denominator) % denominator;
@@ -29,9 +31,10 @@ void Scratch::reset(Size to, int to_channels) {
   values.resize(stride * static_cast<std::size_t>(channels));
 }
 
-void Pipe::begin(const ImageOps::Chain& chain, const StepRandom& random, WorkContext& context,
-                 std::byte* row) {
+void Pipe::begin(const ImageOps::Chain& chain, const OutputFormat& format, const StepRandom& random,
+                 WorkContext& context, std::byte* row) {
   chain_ = &chain;
+  format_ = format;
   random_ = &random;
   context_ = &context;
   row_ = row;
@@ -46,15 +49,15 @@ DecodePlan Pipe::plan(const ImageInfo& info) {
   channels_ = info.channels;
   pass_ = 0;
   taken_ = 0;
-  const int out_channels = chain_->decode ? chain_->decode->channels : info.channels;
+  if (!chain_->decode) format_.channels = info.channels;
   const std::uint64_t max_pixels =
       chain_->decode ? chain_->decode->limits.max_pixels : Limits().max_pixels;
-  format_ = output_format(*chain_, out_channels);
   plan_passes(*chain_, size, *random_, max_pixels, passes_);
 
   const Size out = passes_.back().geometry.size();
-  const Shape shape = format_.layout == Layout::hwc ? Shape({out.height, out.width, out_channels})
-                                                    : Shape({out_channels, out.height, out.width});
+  const Shape shape = format_.layout == Layout::hwc
+                          ? Shape({out.height, out.width, format_.channels})
+                          : Shape({format_.channels, out.height, out.width});
   BufferPtr buffer;
   std::byte* memory = row_;
   if (memory == nullptr) {
@@ -62,6 +65,8 @@ DecodePlan Pipe::plan(const ImageInfo& info) {
     memory = buffer->data();
   }
   result_ = Tensor(format_.dtype, shape, memory, std::move(buffer));
+
+  format_.stream = result_.nbytes() >= kStream;
 
   if (orientation_ != 1) return plan_oriented(info);
   Shrink shrink;
@@ -119,9 +124,10 @@ void Pipe::rows(const std::uint8_t* pixels, std::size_t stride, int count) {
     for (int y = 0; y < count; ++y) runner_.push(pixels + static_cast<std::size_t>(y) * stride);
     return;
   }
+  const auto split = row_kernels(DType::u8).split;
   for (int y = 0; y < count; ++y) {
-    split_row(pixels + static_cast<std::size_t>(y) * stride, stored_.size.width, channels_, false,
-              stored_.row(taken_++), stored_.stride);
+    split(pixels + static_cast<std::size_t>(y) * stride, stored_.size.width, channels_, false,
+          stored_.row(taken_++), stored_.stride);
   }
 }
 
@@ -151,8 +157,9 @@ void Pipe::feed(const Scratch& source, const Rect& part) {
   OutputFormat interleaved;
   interleaved.channels = source.channels;
   padded_.resize(static_cast<std::size_t>(part.width * source.channels) + kRowPadding);
+  const auto interleave = row_kernels(DType::u8).finish;
   for (int y = part.top; y < part.top + part.height; ++y) {
-    finish_row({source.row(y) + part.left, source.stride}, part.width, interleaved,
+    interleave({source.row(y) + part.left, source.stride}, part.width, interleaved,
                reinterpret_cast<std::byte*>(padded_.data()), 0);
     runner_.push(padded_.data());
   }

@@ -32,10 +32,10 @@ struct Scratch {
 /// held. Not synchronised; keeps its memory.
 class Pipe final : public PixelSink {
  public:
-  /// Starts an image. `row` is where its values go, or null: then into memory of the context. All
-  /// must outlive the image.
-  void begin(const ImageOps::Chain& chain, const StepRandom& random, WorkContext& context,
-             std::byte* row);
+  /// Starts an image. `format` is the chain's; `row` is where its values go, or null: then into
+  /// memory of the context. All must outlive the image.
+  void begin(const ImageOps::Chain& chain, const OutputFormat& format, const StepRandom& random,
+             WorkContext& context, std::byte* row);
 
   DecodePlan plan(const ImageInfo& info) override;
   void rows(const std::uint8_t* pixels, std::size_t stride, int count) override;

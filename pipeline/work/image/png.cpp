@@ -115,6 +115,7 @@ class PngDecoder final : public Decoder {
       try {
         decode_one(session, job, options);
         job.status = Status();
+        job.warned = session.warnings > 0;
       } catch (...) {
         job.status = status_from_current_exception();
       }

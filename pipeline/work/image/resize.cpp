@@ -23,6 +23,7 @@ void Resizer::begin(const Axis& rows, const Axis& columns, int channels) {
   rows_.build(rows);
   columns_.build(columns);
   horizontal_.prepare(columns_, channels);
+  vertical_ = vertical_pass(rows_.taps());
   plane_ = plane_width(columns_.count());
   width_ = planes_width(columns_.count(), channels);
   pushed_ = 0;
@@ -45,7 +46,7 @@ PlanarRow Resizer::pop() {
   const int first = rows_.first(popped_) - rows_.span_begin();
   if (pushed_ < first + rows_.taps()) return {};
   for (int t = 0; t < rows_.taps(); ++t) taps_[static_cast<std::size_t>(t)] = slot(first + t);
-  vertical_pass(taps_.data(), rows_.weights(popped_).data(), rows_.taps(), width_, out_.get());
+  vertical_(taps_.data(), rows_.weights(popped_).data(), rows_.taps(), width_, out_.get());
   ++popped_;
   return {out_.get(), plane_};
 }

@@ -51,6 +51,7 @@ class Resizer {
   Filter rows_{Filter::Precision::q15};
   Filter columns_{Filter::Precision::exact};
   HorizontalPass horizontal_;
+  VerticalPass vertical_ = nullptr;
   std::size_t plane_ = 0;
   std::size_t width_ = 0;  // values of an intermediate row
   int pushed_ = 0;         // source rows, counted from the span's first

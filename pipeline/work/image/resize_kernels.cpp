@@ -54,6 +54,10 @@ void mix(const std::int16_t* const* rows, const std::int16_t* weights, int taps,
   }
 }
 
+VerticalPass choose_mix(int) {
+  return mix;
+}
+
 #else
 
 // Pixels one at a time, each in the four lanes of a block of 128 bits (red, green, blue, nothing):
@@ -218,19 +222,18 @@ void mix_few(const std::int16_t* const* rows, const std::int16_t* weights, int t
   }
 }
 
-void mix(const std::int16_t* const* rows, const std::int16_t* weights, int taps, std::size_t size,
-         std::uint8_t* out) {
+VerticalPass choose_mix(int taps) {
   switch (taps) {
     case 1:
-      return mix_few<1>(rows, weights, taps, size, out);
+      return mix_few<1>;
     case 2:
-      return mix_few<2>(rows, weights, taps, size, out);
+      return mix_few<2>;
     case 3:
-      return mix_few<3>(rows, weights, taps, size, out);
+      return mix_few<3>;
     case 4:
-      return mix_few<4>(rows, weights, taps, size, out);
+      return mix_few<4>;
     default:
-      return mix_few<0>(rows, weights, taps, size, out);
+      return mix_few<0>;
   }
 }
 
@@ -244,11 +247,6 @@ std::int64_t this_target() {
   return HWY_TARGET;
 }
 
-void mix_any(const std::int16_t* const* rows, const std::int16_t* weights, int taps,
-             std::size_t size, std::uint8_t* out) {
-  mix(rows, weights, taps, size, out);
-}
-
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace penstock::image
@@ -259,7 +257,7 @@ namespace penstock::image {
 
 HWY_EXPORT(this_target);
 HWY_EXPORT(prepare_any);
-HWY_EXPORT(mix_any);
+HWY_EXPORT(choose_mix);
 
 std::byte* HorizontalPass::reserve(std::size_t bytes) {
   if (table_size < bytes) {
@@ -286,9 +284,8 @@ void HorizontalPass::prepare(const Filter& wanted, int wanted_channels) {
   if (run_ == nullptr) run_ = HWY_DYNAMIC_DISPATCH(prepare_any)(*this);
 }
 
-void vertical_pass(const std::int16_t* const* rows, const std::int16_t* weights, int taps,
-                   std::size_t size, std::uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(mix_any)(rows, weights, taps, size, out);
+VerticalPass vertical_pass(int taps) {
+  return HWY_DYNAMIC_DISPATCH(choose_mix)(taps);
 }
 
 }  // namespace penstock::image

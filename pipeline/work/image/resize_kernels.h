@@ -52,7 +52,10 @@ class HorizontalPass {
 
 /// Mixes `taps` rows of `size` values (a multiple of 64), as HorizontalPass writes them, by weights
 /// of 15 bits, and rounds to 8 bits.
-void vertical_pass(const std::int16_t* const* rows, const std::int16_t* weights, int taps,
-                   std::size_t size, std::uint8_t* out);
+using VerticalPass = void (*)(const std::int16_t* const* rows, const std::int16_t* weights,
+                              int taps, std::size_t size, std::uint8_t* out);
+
+/// The kernel for that many taps: looked up once an image, not once a row.
+VerticalPass vertical_pass(int taps);
 
 }  // namespace penstock::image

@@ -16,12 +16,12 @@ void RowWriter::begin(const Destination& destination, Size canvas, const Rect& c
   const bool interleaved = format.layout == Layout::hwc || format.channels == 1;
   row_bytes_ = static_cast<std::size_t>(canvas.width) * size_of(format.dtype) *
                static_cast<std::size_t>(format.layout == Layout::hwc ? format.channels : 1);
-  const bool narrow = content.width != canvas.width;
-  takes_pixels_ =
-      interleaved && format.dtype == DType::u8 && format.channels == channels && !narrow;
+  copies_pixels_ = interleaved && format.dtype == DType::u8 && format.channels == channels &&
+                   content.width == canvas.width;
+  kernels_ = row_kernels(format.dtype);
   const auto width = static_cast<std::size_t>(canvas.width);
   if (content.height != canvas.height) black_.assign(width, 0);
-  if (narrow) padded_.assign(width * static_cast<std::size_t>(channels), 0);
+  planes_.assign(width * static_cast<std::size_t>(channels), 0);
   write_black(0, content.top);
 }
 
@@ -30,21 +30,33 @@ std::byte* RowWriter::row_out(int y) const noexcept {
 }
 
 void RowWriter::write(const PlanarRow& row) {
-  PlanarRow whole{row.values, channels_ == 1 ? 0 : row.plane_stride};
-  if (content_.width != canvas_.width) {
-    const auto width = static_cast<std::size_t>(canvas_.width);
-    for (int c = 0; c < channels_; ++c) {
-      std::memcpy(padded_.data() + static_cast<std::size_t>(c) * width + content_.left,
-                  row.plane(c), static_cast<std::size_t>(content_.width));
-    }
-    whole = {padded_.data(), channels_ == 1 ? 0 : width};
+  if (content_.width == canvas_.width) {
+    kernels_.finish({row.values, channels_ == 1 ? 0 : row.plane_stride}, canvas_.width,
+                    destination_.format, row_out(content_.top + written_++),
+                    destination_.plane_bytes);
+    return;
   }
-  finish_row(whole, canvas_.width, destination_.format, row_out(content_.top + written_++),
-             destination_.plane_bytes);
+  for (int c = 0; c < channels_; ++c) {
+    std::memcpy(content() + static_cast<std::ptrdiff_t>(c) * canvas_.width, row.plane(c),
+                static_cast<std::size_t>(content_.width));
+  }
+  write_planes();
 }
 
-void RowWriter::write_pixels(const std::uint8_t* pixels) {
-  std::memcpy(row_out(content_.top + written_++), pixels, row_bytes_);
+void RowWriter::write_pixels(const std::uint8_t* pixels, bool mirrored) {
+  if (copies_pixels_ && !mirrored) {
+    std::memcpy(row_out(content_.top + written_++), pixels, row_bytes_);
+    return;
+  }
+  const auto width = static_cast<std::size_t>(canvas_.width);
+  kernels_.split(pixels, content_.width, channels_, mirrored, content(), width);
+  write_planes();
+}
+
+void RowWriter::write_planes() {
+  const std::size_t stride = channels_ == 1 ? 0 : static_cast<std::size_t>(canvas_.width);
+  kernels_.finish({planes_.data(), stride}, canvas_.width, destination_.format,
+                  row_out(content_.top + written_++), destination_.plane_bytes);
 }
 
 void RowWriter::end() {
@@ -53,8 +65,8 @@ void RowWriter::end() {
 
 void RowWriter::write_black(int first, int last) {
   for (int y = first; y < last; ++y) {
-    finish_row({black_.data(), 0}, canvas_.width, destination_.format, row_out(y),
-               destination_.plane_bytes);
+    kernels_.finish({black_.data(), 0}, canvas_.width, destination_.format, row_out(y),
+                    destination_.plane_bytes);
   }
 }
 

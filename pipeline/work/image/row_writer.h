@@ -23,16 +23,17 @@ class RowWriter {
   /// of the rows to come: gray serves all channels of the format.
   void begin(const Destination& destination, Size canvas, const Rect& content, int channels);
 
-  /// True if rows can be taken as they are, by `write_pixels`.
-  bool takes_pixels() const noexcept { return takes_pixels_; }
-  /// The next row of the content.
+  /// The next row of the content…
   void write(const PlanarRow& row);
-  void write_pixels(const std::uint8_t* pixels);
+  /// …as interleaved pixels, in reverse order if `mirrored`.
+  void write_pixels(const std::uint8_t* pixels, bool mirrored);
   /// Blackens what is left.
   void end();
 
  private:
   std::byte* row_out(int y) const noexcept;
+  std::uint8_t* content() noexcept { return planes_.data() + content_.left; }
+  void write_planes();
   void write_black(int first, int last);
 
   Destination destination_;
@@ -41,9 +42,10 @@ class RowWriter {
   int channels_ = 3;
   int written_ = 0;
   std::size_t row_bytes_ = 0;
-  bool takes_pixels_ = false;
+  bool copies_pixels_ = false;  // rows of pixels are what is wanted
+  RowKernels kernels_{};
   std::vector<std::uint8_t> black_;   // one plane
-  std::vector<std::uint8_t> padded_;  // one row of planes
+  std::vector<std::uint8_t> planes_;  // one row of the canvas, black around the content
 };
 
 }  // namespace penstock::image
