@@ -36,14 +36,15 @@ class File {
   virtual ~File() = default;
   /// As of open.
   virtual const FileInfo& info() const noexcept = 0;
-  /// False once the file is seen to differ from `info`, or was replaced or removed. Cheap: ask after
-  /// a group of reads, so that no group is a mixture of two files.
+  /// False once the file is seen to differ from `info`, or was replaced or removed. Cheap: ask
+  /// after a group of reads, so that no group is a mixture of two files.
   virtual bool unchanged() const noexcept { return true; }
   virtual const std::string& path() const noexcept = 0;
   /// Carries out every request, in any order, and waits for all. Never throws for a failed read:
   /// the requests say.
   virtual void read(std::span<ReadRequest> requests) = 0;
-  /// The same past every cache, where the file system can: a second look at bytes that seem damaged.
+  /// The same past every cache, where the file system can: a second look at bytes that seem
+  /// damaged.
   virtual void read_uncached(std::span<ReadRequest> requests) { read(requests); }
   /// Requests that `read` has under way at once; a larger group gains nothing.
   virtual std::size_t depth() const noexcept { return 1; }

@@ -32,8 +32,8 @@ struct ImagesOptions : FileOptions {
 /// Image files: {image: bytes, label: i64, key: bytes}. A folder: every .jpg, .jpeg and .png below
 /// it, in any case; a pattern: every match. Labels count the sorted class names. Indexed.
 Dataset images(const std::string& folder_or_pattern, ImagesOptions options = {});
-/// The class names that the labels of `images`, `tar` and `cifar10` count, in label order; empty for
-/// other datasets.
+/// The class names that the labels of `images`, `tar` and `cifar10` count, in label order; empty
+/// for other datasets.
 std::vector<std::string> class_names(const Dataset& dataset);
 
 struct TarOptions : FileOptions {

@@ -24,7 +24,7 @@ class Waker {
     MutexLock lock(mutex_);
     while (count_ == seen) changed_.wait(mutex_);
   }
-    void notify() EXCLUDES(mutex_) {
+  void notify() EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
       ++count_;
@@ -37,7 +37,6 @@ class Waker {
   }
   /// Those who can't go on before the waiters have done something.
   std::atomic<int> urgent{0};
-
 
  private:
   mutable Mutex mutex_;
