@@ -65,7 +65,7 @@ TEST_F(Profile, GivesTheSameBytesForAnyThreadsAndMemory) {
     ASSERT_TRUE(first["digest"].is_string());
     EXPECT_EQ(first["elements"], 450);
     EXPECT_EQ(first["batches"], 30);
-    const Flags variants[] = {{"--threads", "2"},   {"--threads", "8"},   {"--memory", "16MiB"},
+    const Flags variants[] = {{"--threads", "2"},   {"--threads", "8"},   {"--memory", "2MiB"},
                               {"--memory", "2GiB"}, {"--io", "mmap"},     {"--slots", "1"},
                               {"--io", "io_uring"}, {"--io-threads", "1"}};
     for (const Flags& variant : variants)
@@ -192,6 +192,15 @@ TEST_F(Profile, WritesTheImagesOfTheTrainer) {
     EXPECT_THAT(entry.path().filename().string(), HasSubstr("-label-"));
   }
   EXPECT_EQ(count, 20U);
+}
+
+TEST_F(Profile, WritesAPageAndATrace) {
+  const std::string html = at("report.html");
+  const std::string trace = at("trace.json");
+  profile_json(
+      {"--range", "1000", "--batch", "10", "--step-ms", "5", "--html", html, "--trace", trace});
+  EXPECT_THAT(read_file(html), AllOf(HasSubstr("range 1000"), HasSubstr("<polyline")));
+  EXPECT_GT(json::parse(read_file(trace))["traceEvents"].size(), 6U);
 }
 
 TEST_F(Profile, SimulatesAStep) {

@@ -1,5 +1,7 @@
 #include "tools/penstock/report/report.h"
 
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -137,6 +139,45 @@ TEST(ReportJson, HasEveryFieldThatIsPromised) {
   EXPECT_TRUE(json["verdict"].is_string());
   report.digest = 0xabc;
   EXPECT_EQ(nlohmann::json::parse(report_json(report, "x"))["digest"], "0000000000000abc");
+}
+
+Report with_timeline() {
+  Report report = run({stage("tar[0]", 1), stage("map[1] <decode>", 18)}, 19);
+  for (int i = 1; i <= 5; ++i)
+    report.timeline.push_back(
+        {i * 0.1, i * 100.0, static_cast<std::uint64_t>(i) << 20, {0.5, 1.5}});
+  return report;
+}
+
+TEST(ReportTrace, CountsOverTime) {
+  const auto trace = nlohmann::json::parse(report_trace(with_timeline()));
+  std::map<std::string, int> counters;
+  double last = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "C") continue;
+    ++counters[event["name"]];
+    EXPECT_GE(event["ts"], last);
+    last = event["ts"];
+    if (event["name"] != "threads busy") continue;
+    EXPECT_EQ(event["args"]["map[1] <decode>"], 1.5);
+  }
+  EXPECT_EQ(counters,
+            (std::map<std::string, int>{{"elements/s", 5}, {"memory", 5}, {"threads busy", 5}}));
+  EXPECT_DOUBLE_EQ(last, 5e5);
+}
+
+TEST(ReportHtml, ShowsAllAndEscapes) {
+  Report report = with_timeline();
+  report.stats.errors.count = 1;
+  report.stats.errors.first.emplace_back(ErrorCode::data_loss, "<script>alert(1)</script>");
+  const std::string page = report_html(report, "tar a&b.tar");
+  EXPECT_THAT(page, AllOf(HasSubstr("100 elements/s"), HasSubstr("tar a&amp;b.tar"),
+                          HasSubstr("map[1] &lt;decode&gt;"), HasSubstr("limits the run"),
+                          HasSubstr("&lt;script&gt;"), HasSubstr("<polyline"),
+                          testing::Not(HasSubstr("<script"))));
+  EXPECT_THAT(page, testing::Not(HasSubstr("http"))) << "needs nothing from elsewhere";
+  report.timeline.clear();
+  EXPECT_THAT(report_html(report, "x"), testing::Not(HasSubstr("<polyline")));
 }
 
 TEST(ReportText, FitsNarrowTerminals) {

@@ -38,6 +38,23 @@ TEST(Meter, AveragesOverItsWindow) {
   EXPECT_EQ(meter.history(3).size(), 3U);
 }
 
+TEST(Timeline, IsBoundedAndKeepsTheWholeRun) {
+  Timeline timeline;
+  EXPECT_TRUE(timeline.points().empty());
+  for (int i = 0; i <= 50'000; ++i)
+    timeline.add(i * 0.1, stats_at(static_cast<std::uint64_t>(i) * 10, i * 0.1));
+  const auto points = timeline.points();
+  EXPECT_GT(points.size(), 1000U);
+  EXPECT_LE(points.size(), 4096U);
+  EXPECT_LT(points.front().at_s, 10);
+  EXPECT_GT(points.back().at_s, 4990);
+  for (const Timeline::Point& point : points) {
+    EXPECT_NEAR(point.elements_per_s, 100, 1e-3);
+    ASSERT_EQ(point.busy_threads.size(), 2U);
+    EXPECT_NEAR(point.busy_threads[1], 1, 1e-6);
+  }
+}
+
 TEST(Screen, FitsEveryTerminal) {
   Meter meter;
   for (int i = 0; i < 100; ++i)

@@ -48,6 +48,14 @@ class Profile final : public Command {
         ->type_name("FILE")
         ->group(group);
     app()
+        ->add_option("--html", html_, "write the report as a page for a browser")
+        ->type_name("FILE")
+        ->group(group);
+    app()
+        ->add_option("--trace", trace_, "write counters over time for chrome://tracing or Perfetto")
+        ->type_name("FILE")
+        ->group(group);
+    app()
         ->add_option("--seconds", options_.limit_s, "stop after this long")
         ->check(CLI::PositiveNumber)
         ->type_name("S")
@@ -97,6 +105,8 @@ class Profile final : public Command {
       std::fflush(stream);
     }
     if (!json_.empty()) write_output(json_, report_json(report, to_toml(spec)));
+    if (!html_.empty()) write_output(html_, report_html(report, title_of(spec)));
+    if (!trace_.empty()) write_output(trace_, report_trace(report));
   }
 
   static int exit_code(const Report& report, const Interrupts& interrupts) {
@@ -119,6 +129,8 @@ class Profile final : public Command {
   ProfileOptions options_;
   std::vector<std::string> dump_;
   std::string json_;
+  std::string html_;
+  std::string trace_;
 };
 
 }  // namespace

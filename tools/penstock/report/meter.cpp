@@ -53,4 +53,31 @@ std::vector<double> Meter::history(std::size_t count) const {
   return {history_.end() - static_cast<std::ptrdiff_t>(taken), history_.end()};
 }
 
+void Timeline::add(double now_s, const Stats& stats) {
+  if (given_++ % every_ != 0) return;
+  if (snapshots_.size() == kMost) {
+    for (std::size_t i = 0; i < kMost / 2; ++i) snapshots_[i] = std::move(snapshots_[2 * i]);
+    snapshots_.resize(kMost / 2);
+    every_ *= 2;
+  }
+  Snapshot snapshot{now_s, stats.elements, stats.memory.used_bytes, {}};
+  for (const StageStats& stage : stats.stages) snapshot.busy_s.push_back(stage.busy_s);
+  snapshots_.push_back(std::move(snapshot));
+}
+
+std::vector<Timeline::Point> Timeline::points() const {
+  std::vector<Point> points;
+  for (std::size_t i = 1; i < snapshots_.size(); ++i) {
+    const Snapshot& before = snapshots_[i - 1];
+    const Snapshot& after = snapshots_[i];
+    const double seconds = after.at_s - before.at_s;
+    if (seconds <= 0 || before.busy_s.size() != after.busy_s.size()) continue;
+    Point point{after.at_s, rate(before.elements, after.elements, seconds), after.memory_bytes, {}};
+    for (std::size_t k = 0; k < after.busy_s.size(); ++k)
+      point.busy_threads.push_back(std::max(0.0, after.busy_s[k] - before.busy_s[k]) / seconds);
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
 }  // namespace penstock::tool

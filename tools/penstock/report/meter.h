@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
@@ -50,6 +51,36 @@ class Meter {
   std::deque<double> history_;
   double history_at_s_ = 0;
   std::uint64_t history_elements_ = 0;
+};
+
+/// A run in pictures: at most a few thousand snapshots, evenly spaced, however long it takes. Not
+/// synchronised.
+class Timeline {
+ public:
+  struct Point {
+    double at_s = 0;
+    double elements_per_s = 0;
+    std::uint64_t memory_bytes = 0;
+    std::vector<double> busy_threads;  ///< for each stage
+  };
+
+  /// REQUIRES: `now_s` does not go back.
+  void add(double now_s, const Stats& stats);
+  /// What happened between neighbouring snapshots.
+  std::vector<Point> points() const;
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  struct Snapshot {
+    double at_s = 0;
+    std::uint64_t elements = 0;
+    std::uint64_t memory_bytes = 0;
+    std::vector<double> busy_s;
+  };
+
+  std::vector<Snapshot> snapshots_;
+  std::size_t every_ = 1;  // of those given, one is kept
+  std::size_t given_ = 0;
 };
 
 }  // namespace penstock::tool

@@ -5,8 +5,12 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <penstock/stats.h>
+
+#include "tools/penstock/report/meter.h"
 
 namespace penstock::tool {
 
@@ -35,6 +39,7 @@ struct Report {
   std::optional<std::uint64_t> digest;
   std::optional<double> step_ms;
   Stats stats;
+  std::vector<Timeline::Point> timeline;
   std::optional<Error> failure;  ///< what ended the run
 
   double elements_per_second() const noexcept {
@@ -49,6 +54,13 @@ std::string verdict(const Report& report);
 
 /// A summary, a table with a line for each stage, the first errors and the verdict.
 std::string report_text(const Report& report, bool colour, int width);
+
+/// A page that needs nothing else: the summary, the stages, and how it went over time.
+std::string report_html(const Report& report, const std::string& title);
+
+/// Counters over time in the Trace Event Format (JSON), for chrome://tracing and Perfetto: threads
+/// busy in each stage, elements a second, memory.
+std::string report_trace(const Report& report);
 
 /// What every stage does and waits for, for a run in which nothing moves.
 std::string still_picture(const Stats& stats, double still_s);

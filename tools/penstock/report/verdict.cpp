@@ -60,7 +60,8 @@ std::string compute_help(const Report& report, const StageStats& stage) {
 
 std::string compute_verdict(const Report& report, const StageStats& stage) {
   const double all = total_busy(report.stats);
-  const double used = report.cpu_s / (report.wall_s * report.stats.threads);
+  // Where other processes take the processors, threads are busy without getting CPU time.
+  const double used = std::max(report.cpu_s, all) / (report.wall_s * report.stats.threads);
   return short_name(stage) + " limits the run: it takes " +
          human_share(all > 0 ? stage.busy_s / all : 0) + " of the work, and " +
          (report.stats.threads == 1

@@ -38,19 +38,27 @@ Monitor::Monitor(Scene scene, Watched watched, MonitorOptions options)
 }
 
 Monitor::~Monitor() {
+  finish();
+}
+
+std::vector<Timeline::Point> Monitor::finish() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   stop_.notify_all();
-  thread_.join();
-  log_to_stderr();
-  canvas_.clear();
-  print_messages();
+  if (thread_.joinable()) {
+    thread_.join();
+    log_to_stderr();
+    canvas_.clear();
+    print_messages();
+  }
+  return timeline_.points();
 }
 
 void Monitor::watch() {
   const auto start = Clock::now();
+  timeline_.add(0, watched_.stats());
   std::unique_lock lock(mutex_);
   for (auto next = start + kEvery; !stop_.wait_until(lock, next, [this] { return stopping_; });
        next = std::max(next + kEvery, Clock::now())) {
@@ -58,12 +66,15 @@ void Monitor::watch() {
     look(std::chrono::duration<double>(Clock::now() - start).count());
     lock.lock();
   }
+  lock.unlock();
+  timeline_.add(std::chrono::duration<double>(Clock::now() - start).count(), watched_.stats());
 }
 
 void Monitor::look(double now_s) {
   const Stats stats = watched_.stats();
   const Moment moment = watched_.moment();
   meter_.add(now_s, stats);
+  timeline_.add(now_s, stats);
   check_progress(now_s, stats, moment);
   print_messages();
   if (options_.quiet) return;

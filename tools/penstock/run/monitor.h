@@ -42,6 +42,8 @@ class Monitor {
 
   /// True once the watchdog gave up.
   bool gave_up() const noexcept { return gave_up_.load(std::memory_order_acquire); }
+  /// Ends the watch; what was seen until then. Idempotent.
+  std::vector<Timeline::Point> finish();
 
  private:
   void watch();
@@ -58,6 +60,7 @@ class Monitor {
   // Of the thread.
   Canvas canvas_;
   Meter meter_;
+  Timeline timeline_;
   double last_line_s_ = 0;
   double last_change_s_ = 0;
   std::uint64_t last_delivered_ = 0;

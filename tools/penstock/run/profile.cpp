@@ -23,6 +23,17 @@ std::string jpeg_backend() {
   return "";
 }
 
+double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {
+  double expected = -1;
+  if (dataset.cardinality() >= 0)
+    expected = static_cast<double>(dataset.cardinality()) * static_cast<double>(run.epochs);
+  if (limit > 0 && (expected < 0 || expected > static_cast<double>(limit)))
+    expected = static_cast<double>(limit);
+  return expected;
+}
+
+}  // namespace
+
 std::string title_of(const PipelineSpec& spec) {
   std::string text = spec.source->kind().name;
   const auto given = spec.source->given();
@@ -38,17 +49,6 @@ std::string title_of(const PipelineSpec& spec) {
   }
   return text;
 }
-
-double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {
-  double expected = -1;
-  if (dataset.cardinality() >= 0)
-    expected = static_cast<double>(dataset.cardinality()) * static_cast<double>(run.epochs);
-  if (limit > 0 && (expected < 0 || expected > static_cast<double>(limit)))
-    expected = static_cast<double>(limit);
-  return expected;
-}
-
-}  // namespace
 
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
                    Interrupts& interrupts) {
@@ -90,6 +90,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
     Monitor monitor(scene, watched, {.quiet = options.quiet, .watchdog_s = options.watchdog_s});
     const Cancellation cancellation(interrupts, cancel);
     consumer.consume(iterator, report);
+    report.timeline = monitor.finish();
     if (monitor.gave_up() && report.ending == Ending::interrupted)
       report.ending = Ending::no_progress;
   }
