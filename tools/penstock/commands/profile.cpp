@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <random>
 
+#include <unistd.h>
+
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
@@ -82,6 +84,10 @@ class Profile final : public Command {
     Interrupts interrupts;
     const Report report = run_profile(spec, options_, interrupts);
     print(report, spec);
+    if (report.ending == Ending::no_progress) {
+      std::fflush(nullptr);
+      _exit(kNoProgress);
+    }
     return exit_code(report, interrupts);
   }
 

@@ -28,7 +28,8 @@ struct ProfileOptions {
 /// "tar train-0.tar and 3 more": the source in a few words.
 std::string title_of(const PipelineSpec& spec);
 
-/// Runs the spec once. A failed run is a report too, with what was measured until then. Throws what
+/// Runs the spec once. After Ending::no_progress threads of the run may still wait: leave by _exit.
+/// A failed run is a report too, with what was measured until then. Throws what
 /// `build` and `Dataset::iterate` throw, and Error{unavailable} for output that can't be written.
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts);
 
