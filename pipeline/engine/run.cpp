@@ -25,9 +25,8 @@ constexpr int kMostThreads = 1023;
 /// the number of CPUs. The arenas bound their own; the process-wide limit only must not be in their
 /// way.
 void allow_workers() {
-  static const auto* const limit =
-      new tbb::global_control(  // never destroyed: oneTBB may be gone before
-          tbb::global_control::max_allowed_parallelism, kMostThreads + 1);
+  static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                         kMostThreads + 1);
   (void)limit;
 }
 
