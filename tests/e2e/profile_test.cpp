@@ -205,8 +205,8 @@ TEST_F(Profile, WritesAPageAndATrace) {
 
 TEST_F(Profile, SimulatesAStep) {
   const json report = profile_json(source("folder") + Flags{"--decode", "--resize", "32x32",
-                                                            "--batch", "10", "--step-ms", "20"});
-  EXPECT_GT(report["wall_s"], 14 * 0.02);
+                                                            "--batch", "10", "--step-ms", "60"});
+  EXPECT_GT(report["wall_s"], 14 * 0.06);
   EXPECT_LT(report["stall_share"], 0.5);
   EXPECT_THAT(report["verdict"].get<std::string>(), HasSubstr("simulated step"));
 }

@@ -43,7 +43,7 @@ std::string consumer_verdict(const Report& report) {
   const double share = (stepping ? report.step_s : report.digest_s) / report.wall_s;
   return "The consumer limits the run, not the pipeline: " + who + " took " +
          human_share(std::min(1.0, share)) + " of the time and waited for input only " +
-         human_share(report.wait_s / report.wall_s) + " of it; " +
+         human_share(report.stall_share()) + " of it; " +
          (stepping ? "a faster input would change nothing."
                    : "run without --digest to see how fast the pipeline is.");
 }
@@ -99,7 +99,8 @@ std::string hand_over_verdict(const Report& report) {
 std::string sentence(const Report& report) {
   const Stats& stats = report.stats;
   const double capacity_s = report.wall_s * std::max(1, stats.threads);
-  if (report.wait_s < kKeepsUp * report.wall_s) return consumer_verdict(report);
+  // The first batch is always waited for.
+  if (report.batches > 1 && report.stall_share() < kKeepsUp) return consumer_verdict(report);
   if (stats.stages.empty()) return "The run shows no stages.";
   const StageStats& source = stats.stages.front();
   const StageStats& top = *busiest(stats);
