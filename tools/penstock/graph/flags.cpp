@@ -36,7 +36,7 @@ CLI::Option* in_order(CLI::App& app, const std::string& flag, const std::string&
 std::string value_name(const Kind& kind) {
   std::string name;
   for (const Parameter& parameter : kind.parameters) {
-    if (!parameter.required && !name.empty()) break;
+    if (parameter.type == ValueType::boolean || (!parameter.required && !name.empty())) break;
     std::string word = parameter.type == ValueType::extent ? "N|HxW" : parameter.name;
     if (parameter.type != ValueType::extent)
       for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
