@@ -153,6 +153,22 @@ TEST(PngFaults, TruncatedAtEveryLengthAndFlippedBits) {
   }
 }
 
+TEST(Png, OrientationOnlyWhereAskedFor) {
+  const std::unique_ptr<Decoder> decoder = make_png_decoder();
+  const PngOptions options{.exif = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0,
+                                    3,   0,   0, 0,  1, 0, 8, 0, 0, 0, 0, 0,    0}};
+  const Bytes bytes = make_png(8, 9, packed(make_pixels(8, 9, 3), 8), options);
+  EXPECT_EQ(decode(*decoder, bytes, all).info.orientation, 1);
+  EXPECT_EQ(decode(*decoder, bytes, all, {.orient = true}).info.orientation, 8);
+}
+
+TEST(Png, ARegionBeyondTheImageIsOurMistake) {
+  const std::unique_ptr<Decoder> decoder = make_png_decoder();
+  const Bytes bytes = make_png(8, 9, packed(make_pixels(8, 9, 3), 8));
+  const auto plan = [](const ImageInfo&) { return DecodePlan{1, {0, 0, 9, 9}, false}; };
+  EXPECT_EQ(decode(*decoder, bytes, plan).status.error().code(), ErrorCode::internal);
+}
+
 TEST(PngFaults, Limits) {
   const std::unique_ptr<Decoder> decoder = make_png_decoder();
   const Bytes bytes = make_png(10, 10, packed(make_pixels(10, 10, 3), 8));

@@ -163,6 +163,7 @@ struct PngOptions {
   int depth = 8;
   bool interlaced = false;
   bool transparent = false;  ///< writes a tRNS chunk
+  std::vector<std::uint8_t> exif{};
 };
 
 /// Encodes rows that are packed as the color type and depth say; palettes are 256 made-up colors.
@@ -197,6 +198,10 @@ inline std::vector<std::byte> make_png(int height, int width, std::span<const st
   } else if (options.transparent) {
     png_color_16 color{};
     png_set_tRNS(png, info, nullptr, 1, &color);
+  }
+  if (!options.exif.empty()) {
+    png_set_eXIf_1(png, info, static_cast<png_uint_32>(options.exif.size()),
+                   const_cast<png_bytep>(options.exif.data()));
   }
   png_write_info(png, info);
   const std::size_t stride = png_get_rowbytes(png, info);

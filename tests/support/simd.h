@@ -10,7 +10,7 @@
 namespace penstock::test {
 
 /// Calls `act` with the name of each target, from the best down to plain C++, and restores the
-/// choice.
+/// choice. Code that was not compiled for a target uses the next best.
 inline void for_each_target(const std::function<void(const std::string& name)>& act) {
   hwy::SetSupportedTargetsForTest(0);
   std::int64_t left = hwy::SupportedTargets();
@@ -19,7 +19,7 @@ inline void for_each_target(const std::function<void(const std::string& name)>& 
   for (; left != 0; left &= left - 1) {
     // The lowest bit is the best target.
     const std::int64_t target = left & -left;
-    hwy::SetSupportedTargetsForTest(target);
+    hwy::SetSupportedTargetsForTest(left);
     hwy::GetChosenTarget().DeInit();
     act(hwy::TargetName(target));
   }

@@ -103,4 +103,12 @@ void check_pixels(std::uint64_t width, std::uint64_t height, const Limits& limit
                                            std::to_string(limits.max_pixels) + " (max_pixels)");
 }
 
+void check_region(const Rect& region, Size size) {
+  if (region.top >= 0 && region.left >= 0 && region.height <= size.height - region.top &&
+      region.width <= size.width - region.left) {
+    return;
+  }
+  throw Error(ErrorCode::internal, "a region beyond the image");
+}
+
 }  // namespace penstock::image

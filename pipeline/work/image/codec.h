@@ -109,4 +109,7 @@ Status verify_image(std::span<const std::byte> bytes, const Limits& limits = {})
 /// Throws Error{out_of_range} for an image above `limits.max_pixels`.
 void check_pixels(std::uint64_t width, std::uint64_t height, const Limits& limits);
 
+/// Throws Error{internal} for a region that reaches beyond the image: a sink's mistake.
+void check_region(const Rect& region, Size size);
+
 }  // namespace penstock::image

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -165,7 +166,12 @@ bool read_rows(Session& session, JSAMPROW* rows, int count) {
   if (setjmp(session.failed) != 0) return false;
   for (int done = 0; done < count;) {
     const JDIMENSION left = static_cast<JDIMENSION>(count - done);
-    done += static_cast<int>(jpeg_read_scanlines(&session.info, rows + done, left));
+    const JDIMENSION got = jpeg_read_scanlines(&session.info, rows + done, left);
+    if (got == 0) {
+      std::strcpy(session.message, "fewer rows than the header says");
+      fail(session, Failure::data);
+    }
+    done += static_cast<int>(got);
   }
   return true;
 }
@@ -249,6 +255,8 @@ class JpegDecoder final : public Decoder {
     info.scale_num = 1;
     info.scale_denom = static_cast<unsigned>(plan.denominator);
     require(start(session_), session_);
+    check_region(plan.region,
+                 {static_cast<int>(info.output_height), static_cast<int>(info.output_width)});
     deliver(plan.region, options.channels, *job.sink);
     if (plan.to_end) require(finish(session_), session_);
   }

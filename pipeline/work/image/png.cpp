@@ -144,6 +144,7 @@ class PngDecoder final : public Decoder {
     if (options.orient) image.orientation = exif_orientation(exif_of(session));
     const DecodePlan plan = job.sink->plan(image);
     if (plan.region.empty()) return;
+    check_region(plan.region, image.size);
 
     const bool interlaced = png_get_interlace_type(session.png, session.info) != PNG_INTERLACE_NONE;
     require(start(session), session);

@@ -18,7 +18,8 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR
+// Vectors that are emulated, or whose size is not known here, are of no use.
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
 
 void run_plain(const HorizontalPass& pass, const std::uint8_t* row, std::int16_t* planes) {
   const Filter& filter = *pass.filter;
@@ -66,7 +67,7 @@ VerticalPass choose_mix(int) {
 constexpr std::size_t kBlockBytes = 16;
 constexpr std::size_t kTableBytes = 32;  // of a pixel and four taps: weights 0 1 0 1…, 2 3 2 3…
 
-#if HWY_MAX_BYTES >= 32 && !HWY_HAVE_SCALABLE
+#if HWY_MAX_BYTES >= 32
 using Bytes = hn::FixedTag<std::uint8_t, 32>;
 #else
 using Bytes = hn::FixedTag<std::uint8_t, 16>;
@@ -91,7 +92,7 @@ HWY_INLINE hn::Vec<Words> mul_pairs(hn::Vec<Shorts> a, hn::Vec<Shorts> b) {
 
 /// A block from each of kBlocks places.
 HWY_INLINE hn::Vec<Bytes> load_blocks(const std::uint8_t* row, const std::uint32_t* offsets) {
-#if HWY_MAX_BYTES >= 32 && !HWY_HAVE_SCALABLE
+#if HWY_MAX_BYTES >= 32
   const Block block;
   return hn::Combine(Bytes(), hn::LoadU(block, row + offsets[4]),
                      hn::LoadU(block, row + offsets[0]));
@@ -102,7 +103,7 @@ HWY_INLINE hn::Vec<Bytes> load_blocks(const std::uint8_t* row, const std::uint32
 
 /// `pairs`: even then odd values of four pixels, (r0 r1)(r2 r3)(g0 g1)(g2 g3) in each block.
 HWY_INLINE void store_halves(hn::Vec<Words> pairs, std::int16_t* lower, std::int16_t* upper) {
-#if HWY_MAX_BYTES >= 32 && !HWY_HAVE_SCALABLE
+#if HWY_MAX_BYTES >= 32
   const hn::FixedTag<std::uint64_t, 2> half;
   const auto both = hn::BitCast(hn::FixedTag<std::uint64_t, 4>(), pairs);
   const auto first = hn::LowerHalf(half, both);
@@ -119,7 +120,8 @@ HWY_INLINE void store_halves(hn::Vec<Words> pairs, std::int16_t* lower, std::int
 #endif
 }
 
-template <int kChannels>
+/// `kChunks`: groups of four taps, 0 for any number.
+template <int kChannels, std::size_t kChunks>
 void run_blocks(const HorizontalPass& pass, const std::uint8_t* row, std::int16_t* planes) {
   const Bytes bytes;
   const Shorts shorts;
@@ -127,7 +129,7 @@ void run_blocks(const HorizontalPass& pass, const std::uint8_t* row, std::int16_
   const Filter& filter = *pass.filter;
   const auto count = static_cast<std::size_t>(filter.count());
   const std::size_t plane = plane_width(filter.count());
-  const auto chunks = static_cast<std::size_t>(pass.chunks);
+  const std::size_t chunks = kChunks == 0 ? static_cast<std::size_t>(pass.chunks) : kChunks;
   const int bits = filter.bits();
   const auto* offsets = reinterpret_cast<const std::uint32_t*>(pass.table.get());
   const auto* weights =
@@ -192,7 +194,8 @@ HorizontalPass::Run prepare_blocks(HorizontalPass& pass) {
       for (std::size_t lane = 0; lane < 4; ++lane) pair[2 * lane + t % 2] = from[t];
     }
   }
-  return pass.channels == 3 ? run_blocks<3> : run_blocks<1>;
+  if (chunks == 1) return pass.channels == 3 ? run_blocks<3, 1> : run_blocks<1, 1>;
+  return pass.channels == 3 ? run_blocks<3, 0> : run_blocks<1, 0>;
 }
 
 template <int kTaps>
@@ -237,7 +240,7 @@ VerticalPass choose_mix(int taps) {
   }
 }
 
-#endif  // HWY_SCALAR
+#endif  // targets with vectors
 
 HorizontalPass::Run prepare_any(HorizontalPass& pass) {
   return prepare_blocks(pass);
