@@ -4,4 +4,5 @@
 #include <penstock/dataset.h>  // IWYU pragma: export
 #include <penstock/log.h>      // IWYU pragma: export
 #include <penstock/sources.h>  // IWYU pragma: export
+#include <penstock/state_file.h>  // IWYU pragma: export
 #include <penstock/version.h>  // IWYU pragma: export

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "pipeline/core/kill_point.h"
+
 namespace penstock {
 namespace {
 
@@ -23,11 +25,12 @@ std::string temporary_name(const std::string& path) {
 
 }  // namespace
 
-DurableFile::DurableFile(std::string path, WriteFault fault)
+DurableFile::DurableFile(std::string path, WriteFault fault, std::string temporary)
     : path_(std::move(path)), fault_(std::move(fault)) {
-  const std::string name = temporary_name(path_);
+  const int how = temporary.empty() ? O_EXCL : O_TRUNC;
+  const std::string name = temporary.empty() ? temporary_name(path_) : std::move(temporary);
   step("create", [&] {
-    fd_ = UniqueFd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    fd_ = UniqueFd(::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644));
     return static_cast<bool>(fd_);
   });
   temporary_ = name;
@@ -38,6 +41,7 @@ DurableFile::~DurableFile() {
 }
 
 void DurableFile::step(const char* what, const std::function<bool()>& act) {
+  kill_point(what);
   if (const int error = fault_ ? fault_(what) : 0) throw error_from_errno(error, what, path_);
   while (!act()) {
     if (errno != EINTR) throw error_from_errno(errno, what, path_);
@@ -54,7 +58,7 @@ void DurableFile::append(std::span<const std::byte> bytes) {
   }
 }
 
-void DurableFile::commit() {
+void DurableFile::commit(const std::string& keep_as) {
   // EINTR of a sync is an error like any other here: its data may be gone.
   int error = 0;
   step("sync", [&] {
@@ -62,6 +66,9 @@ void DurableFile::commit() {
     return true;
   });
   if (error != 0) throw error_from_errno(error, "sync", path_);
+  if (!keep_as.empty()) {
+    step("keep", [&] { return ::rename(path_.c_str(), keep_as.c_str()) == 0 || errno == ENOENT; });
+  }
   step("rename", [&] { return ::rename(temporary_.c_str(), path_.c_str()) == 0; });
   temporary_.clear();
   UniqueFd folder;

@@ -11,7 +11,7 @@
 namespace penstock {
 
 /// Stands between DurableFile and the system in tests: called before each step ("create", "write",
-/// "sync", "rename", "sync folder"), returns 0 or the errno to fail with.
+/// "sync", "keep", "rename", "sync folder"), returns 0 or the errno to fail with.
 using WriteFault = std::function<int(const char* step)>;
 
 /// Writes to a temporary file in the same folder; `commit` syncs it, renames it over `path` and
@@ -27,13 +27,17 @@ using WriteFault = std::function<int(const char* step)>;
 class DurableFile {
  public:
   /// Throws Error{unavailable | resource_exhausted | not_found} naming the path, as do all members.
-  explicit DurableFile(std::string path, WriteFault fault = {});
+  /// `temporary`: the temporary file's name, for a file with one writer at a time: what a killed
+  /// writer left there is replaced. By default a name of its own.
+  explicit DurableFile(std::string path, WriteFault fault = {}, std::string temporary = {});
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   ~DurableFile();
 
   void append(std::span<const std::byte> bytes);
-  void commit();
+  /// With `keep_as` the older file at `path` is not lost but gets that name, before the new one
+  /// takes its place.
+  void commit(const std::string& keep_as = {});
 
  private:
   /// Carries out one step of the system's; throws if it or the fault returns an error.

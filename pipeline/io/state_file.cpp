@@ -1,0 +1,123 @@
+#include "pipeline/io/state_file.h"
+
+#include <span>
+#include <vector>
+
+#include <penstock/file_system.h>
+#include <penstock/log.h>
+
+#include "pipeline/io/crc32c.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kMagic = "penstock state 1";
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kHeaderBytes = kMagic.size() + kLengthBytes + 4;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+std::string little_endian(std::uint64_t value, std::size_t size) {
+  std::string bytes;
+  for (std::size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  return bytes;
+}
+
+std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
+  std::uint64_t value = 0;
+  for (std::size_t i = size; i-- > 0;) {
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  }
+  return value;
+}
+
+std::string previous_of(const std::string& path) {
+  return path + ".previous";
+}
+
+/// Nothing if there is no such file. Throws Error{data_loss} if it is damaged.
+std::optional<std::string> read_state(const std::string& path) {
+  std::vector<std::byte> bytes;
+  try {
+    bytes = make_file_system("pread")->open(path)->read_all(kHeaderBytes + kMaxStateBytes);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) return std::nullopt;
+    if (error.code() != ErrorCode::out_of_range) throw;
+    throw Error(ErrorCode::data_loss, "not a state file: " + error.cause(), error.where());
+  }
+  try {
+    return parse_state_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = path});
+  }
+}
+
+}  // namespace
+
+std::string parse_state_file(std::string_view bytes) {
+  const auto damaged = [](const std::string& how) {
+    return Error(ErrorCode::data_loss, "the state file is damaged: " + how);
+  };
+  if (!bytes.starts_with(kMagic)) throw Error(ErrorCode::data_loss, "not a state file");
+  if (bytes.size() < kHeaderBytes) throw damaged("it ends within its header");
+  const std::uint64_t length = number_at(bytes, kMagic.size(), kLengthBytes);
+  if (length != bytes.size() - kHeaderBytes) {
+    throw damaged("it has " + std::to_string(bytes.size() - kHeaderBytes) + " bytes of " +
+                  std::to_string(length));
+  }
+  const std::string_view state = bytes.substr(kHeaderBytes);
+  const std::uint32_t sum =
+      crc32c(bytes_of(state), crc32c(bytes_of(bytes.substr(kMagic.size(), kLengthBytes))));
+  if (sum != number_at(bytes, kMagic.size() + kLengthBytes, 4)) throw damaged("its CRC32C differs");
+  return std::string(state);
+}
+
+void write_state(const std::string& path, std::string_view state, WriteFault fault) {
+  if (state.size() > kMaxStateBytes) {
+    throw Error(ErrorCode::out_of_range,
+                "a state of " + std::to_string(state.size()) + " bytes exceeds the limit of " +
+                    std::to_string(kMaxStateBytes),
+                {.shard = path});
+  }
+  const std::string length = little_endian(state.size(), kLengthBytes);
+  const std::uint32_t sum = crc32c(bytes_of(state), crc32c(bytes_of(length)));
+  // Only a whole state is worth keeping.
+  bool keep = false;
+  try {
+    keep = read_state(path).has_value();
+  } catch (const Error&) {
+    keep = false;
+  }
+  DurableFile file(path, std::move(fault), path + ".tmp");
+  file.append(bytes_of(std::string(kMagic) + length + little_endian(sum, 4)));
+  file.append(bytes_of(state));
+  file.commit(keep ? previous_of(path) : std::string());
+}
+
+void save_state(const std::string& path, std::string_view state) {
+  write_state(path, state, {});
+}
+
+std::optional<std::string> load_state(const std::string& path) {
+  std::optional<Error> damage;
+  for (const std::string& name : {path, previous_of(path)}) {
+    try {
+      if (std::optional<std::string> state = read_state(name)) {
+        if (damage) {
+          log(LogLevel::warning,
+              std::string(damage->what()) + "; going on from the state before, " + name);
+        }
+        return state;
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::data_loss) throw;
+      if (!damage) damage = error;
+    }
+  }
+  if (damage) throw Error(*damage);
+  return std::nullopt;
+}
+
+}  // namespace penstock
