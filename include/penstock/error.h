@@ -19,6 +19,8 @@ enum class ErrorCode : std::uint8_t {
   cancelled,           ///< the iterator was cancelled
   user,                ///< an exception left a user's callable
   internal,            ///< a defect of Penstock
+  device_lost,         ///< a device failed for good: nothing on it can be used any more
+  no_progress,         ///< something that should have ended did not
 };
 
 std::string_view name_of(ErrorCode code) noexcept;

@@ -64,6 +64,8 @@ struct RunOptions {
   std::uint64_t max_errors = UINT64_MAX;
   /// …and so does a share above this once 100 elements have been seen.
   double max_error_share = 1.0;
+  /// Where batches live, such as memory that a device copies from at full speed; null: the heap.
+  std::shared_ptr<Allocator> slot_allocator{};
 };
 
 /// One run of a dataset, made by `Dataset::iterate`. Move-only. `next` may be called from several

@@ -24,6 +24,10 @@ std::string_view name_of(ErrorCode code) noexcept {
       return "user";
     case ErrorCode::internal:
       return "internal";
+    case ErrorCode::device_lost:
+      return "device_lost";
+    case ErrorCode::no_progress:
+      return "no_progress";
   }
   return "unknown";
 }

@@ -327,8 +327,8 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
     SlotLayout layout(node.inputs()[0]->spec(), node.batch_size());
     slots = slots_for(node, layout.bytes);
     if (!known) {
-      known =
-          std::make_shared<SlotPool>(std::move(layout), slots, memory_, Allocator::heap(), waker_);
+      known = std::make_shared<SlotPool>(std::move(layout), slots, memory_, options_.slot_allocator,
+                                         waker_);
     }
     pool = known;
   }

@@ -162,11 +162,11 @@ void Slot::dispose() noexcept {
 }
 
 SlotPool::SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory> memory,
-                   Allocator& allocator, std::shared_ptr<Waker> freed)
+                   std::shared_ptr<Allocator> allocator, std::shared_ptr<Waker> freed)
     : layout_(std::move(layout)),
       limit_(limit),
       memory_(std::move(memory)),
-      allocator_(allocator),
+      allocator_(std::move(allocator)),
       freed_(std::move(freed)) {}
 
 SlotPool::~SlotPool() {
@@ -189,7 +189,7 @@ Ref<Slot> SlotPool::take(bool beyond) {
       ++made_;
     }
   }
-  if (slot == nullptr) slot = new Slot(layout_, allocator_);
+  if (slot == nullptr) slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
   slot->pool_ = shared_from_this();
   return Ref<Slot>(slot);
 }

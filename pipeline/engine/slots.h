@@ -69,7 +69,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
   /// `freed` is notified whenever a slot comes back.
   SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory> memory,
-           Allocator& allocator, std::shared_ptr<Waker> freed);
+           std::shared_ptr<Allocator> allocator, std::shared_ptr<Waker> freed);
   ~SlotPool();
 
   const SlotLayout& layout() const noexcept { return layout_; }
@@ -87,7 +87,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   const SlotLayout layout_;
   const std::size_t limit_;
   const std::shared_ptr<Memory> memory_;
-  Allocator& allocator_;
+  const std::shared_ptr<Allocator> allocator_;  // null: the heap
   const std::shared_ptr<Waker> freed_;
   mutable Mutex mutex_;
   std::vector<Slot*> free_ GUARDED_BY(mutex_);

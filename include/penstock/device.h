@@ -1,0 +1,216 @@
+// Devices, streams and events: as in CUDA, behind one interface.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <penstock/buffer.h>
+#include <penstock/error.h>
+
+namespace penstock {
+
+class Clock;
+class Device;
+class Stream;
+using DevicePtr = std::shared_ptr<Device>;
+/// Where a call was made, for reports. Every asynchronous call takes one, by default its caller's.
+using Site = std::source_location;
+
+enum class DeviceKind : std::uint8_t { host, cuda };
+
+/// Which device: "cuda:0", "host:1". A type, so that it is not taken for another number.
+struct DeviceId {
+  DeviceKind kind = DeviceKind::host;
+  int index = 0;
+
+  /// Throws Error{invalid_argument} for anything but "host:N" or "cuda:N".
+  static DeviceId parse(std::string_view text);
+  std::string to_string() const;
+  friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
+};
+
+/// What a device knows of a stream or an event; made by `Device`, seen through views.
+class StreamState {
+ public:
+  virtual ~StreamState() = default;
+  /// What it is called in errors and reports.
+  virtual const std::string& name() const noexcept = 0;
+  /// The runtime's own handle (cudaStream_t), or null.
+  virtual void* native() const noexcept { return nullptr; }
+};
+class EventState {
+ public:
+  virtual ~EventState() = default;
+};
+
+/// A point in a stream's work. Cheap to copy; the owner must outlive it. Thread-safe.
+class EventView {
+ public:
+  EventView(Device& device, EventState& state) noexcept : device_(&device), state_(&state) {}
+  /// True once all work in front of the last `record` has ended; also if there was none.
+  bool done() const;
+  /// Blocks the calling thread until then. For reaper threads, tests and the end of a program.
+  void synchronize(Site site = Site::current()) const;
+  /// When it was done, on `Device::now`'s clock. REQUIRES: done(), and recorded at least once.
+  std::int64_t completed_ns() const;
+  Device& device() const noexcept { return *device_; }
+  EventState& state() const noexcept { return *state_; }
+
+ private:
+  Device* device_;
+  EventState* state_;
+};
+
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Work in order. Cheap to copy; the owner must outlive it. Calls return at once and are thread-safe;
+/// what goes wrong later shows in `Device::status`.
+class StreamView {
+ public:
+  StreamView(Device& device, StreamState& state) noexcept : device_(&device), state_(&state) {}
+  /// Marks this point of the stream; what was recorded before is forgotten.
+  void record(EventView event, Site site = Site::current()) const;
+  /// Work from here on begins when the event's last record, as of now, is done. The host does not
+  /// wait.
+  void wait(EventView event, Site site = Site::current()) const;
+  /// Between any two of host and device. Host memory that is not pinned is legal and slow.
+  void copy(const Copy& copy, Site site = Site::current()) const;
+  /// Sets bytes to zero.
+  void clear(std::span<std::byte> memory, Site site = Site::current()) const;
+  /// Keeps the stream occupied, burning no CPU: a step that computes nothing.
+  void busy(std::int64_t nanoseconds) const;
+  /// Blocks the calling thread until all work is done.
+  void synchronize(Site site = Site::current()) const;
+  const std::string& name() const noexcept { return state_->name(); }
+  Device& device() const noexcept { return *device_; }
+  StreamState& state() const noexcept { return *state_; }
+
+ private:
+  Device* device_;
+  StreamState* state_;
+};
+
+/// Owners. Move-only; destroying one lets work that was begun end.
+class Event {
+ public:
+  explicit Event(const DevicePtr& device);
+  EventView view() const noexcept { return {*device_, *state_}; }
+  operator EventView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
+
+ private:
+  DevicePtr device_;
+  std::unique_ptr<EventState> state_;
+};
+
+class Stream {
+ public:
+  Stream(const DevicePtr& device, std::string name);
+  StreamView view() const noexcept { return {*device_, *state_}; }
+  operator StreamView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
+
+ private:
+  DevicePtr device_;
+  std::unique_ptr<StreamState> state_;
+};
+
+struct DeviceMemory {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+};
+
+/// What a device was asked to do; to show that a steady state costs nothing.
+struct DeviceCounters {
+  std::uint64_t allocations = 0;
+  std::uint64_t pinned_allocations = 0;
+  std::uint64_t pageable_fallbacks = 0;  ///< pinning was refused
+  std::uint64_t copies = 0;
+  std::uint64_t copied_bytes = 0;
+  std::uint64_t host_waits = 0;  ///< `synchronize` calls; the reaper's waits are not counted
+};
+
+/// What interrupts one reaper's wait.
+struct Kick {
+  bool raised = false;  ///< the device's
+};
+
+/// A GPU, or the host that behaves like one. Thread-safe. Made by `device` or `devices`.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceId id() const noexcept = 0;
+  /// "NVIDIA H200", "host".
+  virtual std::string name() const = 0;
+  /// True if the device computes on host memory as it lies: batches are then handed over in place.
+  virtual bool unified() const noexcept = 0;
+  virtual DeviceMemory memory() const = 0;
+  virtual DeviceCounters counters() const noexcept = 0;
+  /// Nanoseconds on the clock that events are stamped with.
+  virtual std::int64_t now() const noexcept = 0;
+
+  /// Device memory, aligned to 256 bytes. Throws Error{resource_exhausted} with the bytes wanted and
+  /// free; the device can be used after that.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// Not before all work on it has ended.
+  virtual void deallocate(std::byte* data, std::size_t bytes, Site site = Site::current()) noexcept = 0;
+  /// Host memory to copy from at full speed. Where pinning is refused the memory is pageable, which
+  /// is said once and counted. Outlives the device.
+  virtual std::shared_ptr<Allocator> pinned() = 0;
+
+  /// Ok, or what went wrong since. Error{device_lost} is for good; others are told once.
+  virtual Status status() noexcept = 0;
+  /// Throws what `status` tells.
+  void check();
+
+  // What views call.
+  virtual std::unique_ptr<StreamState> create_stream(std::string name) = 0;
+  virtual std::unique_ptr<EventState> create_event() = 0;
+  /// A stream that somebody else owns (a cudaStream_t). Throws Error{invalid_argument} on the host.
+  virtual std::unique_ptr<StreamState> wrap_stream(void* native) = 0;
+  virtual void record(EventState& event, StreamState& stream, const Site& site) = 0;
+  virtual void wait(StreamState& stream, EventState& event, const Site& site) = 0;
+  virtual void copy(const Copy& copy, StreamState& stream, const Site& site) = 0;
+  virtual void clear(std::span<std::byte> memory, StreamState& stream, const Site& site) = 0;
+  virtual void busy(std::int64_t nanoseconds, StreamState& stream) = 0;
+  virtual bool done(EventState& event) = 0;
+  virtual void synchronize(EventState& event, const Site& site) = 0;
+  virtual void synchronize(StreamState& stream, const Site& site) = 0;
+  virtual std::int64_t completed_ns(EventState& event) = 0;
+
+  // For staging.
+  /// Threads and waits of this device's staging use it, so that time may be simulated.
+  virtual Clock& clock() noexcept = 0;
+  /// Blocks a reaper thread until one of the events is done, or its flag was raised by `kick`; takes
+  /// the flag down. Where the runtime can't wait for one of several, until the first is done.
+  virtual void wait_any(std::span<const EventView> events, Kick& flag) = 0;
+  virtual void kick(Kick& flag) noexcept = 0;
+
+  // What the host's checker must be told; nothing elsewhere.
+  /// The calling thread writes or reads this memory now.
+  virtual void host_access(std::span<const std::byte> /*memory*/, bool /*writes*/,
+                           const Site& /*site*/ = Site::current()) {}
+  /// Whoever takes `what` over comes after everything this thread knows to be done.
+  virtual void hand_over(const void* /*what*/) {}
+  virtual void take_over(const void* /*what*/) {}
+  /// Memory that nobody may touch until it is opened again, in stream order.
+  virtual void guard(std::span<std::byte> /*memory*/, bool /*open*/, StreamState& /*stream*/) {}
+};
+
+/// Opens "cuda:0" or "host:0". Calls for one id share the device. Throws Error{not_found} if there is
+/// none, saying whether driver, library or device is missing.
+DevicePtr device(DeviceId id);
+/// "cuda:0,cuda:1", "host:0"; "cuda:*" is all that are visible. The same may be named twice.
+std::vector<DevicePtr> devices(std::string_view list);
+
+}  // namespace penstock

@@ -1,0 +1,1 @@
+penstock_test(staging/in_place)
