@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +20,15 @@ class Device;
 class Stream;
 using DevicePtr = std::shared_ptr<Device>;
 /// Where a call was made, for reports. Every asynchronous call takes one, by default its caller's.
-using Site = std::source_location;
+struct Site {
+  const char* file = "";
+  int line = 0;
+  /// As std::source_location, which Clang 14 lacks.
+  static constexpr Site current(const char* file = __builtin_FILE(),
+                                int line = __builtin_LINE()) noexcept {
+    return {file, line};
+  }
+};
 
 enum class DeviceKind : std::uint8_t { host, cuda };
 
@@ -74,8 +81,8 @@ struct Copy {
   std::size_t bytes = 0;
 };
 
-/// Work in order. Cheap to copy; the owner must outlive it. Calls return at once and are thread-safe;
-/// what goes wrong later shows in `Device::status`.
+/// Work in order. Cheap to copy; the owner must outlive it. Calls return at once and are
+/// thread-safe; what goes wrong later shows in `Device::status`.
 class StreamView {
  public:
   StreamView(Device& device, StreamState& state) noexcept : device_(&device), state_(&state) {}
@@ -159,11 +166,12 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Nanoseconds on the clock that events are stamped with.
   virtual std::int64_t now() const noexcept = 0;
 
-  /// Device memory, aligned to 256 bytes. Throws Error{resource_exhausted} with the bytes wanted and
-  /// free; the device can be used after that.
+  /// Device memory, aligned to 256 bytes. Throws Error{resource_exhausted} with the bytes wanted
+  /// and free; the device can be used after that.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   /// Not before all work on it has ended.
-  virtual void deallocate(std::byte* data, std::size_t bytes, Site site = Site::current()) noexcept = 0;
+  virtual void deallocate(std::byte* data, std::size_t bytes,
+                          Site site = Site::current()) noexcept = 0;
   /// Host memory to copy from at full speed. Where pinning is refused the memory is pageable, which
   /// is said once and counted. Outlives the device.
   virtual std::shared_ptr<Allocator> pinned() = 0;
@@ -191,8 +199,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // For staging.
   /// Threads and waits of this device's staging use it, so that time may be simulated.
   virtual Clock& clock() noexcept = 0;
-  /// Blocks a reaper thread until one of the events is done, or its flag was raised by `kick`; takes
-  /// the flag down. Where the runtime can't wait for one of several, until the first is done.
+  /// Blocks a reaper thread until one of the events is done, or its flag was raised by `kick`;
+  /// takes the flag down. Where the runtime can't wait for one of several, until the first is done.
   virtual void wait_any(std::span<const EventView> events, Kick& flag) = 0;
   virtual void kick(Kick& flag) noexcept = 0;
 
@@ -207,8 +215,8 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void guard(std::span<std::byte> /*memory*/, bool /*open*/, StreamState& /*stream*/) {}
 };
 
-/// Opens "cuda:0" or "host:0". Calls for one id share the device. Throws Error{not_found} if there is
-/// none, saying whether driver, library or device is missing.
+/// Opens "cuda:0" or "host:0". Calls for one id share the device. Throws Error{not_found} if there
+/// is none, saying whether driver, library or device is missing.
 DevicePtr device(DeviceId id);
 /// "cuda:0,cuda:1", "host:0"; "cuda:*" is all that are visible. The same may be named twice.
 std::vector<DevicePtr> devices(std::string_view list);

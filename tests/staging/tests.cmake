@@ -1,1 +1,3 @@
 penstock_test(staging/in_place)
+penstock_test(staging/device)
+penstock_test(staging/host_device)

@@ -1,0 +1,100 @@
+#include <penstock/device.h>
+
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "pipeline/core/thread_annotations.h"
+#include "staging/host/host_device.h"
+
+namespace penstock {
+
+DeviceId DeviceId::parse(std::string_view text) {
+  DeviceId id;
+  std::string_view number = text;
+  if (text.starts_with("host:")) {
+    number.remove_prefix(5);
+  } else if (text.starts_with("cuda:")) {
+    id.kind = DeviceKind::cuda;
+    number.remove_prefix(5);
+  } else {
+    number = {};
+  }
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), id.index);
+  constexpr int kMost = 1023;
+  if (number.empty() || error != std::errc() || end != number.data() + number.size() ||
+      id.index < 0 || id.index > kMost) {
+    throw Error(ErrorCode::invalid_argument,
+                "\"" + std::string(text) + "\" is no device: write host:N or cuda:N, N in [0, " +
+                    std::to_string(kMost) + "]");
+  }
+  return id;
+}
+
+std::string DeviceId::to_string() const {
+  return (kind == DeviceKind::host ? "host:" : "cuda:") + std::to_string(index);
+}
+
+void Device::check() {
+  const Status found = status();
+  if (!found.ok()) throw found.error();
+}
+
+bool EventView::done() const {
+  return device_->done(*state_);
+}
+void EventView::synchronize(Site site) const {
+  device_->synchronize(*state_, site);
+}
+std::int64_t EventView::completed_ns() const {
+  return device_->completed_ns(*state_);
+}
+
+void StreamView::record(EventView event, Site site) const {
+  device_->record(event.state(), *state_, site);
+}
+void StreamView::wait(EventView event, Site site) const {
+  device_->wait(*state_, event.state(), site);
+}
+void StreamView::copy(const Copy& copy, Site site) const {
+  if (copy.bytes > 0) device_->copy(copy, *state_, site);
+}
+void StreamView::clear(std::span<std::byte> memory, Site site) const {
+  if (!memory.empty()) device_->clear(memory, *state_, site);
+}
+void StreamView::busy(std::int64_t nanoseconds) const {
+  device_->busy(nanoseconds, *state_);
+}
+void StreamView::synchronize(Site site) const {
+  device_->synchronize(*state_, site);
+}
+
+Event::Event(const DevicePtr& device) : device_(device), state_(device->create_event()) {}
+Stream::Stream(const DevicePtr& device, std::string name)
+    : device_(device), state_(device->create_stream(std::move(name))) {}
+
+DevicePtr device(DeviceId id) {
+  static Mutex mutex;
+  static std::map<DeviceId, std::weak_ptr<Device>> open;
+  if (id.kind == DeviceKind::cuda) {
+    throw Error(ErrorCode::not_found, id.to_string() + ": this build has no CUDA");
+  }
+  MutexLock lock(mutex);
+  std::weak_ptr<Device>& known = open[id];
+  if (DevicePtr device = known.lock()) return device;
+  const DevicePtr made = HostDevice::make({.index = id.index});
+  known = made;
+  return made;
+}
+
+std::vector<DevicePtr> devices(std::string_view list) {
+  std::vector<DevicePtr> result;
+  while (true) {
+    const std::size_t comma = list.find(',');
+    result.push_back(device(DeviceId::parse(list.substr(0, comma))));
+    if (comma == std::string_view::npos) return result;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,118 @@
+// The host as a device: streams are threads, time may be simulated, and things can be made to fail.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <penstock/device.h>
+
+#include "pipeline/core/thread_annotations.h"
+#include "staging/clock.h"
+#include "staging/host/checker.h"
+
+namespace penstock {
+
+/// What goes wrong, counted from 1; 0: never.
+struct HostFaults {
+  std::uint64_t fail_allocation = 0;  ///< this one and those behind it
+  std::uint64_t fail_pinning = 0;     ///< this one and those behind it
+  std::uint64_t fail_record = 0;      ///< an error shows when the stream gets to this `record`
+  bool sticky = false;                ///< … and the device is lost
+  std::uint64_t hang_copy = 0;        ///< this copy never ends
+};
+
+struct HostOptions {
+  int index = 0;
+  Clock* clock = nullptr;          ///< null: the real one. Must outlive the device
+  bool unified = true;             ///< false: batches are copied to memory of the device's own
+  double bytes_per_s = 0;          ///< of all copies together; 0: as fast as memory is
+  std::int64_t latency_ns = 0;     ///< until a copy is seen to be done
+  std::uint64_t memory_bytes = 0;  ///< 0: unlimited
+  bool check = false;              ///< look for hazards, and guard slots by the page
+  HostFaults faults{};
+};
+
+/// Work for a stream, with what it says it reads and writes.
+struct HostWork {
+  std::function<void()> run{};
+  std::vector<std::span<const std::byte>> reads{};
+  std::vector<std::span<const std::byte>> writes{};
+  std::int64_t takes_ns = 0;  ///< simulated or slept, behind `run`
+};
+
+class HostDevice final : public Device {
+ public:
+  static std::shared_ptr<HostDevice> make(HostOptions options);
+  explicit HostDevice(HostOptions options);
+  ~HostDevice() override;
+
+  /// A kernel, so to speak.
+  void launch(StreamView stream, HostWork work, Site site = Site::current());
+  /// What the checker found; empty unless `check`.
+  std::vector<Hazard> hazards() const;
+
+  DeviceId id() const noexcept override { return {DeviceKind::host, options_.index}; }
+  std::string name() const override { return "host"; }
+  bool unified() const noexcept override { return options_.unified; }
+  DeviceMemory memory() const override EXCLUDES(mutex_);
+  DeviceCounters counters() const noexcept override EXCLUDES(mutex_);
+  std::int64_t now() const noexcept override { return clock_.now(); }
+  std::byte* allocate(std::size_t bytes) override EXCLUDES(mutex_);
+  void deallocate(std::byte* data, std::size_t bytes, Site site = Site::current()) noexcept override
+      EXCLUDES(mutex_);
+  std::shared_ptr<Allocator> pinned() override;
+  Status status() noexcept override EXCLUDES(mutex_);
+  std::unique_ptr<StreamState> create_stream(std::string name) override;
+  std::unique_ptr<EventState> create_event() override;
+  std::unique_ptr<StreamState> wrap_stream(void* native) override;
+  void record(EventState& event, StreamState& stream, const Site& site) override EXCLUDES(mutex_);
+  void wait(StreamState& stream, EventState& event, const Site& site) override EXCLUDES(mutex_);
+  void copy(const Copy& copy, StreamState& stream, const Site& site) override;
+  void clear(std::span<std::byte> memory, StreamState& stream, const Site& site) override;
+  void busy(std::int64_t nanoseconds, StreamState& stream) override;
+  bool done(EventState& event) override EXCLUDES(mutex_);
+  void synchronize(EventState& event, const Site& site) override EXCLUDES(mutex_);
+  void synchronize(StreamState& stream, const Site& site) override EXCLUDES(mutex_);
+  std::int64_t completed_ns(EventState& event) override EXCLUDES(mutex_);
+  Clock& clock() noexcept override { return clock_; }
+  void wait_any(std::span<const EventView> events, Kick& flag) override EXCLUDES(mutex_);
+  void kick(Kick& flag) noexcept override EXCLUDES(mutex_);
+  void host_access(std::span<const std::byte> memory, bool writes,
+                   const Site& site = Site::current()) override;
+  void hand_over(const void* what) override;
+  void take_over(const void* what) override;
+  void guard(std::span<std::byte> memory, bool open, StreamState& stream) override;
+
+ private:
+  friend class HostStream;
+  friend class HostEvent;
+  class Pinned;
+  struct Op;
+
+  void enqueue(StreamState& stream, Op op) EXCLUDES(mutex_);
+  void take_time(std::size_t bytes, std::int64_t start) EXCLUDES(mutex_);
+  void fail(bool sticky, const std::string& stream) EXCLUDES(mutex_);
+  /// Throws if the device is lost.
+  void require_alive() REQUIRES(mutex_);
+
+  const HostOptions options_;
+  Clock& clock_;
+  const std::unique_ptr<Checker> checker_;  // null unless `check`
+  std::shared_ptr<Pinned> pinned_;
+
+  mutable Mutex mutex_;
+  Signal progress_;  // an event was done, or a reaper kicked
+  int streams_ GUARDED_BY(mutex_) = 0;
+  DeviceCounters counters_ GUARDED_BY(mutex_);
+  std::uint64_t records_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t used_bytes_ GUARDED_BY(mutex_) = 0;
+  std::int64_t link_free_at_ GUARDED_BY(mutex_) = 0;  // when the copies so far have gone through
+  bool hung_ GUARDED_BY(mutex_) = false;
+  Status error_ GUARDED_BY(mutex_);  // not told yet
+  Status lost_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock
