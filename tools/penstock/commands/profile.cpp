@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <random>
 
@@ -39,6 +40,21 @@ class Profile final : public Command {
         ->add_option("--digests", options_.digests_file,
                      "write a line `epoch batch elements digest` for each batch")
         ->type_name("FILE")
+        ->group(group);
+    CLI::Option* state =
+        app()
+            ->add_option("--state", options_.state_file,
+                         "go on from this file if it exists, and save the position there; cuts the "
+                         "file of --digests back to it")
+            ->needs("--digests")
+            ->type_name("FILE")
+            ->group(group);
+    app()
+        ->add_option("--save-every", options_.save_every,
+                     "batches between two saves (default 100); SIGTERM and the end save too")
+        ->needs(state)
+        ->check(CLI::PositiveNumber)
+        ->type_name("K")
         ->group(group);
     app()
         ->add_option("--dump", dump_, "write the first N images, as the trainer would see them")
@@ -115,12 +131,14 @@ class Profile final : public Command {
     if (!trace_.empty()) write_output(trace_, report_trace(report));
   }
 
-  static int exit_code(const Report& report, const Interrupts& interrupts) {
+  int exit_code(const Report& report, const Interrupts& interrupts) const {
     switch (report.ending) {
       case Ending::finished:
       case Ending::batch_limit:
         return kOk;
       case Ending::interrupted:
+        // The position is safe: whoever took the machine away is told that all is well.
+        if (interrupts.received() == SIGTERM && !options_.state_file.empty()) return kOk;
         return interrupts.received() != 0 ? interrupts.exit_code() : kFailed;
       case Ending::no_progress:
         return kNoProgress;

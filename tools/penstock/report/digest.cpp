@@ -70,6 +70,10 @@ std::uint64_t Digest::add(const Element& element) {
   return digest;
 }
 
+void Digest::add_known(std::uint64_t digest) {
+  put(whole_.get(), digest);
+}
+
 std::uint64_t Digest::total() const {
   return XXH3_64bits_digest(whole_.get());
 }

@@ -19,6 +19,8 @@ class Digest {
   Digest();
   /// The digest of this element or batch alone; the whole goes on with it.
   std::uint64_t add(const Element& element);
+  /// Goes on as if an element with this digest had been added.
+  void add_known(std::uint64_t digest);
   /// Of everything added so far.
   std::uint64_t total() const;
 

@@ -38,6 +38,10 @@ struct Report {
   std::string jpeg_backend;
   std::optional<std::uint64_t> digest;
   std::optional<double> step_ms;
+  /// Delivered by earlier processes, where the run went on from a state.
+  std::optional<std::uint64_t> resumed_batches;
+  std::uint64_t resumed_elements = 0;
+  std::uint64_t state_bytes = 0;  ///< the largest position that was saved
   Stats stats;
   std::vector<Timeline::Point> timeline;
   std::optional<Error> failure;  ///< what ended the run

@@ -36,6 +36,10 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   json["elements"] = report.elements;
   json["batches"] = report.batches;
   json["epochs"] = report.epochs;
+  json["resumed"] = report.resumed_batches ? Json{{"batches", *report.resumed_batches},
+                                                  {"elements", report.resumed_elements}}
+                                           : Json(nullptr);
+  json["state_bytes"] = report.state_bytes > 0 ? Json(report.state_bytes) : Json(nullptr);
   json["build_s"] = report.build_s;
   json["wall_s"] = report.wall_s;
   json["cpu_s"] = report.cpu_s;

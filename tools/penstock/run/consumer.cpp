@@ -19,68 +19,99 @@ std::uint64_t elements_of(const Element& element) {
 
 }  // namespace
 
-Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t batch_limit)
-    : options_(options), step_s_(step_ms / 1000), batch_limit_(batch_limit) {
+Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t batch_limit,
+                   Progress start)
+    : options_(options),
+      step_s_(step_ms / 1000),
+      batch_limit_(batch_limit),
+      progress_(std::move(start)) {
   if (options.digest || !options.digests_file.empty()) digest_ = std::make_unique<Digest>();
-  if (!options.digests_file.empty()) {
-    digests_.open(options.digests_file, std::ios::trunc);
-    if (!digests_)
-      throw Error(ErrorCode::unavailable, "can't write", Provenance{options.digests_file});
+  if (!progress_.iterator.empty()) {
+    resume();
+  } else if (!options.digests_file.empty()) {
+    digests_.emplace(options.digests_file);
   }
   if (options.dump_count > 0)
     dump_ = std::make_unique<Dump>(options.dump_folder, options.dump_count);
 }
 
+void Consumer::resume() {
+  for (const std::uint64_t digest : digests_in(options_.digests_file, progress_.log_bytes))
+    digest_->add_known(digest);
+  if (digest_->total() != progress_.digest)
+    throw Error(
+        ErrorCode::data_loss,
+        "the file holds other batches than those that " + options_.state_file + " was saved behind",
+        Provenance{options_.digests_file});
+  digests_.emplace(options_.digests_file, progress_.log_bytes);
+}
+
+void Consumer::save(Iterator& iterator, Report& report) {
+  if (options_.state_file.empty()) return;
+  const auto start = Clock::now();
+  digests_->sync();
+  progress_.log_bytes = digests_->bytes();
+  progress_.digest = digest_->total();
+  progress_.iterator = iterator.save();
+  report.state_bytes = std::max<std::uint64_t>(report.state_bytes, progress_.iterator.size());
+  save_progress(options_.state_file, progress_);
+  report.digest_s += since(start);
+}
+
 void Consumer::consume(Iterator& iterator, Report& report) {
   const auto start = Clock::now();
   const bool takes = digest_ || dump_ || step_s_ > 0;
-  for (std::uint64_t epoch = 0, batch = 0;;) {
-    const auto asked = Clock::now();
-    Next next = iterator.next();
-    const auto got = Clock::now();
-    report.wait_s += std::chrono::duration<double>(got - asked).count();
-    if (next.is_error()) {
-      report.failure = next.error();
-      report.ending =
-          next.error().code() == ErrorCode::cancelled ? Ending::interrupted : Ending::failed;
-      break;
-    }
-    if (next.is_end()) {
-      report.epochs = epoch + 1;
-      if (!iterator.next_epoch()) break;
-      ++epoch;
-      batch = 0;
-      continue;
-    }
-    if (report.batches == 0)
-      report.first_batch_s = std::chrono::duration<double>(got - start).count();
-    const Element& element = next.value();
-    ++report.batches;
-    report.epochs = epoch + 1;
-    report.elements += elements_of(element);
-    delivered_.store(report.batches, std::memory_order_relaxed);
-    if (takes) take(element, epoch, batch, report);
-    ++batch;
-    const bool late = options_.limit_s > 0 && since(start) >= options_.limit_s;
-    if (report.batches == batch_limit_ || late) {
-      report.ending = Ending::batch_limit;
-      break;
+  report.epochs = progress_.epoch + 1;
+  if (batch_limit_ > 0 && progress_.batches >= batch_limit_) {
+    report.ending = Ending::batch_limit;
+  } else {
+    for (;;) {
+      const auto asked = Clock::now();
+      Next next = iterator.next();
+      const auto got = Clock::now();
+      report.wait_s += std::chrono::duration<double>(got - asked).count();
+      if (next.is_error()) {
+        report.failure = next.error();
+        report.ending =
+            next.error().code() == ErrorCode::cancelled ? Ending::interrupted : Ending::failed;
+        break;
+      }
+      if (next.is_end()) {
+        if (!iterator.next_epoch()) break;
+        report.epochs = ++progress_.epoch + 1;
+        progress_.batch = 0;
+        continue;
+      }
+      if (report.batches == 0)
+        report.first_batch_s = std::chrono::duration<double>(got - start).count();
+      const Element& element = next.value();
+      ++report.batches;
+      report.elements += elements_of(element);
+      delivered_.store(report.batches, std::memory_order_relaxed);
+      if (takes) take(element, report);
+      ++progress_.batch;
+      ++progress_.batches;
+      progress_.elements += elements_of(element);
+      if (progress_.batches % options_.save_every == 0) save(iterator, report);
+      const bool late = options_.limit_s > 0 && since(start) >= options_.limit_s;
+      if (progress_.batches == batch_limit_ || late) {
+        report.ending = Ending::batch_limit;
+        break;
+      }
     }
   }
+  // Not behind an error: whoever goes on is to meet it again.
+  if (report.ending != Ending::failed) save(iterator, report);
   report.wall_s = since(start);
   if (digest_) report.digest = digest_->total();
-  if (digests_.is_open() && !digests_.flush())
-    throw Error(ErrorCode::unavailable, "can't write", Provenance{options_.digests_file});
+  if (digests_) digests_->flush();
 }
 
-void Consumer::take(const Element& element, std::uint64_t epoch, std::uint64_t batch,
-                    Report& report) {
+void Consumer::take(const Element& element, Report& report) {
   const auto start = Clock::now();
   if (digest_) {
     const std::uint64_t digest = digest_->add(element);
-    if (digests_.is_open())
-      digests_ << epoch << ' ' << batch << ' ' << elements_of(element) << ' ' << hex16(digest)
-               << '\n';
+    if (digests_) digests_->add(progress_.epoch, progress_.batch, elements_of(element), digest);
   }
   if (dump_) dump_->add(element);
   report.digest_s += since(start);

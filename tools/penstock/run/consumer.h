@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -11,8 +10,10 @@
 
 #include "tools/penstock/report/digest.h"
 #include "tools/penstock/report/report.h"
+#include "tools/penstock/run/digest_log.h"
 #include "tools/penstock/run/dump.h"
 #include "tools/penstock/run/profile.h"
+#include "tools/penstock/run/progress.h"
 
 namespace penstock::tool {
 
@@ -20,8 +21,11 @@ namespace penstock::tool {
 /// one thread; `delivered` and `stop` by any.
 class Consumer {
  public:
-  /// Throws Error{unavailable} if an output can't be opened.
-  Consumer(const ProfileOptions& options, double step_ms, std::uint64_t batch_limit);
+  /// `start`: where the run goes on; as the run's seed, but otherwise empty for one that begins.
+  /// Throws Error{unavailable} if an output can't be opened, Error{data_loss} if it is not the one
+  /// that `start` goes on with.
+  Consumer(const ProfileOptions& options, double step_ms, std::uint64_t batch_limit,
+           Progress start);
 
   /// Until the end, an error, or a limit. Fills in the report's counts and times.
   void consume(Iterator& iterator, Report& report);
@@ -30,15 +34,18 @@ class Consumer {
   std::uint64_t delivered() const noexcept { return delivered_.load(std::memory_order_relaxed); }
 
  private:
-  void take(const Element& element, std::uint64_t epoch, std::uint64_t batch, Report& report);
+  void take(const Element& element, Report& report);
+  void resume();
+  void save(Iterator& iterator, Report& report);
   void step() const;
 
   const ProfileOptions& options_;
   const double step_s_;
   const std::uint64_t batch_limit_;
   std::unique_ptr<Digest> digest_;
-  std::ofstream digests_;
+  std::optional<DigestLog> digests_;
   std::unique_ptr<Dump> dump_;
+  Progress progress_;
   std::atomic<std::uint64_t> delivered_{0};
   std::atomic<bool> stopped_{false};
 };

@@ -1,5 +1,6 @@
 #include "tools/penstock/run/profile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <sstream>
@@ -9,8 +10,10 @@
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
+#include "tools/penstock/run/progress.h"
 #include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
+#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -31,6 +34,33 @@ double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint
   if (limit > 0 && (expected < 0 || expected > static_cast<double>(limit)))
     expected = static_cast<double>(limit);
   return expected;
+}
+
+/// Where the run begins: at what the state file says, if there is one.
+Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed) {
+  std::optional<Progress> saved;
+  if (!options.state_file.empty()) saved = load_progress(options.state_file);
+  if (!saved) {
+    Progress fresh;
+    fresh.seed = seed;
+    return fresh;
+  }
+  if (spec.run.has("seed") && saved->seed != seed)
+    throw UsageError("the state was saved with seed " + std::to_string(saved->seed) + ", not " +
+                         std::to_string(seed),
+                     options.state_file);
+  return *std::move(saved);
+}
+
+Iterator iterator_of(const Dataset& dataset, const Progress& start, const RunOptions& run,
+                     const std::string& state_file) {
+  if (start.iterator.empty()) return dataset.iterate(run);
+  try {
+    return dataset.restore(start.iterator, run);
+  } catch (const Error& error) {
+    if (!error.where().shard.empty()) throw;
+    throw Error(error.code(), error.cause(), {.shard = state_file, .stage = error.where().stage});
+  }
 }
 
 }  // namespace
@@ -57,7 +87,9 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   const auto elapsed = [&begin] {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
-  const RunOptions run = run_options(spec, options.seed);
+  RunOptions run = run_options(spec, options.seed);
+  const Progress start = start_of(options, spec, run.seed);
+  run.seed = start.seed;
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
   const double step_ms = spec.run.get("step_ms", 0.0);
   Report report;
@@ -70,9 +102,14 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
 
   const Dataset dataset = build(spec);
   report.build_s = elapsed();
-  Consumer consumer(options, step_ms, limit);
+  if (!start.iterator.empty()) {
+    report.resumed_batches = start.batches;
+    report.resumed_elements = start.elements;
+  }
+  Iterator made = iterator_of(dataset, start, run, options.state_file);
+  Consumer consumer(options, step_ms, limit, start);
   const double cpu_before = cpu_seconds();
-  auto owned = std::make_unique<Iterator>(dataset.iterate(run));
+  auto owned = std::make_unique<Iterator>(std::move(made));
   Iterator& iterator = *owned;
   const auto cancel = [&] {
     consumer.stop();
@@ -82,6 +119,8 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   scene.title = "penstock profile · " + title_of(spec);
   scene.epochs = run.epochs;
   scene.expected = expected_batches(dataset, run, limit);
+  if (scene.expected >= 0)
+    scene.expected = std::max(0.0, scene.expected - static_cast<double>(start.batches));
   scene.colour = traits_of(stderr).colour;
   const Watched watched{[&] { return iterator.stats(); },
                         [&] {

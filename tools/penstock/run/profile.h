@@ -15,14 +15,16 @@
 namespace penstock::tool {
 
 struct ProfileOptions {
-  std::uint64_t seed = 0;        ///< unless the spec has one
-  bool digest = false;           ///< of everything
-  std::string digests_file;      ///< a line for each batch; empty: none
-  std::uint64_t dump_count = 0;  ///< images to write…
-  std::string dump_folder;       ///< …to here
-  double limit_s = 0;            ///< positive: stop after this long
-  double watchdog_s = 0;         ///< positive: give up after this long without a batch
-  bool quiet = false;            ///< no live view
+  std::uint64_t seed = 0;          ///< unless the spec has one
+  bool digest = false;             ///< of everything
+  std::string digests_file;        ///< a line for each batch; empty: none
+  std::string state_file;          ///< where the position is kept; empty: nowhere
+  std::uint64_t save_every = 100;  ///< batches
+  std::uint64_t dump_count = 0;    ///< images to write…
+  std::string dump_folder;         ///< …to here
+  double limit_s = 0;              ///< positive: stop after this long
+  double watchdog_s = 0;           ///< positive: give up after this long without a batch
+  bool quiet = false;              ///< no live view
 };
 
 /// "tar train-0.tar and 3 more": the source in a few words.

@@ -1,0 +1,166 @@
+// `penstock profile --state`: any number of kills, and the digests are those of one run.
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include <penstock/rng.h>
+
+#include "tests/support/program.h"
+
+namespace penstock::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Flags = std::vector<std::string>;
+
+Flags operator+(Flags a, const Flags& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class Resume : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    ASSERT_EQ(run_program({"synth", *folder_ / "tar", "--format", "tar", "--images", "150",
+                           "--size", "40x50..60x70", "--shards", "3"})
+                  .code,
+              0);
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  Flags state() const { return {"--digests", at("D"), "--state", at("S")}; }
+  std::string at(const std::string& name) const { return own_ / name; }
+  std::string uninterrupted(const Flags& graph) const {
+    const Outcome whole =
+        run_program(Flags{"profile", "--quiet", "--digests", at("whole")} + graph);
+    EXPECT_EQ(whole.code, 0) << whole.err;
+    return read_file(at("whole"));
+  }
+
+  static TempFolder* folder_;
+  TempFolder own_;
+};
+
+TempFolder* Resume::folder_ = nullptr;
+
+TEST_F(Resume, AfterAnyKillsTheDigestsAreThoseOfOneRun) {
+  const std::string tars = *folder_ / "tar/*.tar";
+  const Flags common{"--seed", "3", "--epochs", "2", "--step-ms", "0.4"};
+  const std::vector<Flags> graphs{
+      {"--tar", tars, "--shuffle", "--random-resized-crop", "24", "--batch", "2"},
+      {"--range", "3000", "--shuffle", "100", "--shard", "3,1", "--identity", "--batch", "8",
+       "--drop-remainder"},
+      {"--range", "300", "--batch", "7", "--unbatch", "--cache", "--repeat", "2", "--batch", "5"},
+  };
+  Rng random(1, 0, 0);
+  for (const Flags& graph : graphs) {
+    const std::string whole = uninterrupted(graph + Flags{"--seed", "3", "--epochs", "2"});
+    std::filesystem::remove(at("S"));
+    std::filesystem::remove(at("S.previous"));
+    int kills = 0;
+    for (int run = 0;; ++run) {
+      Program program(Flags{"profile", "--quiet", "--save-every", "7", "--threads",
+                            std::to_string(1 + run % 3), "--memory",
+                            run % 2 == 0 ? "8MiB" : "1GiB"} +
+                      state() + common + graph);
+      // The runs get longer, so that one of them comes to the end.
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 + random.below(20) + 8 * run));
+      program.signal(SIGKILL);
+      const Outcome outcome = program.wait();
+      if (outcome.code == 0) break;
+      ASSERT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+      ++kills;
+    }
+    EXPECT_GT(kills, 2);
+    EXPECT_EQ(read_file(at("D")), whole);
+  }
+}
+
+TEST_F(Resume, SavesOnSigtermAndLeavesWithZero) {
+  const Flags graph{"--range", "1000000", "--shuffle", "--batch", "1", "--batches", "2000"};
+  const std::string whole = uninterrupted(graph + Flags{"--seed", "4"});
+  const Flags slow =
+      Flags{"profile", "--quiet", "--save-every", "1000000", "--step-ms", "1"} + graph + state();
+  int interrupted = 0;
+  // The first is given the seed, those that go on need not be.
+  for (Flags flags = slow + Flags{"--seed", "4"};; flags = slow) {
+    Program program(flags + Flags{"--json", at("report")});
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    program.signal(SIGTERM);
+    const auto asked = std::chrono::steady_clock::now();
+    ASSERT_EQ(program.wait().code, 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
+    const auto report = nlohmann::json::parse(read_file(at("report")));
+    if (report["outcome"] == "batch limit") {
+      EXPECT_EQ(report["resumed"]["batches"].get<std::uint64_t>() +
+                    report["batches"].get<std::uint64_t>(),
+                2000U);
+      EXPECT_LE(report["state_bytes"], 4096);
+      break;
+    }
+    EXPECT_EQ(report["outcome"], "interrupted");
+    EXPECT_GT(report["batches"], 0);
+    ++interrupted;
+  }
+  EXPECT_GE(interrupted, 1);
+  EXPECT_EQ(read_file(at("D")), whole);
+}
+
+TEST_F(Resume, OfAFinishedRunChangesNothing) {
+  const Flags run = Flags{"profile", "--quiet", "--range", "100", "--batch", "8"} + state();
+  ASSERT_EQ(run_program(run).code, 0);
+  const std::string digests = read_file(at("D"));
+  const Outcome again = run_program(run + Flags{"--json", "-"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.json()["batches"], 0);
+  EXPECT_EQ(again.json()["resumed"]["batches"], 13);
+  EXPECT_EQ(read_file(at("D")), digests);
+  // More epochs go on behind it.
+  ASSERT_EQ(run_program(run + Flags{"--epochs", "2"}).code, 0);
+  EXPECT_EQ(read_file(at("D")), uninterrupted({"--range", "100", "--batch", "8", "--epochs", "2"}));
+}
+
+TEST_F(Resume, RefusesWhatIsNotTheSame) {
+  const Flags graph{"--tar", *folder_ / "tar/*.tar", "--shuffle", "--center-crop", "16"};
+  const Flags start = Flags{"profile", "--quiet"} + state();
+  ASSERT_EQ(
+      run_program(start + graph + Flags{"--batch", "8", "--seed", "1", "--batches", "3"}).code, 0);
+  const std::string before = read_file(at("D"));
+  struct Case {
+    Flags flags;
+    int code;
+    std::string says;
+  };
+  // The same shards, but one has grown by two empty blocks.
+  std::filesystem::copy(*folder_ / "tar", at("tar"));
+  std::string grown;
+  for (const auto& entry : std::filesystem::directory_iterator(at("tar")))
+    if (entry.path().extension() == ".tar") grown = std::max(grown, entry.path().string());
+  std::filesystem::resize_file(grown, std::filesystem::file_size(grown) + 1024);
+  for (const Case& wrong : std::vector<Case>{
+           {graph + Flags{"--batch", "9"}, 2, "stage batch["},
+           {graph + Flags{"--batch", "8", "--seed", "2"}, 2, "seed 1, not 2"},
+           {{"--tar", at("tar/*.tar"), "--shuffle", "--center-crop", "16", "--batch", "8"},
+            2,
+            "shard " + std::filesystem::path(grown).filename().string()},
+           {{"--range", "10"}, 2, "stage"}}) {
+    const Outcome outcome = run_program(start + wrong.flags);
+    EXPECT_EQ(outcome.code, wrong.code) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(wrong.says), HasSubstr(at("S"))));
+    EXPECT_EQ(read_file(at("D")), before) << "cut although nothing went on";
+  }
+  own_.write("D", before.substr(0, before.size() - 1));
+  EXPECT_THAT(run_program(start + graph + Flags{"--batch", "8"}).err,
+              AllOf(HasSubstr("the state counts on"), HasSubstr(at("D"))));
+  own_.write("D", "0" + before.substr(1, before.size() - 3) + "e\n");
+  EXPECT_THAT(run_program(start + graph + Flags{"--batch", "8"}).err,
+              testing::AnyOf(HasSubstr("other batches"), HasSubstr("not a line of digests")));
+  EXPECT_EQ(run_program({"profile", "--range", "10", "--state", at("S")}).code, 2);
+}
+
+}  // namespace
+}  // namespace penstock::test

@@ -1,0 +1,99 @@
+#include "tools/penstock/run/digest_log.h"
+
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <penstock/file_system.h>
+
+#include "tools/penstock/report/digest.h"
+
+namespace penstock::tool {
+namespace {
+
+constexpr std::size_t kBuffer = 64 << 10;
+
+UniqueFd open_file(const std::string& path, int how) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644));
+  if (!fd) throw error_from_errno(errno, "write", path);
+  return fd;
+}
+
+/// The digest in "0 12 64 0123456789abcdef"; false if the line is something else.
+bool parse_line(std::string_view line, std::uint64_t& digest) {
+  for (int field = 0; field < 3; ++field) {
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+    const auto size = static_cast<std::size_t>(end - line.data());
+    if (error != std::errc() || size == line.size() || line[size] != ' ') return false;
+    line.remove_prefix(size + 1);
+  }
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), digest, 16);
+  return error == std::errc() && line.size() == 16 && end == line.data() + line.size();
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> digests_in(const std::string& path, std::uint64_t bytes) {
+  const auto file = default_file_system()->open(path);
+  if (file->info().size < bytes) {
+    throw Error(ErrorCode::data_loss,
+                "the file has " + std::to_string(file->info().size) +
+                    " bytes, and the state counts on " + std::to_string(bytes),
+                {.shard = path});
+  }
+  std::string contents(bytes, '\0');
+  file->read_exactly(0, {reinterpret_cast<std::byte*>(contents.data()), contents.size()});
+  std::vector<std::uint64_t> digests;
+  for (std::string_view rest = contents; !rest.empty();) {
+    const std::size_t size = rest.find('\n');
+    std::uint64_t digest = 0;
+    if (size == std::string_view::npos || !parse_line(rest.substr(0, size), digest)) {
+      throw Error(
+          ErrorCode::data_loss, "not a line of digests",
+          {.shard = path, .offset = static_cast<std::int64_t>(contents.size() - rest.size())});
+    }
+    digests.push_back(digest);
+    rest.remove_prefix(size + 1);
+  }
+  return digests;
+}
+
+DigestLog::DigestLog(std::string path) : path_(std::move(path)), fd_(open_file(path_, O_TRUNC)) {}
+
+DigestLog::DigestLog(std::string path, std::uint64_t bytes)
+    : path_(std::move(path)), fd_(open_file(path_, 0)), bytes_(bytes) {
+  const auto end = static_cast<off_t>(bytes);
+  if (::ftruncate(fd_.get(), end) != 0 || ::lseek(fd_.get(), end, SEEK_SET) != end)
+    throw error_from_errno(errno, "cut", path_);
+}
+
+void DigestLog::add(std::uint64_t epoch, std::uint64_t batch, std::uint64_t elements,
+                    std::uint64_t digest) {
+  const std::size_t before = buffer_.size();
+  buffer_ += std::to_string(epoch) + ' ' + std::to_string(batch) + ' ' + std::to_string(elements) +
+             ' ' + hex16(digest) + '\n';
+  bytes_ += buffer_.size() - before;
+  if (buffer_.size() >= kBuffer) flush();
+}
+
+void DigestLog::flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(fd_.get(), rest.data(), rest.size());
+    if (written < 0 && errno != EINTR) throw error_from_errno(errno, "write", path_);
+    if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  buffer_.clear();
+}
+
+void DigestLog::sync() {
+  flush();
+  // EINVAL: a pipe or a terminal, which nobody could cut.
+  if (::fdatasync(fd_.get()) != 0 && errno != EINVAL) throw error_from_errno(errno, "sync", path_);
+}
+
+}  // namespace penstock::tool

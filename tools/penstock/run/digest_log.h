@@ -1,0 +1,41 @@
+// The file of --digests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/io/posix.h"
+
+namespace penstock::tool {
+
+/// Lines `epoch batch elements digest`, one for each batch, in a file. Buffered; what was not
+/// flushed when the process dies is lost. Members throw Error{unavailable | resource_exhausted}
+/// naming the file. Used by one thread.
+class DigestLog {
+ public:
+  /// A new file, or an old one emptied.
+  explicit DigestLog(std::string path);
+  /// Goes on behind the first `bytes` of an old file; the rest is cut off.
+  DigestLog(std::string path, std::uint64_t bytes);
+
+  void add(std::uint64_t epoch, std::uint64_t batch, std::uint64_t elements, std::uint64_t digest);
+  /// To the system: what is flushed outlives the process.
+  void flush();
+  /// To the disk: it outlives the machine.
+  void sync();
+  /// Of the file, with what is not flushed.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+  std::string buffer_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// The digests in the first `bytes` of such a file. Throws Error{data_loss} if it is shorter, or
+/// for anything that is no such line.
+std::vector<std::uint64_t> digests_in(const std::string& path, std::uint64_t bytes);
+
+}  // namespace penstock::tool
