@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/core/kill_point.h"
+
 namespace penstock {
 
 using Clock = std::chrono::steady_clock;
@@ -268,6 +270,7 @@ void BatchEdge::finish_head(bool deliver_it) {
     return;
   }
   if (deliver_it) {
+    kill_point("batch made");
     std::vector<std::uint32_t> order;
     bool in_order = true;
     for (std::size_t i = 0; i < head.entries.size(); ++i) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/core/kill_point.h"
+
 namespace penstock {
 
 using Clock = std::chrono::steady_clock;
@@ -106,6 +108,7 @@ void Edge::restore(StateReader& state) {
 
 // Taken before each group, by the thread that pulls; those that were consumed are let go.
 void Edge::take_snapshot() {
+  kill_point("snapshot");
   StateWriter state(std::move(spare_snapshot_));
   input_->save(state);
   MutexLock lock(mutex_);
@@ -249,6 +252,7 @@ bool Edge::hand_over(Group& group) {
     const bool may_wait = ops_block(group.all_items());
     run_.submit([this, &group] { compute(group, false); }, may_wait);
   }
+  kill_point("handed over");
   return true;
 }
 
@@ -323,6 +327,7 @@ void Edge::rerun(Group& group) {
 }
 
 void Edge::finish(Group& group) {
+  kill_point("group done");
   run_.active.fetch_sub(1, std::memory_order_acq_rel);
   bool wake = false;
   {
