@@ -85,6 +85,8 @@ struct Copy {
 /// thread-safe; what goes wrong later shows in `Device::status`.
 class StreamView {
  public:
+  /// No stream. REQUIRES: assigned to before anything is asked of it.
+  StreamView() = default;
   StreamView(Device& device, StreamState& state) noexcept : device_(&device), state_(&state) {}
   /// Marks this point of the stream; what was recorded before is forgotten.
   void record(EventView event, Site site = Site::current()) const;
@@ -104,8 +106,8 @@ class StreamView {
   StreamState& state() const noexcept { return *state_; }
 
  private:
-  Device* device_;
-  StreamState* state_;
+  Device* device_ = nullptr;
+  StreamState* state_ = nullptr;
 };
 
 /// Owners. Move-only; destroying one lets work that was begun end.
@@ -211,6 +213,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Whoever takes `what` over comes after everything this thread knows to be done.
   virtual void hand_over(const void* /*what*/) {}
   virtual void take_over(const void* /*what*/) {}
+  /// True if `guard` does something.
+  virtual bool guards() const noexcept { return false; }
   /// Memory that nobody may touch until it is opened again, in stream order.
   virtual void guard(std::span<std::byte> /*memory*/, bool /*open*/, StreamState& /*stream*/) {}
 };

@@ -84,6 +84,7 @@ class HostDevice final : public Device {
                    const Site& site = Site::current()) override;
   void hand_over(const void* what) override;
   void take_over(const void* what) override;
+  bool guards() const noexcept override { return options_.check; }
   void guard(std::span<std::byte> memory, bool open, StreamState& stream) override;
 
  private:

@@ -12,5 +12,6 @@
 #include <vector>
 
 #include <penstock/penstock.h>
+#include <penstock/staging_area.h>
 
 namespace ps = penstock;

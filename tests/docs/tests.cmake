@@ -62,4 +62,5 @@ endfunction()
 
 penstock_docs(guide)
 penstock_docs(stages)
+penstock_docs(staging)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp)

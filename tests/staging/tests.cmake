@@ -1,3 +1,5 @@
 penstock_test(staging/in_place)
 penstock_test(staging/device)
 penstock_test(staging/host_device)
+penstock_test(staging/area)
+penstock_test(staging/area_proof)

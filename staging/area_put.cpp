@@ -1,0 +1,167 @@
+// The producer's side of a staging area.
+#include <algorithm>
+#include <cstring>
+
+#include "staging/area.h"
+
+namespace penstock {
+
+StagingPermit StagingState::reserve() {
+  MutexLock lock(mutex_);
+  const std::int64_t since = clock_.now();
+  for (;;) {
+    throw_if_over();
+    if (!free_flights_.empty()) break;
+    wait_for_change(since);
+  }
+  Flight& flight = *free_flights_.back();
+  free_flights_.pop_back();
+  flight.in_use = true;
+  return {shared_from_this(), flight};
+}
+
+void StagingState::give_back(Flight& flight) noexcept {
+  MutexLock lock(mutex_);
+  recycle(flight);
+}
+
+StagingSlot& StagingState::claim(Flight& flight) {
+  MutexLock lock(mutex_);
+  const std::int64_t since = clock_.now();
+  for (;;) {
+    throw_if_over();
+    if (!free_slots_.empty()) break;
+    wait_for_change(since);
+  }
+  StagingSlot& slot = *free_slots_.pop_front();
+  flight.slot = &slot;
+  flight.times.sequence = claimed_++;
+  queue_.push_back({&flight, {}});
+  if (slot.packed != nullptr) device_->take_over(slot.packed);
+  // Whatever used the slot before comes first, on the device.
+  const StreamView copy = *copy_;
+  for (std::size_t i = 0; i < slot.releases; ++i) copy.wait(slot.released[i]);
+  slot.releases = 0;
+  if (slot.closed && !in_place_) {
+    copy.wait(*slot.closed);
+    device_->guard({slot.data, layout_.bytes()}, true, copy.state());
+  }
+  return slot;
+}
+
+void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
+  layout_.check(pieces, padded_rows);
+  Flight& flight = *permit.flight_;
+  flight.pieces.assign(std::make_move_iterator(pieces.begin()),
+                       std::make_move_iterator(pieces.end()));
+  std::optional<Error> error;
+  try {
+    StagingSlot& slot = claim(flight);
+    permit.flight_ = nullptr;  // from here on the queue has it
+    fill(flight, slot, padded_rows);
+  } catch (...) {
+    if (permit.flight_ != nullptr) throw;
+    error = status_from_current_exception().error();
+  }
+  MutexLock lock(mutex_);
+  if (error) {
+    free_slots_.push_back(flight.slot);
+    flight.slot = nullptr;
+    flight.error = error;
+  } else {
+    flight.holds = 1;
+    flight.staged = true;
+  }
+  changed();
+  device_->kick(kick_);
+  if (error) throw Error(*error);
+}
+
+void StagingState::fill(Flight& flight, StagingSlot& slot, std::int64_t padded_rows) {
+  std::int64_t rows = 0;
+  for (const Piece& piece : flight.pieces) rows += piece.count;
+  flight.times.rows = rows;
+  flight.times.put = clock_.now();
+  flight.source = nullptr;
+  for (const Piece& piece : flight.pieces) {
+    if (flight.source == nullptr && piece.batch.size() > 0) flight.source = piece.batch[0].data();
+  }
+  device_->take_over(flight.source);
+  const bool view = in_place_ && flight.pieces.size() == 1 && padded_rows <= rows;
+  const StreamView copy = *copy_;
+  copy.record(flight.begin);
+  flight.copies.clear();
+  for (std::size_t c = 0; c < layout_.size(); ++c) {
+    if (layout_[c].is_text()) {
+      pack_text(flight, slot, c);
+      flight.tensors[c].shape = flight.tensors[c].shape.with(0, std::max(rows, padded_rows));
+    } else if (view) {
+      const Piece& piece = flight.pieces.front();
+      const Tensor& tensor = piece.batch[c];
+      // The memory was the producer's to write, and is now the consumer's.
+      flight.tensors[c] = {tensor.dtype(), tensor.shape().with(0, piece.count),
+                           const_cast<std::byte*>(rows_of(tensor, piece.first, piece.count).data()),
+                           nullptr};
+    } else {
+      copy_rows(flight, slot, c, std::max(rows, padded_rows));
+    }
+  }
+  for (const Copy& each : flight.copies.copies()) copy.copy(each);
+  copy.record(flight.ready);
+}
+
+void StagingState::copy_rows(Flight& flight, StagingSlot& slot, std::size_t c,
+                             std::int64_t padded_rows) {
+  const BatchLayout::Part& part = layout_[c];
+  Shape shape = part.row.shape;
+  std::byte* const begin = slot.data + part.offset;
+  std::byte* to = begin;
+  for (const Piece& piece : flight.pieces) {
+    const Tensor& from = piece.batch[c];
+    const std::span<const std::byte> bytes = rows_of(from, piece.first, piece.count);
+    device_->host_access(bytes, true);
+    flight.copies.add({to, bytes.data(), bytes.size()}, from.owner().get());
+    to += bytes.size();
+    shape = from.shape().drop_front();
+  }
+  if (!shape.is_static()) shape = Shape({0});  // padding alone, of unknown size
+  flight.tensors[c] = {part.row.dtype, shape.prepend(padded_rows), begin, nullptr};
+  const auto missing = static_cast<std::size_t>(padded_rows - flight.times.rows);
+  const std::size_t row_bytes = static_cast<std::size_t>(shape.volume()) * size_of(part.row.dtype);
+  const auto room = static_cast<std::size_t>(begin + part.capacity - to);
+  const StreamView copy = *copy_;
+  copy.clear({to, std::min(missing * row_bytes, room)});
+}
+
+void StagingState::pack_text(Flight& flight, StagingSlot& slot, std::size_t c) {
+  const BatchLayout::Part& part = layout_[c];
+  std::byte* offsets = slot.packed + part.offset;
+  std::byte* text = slot.packed + part.text_offset;
+  std::uint64_t end = 0;
+  Shape shape = part.row.shape.is_static() ? part.row.shape : Shape();
+  const auto put_offset = [&] {
+    std::memcpy(offsets, &end, sizeof(end));
+    offsets += sizeof(end);
+  };
+  device_->host_access({slot.packed + part.offset, part.offsets_bytes}, true);
+  for (const Piece& piece : flight.pieces) {
+    const Tensor& tensor = piece.batch[c];
+    shape = tensor.shape().drop_front();
+    const std::int64_t each = shape.volume();
+    for (std::int64_t i = each * piece.first; i < each * (piece.first + piece.count); ++i) {
+      const std::string_view value = tensor.bytes_at(i);
+      put_offset();
+      if (!value.empty()) std::memcpy(text + end, value.data(), value.size());
+      end += value.size();
+    }
+  }
+  // Padding is empty strings.
+  while (offsets < slot.packed + part.offset + part.offsets_bytes) put_offset();
+  flight.copies.add({slot.data + part.offset, slot.packed + part.offset, part.offsets_bytes},
+                    nullptr);
+  flight.copies.add({slot.data + part.text_offset, slot.packed + part.text_offset, end}, nullptr);
+  flight.tensors[c] = {part.row.dtype, shape.prepend(flight.times.rows), slot.data + part.offset,
+                       slot.data + part.text_offset};
+}
+
+}  // namespace penstock

@@ -1,0 +1,90 @@
+// The only thread of a staging area that waits for the device.
+#include <algorithm>
+
+#include "staging/area.h"
+
+namespace penstock {
+
+bool StagingState::collect(std::vector<EventView>& events) {
+  events.clear();
+  for (const auto& flight : flights_) {
+    if (!flight->staged) continue;
+    if (!flight->copied) {
+      events.push_back(flight->ready);
+    } else if (flight->released) {
+      // The first that is not done; if all are, one that is, so that nobody waits.
+      std::size_t i = 0;
+      while (i + 1 < flight->ends && flight->ended[i].view().done()) ++i;
+      if (i < flight->ends) events.push_back(flight->ended[i]);
+    }
+  }
+  return !(closed_ && events.empty()) && !failed_;
+}
+
+// True if something was done; `dropped` then is what may go.
+bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
+  if (!flight.staged) return false;
+  if (!flight.copied) {
+    if (!flight.ready.view().done()) return false;
+    flight.copied = true;
+    flight.times.copy_begin = flight.begin.view().completed_ns();
+    flight.times.ready = flight.ready.view().completed_ns();
+    if (flight.slot->packed != nullptr) device_->hand_over(flight.slot->packed);
+    if (!in_place_) {
+      device_->hand_over(flight.source);
+      std::swap(dropped, flight.pieces);
+      if (flight.released) free_slots_.push_back(flight.slot);
+      changed();
+    }
+    return true;
+  }
+  if (!flight.released) return false;
+  for (std::size_t i = 0; i < flight.ends; ++i) {
+    if (!flight.ended[i].view().done()) return false;
+  }
+  if (flight.ends > 0) flight.times.ended = 0;
+  for (std::size_t i = 0; i < flight.ends; ++i) {
+    flight.times.ended = std::max(flight.times.ended, flight.ended[i].view().completed_ns());
+  }
+  if (flight.has_pass) flight.times.passed = flight.passed.view().completed_ns();
+  if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);
+  if (in_place_) {
+    device_->hand_over(flight.source);
+    std::swap(dropped, flight.pieces);
+    free_slots_.push_back(flight.slot);
+  }
+  recycle(flight);
+  return true;
+}
+
+void StagingState::reap() {
+  std::vector<EventView> events;
+  std::vector<Piece> dropped;
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      if (!collect(events)) return;
+    }
+    device_->wait_any(events, kick_);
+    const Status status = device_->status();
+    if (!status.ok()) {
+      MutexLock lock(mutex_);
+      const bool lost = status.error().code() == ErrorCode::device_lost;
+      (lost ? failed_ : pending_) = status.error();
+      changed();
+      if (lost) return;
+    }
+    for (const auto& flight : flights_) {
+      bool more = true;
+      while (more) {
+        {
+          MutexLock lock(mutex_);
+          more = advance(*flight, dropped);
+        }
+        dropped.clear();  // outside of the lock: the engine's slots go home
+      }
+    }
+  }
+}
+
+}  // namespace penstock

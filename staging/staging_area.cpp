@@ -1,0 +1,175 @@
+#include <penstock/staging_area.h>
+
+#include <utility>
+
+#include "staging/area.h"
+
+namespace penstock {
+
+StagedBatch& StagedBatch::operator=(StagedBatch&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  area_ = std::move(other.area_);
+  flight_ = std::exchange(other.flight_, nullptr);
+  waited_ = std::exchange(other.waited_, 0);
+  streams_ = other.streams_;
+  return *this;
+}
+
+StagedBatch::StagedBatch(StagedBatch&& other) noexcept
+    : area_(std::move(other.area_)),
+      flight_(std::exchange(other.flight_, nullptr)),
+      waited_(std::exchange(other.waited_, 0)),
+      streams_(other.streams_) {}
+
+StagedBatch::~StagedBatch() {
+  release();
+}
+
+void StagedBatch::remember(StreamView stream) {
+  for (std::size_t i = 0; i < waited_; ++i) {
+    if (&streams_[i].state() == &stream.state()) return;
+  }
+  if (waited_ == kMostStreams) {
+    throw Error(ErrorCode::out_of_range,
+                "at most " + std::to_string(kMostStreams) + " streams can use one batch");
+  }
+  streams_[waited_++] = stream;
+}
+
+void StagedBatch::wait(StreamView stream, Site site) {
+  remember(stream);
+  area_->wait(*flight_, stream, site);
+}
+
+void StagedBatch::synchronize(Site site) const {
+  flight_->ready.view().synchronize(site);
+}
+
+void StagedBatch::release(StreamView stream, Site site) {
+  if (flight_ == nullptr) return;
+  remember(stream);
+  release(site);
+}
+
+void StagedBatch::release(Site site) noexcept {
+  if (flight_ == nullptr) return;
+  area_->release(*std::exchange(flight_, nullptr), {streams_.data(), waited_}, site);
+  area_.reset();
+}
+
+std::size_t StagedBatch::size() const noexcept {
+  return flight_->tensors.size();
+}
+
+const DeviceTensor& StagedBatch::operator[](std::size_t i) const noexcept {
+  return flight_->tensors[i];
+}
+
+const DeviceTensor& StagedBatch::operator[](std::string_view name) const {
+  const Names& names = *area_->layout().names();
+  const int found = names.find(name);
+  if (found >= 0) return flight_->tensors[static_cast<std::size_t>(found)];
+  std::string known;
+  for (std::size_t i = 0; i < names.size(); ++i) known += (i == 0 ? "" : ", ") + names[i];
+  throw Error(ErrorCode::not_found,
+              "no component \"" + std::string(name) + "\" in the batch; it has " + known);
+}
+
+std::int64_t StagedBatch::valid_rows() const noexcept {
+  return flight_->times.rows;
+}
+std::uint64_t StagedBatch::sequence() const noexcept {
+  return flight_->times.sequence;
+}
+int StagedBatch::slot() const noexcept {
+  return flight_->slot->index;
+}
+
+StagingPermit::StagingPermit(StagingPermit&& other) noexcept
+    : area_(std::move(other.area_)), flight_(std::exchange(other.flight_, nullptr)) {}
+
+StagingPermit& StagingPermit::operator=(StagingPermit&& other) noexcept {
+  std::swap(area_, other.area_);
+  std::swap(flight_, other.flight_);
+  return *this;
+}
+
+StagingPermit::~StagingPermit() {
+  if (flight_ != nullptr) area_->give_back(*flight_);
+}
+
+struct StagingArea::Reaper {
+  explicit Reaper(const std::shared_ptr<StagingState>& state)
+      : area(*state),
+        thread(state->device().clock().start({state->device().id().index, kRank},
+                                             [&area = *state] { area.reap(); })) {}
+  ~Reaper() { area.close(); }
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+
+  static constexpr int kRank = 1 << 20;  // behind every stream
+  StagingState& area;
+  Actor thread;
+};
+
+StagingArea::StagingArea(DevicePtr device, const Spec& batches, std::int64_t rows,
+                         StagingOptions options)
+    : state_(std::make_shared<StagingState>(std::move(device), batches, rows, options)),
+      reaper_(std::make_unique<Reaper>(state_)) {}
+
+StagingArea::StagingArea(StagingArea&&) noexcept = default;
+StagingArea& StagingArea::operator=(StagingArea&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(reaper_, other.reaper_);
+  return *this;
+}
+StagingArea::~StagingArea() = default;
+
+StagingPermit StagingArea::reserve() {
+  return state_->reserve();
+}
+
+void StagingArea::put(Element batch) {
+  StagingPermit permit = state_->reserve();
+  Piece piece{std::move(batch), 0, 0};
+  if (piece.batch.size() > 0 && piece.batch[0].rank() > 0) piece.count = piece.batch[0].dim(0);
+  state_->put(std::move(permit), {&piece, 1}, 0);
+}
+
+void StagingArea::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
+  state_->put(std::move(permit), pieces, padded_rows);
+}
+
+void StagingArea::put_end() {
+  state_->put_end();
+}
+void StagingArea::put_error(Error error) {
+  state_->put_error(std::move(error));
+}
+std::optional<StagedBatch> StagingArea::get() {
+  return state_->get();
+}
+StagedBatch StagingArea::peek(std::size_t i) {
+  return state_->peek(i);
+}
+std::size_t StagingArea::size() const {
+  return state_->size();
+}
+void StagingArea::clear() {
+  state_->clear();
+}
+void StagingArea::fail(Error error) {
+  state_->fail(std::move(error));
+}
+Device& StagingArea::device() const noexcept {
+  return state_->device();
+}
+int StagingArea::slots() const noexcept {
+  return state_->slots();
+}
+std::uint64_t StagingArea::slot_bytes() const noexcept {
+  return state_->layout().bytes();
+}
+
+}  // namespace penstock
