@@ -250,7 +250,7 @@ TEST(JpegFaults, BytesBehindTheRegionDoNotCount) {
   Bytes damaged = good;
   for (std::size_t i = damaged.size() / 2; i < damaged.size(); ++i) damaged[i] = std::byte{0};
   const Rect top{8, 8, 40, 40};
-  const auto plan = [&](const ImageInfo&) { return DecodePlan{1, top, false}; };
+  const auto plan = [&](const ImageInfo&) { return DecodePlan{1, top}; };
   const Outcome part = decode(*decoder, damaged, plan);
   ASSERT_TRUE(part.status.ok()) << part.status.error().what();
   EXPECT_EQ(part.pixels.values, decode(*decoder, good, plan).pixels.values);

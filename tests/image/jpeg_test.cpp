@@ -64,7 +64,7 @@ void expect_regions_equal(Decoder& decoder, std::span<const std::byte> bytes, in
     const Pixels whole = decode_jpeg_plainly(bytes, denominator);
     const Size size{whole.height, whole.width};
     for (const Rect& region : regions_of(size, 7, random_count)) {
-      const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region, false}; };
+      const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region}; };
       const Outcome outcome = decode(decoder, bytes, plan);
       ASSERT_TRUE(outcome.status.ok()) << what << ": " << outcome.status.error().what();
       const std::string differs = difference(whole, outcome.pixels, region);
@@ -237,7 +237,7 @@ TEST(Jpeg, CmykAndYcckRegions) {
       }
     }
     for (const Rect& region : regions_of({60, 75}, 3, 40)) {
-      const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region, false}; };
+      const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region}; };
       const Outcome part = decode(*decoder, bytes, plan);
       ASSERT_EQ(difference(whole.pixels, part.pixels, region), "") << name_of(region);
     }
@@ -274,7 +274,7 @@ TEST(Jpeg, RealPhotographsInRandomRegions) {
       const auto beside = static_cast<std::uint64_t>(whole.width - left);
       const Rect region{top, left, 1 + static_cast<int>(rng.below(below)),
                         1 + static_cast<int>(rng.below(beside))};
-      const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region, false}; };
+      const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region}; };
       Outcome part = decode(*decoder, bytes, plan);
       ASSERT_TRUE(part.status.ok()) << entry.path() << part.status.error().what();
       if (part.info.channels == 1) part.pixels = test::as_rgb(part.pixels);

@@ -109,7 +109,7 @@ TEST(Png, EveryKindWholeAndInParts) {
         ASSERT_EQ(whole.pixels.values, expected.values) << what;
         EXPECT_FALSE(whole.info.scalable);
         const Rect region{3, 5, 11, 9};
-        const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region, false}; };
+        const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region}; };
         const Outcome part = decode(*decoder, bytes, plan);
         ASSERT_EQ(test::difference(expected, part.pixels, region), "") << what;
       }
@@ -165,7 +165,7 @@ TEST(Png, OrientationOnlyWhereAskedFor) {
 TEST(Png, ARegionBeyondTheImageIsOurMistake) {
   const std::unique_ptr<Decoder> decoder = make_png_decoder();
   const Bytes bytes = make_png(8, 9, packed(make_pixels(8, 9, 3), 8));
-  const auto plan = [](const ImageInfo&) { return DecodePlan{1, {0, 0, 9, 9}, false}; };
+  const auto plan = [](const ImageInfo&) { return DecodePlan{1, {0, 0, 9, 9}}; };
   EXPECT_EQ(decode(*decoder, bytes, plan).status.error().code(), ErrorCode::internal);
 }
 

@@ -59,7 +59,7 @@ inline Outcome decode(image::Decoder& decoder, std::span<const std::byte> bytes,
 }
 
 inline DecodePlan all(const ImageInfo& info) {
-  return {.region = {0, 0, info.size.height, info.size.width}, .to_end = true};
+  return {.region = {0, 0, info.size.height, info.size.width}};
 }
 
 /// Empty if `part` is `whole` cropped to `region`, else where they first differ.

@@ -34,7 +34,7 @@ Counters& counters() noexcept {
 class Verifier final : public PixelSink {
  public:
   DecodePlan plan(const ImageInfo& info) override {
-    return {.region = {0, 0, info.size.height, info.size.width}, .to_end = true};
+    return {.region = {0, 0, info.size.height, info.size.width}};
   }
   void rows(const std::uint8_t*, std::size_t, int) override {}
 };
@@ -103,12 +103,12 @@ void check_pixels(std::uint64_t width, std::uint64_t height, const Limits& limit
                                            std::to_string(limits.max_pixels) + " (max_pixels)");
 }
 
-void check_region(const Rect& region, Size size) {
-  if (region.top >= 0 && region.left >= 0 && region.height <= size.height - region.top &&
-      region.width <= size.width - region.left) {
-    return;
+bool check_region(const Rect& region, Size size) {
+  if (region.top < 0 || region.left < 0 || region.height > size.height - region.top ||
+      region.width > size.width - region.left) {
+    throw Error(ErrorCode::internal, "a region beyond the image");
   }
-  throw Error(ErrorCode::internal, "a region beyond the image");
+  return region == Rect{0, 0, size.height, size.width};
 }
 
 }  // namespace penstock::image

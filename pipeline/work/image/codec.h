@@ -43,11 +43,11 @@ struct ImageInfo {
   bool scalable = true;  ///< the decoder can shrink by 2, 4 and 8
 };
 
-/// What is wanted of an image.
+/// What is wanted of an image. Where it is the whole, the bytes behind the last pixel are judged
+/// too.
 struct DecodePlan {
   int denominator = 1;  ///< 1, 2, 4 or 8: the image is shrunk to ceil(size / denominator)
   Rect region;          ///< within the shrunk image; empty: nothing but the header
-  bool to_end = false;  ///< also judge the bytes behind the last pixel; the region must be all
 };
 
 /// Receives one image. Called by the decoder's thread; may throw, which ends this image's decoding.
@@ -62,7 +62,7 @@ class PixelSink {
 };
 
 /// One image to decode. `status` and `warned` are the answer: the verdict on the bytes that the
-/// region needs.
+/// region needs; for the whole image, on all of them.
 struct DecodeJob {
   std::span<const std::byte> bytes;
   PixelSink* sink = nullptr;
@@ -109,7 +109,8 @@ Status verify_image(std::span<const std::byte> bytes, const Limits& limits = {})
 /// Throws Error{out_of_range} for an image above `limits.max_pixels`.
 void check_pixels(std::uint64_t width, std::uint64_t height, const Limits& limits);
 
-/// Throws Error{internal} for a region that reaches beyond the image: a sink's mistake.
-void check_region(const Rect& region, Size size);
+/// Throws Error{internal} for a region that reaches beyond the image: a sink's mistake. True if it
+/// is the whole image.
+bool check_region(const Rect& region, Size size);
 
 }  // namespace penstock::image

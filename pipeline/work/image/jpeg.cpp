@@ -255,10 +255,10 @@ class JpegDecoder final : public Decoder {
     info.scale_num = 1;
     info.scale_denom = static_cast<unsigned>(plan.denominator);
     require(start(session_), session_);
-    check_region(plan.region,
-                 {static_cast<int>(info.output_height), static_cast<int>(info.output_width)});
+    const Size shrunk{static_cast<int>(info.output_height), static_cast<int>(info.output_width)};
+    const bool whole = check_region(plan.region, shrunk);
     deliver(plan.region, options.channels, *job.sink);
-    if (plan.to_end) require(finish(session_), session_);
+    if (whole) require(finish(session_), session_);
   }
 
   void choose_color_space(int channels) {

@@ -144,7 +144,7 @@ class PngDecoder final : public Decoder {
     if (options.orient) image.orientation = exif_orientation(exif_of(session));
     const DecodePlan plan = job.sink->plan(image);
     if (plan.region.empty()) return;
-    check_region(plan.region, image.size);
+    const bool whole = check_region(plan.region, image.size);
 
     const bool interlaced = png_get_interlace_type(session.png, session.info) != PNG_INTERLACE_NONE;
     require(start(session), session);
@@ -160,17 +160,17 @@ class PngDecoder final : public Decoder {
     }
     const auto top = static_cast<std::size_t>(plan.region.top);
     const auto bottom = top + static_cast<std::size_t>(plan.region.height);
-    for (std::size_t y = 0; y < (plan.to_end ? height : bottom); ++y) {
+    for (std::size_t y = 0; y < bottom; ++y) {
       std::uint8_t* row = pixels_.data() + (interlaced ? y * stride : 0);
       if (!interlaced) require(read_row(session, row), session);
-      if (y < top || y >= bottom) continue;
+      if (y < top) continue;
       std::uint8_t* first = row + static_cast<std::size_t>(plan.region.left) * channels;
       if (color && options.channels == 1) {
         rgb_to_gray(first, first, static_cast<std::size_t>(plan.region.width));
       }
       job.sink->rows(first, stride, 1);
     }
-    if (plan.to_end) require(finish(session), session);
+    if (whole) require(finish(session), session);
     if (pixels_.size() > kKeep) pixels_ = {};
   }
 
