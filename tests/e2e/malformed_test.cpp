@@ -1,0 +1,87 @@
+// Folders of malformed images: each is answered as the library answers it, none ends the run.
+// PENSTOCK_MALFORMED=20000 makes them large.
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "tests/support/malformed.h"
+#include "tests/support/program.h"
+
+namespace penstock::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Kind {
+  const char* name;
+  std::vector<Malformed> (*make)(std::size_t count);
+};
+
+class MalformedImages : public testing::TestWithParam<Kind> {
+ protected:
+  MalformedImages() : images_(GetParam().make(malformed_count(kFew))) {
+    for (const Malformed& image : images_) {
+      const std::string path = folder_.write(image.name, as_text(image.bytes));
+      if (!image.good) bad_.insert(path);
+    }
+  }
+
+  static constexpr std::size_t kFew = 800;
+  TempFolder folder_;
+  std::vector<Malformed> images_;
+  std::set<std::string> bad_;
+};
+
+TEST_P(MalformedImages, VerifyNamesEachOneWithItsReason) {
+  const Outcome outcome =
+      run_program({"verify", folder_.path(), "--quiet", "--threads", "2", "--json", "-"});
+  EXPECT_EQ(outcome.code, 1);
+  const json found = outcome.json();
+  std::set<std::string> named;
+  for (const json& error : found["errors"]) {
+    EXPECT_TRUE(named.insert(error["path"]).second) << error;
+    EXPECT_THAT((std::set<std::string>{"data_loss", "out_of_range"}),
+                testing::Contains(error["code"].get<std::string>()))
+        << error;
+    EXPECT_GT(error["cause"].get<std::string>().size(), 3U) << error;
+  }
+  EXPECT_EQ(named, bad_);
+  EXPECT_EQ(found["bad"], bad_.size());
+  EXPECT_EQ(found["good"], images_.size() - bad_.size());
+}
+
+TEST_P(MalformedImages, SkippingThemRunsToTheEndWithinItsMemory) {
+  for (const char* threads : {"1", "4"}) {
+    const json report = profile_json({"--images", folder_.path(), "--shuffle", "--resize", "24x24",
+                                      "--normalize", "--batch", "16", "--seed", "3", "--memory",
+                                      "64MiB", "--threads", threads, "--on-error", "skip"});
+    EXPECT_EQ(report["outcome"], "finished");
+    EXPECT_EQ(report["errors"]["count"], bad_.size());
+    EXPECT_EQ(report["elements"], images_.size() - bad_.size());
+    EXPECT_LE(report["memory"]["peak_bytes"], 64U << 20);
+    // Beside the budget each thread's decoder may take max_codec_bytes, and a sanitizer its share.
+    EXPECT_LE(report["memory"]["rss_peak_bytes"], 1536ULL << 20);
+  }
+  // Crops may leave the damage unread, so that fewer are found, but none ends the run.
+  const json crops = profile_json({"--images", folder_.path(), "--random-resized-crop", "24",
+                                   "--batch", "16", "--seed", "3", "--on-error", "skip"});
+  EXPECT_LE(crops["errors"]["count"], bad_.size());
+  EXPECT_EQ(crops["errors"]["count"].get<std::size_t>() + crops["elements"].get<std::size_t>(),
+            images_.size());
+}
+
+TEST_P(MalformedImages, WithoutSkipTheFirstEndsTheRunByName) {
+  const Outcome outcome =
+      run_program({"profile", "--images", folder_.path(), "--resize", "24x24", "--batch", "1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr(*bad_.begin()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, MalformedImages,
+                         testing::Values(Kind{"jpeg", malformed_jpegs},
+                                         Kind{"png", malformed_pngs}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace penstock::test
