@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipeline/work/image/exif.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
 
@@ -160,6 +161,27 @@ TEST(Png, OrientationOnlyWhereAskedFor) {
   const Bytes bytes = make_png(8, 9, packed(make_pixels(8, 9, 3), 8), options);
   EXPECT_EQ(decode(*decoder, bytes, all).info.orientation, 1);
   EXPECT_EQ(decode(*decoder, bytes, all, {.orient = true}).info.orientation, 8);
+}
+
+TEST(PngFaults, OrientationOfHostileChunks) {
+  const Bytes bytes = make_png(8, 9, packed(make_pixels(8, 9, 3), 8),
+                               {.exif = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
+                                         0,   1,   0,  0, 0, 6, 0, 0, 0, 0, 0,    0, 0}});
+  ASSERT_EQ(png_orientation(bytes), 6);
+  constexpr std::size_t kExif = 33;  // behind the signature and IHDR
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_EQ(png_orientation(cut), size < kExif + 12 + 26 ? 1 : 6) << size;
+  }
+  for (std::size_t bit = 0; bit < 32; ++bit) {  // of the length: nothing is found, or the same
+    Bytes damaged = bytes;
+    damaged[kExif + bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    const int orientation = png_orientation(damaged);
+    EXPECT_TRUE(orientation == 1 || orientation == 6) << bit;
+  }
+  Bytes huge = bytes;
+  for (std::size_t i = 0; i < 4; ++i) huge[kExif + i] = std::byte{0xff};
+  EXPECT_EQ(png_orientation(huge), 1);
 }
 
 TEST(Png, ARegionBeyondTheImageIsOurMistake) {

@@ -81,4 +81,22 @@ int jpeg_orientation(std::span<const std::byte> jpeg) noexcept {
   return 1;
 }
 
+int png_orientation(std::span<const std::byte> png) noexcept {
+  constexpr std::size_t kSignature = 8;
+  constexpr std::size_t kHead = 8;  // length and type
+  constexpr std::size_t kChecksum = 4;
+  constexpr std::uint32_t kExif = 0x65584966;
+  constexpr std::uint32_t kPixels = 0x49444154;
+  const Reader reader(png, false);
+  std::size_t at = kSignature;
+  while (at + kHead + kChecksum <= png.size()) {
+    const std::size_t length = reader.number(at, 4);
+    const std::uint32_t type = reader.number(at + 4, 4);
+    if (type == kPixels || length > png.size() - at - kHead - kChecksum) return 1;
+    if (type == kExif) return exif_orientation(png.subspan(at + kHead, length));
+    at += kHead + length + kChecksum;
+  }
+  return 1;
+}
+
 }  // namespace penstock::image

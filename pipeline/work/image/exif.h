@@ -13,4 +13,7 @@ int exif_orientation(std::span<const std::byte> tiff) noexcept;
 /// The orientation in a JPEG's first Exif segment, looked for in front of the first scan.
 int jpeg_orientation(std::span<const std::byte> jpeg) noexcept;
 
+/// The same in a PNG's eXIf chunk in front of its pixels.
+int png_orientation(std::span<const std::byte> png) noexcept;
+
 }  // namespace penstock::image

@@ -16,7 +16,6 @@ namespace penstock::image {
 namespace {
 
 constexpr std::size_t kMessageSize = 200;
-constexpr std::uint8_t kExifChunk[] = {'e', 'X', 'I', 'f', 0};
 
 /// libpng's state and ours around it. As with JPEG, everything that may longjmp lies in functions
 /// that own nothing.
@@ -49,7 +48,7 @@ void on_read(png_structp png, png_bytep out, std::size_t size) {
   session.left = session.left.subspan(size);
 }
 
-bool read_header(Session& session, const Limits& limits, bool exif) {
+bool read_header(Session& session, const Limits& limits) {
   session.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning);
   if (session.png == nullptr) return false;
   if (setjmp(session.failed) != 0) return false;
@@ -61,9 +60,6 @@ bool read_header(Session& session, const Limits& limits, bool exif) {
   png_set_chunk_cache_max(session.png, 16);
   // Metadata is not parsed: nothing there can fail an image, or cost memory.
   png_set_keep_unknown_chunks(session.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
-  if (exif) {
-    png_set_keep_unknown_chunks(session.png, PNG_HANDLE_CHUNK_AS_DEFAULT, kExifChunk, 1);
-  }
   png_set_read_fn(session.png, &session, on_read);
   png_read_info(session.png, session.info);
   return true;
@@ -100,13 +96,6 @@ bool finish(Session& session) {
   return true;
 }
 
-std::span<const std::byte> exif_of(Session& session) {
-  png_bytep data = nullptr;
-  png_uint_32 size = 0;
-  if (png_get_eXIf_1(session.png, session.info, &size, &data) == 0) return {};
-  return {reinterpret_cast<const std::byte*>(data), size};
-}
-
 class PngDecoder final : public Decoder {
  public:
   void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
@@ -131,7 +120,7 @@ class PngDecoder final : public Decoder {
   void decode_one(Session& session, DecodeJob& job, const DecodeOptions& options) {
     session.left = job.bytes;
     session.strict = options.strict;
-    require(read_header(session, options.limits, options.orient), session);
+    require(read_header(session, options.limits), session);
     const std::size_t height = png_get_image_height(session.png, session.info);
     const std::size_t width = png_get_image_width(session.png, session.info);
     check_pixels(width, height, options.limits);
@@ -141,7 +130,7 @@ class PngDecoder final : public Decoder {
     image.size = {static_cast<int>(height), static_cast<int>(width)};
     image.channels = color ? options.channels : 1;
     image.scalable = false;
-    if (options.orient) image.orientation = exif_orientation(exif_of(session));
+    if (options.orient) image.orientation = png_orientation(job.bytes);
     const DecodePlan plan = job.sink->plan(image);
     if (plan.region.empty()) return;
     const bool whole = check_region(plan.region, image.size);

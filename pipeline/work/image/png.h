@@ -6,8 +6,9 @@
 namespace penstock::image {
 
 /// Every color type becomes RGB or gray of 8 bits: palettes expanded, 16 bits shifted down, alpha
-/// and transparency dropped, no gamma. Ancillary chunks but eXIf are not parsed. Rows below the
-/// region are not read, unless the image is interlaced. `denominator` must be 1.
+/// and transparency dropped, no gamma. libpng parses no ancillary chunks; eXIf is looked for by
+/// `png_orientation` where the orientation is asked for. Rows below the region are not read, unless
+/// the image is interlaced. `denominator` must be 1.
 std::unique_ptr<Decoder> make_png_decoder();
 
 }  // namespace penstock::image
