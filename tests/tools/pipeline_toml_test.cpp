@@ -84,6 +84,13 @@ TEST(PipelineToml, RefusesWithTheAddress) {
   } kCases[] = {
       {"", "no table [source]", "(p.toml)"},
       {"x = ", "", "p.toml:1 column"},
+      {"[= 1", "", "p.toml"},
+      {"x = 1\n\xc3\xa9 = 2", "", "p.toml:2 column 1"},
+      {"x\xef\xbb\xaf = 1", "", "p.toml:1 column 2"},
+      {"x = \"\xc3\xa9\\\"\" # \xc3\xa9\n\xc3", "not UTF-8", "p.toml byte 16"},
+      {"x = 'a\n\xc3", "not UTF-8", "p.toml byte 7"},
+      {"x = 'a\xc3\xa9' \xc3\xa9", "", "p.toml:1 column 10"},
+      {"kin=-=-2a.*.*:u00e9\\\"res\xc9\x9a", "", "p.toml:1"},
       {"x = 1", "unknown key \"x\"", "(p.toml:1 x)"},
       {"sorce = 1", "did you mean source?", "sorce"},
       {"source = 1", "expected a table, got an integer", "(p.toml:1 source)"},

@@ -1,6 +1,15 @@
 #include <cmath>
 #include <fstream>
+#include <stdexcept>
 
+// toml++ asserts what not every text keeps ("[=") and, where NDEBUG is set, has Clang rely on it.
+namespace penstock::tool {
+[[noreturn]] static void refuse_text() {
+  throw std::logic_error("not TOML");
+}
+}  // namespace penstock::tool
+#undef NDEBUG
+#define TOML_ASSERT(holds) ((holds) ? static_cast<void>(0) : ::penstock::tool::refuse_text())
 #include <toml++/toml.h>
 
 #include "tools/penstock/graph/kinds.h"
@@ -10,6 +19,8 @@
 
 namespace penstock::tool {
 namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// A node with its address in the file.
 struct Place {
@@ -151,14 +162,33 @@ const T& as(const toml::node* node, std::string_view expected, const Place& plac
                    place.at(*node));
 }
 
-toml::table parse(const std::string& text, const std::string& name) {
+toml::table parse_as_is(const std::string& text, const std::string& name) {
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
     throw UsageError(printable(error.description()),
                      printable(name) + ":" + std::to_string(error.source().begin.line) +
                          " column " + std::to_string(error.source().begin.column));
+  } catch (const std::logic_error&) {
+    throw UsageError("this is not TOML", printable(name));
   }
+}
+
+/// toml++ 3.3 does what the compiler likes with some characters beyond ASCII where none may stand.
+/// So it first gets the text with all of them as bars, which like them are right in strings and
+/// comments alone.
+toml::table parse(const std::string& text, const std::string& name) {
+  std::string barred;
+  for (std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+       at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0)
+      throw UsageError("this is not UTF-8", printable(name) + " byte " + std::to_string(at));
+    barred += length == 1 ? text[at] : '|';
+    at += length;
+  }
+  if (barred.size() != text.size()) parse_as_is(barred, name);
+  return parse_as_is(text, name);
 }
 
 }  // namespace

@@ -6,9 +6,7 @@
 #include <numeric>
 
 namespace penstock::tool {
-namespace {
 
-/// Bytes of the well-formed UTF-8 sequence that starts at `at`; 0 if there is none.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   const std::size_t length = lead < 0x80                    ? 1
@@ -22,8 +20,16 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto second = length > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
   const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
   const bool beyond = (lead == 0xed && second >= 0xa0) || (lead == 0xf4 && second >= 0x90);
-  const bool control = lead == 0xc2 && second < 0xa0;
-  return overlong || beyond || control ? 0 : length;
+  return overlong || beyond ? 0 : length;
+}
+
+namespace {
+
+/// A control character, of ASCII or behind it.
+bool is_control(std::string_view text, std::size_t at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  const bool behind = lead == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0;
+  return lead < 0x20 || lead == 0x7f || behind;
 }
 
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -46,10 +52,9 @@ std::string printable(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_length(text, i);
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (length == 0 || byte < 0x20 || byte == 0x7f) {
+    if (length == 0 || is_control(text, i)) {
       std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\x%02x", byte);
+      std::snprintf(escape.data(), escape.size(), "\\x%02x", static_cast<unsigned char>(text[i]));
       out += escape.data();
       ++i;
     } else {

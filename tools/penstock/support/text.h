@@ -7,6 +7,9 @@
 
 namespace penstock::tool {
 
+/// Bytes of the well-formed UTF-8 sequence that starts at `at`; 0 if there is none. REQUIRES: at is
+/// within the text.
+std::size_t utf8_length(std::string_view text, std::size_t at);
 /// In quotes, cut to 80 characters, control characters and broken UTF-8 shown as \xNN: names from
 /// files may hold anything and must not reach a terminal as they are.
 std::string in_quotes(std::string_view text);
