@@ -109,11 +109,13 @@ void FixedRows::visit(std::span<ReadItem> items, std::span<const std::byte> rows
 
 std::uint64_t row_bytes_of(DType dtype, const Shape& row) noexcept {
   std::uint64_t bytes = size_of(dtype);
+  bool empty = false;
   for (const std::int64_t dim : row.dims()) {
-    if (dim == 0) return 0;
-    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(dim), &bytes)) bytes = UINT64_MAX;
+    empty = empty || dim == 0;
+    const auto extent = static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 1));
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return UINT64_MAX;
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 void swap_bytes(std::span<std::byte> values, std::size_t value_size) noexcept {

@@ -61,7 +61,8 @@ class FixedRows {
   std::vector<std::uint64_t> first_{0};  // record number of each part's first, and one more
 };
 
-/// Bytes of a row of this shape, UINT64_MAX if they can't be counted. REQUIRES: row.is_static().
+/// Bytes of a row of this shape; UINT64_MAX if they can't be counted, even in a shape that a zero
+/// makes empty: nobody has to multiply such dimensions again. REQUIRES: row.is_static().
 std::uint64_t row_bytes_of(DType dtype, const Shape& row) noexcept;
 
 /// Reverses the bytes of each value.

@@ -158,6 +158,7 @@ TEST(Npy, HostileHeaders) {
       {npy(dictionary("<f4", "(1, 9223372036854775807)"), data), ErrorCode::out_of_range},
       {npy(dictionary("<f4", "(9223372036854775807,)"), data), ErrorCode::out_of_range},
       {npy(dictionary("<f4", "(9223372036854775807, 0)"), data), ErrorCode::out_of_range},
+      {npy(dictionary("<f4", "(1, 9223372036854775807, 9, 0)"), data), ErrorCode::out_of_range},
       {npy(dictionary("<f4", "(99999999999999999999,)"), data), ErrorCode::data_loss},
       {npy(dictionary("<f4", "(-1,)"), data), ErrorCode::data_loss},
       {npy(dictionary("<f4", "(1,1,1,1,1,1,1)"), data), ErrorCode::data_loss},
