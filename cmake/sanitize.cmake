@@ -1,7 +1,8 @@
-# PENSTOCK_SANITIZE=address: AddressSanitizer and UndefinedBehaviorSanitizer; =thread: ThreadSanitizer. For everything
-# in the build, because a half-instrumented program reports races that are none.
-set(PENSTOCK_SANITIZE "" CACHE STRING "address, thread or nothing")
-set_property(CACHE PENSTOCK_SANITIZE PROPERTY STRINGS "" address thread)
+# PENSTOCK_SANITIZE=address: AddressSanitizer and UndefinedBehaviorSanitizer; =thread: ThreadSanitizer; =fuzzer: as
+# address, with what libFuzzer needs (Clang only). For everything in the build, because a half-instrumented program
+# reports races that are none.
+set(PENSTOCK_SANITIZE "" CACHE STRING "address, thread, fuzzer or nothing")
+set_property(CACHE PENSTOCK_SANITIZE PROPERTY STRINGS "" address thread fuzzer)
 
 if(PENSTOCK_SANITIZE STREQUAL address)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -15,6 +16,9 @@ elseif(PENSTOCK_SANITIZE STREQUAL thread)
     message(FATAL_ERROR "No instrumented oneTBB in ${TBB_ROOT}: run tools/build_tsan_tbb.sh first.")
   endif()
   set(TBB_DIR ${TBB_ROOT}/lib/cmake/TBB CACHE PATH "oneTBB built with -fsanitize=thread" FORCE)
+elseif(PENSTOCK_SANITIZE STREQUAL fuzzer)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
 elseif(PENSTOCK_SANITIZE)
-  message(FATAL_ERROR "PENSTOCK_SANITIZE is \"${PENSTOCK_SANITIZE}\", not \"address\" or \"thread\".")
+  message(FATAL_ERROR "PENSTOCK_SANITIZE is \"${PENSTOCK_SANITIZE}\", not \"address\", \"thread\" or \"fuzzer\".")
 endif()

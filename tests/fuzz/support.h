@@ -1,0 +1,53 @@
+// What the targets share.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <penstock/source.h>
+#include <penstock/sources.h>
+
+#include "tests/fuzz/targets.h"
+
+namespace penstock::fuzz {
+
+/// Ends the process loudly, in every build.
+inline void require(bool holds, std::string_view what) {
+  if (holds) return;
+  std::fprintf(stderr, "fuzz: %.*s\n", static_cast<int>(what.size()), what.data());
+  std::abort();
+}
+
+/// An input: its options and its file.
+struct Input {
+  explicit Input(Bytes bytes)
+      : options(bytes.empty() ? 0 : std::to_integer<unsigned>(bytes[0])),
+        file(reinterpret_cast<const char*>(bytes.data()) + (bytes.empty() ? 0 : 1),
+             bytes.empty() ? 0 : bytes.size() - 1) {}
+
+  bool option(int bit) const { return (options >> bit & 1) != 0; }
+
+  unsigned options;
+  std::string file;
+};
+
+inline std::string with_options(unsigned options, const std::string& file) {
+  return static_cast<char>(options) + file;
+}
+
+/// Limits under which nothing is slow or large.
+Limits small_limits();
+
+/// That an error is one that bytes can be answered with, and says something.
+void require_answer(const Error& error);
+
+/// Makes a source of one file in memory, "file", and reads all of its records twice: in order, and,
+/// if it is indexed, each on its own from the last to the first. Both must give the same, in memory
+/// that is bounded by the size of the file.
+void read_all(const std::string& file, const std::function<SourcePtr(FileSystemPtr)>& make);
+
+}  // namespace penstock::fuzz

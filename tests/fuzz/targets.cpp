@@ -1,0 +1,25 @@
+#include "tests/fuzz/targets.h"
+
+#include <array>
+
+namespace penstock::fuzz {
+
+std::span<const Target> targets() {
+  static constexpr std::array kTargets = {
+      Target{"cifar10", run_cifar10, cifar10_seeds},
+      Target{"csv", run_csv, csv_seeds},
+      Target{"example", run_example, example_seeds},
+      Target{"idx", run_idx, idx_seeds},
+      Target{"index", run_index, index_seeds},
+      Target{"jpeg", run_jpeg, jpeg_seeds},
+      Target{"npy", run_npy, npy_seeds},
+      Target{"png", run_png, png_seeds},
+      Target{"state", run_state, state_seeds},
+      Target{"tar", run_tar, tar_seeds},
+      Target{"tfrecord", run_tfrecord, tfrecord_seeds},
+      Target{"toml", run_toml, toml_seeds},
+  };
+  return kTargets;
+}
+
+}  // namespace penstock::fuzz

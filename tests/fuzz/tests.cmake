@@ -1,0 +1,20 @@
+# The parsers under libFuzzer (preset fuzz, tools/fuzz.sh), and in every build over seeds and damage to them.
+set(fuzz_sources ${CMAKE_CURRENT_SOURCE_DIR}/fuzz)
+add_library(penstock_fuzz_targets OBJECT ${fuzz_sources}/targets.cpp ${fuzz_sources}/support.cpp
+  ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/saved.cpp
+  ${fuzz_sources}/settings.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
+target_include_directories(penstock_fuzz_targets PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(penstock_fuzz_targets PRIVATE penstock_private penstock JPEG::JPEG PNG::PNG ZLIB::ZLIB)
+
+if(TARGET penstock_tools_core)
+  penstock_test(fuzz/corpora)
+  target_link_libraries(fuzz_corpora_test PRIVATE penstock_fuzz_targets penstock_tools_core penstock JPEG::JPEG PNG::PNG
+    ZLIB::ZLIB)
+endif()
+if(PENSTOCK_SANITIZE STREQUAL fuzzer)
+  add_executable(fuzz fuzz/main.cpp)
+  target_include_directories(fuzz PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(fuzz PRIVATE penstock_private penstock_fuzz_targets penstock_tools_core penstock JPEG::JPEG PNG::PNG
+    ZLIB::ZLIB TBB::tbb)
+  target_link_options(fuzz PRIVATE -fsanitize=fuzzer)
+endif()
