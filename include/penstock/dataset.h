@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <penstock/image.h>
 #include <penstock/iterator.h>
 #include <penstock/map.h>
 #include <penstock/source.h>
+#include <penstock/stage_options.h>
 
 namespace penstock {
 
@@ -20,50 +20,6 @@ inline constexpr std::int64_t kUnknown = -2;
 
 class Node;
 using NodePtr = std::shared_ptr<const Node>;
-class Dataset;
-
-struct ShardOptions {
-  bool contiguous = false;  ///< false: keeps index % count == position (tf.data); true: one run of
-                            ///< neighbours each
-};
-
-struct ShuffleOptions {
-  /// Elements buffered, as in tf.data. 0: a perfect shuffle in O(1) memory; the input must have an
-  /// index.
-  std::uint64_t buffer = 0;
-  /// Its own seed; by default the run's.
-  std::optional<std::uint64_t> seed{};
-  /// A new order at each epoch and repetition.
-  bool reshuffle = true;
-};
-
-struct InterleaveOptions {
-  int cycle = 16;  ///< datasets open at once; not the CPU count, because order must not depend on
-                   ///< the machine
-  int block = 1;   ///< elements taken in a row from one
-};
-
-struct BatchOptions {
-  bool drop_remainder =
-      false;  ///< drop the last batch if it is short; the batch dimension is then known
-};
-
-struct PaddedBatchOptions {
-  /// Shape of each component in order, -1: as long as the longest of the batch. Empty: all -1 where
-  /// the spec is unknown.
-  std::vector<Shape> shapes{};
-  /// Value for each component in order; empty: 0.
-  std::vector<double> values{};
-  bool drop_remainder = false;
-};
-
-struct MixOptions {
-  std::optional<std::uint64_t> seed{};
-  /// True: end when an exhausted input is drawn. False: go on with the others.
-  bool stop_on_empty = false;
-};
-
-using FlatMapFn = std::function<Dataset(const Element&)>;
 
 /// An immutable graph of stages. Cheap to copy; nothing runs before `iterate`. Methods return a
 /// longer graph and throw Error{invalid_argument} at once if it is wrong, naming the stage, the
@@ -88,6 +44,26 @@ class Dataset {
   Dataset interleave(FlatMapFn fn, Spec output, InterleaveOptions options = {}) const;
   Dataset flat_map(FlatMapFn fn, Spec output) const;
   Dataset unbatch() const;
+  /// Batches taken apart and put together anew; sizes are used in turn.
+  Dataset rebatch(std::int64_t size, BatchOptions options = {}) const;
+  Dataset rebatch(std::vector<std::int64_t> sizes, BatchOptions options = {}) const;
+  /// Keeps the first of elements that are alike in these components; by default in all. What was
+  /// seen is remembered, within the memory budget; a run that is restored looks at it again.
+  Dataset unique(std::vector<std::string> components = {}) const;
+  /// Runs a state through the elements, one after the other. A restored run redoes it.
+  Dataset scan(Element initial, ScanFn fn, ScanOptions options = {}) const;
+  /// Drops elements so that the classes, counted from 0, come with the shares of `target`.
+  Dataset rejection_resample(KeyFn class_of, std::vector<double> target,
+                             ResampleOptions options = {}) const;
+  /// Leaves out elements that failed, whatever the run's policy. They are counted.
+  Dataset ignore_errors(bool log_warning = false) const;
+  /// Each window as a batch; its element j is the input's k * shift + j * stride.
+  Dataset window(std::int64_t size, WindowOptions options = {}) const;
+  /// What `each` makes of every window, one after the other.
+  Dataset window(std::int64_t size, WindowFn each, WindowOptions options = {}) const;
+  /// Elements of equal key in windows, in the order in which these are full; what is left comes at
+  /// the end in the order of the keys.
+  Dataset group_by_window(KeyFn key, GroupOptions options) const;
   /// Keeps the elements of the first full pass in memory, counted against the budget, and replays
   /// them.
   Dataset cache() const;
@@ -104,6 +80,11 @@ class Dataset {
   Dataset map_op(WorkOpPtr op, bool ordered = true) const;
   Dataset batch(std::int64_t size, BatchOptions options = {}) const;
   Dataset padded_batch(std::int64_t size, PaddedBatchOptions options = {}) const;
+  /// Batches of elements of similar length, padded; by count or by token budget.
+  Dataset bucket_by_length(BucketOptions options) const;
+  /// Elements whose outermost dimension differs, one after the other: the component x of unknown
+  /// length becomes x [total, ...] and x.row_splits i64 [rows + 1], in one slot.
+  Dataset ragged_batch(std::int64_t size, BatchOptions options = {}) const;
 
   const Spec& spec() const noexcept;
   /// Number of elements; kInfinite or kUnknown.

@@ -49,8 +49,9 @@ struct WorkItem {
   Element element;            ///< a source fills it; an op replaces it by its output
   std::uint64_t index = 0;    ///< the record to read
   std::uint64_t ordinal = 0;  ///< names the element; keys its random numbers
-  Status status;     ///< set to fail the element; items that failed are left alone from then on
-  bool keep = true;  ///< a predicate sets it to false to drop the element
+  Status status;         ///< set to fail the element; items that failed are left alone from then on
+  bool keep = true;      ///< a predicate sets it to false to drop the element
+  std::int64_t key = 0;  ///< set by what asks for an element's key, class or length
   /// Set for the last op before a batch (or the source, if there is no op): components of fixed
   /// size may be written straight to `row.data(i)`, returning a tensor that views that memory.
   /// Tensors that live elsewhere are copied there by the engine.

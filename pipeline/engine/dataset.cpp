@@ -5,19 +5,28 @@
 #include "pipeline/order/cache.h"
 #include "pipeline/order/concatenate.h"
 #include "pipeline/order/filter.h"
+#include "pipeline/order/ignore_errors.h"
 #include "pipeline/order/interleave.h"
 #include "pipeline/order/mix.h"
 #include "pipeline/order/prefetch.h"
 #include "pipeline/order/repeat.h"
+#include "pipeline/order/resample.h"
+#include "pipeline/order/scan.h"
 #include "pipeline/order/select.h"
 #include "pipeline/order/shard.h"
 #include "pipeline/order/shuffle.h"
 #include "pipeline/order/source.h"
 #include "pipeline/order/take.h"
 #include "pipeline/order/unbatch.h"
+#include "pipeline/order/unique.h"
 #include "pipeline/order/zip.h"
 #include "pipeline/work/batch.h"
+#include "pipeline/work/bucket.h"
+#include "pipeline/work/group_by_window.h"
 #include "pipeline/work/map.h"
+#include "pipeline/work/ragged_batch.h"
+#include "pipeline/work/rebatch.h"
+#include "pipeline/work/window.h"
 
 namespace penstock {
 namespace {
@@ -68,6 +77,36 @@ Dataset Dataset::flat_map(FlatMapFn fn, Spec output) const {
 Dataset Dataset::unbatch() const {
   return Dataset(make_unbatch(node_));
 }
+Dataset Dataset::rebatch(std::int64_t size, BatchOptions options) const {
+  return rebatch(std::vector<std::int64_t>{size}, options);
+}
+Dataset Dataset::rebatch(std::vector<std::int64_t> sizes, BatchOptions options) const {
+  return Dataset(make_rebatch(node_, std::move(sizes), options));
+}
+Dataset Dataset::unique(std::vector<std::string> components) const {
+  return Dataset(make_unique_stage(node_, std::move(components)));
+}
+Dataset Dataset::scan(Element initial, ScanFn fn, ScanOptions options) const {
+  return Dataset(make_scan(node_, std::move(initial), std::move(fn), std::move(options)));
+}
+Dataset Dataset::rejection_resample(KeyFn class_of, std::vector<double> target,
+                                    ResampleOptions options) const {
+  return Dataset(
+      make_rejection_resample(node_, std::move(class_of), std::move(target), std::move(options)));
+}
+Dataset Dataset::ignore_errors(bool log_warning) const {
+  return Dataset(make_ignore_errors(node_, log_warning));
+}
+Dataset Dataset::window(std::int64_t size, WindowOptions options) const {
+  return Dataset(make_window(node_, size, options));
+}
+Dataset Dataset::window(std::int64_t size, WindowFn each, WindowOptions options) const {
+  if (!each) bad_stage("window", "no function was given");
+  return Dataset(make_window(node_, size, options, std::move(each)));
+}
+Dataset Dataset::group_by_window(KeyFn key, GroupOptions options) const {
+  return Dataset(make_group_by_window(node_, std::move(key), std::move(options)));
+}
 Dataset Dataset::cache() const {
   return Dataset(make_cache(node_));
 }
@@ -82,6 +121,12 @@ Dataset Dataset::batch(std::int64_t size, BatchOptions options) const {
 }
 Dataset Dataset::padded_batch(std::int64_t size, PaddedBatchOptions options) const {
   return Dataset(make_padded_batch(node_, size, std::move(options)));
+}
+Dataset Dataset::bucket_by_length(BucketOptions options) const {
+  return Dataset(make_bucket_by_length(node_, std::move(options)));
+}
+Dataset Dataset::ragged_batch(std::int64_t size, BatchOptions options) const {
+  return Dataset(make_ragged_batch(node_, size, options));
 }
 Dataset Dataset::select(std::vector<std::uint64_t> indices) const {
   return Dataset(make_select(node_, std::move(indices)));

@@ -32,20 +32,6 @@ void fail_all(std::span<WorkItem> work, const Status& status) {
   }
 }
 
-Provenance origin_of(const Item& item) {
-  if (item.program && item.program->source() != nullptr) {
-    return item.program->source()->locate(item.index);
-  }
-  if (!item.parcel) return {};
-  const Parcel& parcel = *item.parcel;
-  if (parcel.origin) return parcel.origin->source()->locate(parcel.index);
-  if (parcel.shard) {
-    return {*parcel.shard, parcel.offset, static_cast<std::int64_t>(parcel.index), {}};
-  }
-  // A tuple or batch is where its first part is.
-  return parcel.children.empty() ? Provenance() : origin_of(parcel.children.front());
-}
-
 /// Gives errors that are new their address, and counts.
 void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
                  StageCounters* counters, std::int64_t fixed_bytes, Clock::time_point start) {
@@ -123,6 +109,7 @@ void take_values(std::span<const Item> items, std::span<WorkItem> work) {
     work[i].element = items[i].parcel->element;
     work[i].status = items[i].parcel->status;
     work[i].keep = items[i].parcel->keep;
+    work[i].key = items[i].parcel->key;
   }
 }
 
@@ -258,6 +245,7 @@ Item value_of(const Item& item, WorkItem& work) {
   parcel->element = std::move(work.element);
   parcel->status = std::move(work.status);
   parcel->keep = work.keep;
+  parcel->key = work.key;
   keep_origin(item, *parcel);
   return item_of(std::move(parcel), item.ordinal);
 }

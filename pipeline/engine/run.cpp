@@ -284,7 +284,8 @@ std::string Run::stage_name(const Node& node) {
 const Program* Run::intern(const Node& node, const Program* parent,
                            std::unique_ptr<Program> candidate) {
   MutexLock lock(mutex_);
-  std::unique_ptr<const Program>& known = programs_[{&node, parent}];
+  // A stage may gather, and do something to what it gathers.
+  std::unique_ptr<const Program>& known = programs_[{&node, parent, candidate->gather()}];
   if (!known) known = std::move(candidate);
   return known.get();
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <penstock/iterator.h>
@@ -102,6 +103,7 @@ class Run final : public RunServices {
                         std::unique_ptr<Program> candidate) override;
   std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override;
   bool cancelled() const noexcept override { return cancelled_.load(std::memory_order_acquire); }
+  void left_out(const Error& error) override { ledger_.surfaced(error); }
   ReadContext& stream_memory() override { return *stream_memory_; }
 
   // For edges and the iterator.
@@ -154,8 +156,8 @@ class Run final : public RunServices {
   std::size_t batch_stages_ = 0;                  // constant after construction
 
   Mutex mutex_;
-  std::map<std::pair<const Node*, const Program*>, std::unique_ptr<const Program>> programs_
-      GUARDED_BY(mutex_);
+  std::map<std::tuple<const Node*, const Program*, const GatherOp*>, std::unique_ptr<const Program>>
+      programs_ GUARDED_BY(mutex_);
   std::map<const Node*, std::shared_ptr<SlotPool>> pools_ GUARDED_BY(mutex_);
   std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
   // Of datasets made while running, which come and go: one for each kind of stage.

@@ -11,12 +11,11 @@ namespace {
 class InterleaveIterator final : public OrderIterator {
  public:
   /// `open_input` makes another iterator over the input, for restoring.
-  InterleaveIterator(std::function<OrderIteratorPtr()> open_input, const FlatMapFn& fn,
-                     const Spec& output, InterleaveOptions options, const OpenContext& context,
-                     std::string stage)
+  InterleaveIterator(std::function<OrderIteratorPtr()> open_input, ExpandFn fn, const Spec& output,
+                     InterleaveOptions options, const OpenContext& context, std::string stage)
       : open_input_(std::move(open_input)),
         input_(open_input_()),
-        fn_(fn),
+        fn_(std::move(fn)),
         output_(output),
         block_(static_cast<std::size_t>(options.block)),
         context_(context),
@@ -136,7 +135,7 @@ class InterleaveIterator final : public OrderIterator {
     Status status = element[0].parcel->status;
     if (status.ok()) {
       try {
-        Dataset dataset = fn_(element[0].parcel->element);
+        Dataset dataset = fn_(element[0]);
         check(dataset.spec());
         OpenContext nested = context_.with_path(ordinal);
         nested.nested = true;
@@ -169,7 +168,7 @@ class InterleaveIterator final : public OrderIterator {
 
   std::function<OrderIteratorPtr()> open_input_;
   OrderIteratorPtr input_;
-  const FlatMapFn& fn_;
+  ExpandFn fn_;
   const Spec& output_;
   std::size_t block_;
   OpenContext context_;
@@ -203,8 +202,9 @@ class InterleaveNode final : public Node {
       where.nested = context.nested || input().pending() == Pending::infallible;
       return context.run.values(*this, std::move(source), where);
     };
-    return std::make_unique<InterleaveIterator>(open_input, fn_, spec(), options_, context,
-                                                context.run.stage_name(*this));
+    return open_interleave(
+        open_input, [this](const Item& item) { return fn_(item.parcel->element); }, spec(),
+        options_, context, context.run.stage_name(*this));
   }
 
  private:
@@ -213,6 +213,13 @@ class InterleaveNode final : public Node {
 };
 
 }  // namespace
+
+OrderIteratorPtr open_interleave(std::function<OrderIteratorPtr()> open_input, ExpandFn fn,
+                                 const Spec& output, InterleaveOptions options,
+                                 const OpenContext& context, std::string stage) {
+  return std::make_unique<InterleaveIterator>(std::move(open_input), std::move(fn), output, options,
+                                              context, std::move(stage));
+}
 
 NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOptions options) {
   const char* stage = options.cycle == 1 ? "flat_map" : "interleave";

@@ -1,6 +1,9 @@
 // Datasets made from elements, read in turn.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "pipeline/order/node.h"
 
 namespace penstock {
@@ -13,5 +16,13 @@ namespace penstock {
 /// but their filters and caches run on the order thread. range(1..5), each repeated 6 times, cycle
 /// 2, block 4: 1111 2222 11 22 3333 4444 33 44 5555 55.
 NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOptions options);
+
+/// A dataset made of an item that is no error.
+using ExpandFn = std::function<Dataset(const Item&)>;
+/// The iterator of such a stage. `open_input` opens what the datasets are made of, again and again
+/// when a state is restored.
+OrderIteratorPtr open_interleave(std::function<OrderIteratorPtr()> open_input, ExpandFn fn,
+                                 const Spec& output, InterleaveOptions options,
+                                 const OpenContext& context, std::string stage);
 
 }  // namespace penstock

@@ -119,7 +119,8 @@ class Parcel {
 
   Element element;
   Status status;
-  bool keep = true;  ///< false: a predicate said no
+  bool keep = true;      ///< false: a predicate said no
+  std::int64_t key = 0;  ///< its class, group or length, if a stage asked for it
   // Where it came from, for errors: a record of a source, or of a stream.
   ProgramPtr origin;        ///< whose source has the record
   std::uint64_t index = 0;  ///< its index there

@@ -164,6 +164,8 @@ class RunServices {
                                 std::unique_ptr<Program> candidate) = 0;
   virtual std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) = 0;
   virtual bool cancelled() const noexcept = 0;
+  /// Counts an error that a stage left out.
+  virtual void left_out(const Error& error) = 0;
   /// Where streams read their records to. Waits for room in the budget.
   virtual ReadContext& stream_memory() = 0;
 };

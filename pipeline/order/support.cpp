@@ -15,6 +15,24 @@ Status locate(Status status, const Provenance& where, const std::string& stage) 
   return Error(error.code(), error.cause(), std::move(full), error.original());
 }
 
+Provenance origin_of(const Item& item) {
+  if (item.program && item.program->source() != nullptr) {
+    return item.program->source()->locate(item.index);
+  }
+  if (!item.parcel) return {};
+  const Parcel& parcel = *item.parcel;
+  if (parcel.origin) return parcel.origin->source()->locate(parcel.index);
+  if (parcel.shard) {
+    return {*parcel.shard, parcel.offset, static_cast<std::int64_t>(parcel.index), {}};
+  }
+  // A tuple or batch is where its first part is.
+  return parcel.children.empty() ? Provenance() : origin_of(parcel.children.front());
+}
+
+Item error_at(const Item& item, Status status, const std::string& stage) {
+  return item_of(Parcel::make(locate(std::move(status), origin_of(item), stage)), item.ordinal);
+}
+
 void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
                   std::uint64_t busy_ns) noexcept {
   if (counters == nullptr) return;

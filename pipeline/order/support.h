@@ -12,6 +12,11 @@ namespace penstock {
 /// The same error with what was not known of its address filled in.
 Status locate(Status status, const Provenance& where, const std::string& stage);
 
+/// Where the record lies that the item is made of; of a tuple or batch, its first.
+Provenance origin_of(const Item& item);
+/// The same error in the item's place.
+Item error_at(const Item& item, Status status, const std::string& stage);
+
 /// What a stage has done so far. Written by any thread, read by statistics.
 class StageCounters {
  public:

@@ -54,11 +54,6 @@ class StackOp final : public GatherOp {
   }
 };
 
-std::int64_t batches_in(std::int64_t elements, std::int64_t size, bool drop_remainder) {
-  if (elements < 0) return elements;
-  return drop_remainder ? elements / size : (elements + size - 1) / size;
-}
-
 class BatchNode final : public Node {
  public:
   BatchNode(NodePtr source, std::int64_t size, BatchOptions options)
@@ -88,7 +83,7 @@ class BatchNode final : public Node {
       return context.run.batches(*this, input().open(context), context, options_.drop_remainder);
     }
     OrderIteratorPtr grouped = open_grouped(*this, context, static_cast<std::size_t>(size_),
-                                            options_.drop_remainder, std::make_shared<StackOp>());
+                                            options_.drop_remainder, make_stack_op());
     if (pending() != Pending::none) return grouped;
     return context.run.values(*this, std::move(grouped), context);
   }
@@ -99,6 +94,16 @@ class BatchNode final : public Node {
 };
 
 }  // namespace
+
+std::shared_ptr<const GatherOp> make_stack_op() {
+  static const auto op = std::make_shared<const StackOp>();
+  return op;
+}
+
+std::int64_t batches_in(std::int64_t elements, std::int64_t size, bool drop_remainder) {
+  if (elements < 0) return elements;
+  return drop_remainder ? elements / size : (elements + size - 1) / size;
+}
 
 bool fits_slot(const Spec& spec) noexcept {
   for (const ComponentSpec& component : spec) {

@@ -16,9 +16,21 @@ NodePtr make_batch(NodePtr input, std::int64_t size, BatchOptions options);
 /// invalid_argument when that is known before.
 NodePtr make_padded_batch(NodePtr input, std::int64_t size, PaddedBatchOptions options);
 
+/// Stacks the values of a group; shapes that differ are an error in tf.data's words.
+std::shared_ptr<const GatherOp> make_stack_op();
+/// Pads the values of a group to these shapes, one for each component.
+std::shared_ptr<const GatherOp> make_pad_op(std::vector<Shape> shapes, std::vector<double> values);
+/// Fills in what was not given of `options` for such elements. Throws Error{invalid_argument} for
+/// what does not fit them.
+PaddedBatchOptions complete_padding(std::string_view stage, const Spec& spec,
+                                    PaddedBatchOptions options);
+
 /// True if `spec`'s batches can live in a slot: each component of fixed size, or a scalar byte
 /// string.
 bool fits_slot(const Spec& spec) noexcept;
+
+/// Batches of `size` that so many elements make; elements may be infinite or unknown.
+std::int64_t batches_in(std::int64_t elements, std::int64_t size, bool drop_remainder);
 
 /// The spec of batches of such elements.
 Spec batched(const Spec& spec, std::int64_t rows);

@@ -181,12 +181,10 @@ class PaddedBatchNode final : public Node {
       : Node({source},
              padded_spec(source->spec(), options.shapes,
                          options.drop_remainder ? size : Shape::kUnknown),
-             source->cardinality() < 0 ? source->cardinality()
-             : options.drop_remainder  ? source->cardinality() / size
-                                       : (source->cardinality() + size - 1) / size),
+             batches_in(source->cardinality(), size, options.drop_remainder)),
         size_(size),
         options_(std::move(options)),
-        op_(std::make_shared<PadOp>(options_.shapes, options_.values)) {}
+        op_(make_pad_op(options_.shapes, options_.values)) {}
 
   std::string name() const override { return "padded_batch"; }
   void describe(Description& description) const override {
@@ -205,27 +203,29 @@ class PaddedBatchNode final : public Node {
  private:
   std::int64_t size_;
   PaddedBatchOptions options_;
-  std::shared_ptr<const PadOp> op_;
+  std::shared_ptr<const GatherOp> op_;
 };
 
 }  // namespace
 
-NodePtr make_padded_batch(NodePtr input, std::int64_t size, PaddedBatchOptions options) {
-  constexpr const char* kStage = "padded_batch";
-  if (size <= 0) bad_stage(kStage, "size must be positive, not " + std::to_string(size));
-  const Spec& spec = input->spec();
+std::shared_ptr<const GatherOp> make_pad_op(std::vector<Shape> shapes, std::vector<double> values) {
+  return std::make_shared<PadOp>(std::move(shapes), std::move(values));
+}
+
+PaddedBatchOptions complete_padding(std::string_view stage, const Spec& spec,
+                                    PaddedBatchOptions options) {
   if (options.shapes.empty()) {
     for (const ComponentSpec& component : spec) {
       if (!component.shape.has_rank()) {
-        bad_stage(kStage, "component " + component.name + " has unknown rank; give its shape");
+        bad_stage(stage, "component " + component.name + " has unknown rank; give its shape");
       }
       options.shapes.push_back(component.shape);
     }
   }
   if (options.values.empty()) options.values.assign(spec.size(), 0.0);
   if (options.shapes.size() != spec.size() || options.values.size() != spec.size()) {
-    bad_stage(kStage, "shapes and values must be given for each of the " +
-                          std::to_string(spec.size()) + " components of " + spec.to_string());
+    bad_stage(stage, "shapes and values must be given for each of the " +
+                         std::to_string(spec.size()) + " components of " + spec.to_string());
   }
   for (std::size_t i = 0; i < spec.size(); ++i) {
     const Shape& from = spec[i].shape;
@@ -235,16 +235,23 @@ NodePtr make_padded_batch(NodePtr input, std::int64_t size, PaddedBatchOptions o
       fits = to[axis] < 0 || from[axis] <= to[axis];
     }
     if (!fits) {
-      bad_stage(kStage, "component " + spec[i].name + " of shape " + from.to_string() +
-                            " can't be padded to " + to.to_string());
+      bad_stage(stage, "component " + spec[i].name + " of shape " + from.to_string() +
+                           " can't be padded to " + to.to_string());
     }
     if (!holds(spec[i].dtype, options.values[i])) {
       std::ostringstream value;
       value << options.values[i];
-      bad_stage(kStage, "component " + spec[i].name + " of " + std::string(name_of(spec[i].dtype)) +
-                            " can't be padded with " + value.str());
+      bad_stage(stage, "component " + spec[i].name + " of " + std::string(name_of(spec[i].dtype)) +
+                           " can't be padded with " + value.str());
     }
   }
+  return options;
+}
+
+NodePtr make_padded_batch(NodePtr input, std::int64_t size, PaddedBatchOptions options) {
+  constexpr const char* kStage = "padded_batch";
+  if (size <= 0) bad_stage(kStage, "size must be positive, not " + std::to_string(size));
+  options = complete_padding(kStage, input->spec(), std::move(options));
   return std::make_shared<PaddedBatchNode>(std::move(input), size, std::move(options));
 }
 

@@ -24,6 +24,11 @@ struct StageCase {
   }
 };
 
+/// {x: i64 [?]}
+inline Spec list_spec() {
+  return Spec({{"x", DType::i64, {Shape::kUnknown}}});
+}
+
 /// Add a stage here and the whole suite runs over it.
 inline std::vector<StageCase> stages() {
   const auto same = [](std::int64_t n) { return n; };
@@ -37,6 +42,19 @@ inline std::vector<StageCase> stages() {
   const auto one = [](const Element& e) { return numbers({x_of(e)}); };
   const auto twice = [](const Element& e) { return numbers({x_of(e), x_of(e)}); };
   const auto drop_index = [](Element element) { return Element({{"x", element["x"]}}); };
+  const auto drop_class = [](Element element) { return Element({{"x", element["x"]}}); };
+  const auto all = [](const Element&) { return true; };
+  const auto thirds = [](const Element& e) { return ((x_of(e) % 3) + 3) % 3; };
+  const auto some = [](Element e) {
+    const std::vector<std::int64_t> list(static_cast<std::size_t>(x_of(e) % 3 + 3) % 3, x_of(e));
+    return Element(
+        {{"x", Tensor::of<std::int64_t>({static_cast<std::int64_t>(list.size())}, list)}});
+  };
+  const auto total = [](Element e) {
+    std::int64_t sum = e["x.row_splits"].values<std::int64_t>().back();
+    for (const std::int64_t value : e["x"].values<std::int64_t>()) sum += 1000 * value;
+    return x_element(sum);
+  };
   return {
       {"shard", [](Dataset d) { return d.shard(3, 1); }, [](auto n) { return (n + 1) / 3; }},
       {"shuffle", [](Dataset d) { return d.shuffle({.buffer = 5, .seed = 1}); }, same},
@@ -101,6 +119,76 @@ inline std::vector<StageCase> stages() {
        [](auto n) { return n / 4 * 4; }},
       {"padded_batch", [](Dataset d) { return d.padded_batch(4).unbatch(); }, same},
       {"map of batches", [=](Dataset d) { return d.batch(4).map(nothing_but).unbatch(); }, same},
+      {"rebatch",
+       [](Dataset d) {
+         return d.batch(4).rebatch({3, 0, 2}).unbatch();
+       },
+       same},
+      {"rebatch, dropping",
+       [](Dataset d) { return d.batch(2).rebatch(3, {.drop_remainder = true}).unbatch(); },
+       [](auto n) { return n / 3 * 3; }},
+      {"ragged_batch",
+       [=](Dataset d) {
+         return d.map(some, {.output = list_spec()})
+             .ragged_batch(3)
+             .map(total, {.output = x_spec()});
+       },
+       [](auto n) { return (n + 2) / 3; }},
+      {"window", [](Dataset d) { return d.window(3, {.shift = 2}).unbatch(); },
+       [](auto n) { return n + std::max<std::int64_t>(n - 1, 0) / 2; }},
+      {"window with gaps, as datasets",
+       [=](Dataset d) {
+         return d.window(
+             2, [=](const Dataset& w) { return w.filter(all).map(add).batch(2).unbatch(); },
+             {.shift = 5, .stride = 2});
+       },
+       [](auto n) { return (n + 4) / 5 + (n + 2) / 5; }},
+      {"group_by_window",
+       [=](Dataset d) { return d.group_by_window(thirds, {.size = 4}).unbatch(); }, same},
+      {"group_by_window, reduced",
+       [=](Dataset d) {
+         return d.group_by_window(thirds,
+                                  {.size = 3, .reduce = [](std::int64_t key, const Dataset& w) {
+                                     return w.shuffle({.buffer = 3}).take(3 - key);
+                                   }});
+       },
+       [](auto n) {
+         std::int64_t count = 0;
+         for (std::int64_t key = 0; key < 3; ++key) {
+           const std::int64_t of_key = (n + 2 - key) / 3;
+           count += of_key / 3 * (3 - key) + std::min(of_key % 3, 3 - key);
+         }
+         return count;
+       }},
+      {"bucket_by_length",
+       [=](Dataset d) {
+         return d.bucket_by_length({.length = x_of, .bounds = {3, 6}, .sizes = {2, 3, 4}})
+             .unbatch();
+       },
+       same},
+      {"bucket_by_length, tokens",
+       [=](Dataset d) { return d.bucket_by_length({.length = x_of, .tokens = 150}).unbatch(); },
+       same},
+      {"unique",
+       [=](Dataset d) {
+         return d.map([](Element e) { return x_element(x_of(e) % 7 * 1000); }).unique();
+       },
+       [](auto n) { return std::min<std::int64_t>(n, 7); }},
+      {"scan",
+       [](Dataset d) {
+         return d.scan(x_element(0), [](const Element& state, Element e) {
+           const Element sum = x_element(x_of(state) + x_of(e));
+           return std::pair(sum, sum);
+         });
+       },
+       same},
+      {"rejection_resample",
+       [=](Dataset d) {
+         return d.rejection_resample(thirds, {1, 1, 1}, {.initial = {1, 1, 1}})
+             .map(drop_class, {.output = x_spec()});
+       },
+       same},
+      {"ignore_errors", [](Dataset d) { return failing_at(d, -1).ignore_errors(); }, same},
       {"prefetch", [](Dataset d) { return d.prefetch(2); }, same},
       {"cache", [](Dataset d) { return d.cache(); }, same},
       {"cache, repeated", [](Dataset d) { return d.cache().repeat(2); },

@@ -1,0 +1,74 @@
+#include "pipeline/order/ignore_errors.h"
+
+#include <penstock/log.h>
+
+#include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
+
+namespace penstock {
+namespace {
+
+bool is_of_data(const Error& error) {
+  return error.code() != ErrorCode::cancelled && error.code() != ErrorCode::resource_exhausted &&
+         error.code() != ErrorCode::internal;
+}
+
+class IgnoreErrorsIterator final : public OrderIterator {
+ public:
+  IgnoreErrorsIterator(OrderIteratorPtr input, RunServices& run, bool log_warning)
+      : input_(std::move(input)), run_(run), log_warning_(log_warning) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::size_t pulled = input_->pull(out);
+      if (pulled == 0) return 0;
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < pulled; ++i) {
+        if (is_error(out[i]) && is_of_data(out[i].parcel->status.error())) {
+          leave_out(out[i].parcel->status.error());
+          continue;
+        }
+        if (kept != i) out[kept] = std::move(out[i]);
+        ++kept;
+      }
+      if (kept > 0) return kept;
+    }
+  }
+  void save(StateWriter& state) const override { input_->save(state); }
+  void restore(StateReader& state) override { input_->restore(state); }
+
+ private:
+  void leave_out(const Error& error) {
+    run_.left_out(error);
+    if (log_warning_) log(LogLevel::warning, std::string("ignore_errors: ") + error.what());
+  }
+
+  OrderIteratorPtr input_;
+  RunServices& run_;
+  bool log_warning_;
+};
+
+class IgnoreErrorsNode final : public Node {
+ public:
+  IgnoreErrorsNode(const NodePtr& source, bool log_warning)
+      : Node({source}, source->spec(), source->cardinality() == 0 ? 0 : kUnknown),
+        log_warning_(log_warning) {}
+  std::string name() const override { return "ignore_errors"; }
+  void describe(Description&) const override {}  // a warning decides no byte
+  Pending pending() const override { return Pending::none; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    return std::make_unique<IgnoreErrorsIterator>(open_values(*this, context), context.run,
+                                                  log_warning_);
+  }
+
+ private:
+  bool log_warning_;
+};
+
+}  // namespace
+
+NodePtr make_ignore_errors(NodePtr input, bool log_warning) {
+  return std::make_shared<IgnoreErrorsNode>(input, log_warning);
+}
+
+}  // namespace penstock

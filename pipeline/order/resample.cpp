@@ -1,0 +1,191 @@
+#include "pipeline/order/resample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kStage = "rejection_resample";
+
+class ResampleIterator final : public OrderIterator {
+ public:
+  ResampleIterator(OrderIteratorPtr input, const std::vector<double>& target,
+                   const std::vector<double>& initial, const Names* names, std::uint64_t key,
+                   std::uint32_t op, std::string stage)
+      : input_(std::move(input)),
+        target_(target),
+        initial_(initial),
+        names_(names),
+        key_(key),
+        op_(op),
+        stage_(std::move(stage)),
+        seen_(target.size()) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::size_t pulled = input_->pull(out);
+      if (pulled == 0) return 0;
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < pulled; ++i) {
+        if (!is_error(out[i]) && !keep(out[i])) continue;
+        if (kept != i) out[kept] = std::move(out[i]);
+        ++kept;
+      }
+      if (kept > 0) return kept;
+    }
+  }
+  void save(StateWriter& state) const override {
+    for (const std::uint64_t count : seen_) state.put(count);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    for (std::uint64_t& count : seen_) count = state.get();
+    input_->restore(state);
+  }
+
+ private:
+  bool keep(Item& item) {
+    const std::int64_t label = item.parcel->key;
+    if (label < 0 || label >= static_cast<std::int64_t>(target_.size())) {
+      item = error_at(item,
+                      Status(ErrorCode::invalid_argument,
+                             "class " + std::to_string(label) + " is out of range for " +
+                                 std::to_string(target_.size()) + " classes"),
+                      stage_);
+      return true;
+    }
+    ++seen_[static_cast<std::size_t>(label)];
+    Rng rng(key_, item.ordinal, op_);
+    if (!rng.coin(acceptance(static_cast<std::size_t>(label)))) return false;
+    add_class(item, label);
+    return true;
+  }
+
+  double ratio(std::size_t i) const {
+    const double share = initial_.empty() ? static_cast<double>(seen_[i]) : initial_[i];
+    return share > 0 ? target_[i] / share : 0;
+  }
+  double acceptance(std::size_t label) const {
+    double most = 0;
+    for (std::size_t i = 0; i < target_.size(); ++i) most = std::max(most, ratio(i));
+    constexpr double kRounding = 1e-9;
+    if (most <= 0) return 0;
+    return ratio(label) >= most * (1 - kRounding) ? 1 : ratio(label) / most;
+  }
+
+  void add_class(Item& item, std::int64_t label) const {
+    const Parcel& from = *item.parcel;
+    Ref<Parcel> parcel = Parcel::make();
+    parcel->element.reset(names_);
+    parcel->element[0] = Tensor::scalar(label);
+    for (std::size_t i = 0; i < from.element.size(); ++i) {
+      parcel->element[i + 1] = from.element[i];
+    }
+    parcel->origin = from.origin;
+    parcel->index = from.index;
+    parcel->shard = from.shard;
+    parcel->offset = from.offset;
+    item.parcel = std::move(parcel);
+  }
+
+  OrderIteratorPtr input_;
+  const std::vector<double>& target_;
+  const std::vector<double>& initial_;
+  const Names* names_;
+  std::uint64_t key_;
+  std::uint32_t op_;
+  std::string stage_;
+  std::vector<std::uint64_t> seen_;  // of each class
+};
+
+Spec with_class(const Spec& input, const std::string& component) {
+  if (input.find(component) >= 0) {
+    bad_stage(kStage, "there is a component " + component + " already; give another name");
+  }
+  std::vector<ComponentSpec> components{{component, DType::i64, Shape()}};
+  components.insert(components.end(), input.begin(), input.end());
+  return Spec(std::move(components));
+}
+
+class ResampleNode final : public Node {
+ public:
+  ResampleNode(const NodePtr& source, WorkOpPtr class_of, std::vector<double> target,
+               ResampleOptions options)
+      : Node({source}, with_class(source->spec(), options.component),
+             source->cardinality() == 0 ? 0 : kUnknown),
+        class_of_(std::move(class_of)),
+        target_(std::move(target)),
+        options_(std::move(options)) {
+    std::vector<std::string> names;
+    for (const ComponentSpec& component : spec()) names.push_back(component.name);
+    names_ = Names::intern(names);
+  }
+
+  std::string name() const override { return kStage; }
+  void describe(Description& description) const override {
+    description.add("op", class_of_->name());
+    for (const double share : target_) description.add("target", share);
+    for (const double share : options_.initial) description.add("initial", share);
+    if (options_.seed) description.add("seed", *options_.seed);
+  }
+  bool random() const override { return true; }
+  Pending pending() const override { return Pending::none; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    const std::uint64_t seed = options_.seed.value_or(context.run.seed());
+    return std::make_unique<ResampleIterator>(
+        open_keyed(*this, context, class_of_), target_, options_.initial, names_,
+        epoch_key(seed, context.epoch), context.run.rng_op(*this), context.run.stage_name(*this));
+  }
+
+ private:
+  WorkOpPtr class_of_;
+  std::vector<double> target_;
+  ResampleOptions options_;
+  const Names* names_;
+};
+
+/// The same with a sum of 1.
+std::vector<double> normalized(std::vector<double> shares, const char* what) {
+  double total = 0;
+  for (const double share : shares) {
+    if (!std::isfinite(share) || share < 0) {
+      bad_stage(kStage, std::string("a share of ") + what +
+                            " must be a number of at least 0, not " + std::to_string(share));
+    }
+    total += share;
+  }
+  if (!(total > 0) || !std::isfinite(total)) {
+    bad_stage(kStage, std::string("the shares of ") + what + " must have a sum above 0");
+  }
+  for (double& share : shares) share /= total;
+  return shares;
+}
+
+}  // namespace
+
+NodePtr make_rejection_resample(NodePtr input, KeyFn class_of, std::vector<double> target,
+                                ResampleOptions options) {
+  target = normalized(std::move(target), "target");
+  if (!options.initial.empty()) {
+    if (options.initial.size() != target.size()) {
+      bad_stage(kStage, std::to_string(options.initial.size()) + " initial shares for " +
+                            std::to_string(target.size()) + " classes");
+    }
+    options.initial = normalized(std::move(options.initial), "initial");
+    for (std::size_t i = 0; i < target.size(); ++i) {
+      if (target[i] > 0 && options.initial[i] == 0) {
+        bad_stage(kStage, "class " + std::to_string(i) + " has a target and never occurs");
+      }
+    }
+  }
+  WorkOpPtr op = make_key_op(std::move(class_of), options.name);
+  return std::make_shared<ResampleNode>(input, std::move(op), std::move(target),
+                                        std::move(options));
+}
+
+}  // namespace penstock

@@ -1,0 +1,183 @@
+#include "pipeline/order/unique.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
+
+namespace penstock {
+namespace {
+
+/// What must be equal of two elements, as bytes.
+void append_identity(const Element& element, const std::vector<std::string>& components,
+                     std::string& out) {
+  const auto number = [&out](std::int64_t value) {
+    out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  const auto add = [&](const Tensor& any) {
+    const Tensor tensor = any.contiguous() ? any : any.clone();
+    out.push_back(static_cast<char>(tensor.dtype()));
+    out.push_back(static_cast<char>(tensor.rank()));
+    for (int axis = 0; axis < tensor.rank(); ++axis) number(tensor.dim(axis));
+    if (tensor.dtype() != DType::bytes) {
+      out.append(reinterpret_cast<const char*>(tensor.data()), tensor.nbytes());
+      return;
+    }
+    for (std::int64_t i = 0; i < tensor.volume(); ++i) {
+      const std::string_view text = tensor.bytes_at(i);
+      number(static_cast<std::int64_t>(text.size()));
+      out.append(text);
+    }
+  };
+  if (components.empty()) {
+    for (std::size_t i = 0; i < element.size(); ++i) add(element[i]);
+  } else {
+    for (const std::string& component : components) add(element[component]);
+  }
+}
+
+std::int64_t hash_of(std::string_view bytes) {
+  std::uint64_t hash = bytes.size();
+  for (; !bytes.empty(); bytes.remove_prefix(std::min<std::size_t>(8, bytes.size()))) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), std::min<std::size_t>(8, bytes.size()));
+    hash = mix_path(hash, word);
+  }
+  return static_cast<std::int64_t>(hash);
+}
+
+/// The elements that came before, in memory of the budget.
+class Seen {
+ public:
+  explicit Seen(ReadContext& memory) : memory_(memory) {}
+
+  /// False if it was there before.
+  bool insert(std::int64_t hash, std::string_view identity) {
+    const auto [begin, end] = known_.equal_range(hash);
+    if (std::any_of(begin, end, [&](const auto& entry) { return entry.second == identity; })) {
+      return false;
+    }
+    known_.emplace(hash, keep(identity));
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kEntry = 64;  // what the table takes for each, about
+
+  std::string_view keep(std::string_view identity) {
+    const std::size_t bytes = identity.size() + kEntry;
+    if (blocks_.empty() || blocks_.back()->size() - used_ < bytes) {
+      block_ = std::min<std::size_t>(2 * block_, 64 << 10);
+      blocks_.push_back(memory_.allocate(std::max(block_, bytes)));
+      used_ = 0;
+    }
+    auto* place = reinterpret_cast<char*>(blocks_.back()->data()) + used_;
+    std::copy(identity.begin(), identity.end(), place);
+    used_ += bytes;
+    return {place, identity.size()};
+  }
+
+  ReadContext& memory_;
+  std::unordered_multimap<std::int64_t, std::string_view> known_;
+  std::vector<BufferPtr> blocks_;
+  std::size_t block_ = 512;
+  std::size_t used_ = 0;  // of the last block
+};
+
+class UniqueIterator final : public OrderIterator {
+ public:
+  UniqueIterator(OrderIteratorPtr input, const std::vector<std::string>& components,
+                 ReadContext& memory, std::string stage)
+      : input_(std::move(input)),
+        components_(components),
+        seen_(memory),
+        stage_(std::move(stage)) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    while (!over_) {
+      const std::size_t pulled = input_->pull(out);
+      if (pulled == 0) break;
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < pulled && !over_; ++i) {
+        if (!is_error(out[i]) && !is_new(out[i])) continue;
+        if (kept != i) out[kept] = std::move(out[i]);
+        ++kept;
+      }
+      given_ += kept;
+      if (kept > 0) return kept;
+    }
+    over_ = true;
+    return 0;
+  }
+
+  // What was seen is not saved: it is looked at again.
+  void save(StateWriter& state) const override { state.put(given_); }
+  void restore(StateReader& state) override { discard(state.get()); }
+
+ private:
+  bool is_new(Item& item) {
+    identity_.clear();
+    append_identity(item.parcel->element, components_, identity_);
+    try {
+      return seen_.insert(item.parcel->key, identity_);
+    } catch (...) {
+      item = error_at(item, status_from_current_exception(), stage_);
+      over_ = true;
+      return true;
+    }
+  }
+
+  OrderIteratorPtr input_;
+  const std::vector<std::string>& components_;
+  Seen seen_;
+  std::string stage_;
+  std::string identity_;
+  std::uint64_t given_ = 0;
+  bool over_ = false;
+};
+
+class UniqueNode final : public Node {
+ public:
+  UniqueNode(const NodePtr& source, std::vector<std::string> components)
+      : Node({source}, source->spec(), source->cardinality() == 0 ? 0 : kUnknown),
+        components_(std::move(components)) {
+    hash_ = make_key_op(
+        [names = components_](const Element& element) {
+          thread_local std::string identity;
+          identity.clear();
+          append_identity(element, names, identity);
+          return hash_of(identity);
+        },
+        "unique");
+  }
+
+  std::string name() const override { return "unique"; }
+  void describe(Description& description) const override {
+    for (const std::string& component : components_) description.add("component", component);
+  }
+  Pending pending() const override { return Pending::none; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    return std::make_unique<UniqueIterator>(open_keyed(*this, context, hash_), components_,
+                                            context.run.stream_memory(),
+                                            context.run.stage_name(*this));
+  }
+
+ private:
+  std::vector<std::string> components_;
+  WorkOpPtr hash_;
+};
+
+}  // namespace
+
+NodePtr make_unique_stage(NodePtr input, std::vector<std::string> components) {
+  for (const std::string& component : components) {
+    if (input->spec().find(component) < 0) {
+      bad_stage("unique", "no component '" + component + "' in " + input->spec().to_string());
+    }
+  }
+  return std::make_shared<UniqueNode>(input, std::move(components));
+}
+
+}  // namespace penstock

@@ -1,0 +1,206 @@
+#include "pipeline/work/bucket.h"
+
+#include <algorithm>
+
+#include "pipeline/order/support.h"
+#include "pipeline/work/batch.h"
+#include "pipeline/work/grouping.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kStage = "bucket_by_length";
+
+class ByLength final : public Grouping {
+ public:
+  explicit ByLength(const BucketOptions& options)
+      : options_(options), buckets_(options.bounds.size() + 1) {}
+
+  Status add(const Item& item, std::uint64_t number, std::deque<Gathered>& done) override {
+    const std::int64_t length = item.parcel->key;
+    if (length < 0) {
+      return {ErrorCode::invalid_argument, "the length is " + std::to_string(length)};
+    }
+    const std::vector<std::int64_t>& bounds = options_.bounds;
+    const auto index = static_cast<std::size_t>(
+        std::upper_bound(bounds.begin(), bounds.end(), length) - bounds.begin());
+    std::int64_t width = length;
+    if (options_.pad_to_boundary) {
+      if (index == bounds.size()) {
+        return {ErrorCode::out_of_range,
+                "the length " + std::to_string(length) + " is not below the last bound, " +
+                    std::to_string(bounds.back()) + ", as pad_to_boundary needs it"};
+      }
+      width = bounds[index] - 1;
+    }
+    if (options_.tokens > 0 && width > options_.tokens) {
+      return {ErrorCode::out_of_range, "the element alone takes " + std::to_string(width) + " of " +
+                                           std::to_string(options_.tokens) + " tokens"};
+    }
+    Bucket& bucket = buckets_[index];
+    if (!has_room(bucket, index, std::max(bucket.width, width))) close(bucket, index, done);
+    bucket.width = std::max(bucket.width, width);
+    bucket.gathered.items.push_back(item);
+    bucket.gathered.numbers.push_back(number);
+    if (!has_room(bucket, index, bucket.width)) close(bucket, index, done);
+    return {};
+  }
+
+  void finish(std::deque<Gathered>& done) override {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      if (!options_.drop_remainder && !buckets_[i].gathered.items.empty()) {
+        close(buckets_[i], i, done);
+      }
+    }
+  }
+
+ private:
+  struct Bucket {
+    Gathered gathered;
+    std::int64_t width = 0;
+  };
+
+  /// For one more element, if all are as wide as that.
+  bool has_room(const Bucket& bucket, std::size_t index, std::int64_t width) const {
+    const auto rows = static_cast<std::int64_t>(bucket.gathered.items.size());
+    if (options_.tokens == 0) return rows < options_.sizes[index];
+    return width == 0 ? rows < options_.tokens : rows + 1 <= options_.tokens / width;
+  }
+
+  static void close(Bucket& bucket, std::size_t index, std::deque<Gathered>& done) {
+    bucket.gathered.key = static_cast<std::int64_t>(index);
+    done.push_back(std::move(bucket.gathered));
+    bucket = Bucket();
+  }
+
+  const BucketOptions& options_;
+  std::vector<Bucket> buckets_;
+};
+
+/// Each bucket has an op of its own; the item's index says which.
+class BucketOp final : public GatherOp {
+ public:
+  explicit BucketOp(std::vector<std::shared_ptr<const GatherOp>> ops) : ops_(std::move(ops)) {}
+  void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const override {
+    const std::size_t bucket = std::exchange(out.index, children.size());
+    ops_[bucket]->gather(children, out, context);
+  }
+
+ private:
+  std::vector<std::shared_ptr<const GatherOp>> ops_;
+};
+
+std::shared_ptr<const GatherOp> make_bucket_op(const BucketOptions& options) {
+  std::vector<std::shared_ptr<const GatherOp>> ops;
+  for (std::size_t i = 0; i <= options.bounds.size(); ++i) {
+    std::vector<Shape> shapes = options.shapes;
+    for (Shape& shape : shapes) {
+      for (int axis = 0; axis < shape.rank(); ++axis) {
+        if (!options.pad_to_boundary || i == options.bounds.size() || shape[axis] >= 0) continue;
+        shape = shape.with(axis, options.bounds[i] - 1);
+      }
+    }
+    ops.push_back(options.no_padding ? make_stack_op()
+                                     : make_pad_op(std::move(shapes), options.values));
+  }
+  return std::make_shared<BucketOp>(std::move(ops));
+}
+
+Spec bucketed(const Spec& spec, const BucketOptions& options) {
+  std::vector<ComponentSpec> components(spec.begin(), spec.end());
+  for (std::size_t i = 0; i < options.shapes.size(); ++i) components[i].shape = options.shapes[i];
+  return batched(Spec(std::move(components)), Shape::kUnknown);
+}
+
+class BucketNode final : public Node {
+ public:
+  BucketNode(const NodePtr& source, WorkOpPtr length, BucketOptions options)
+      : Node({source}, bucketed(source->spec(), options),
+             source->cardinality() == 0 ? 0 : kUnknown),
+        length_(std::move(length)),
+        options_(std::move(options)),
+        op_(make_bucket_op(options_)) {}
+
+  std::string name() const override { return kStage; }
+  void describe(Description& description) const override {
+    description.add("op", length_->name());
+    for (const std::int64_t bound : options_.bounds) description.add("bound", bound);
+    for (const std::int64_t size : options_.sizes) description.add("size", size);
+    if (options_.tokens > 0) description.add("tokens", options_.tokens);
+    for (const Shape& shape : options_.shapes) description.add("shape", shape.to_string());
+    for (const double value : options_.values) description.add("value", value);
+    description.add("pad_to_boundary", options_.pad_to_boundary);
+    description.add("no_padding", options_.no_padding);
+    description.add("drop_remainder", options_.drop_remainder);
+  }
+  Pending pending() const override { return Pending::fallible; }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    const std::string stage = context.run.stage_name(*this);
+    auto program = std::make_unique<Program>(op_, context.run.counters(*this), stage);
+    return std::make_unique<GroupingIterator>(
+        open_keyed(*this, context, length_), std::make_unique<ByLength>(options_),
+        own_program(context, *this, nullptr, std::move(program)), stage);
+  }
+
+ private:
+  WorkOpPtr length_;
+  BucketOptions options_;
+  std::shared_ptr<const GatherOp> op_;
+};
+
+void check_buckets(const BucketOptions& options) {
+  for (std::size_t i = 0; i < options.bounds.size(); ++i) {
+    if (options.bounds[i] <= (i > 0 ? options.bounds[i - 1] : 0)) {
+      bad_stage(kStage, "bounds must be positive and rise, and " +
+                            std::to_string(options.bounds[i]) + " does not");
+    }
+  }
+  if (options.tokens < 0) {
+    bad_stage(kStage, "tokens must be positive, not " + std::to_string(options.tokens));
+  }
+  if (options.tokens > 0 && !options.sizes.empty()) {
+    bad_stage(kStage, "give sizes or tokens, not both");
+  }
+  if (options.tokens == 0 && options.sizes.size() != options.bounds.size() + 1) {
+    bad_stage(kStage, std::to_string(options.bounds.size()) + " bounds make " +
+                          std::to_string(options.bounds.size() + 1) + " buckets, and " +
+                          std::to_string(options.sizes.size()) + " sizes were given");
+  }
+  for (const std::int64_t size : options.sizes) {
+    if (size <= 0) bad_stage(kStage, "a size must be positive, not " + std::to_string(size));
+  }
+  if (options.pad_to_boundary && options.bounds.empty()) {
+    bad_stage(kStage, "pad_to_boundary needs bounds");
+  }
+  if (options.no_padding &&
+      (options.pad_to_boundary || !options.shapes.empty() || !options.values.empty())) {
+    bad_stage(kStage, "no_padding goes with no padding option");
+  }
+}
+
+}  // namespace
+
+NodePtr make_bucket_by_length(NodePtr input, BucketOptions options) {
+  check_buckets(options);
+  if (!options.no_padding) {
+    PaddedBatchOptions padding =
+        complete_padding(kStage, input->spec(), {options.shapes, options.values});
+    options.shapes = std::move(padding.shapes);
+    options.values = std::move(padding.values);
+  }
+  WorkOpPtr op = make_key_op(options.length ? options.length : length_of(), options.name);
+  return std::make_shared<BucketNode>(input, std::move(op), std::move(options));
+}
+
+KeyFn length_of(std::string component) {
+  return [component = std::move(component)](const Element& element) -> std::int64_t {
+    if (component.empty() && element.empty()) return 0;
+    const Tensor& tensor = component.empty() ? element[0] : element[component];
+    if (tensor.rank() > 0) return tensor.dim(0);
+    if (tensor.dtype() == DType::bytes) return static_cast<std::int64_t>(tensor.bytes_at().size());
+    throw Error(ErrorCode::invalid_argument, "a scalar has no length");
+  };
+}
+
+}  // namespace penstock

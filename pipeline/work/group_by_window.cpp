@@ -1,0 +1,122 @@
+#include "pipeline/work/group_by_window.h"
+
+#include <map>
+
+#include "pipeline/order/interleave.h"
+#include "pipeline/order/support.h"
+#include "pipeline/work/batch.h"
+#include "pipeline/work/grouping.h"
+#include "pipeline/work/window.h"
+
+namespace penstock {
+namespace {
+
+class ByKey final : public Grouping {
+ public:
+  explicit ByKey(const GroupOptions& options) : options_(options) {}
+
+  Status add(const Item& item, std::uint64_t number, std::deque<Gathered>& done) override {
+    const std::int64_t key = item.parcel->key;
+    auto found = groups_.find(key);
+    if (found == groups_.end()) {
+      std::int64_t size = options_.size;
+      try {
+        if (options_.size_of) size = options_.size_of(key);
+      } catch (...) {
+        return status_from_current_exception();
+      }
+      if (size <= 0) {
+        return {ErrorCode::invalid_argument, "the window of key " + std::to_string(key) +
+                                                 " must have a positive size, not " +
+                                                 std::to_string(size)};
+      }
+      found = groups_.try_emplace(key).first;
+      found->second.size = static_cast<std::size_t>(size);
+      found->second.gathered.key = key;
+    }
+    Gathered& gathered = found->second.gathered;
+    gathered.items.push_back(item);
+    gathered.numbers.push_back(number);
+    if (gathered.items.size() == found->second.size) {
+      done.push_back(std::move(gathered));
+      groups_.erase(found);
+    }
+    return {};
+  }
+
+  void finish(std::deque<Gathered>& done) override {
+    for (auto& [key, group] : groups_) done.push_back(std::move(group.gathered));
+    groups_.clear();
+  }
+
+ private:
+  struct Group {
+    std::size_t size = 0;
+    Gathered gathered;
+  };
+  const GroupOptions& options_;
+  std::map<std::int64_t, Group> groups_;
+};
+
+class GroupByWindowNode final : public Node {
+ public:
+  GroupByWindowNode(const NodePtr& source, Spec output, WorkOpPtr key, GroupOptions options,
+                    NodePtr made)
+      : Node({source}, std::move(output), source->cardinality() == 0 ? 0 : kUnknown),
+        key_(std::move(key)),
+        options_(std::move(options)),
+        made_(std::move(made)) {}
+
+  std::string name() const override { return "group_by_window"; }
+  void describe(Description& description) const override {
+    description.add("op", key_->name());
+    if (options_.size > 0) description.add("size", options_.size);
+    if (made_) describe_inner(*made_, description);
+  }
+  Pending pending() const override { return Pending::fallible; }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    const std::string stage = context.run.stage_name(*this);
+    auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this), stage);
+    const ProgramPtr stack = own_program(context, *this, nullptr, std::move(program));
+    auto windows = [this, context, stack, stage]() -> OrderIteratorPtr {
+      return std::make_unique<GroupingIterator>(open_keyed(*this, context, key_),
+                                                std::make_unique<ByKey>(options_), stack, stage);
+    };
+    if (!options_.reduce) return windows();
+    const auto expand = [this](const Item& window) {
+      return options_.reduce(window.parcel->key,
+                             Dataset(make_items(input().spec(), window.parcel->children)));
+    };
+    return open_interleave(windows, expand, spec(), {.cycle = 1}, context, stage);
+  }
+
+ private:
+  WorkOpPtr key_;
+  GroupOptions options_;
+  NodePtr made_;  // of key 0 and an empty window
+};
+
+}  // namespace
+
+NodePtr make_group_by_window(NodePtr input, KeyFn key, GroupOptions options) {
+  constexpr const char* kStage = "group_by_window";
+  if (!key) bad_stage(kStage, "no key function was given");
+  if (!options.size_of && options.size <= 0) {
+    bad_stage(kStage, "size must be positive, not " + std::to_string(options.size));
+  }
+  if (options.size_of && options.size != 0) bad_stage(kStage, "give size or size_of, not both");
+  NodePtr made;
+  Spec output = batched(input->spec(), Shape::kUnknown);
+  if (options.reduce && options.output) {
+    output = *options.output;
+  } else if (options.reduce) {
+    made = options.reduce(0, Dataset(make_no_items(input->spec()))).node();
+    output = made->spec();
+  }
+  WorkOpPtr op = make_key_op(std::move(key), options.name);
+  return std::make_shared<GroupByWindowNode>(input, std::move(output), std::move(op),
+                                             std::move(options), std::move(made));
+}
+
+}  // namespace penstock

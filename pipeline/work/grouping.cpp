@@ -1,0 +1,55 @@
+#include "pipeline/work/grouping.h"
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+
+std::size_t GroupingIterator::pull(std::span<Item> out) {
+  while (done_.empty()) {
+    if (ended_) return 0;
+    Item item;
+    if (!input_.next(item)) {
+      ended_ = true;
+      grouping_->finish(done_);
+      continue;
+    }
+    if (!is_error(item)) {
+      const std::uint64_t number = input_.hold();
+      Status status = grouping_->add(item, number, done_);
+      if (status.ok()) continue;
+      input_.let_go(number);
+      item = error_at(item, std::move(status), stage_);
+    }
+    out[0] = std::move(item);
+    return 1;
+  }
+  out[0] = emit();
+  return 1;
+}
+
+Item GroupingIterator::emit() {
+  Gathered group = std::move(done_.front());
+  done_.pop_front();
+  Item item{static_cast<std::uint64_t>(group.key), 0, program_, Parcel::make()};
+  item.parcel->key = group.key;
+  for (const Item& child : group.items) item.ordinal = mix_path(item.ordinal, child.ordinal);
+  for (const std::uint64_t number : group.numbers) input_.let_go(number);
+  item.parcel->children = std::move(group.items);
+  return item;
+}
+
+void GroupingIterator::save(StateWriter& state) const {
+  state.put(ended_ ? 1 : 0);
+  input_.save(state);
+}
+
+void GroupingIterator::restore(StateReader& state) {
+  ended_ = state.get() != 0;
+  input_.restore(state, [this](Item item) {
+    Status status = grouping_->add(item, input_.hold(), done_);
+    if (!status.ok()) throw status.error();
+  });
+  if (ended_) grouping_->finish(done_);
+}
+
+}  // namespace penstock

@@ -1,0 +1,291 @@
+#include "pipeline/work/rebatch.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
+#include "pipeline/work/batch.h"
+
+namespace penstock {
+namespace {
+
+/// Puts the rows of several batches one after the other.
+class JoinOp final : public GatherOp {
+ public:
+  void gather(std::span<WorkItem> parts, WorkItem& out, WorkContext& context) const override {
+    if (parts.size() == 1) {
+      out.element = std::move(parts[0].element);
+      return;
+    }
+    const Element& first = parts.front().element;
+    out.element.reset(first.names());
+    out.element.valid_rows = 0;
+    for (const WorkItem& part : parts) out.element.valid_rows += part.element.valid_rows;
+    for (std::size_t c = 0; c < first.size(); ++c) {
+      for (std::size_t i = 1; i < parts.size(); ++i) {
+        const Tensor& part = parts[i].element[c];
+        if (part.dtype() == first[c].dtype() &&
+            part.shape().drop_front() == first[c].shape().drop_front()) {
+          continue;
+        }
+        out.index = i;
+        out.status = Status(ErrorCode::invalid_argument,
+                            "rows of different shapes in component " + first.name(c) + ": " +
+                                first[c].shape().drop_front().to_string() + " and " +
+                                part.shape().drop_front().to_string());
+        return;
+      }
+      out.element[c] = join(parts, c, out.element.valid_rows, context);
+    }
+  }
+
+ private:
+  static Tensor join(std::span<WorkItem> parts, std::size_t c, std::int64_t rows,
+                     WorkContext& context) {
+    const Tensor& first = parts.front().element[c];
+    const Shape shape = first.shape().with(0, rows);
+    if (first.dtype() == DType::bytes) return join_texts(parts, c).reshape(shape);
+    std::size_t bytes = 0;
+    for (const WorkItem& part : parts) bytes += part.element[c].nbytes();
+    BufferPtr buffer = context.allocate(bytes);
+    std::byte* to = buffer->data();
+    for (const WorkItem& part : parts) {
+      part.element[c].copy_to(to);
+      to += part.element[c].nbytes();
+    }
+    return Tensor(first.dtype(), shape, buffer->data(), buffer);
+  }
+
+  static Tensor join_texts(std::span<WorkItem> parts, std::size_t c) {
+    std::vector<std::string_view> texts;
+    for (const WorkItem& part : parts) {
+      const Tensor dense = part.element[c].contiguous() ? part.element[c] : part.element[c].clone();
+      for (std::int64_t i = 0; i < dense.volume(); ++i) texts.push_back(dense.bytes_at(i));
+    }
+    return Tensor::of_bytes(texts);
+  }
+};
+
+class RebatchIterator final : public OrderIterator {
+ public:
+  RebatchIterator(OrderIteratorPtr batches, const std::vector<std::int64_t>& sizes,
+                  bool drop_remainder, const Spec& output, ProgramPtr program, std::string stage)
+      : input_(std::move(batches)),
+        sizes_(sizes),
+        drop_remainder_(drop_remainder),
+        output_(output),
+        program_(std::move(program)),
+        stage_(std::move(stage)) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::int64_t wanted = sizes_[turn_ % sizes_.size()];
+      if (available_ >= wanted) {
+        out[0] = make(wanted);
+        return 1;
+      }
+      const bool failed = !sources_.empty() && is_error(sources_.back().batch);
+      if (failed || !next_batch()) {
+        if (available_ > 0 && !drop_remainder_) {
+          out[0] = make(available_);
+          return 1;
+        }
+        if (!failed) return 0;
+        while (sources_.size() > 1) pop_front();
+        available_ = 0;
+        out[0] = std::move(sources_.front().batch);
+        pop_front();
+        return 1;
+      }
+    }
+  }
+
+  void save(StateWriter& state) const override {
+    state.put(turn_);
+    state.put(sources_.empty() ? 0 : static_cast<std::uint64_t>(sources_.front().row));
+    input_.save(state);
+  }
+  void restore(StateReader& state) override {
+    turn_ = state.get();
+    const std::uint64_t row = state.get();
+    input_.restore(state, [this](Item item) { open(std::move(item)); });
+    if (row == 0) return;
+    if (sources_.empty() || row > static_cast<std::uint64_t>(sources_.front().rows)) {
+      throw Error(ErrorCode::data_loss, "the state is damaged", Provenance{{}, -1, -1, stage_});
+    }
+    sources_.front().row = static_cast<std::int64_t>(row);
+    available_ -= sources_.front().row;
+  }
+
+ private:
+  /// A batch whose rows from `row` on have not come out.
+  struct Source {
+    Item batch;  // an error has no rows, and nothing stands behind it
+    std::uint64_t number = 0;
+    std::int64_t row = 0;
+    std::int64_t rows = 0;
+  };
+
+  /// False at the end.
+  bool next_batch() {
+    Item item;
+    if (!input_.next(item)) return false;
+    open(std::move(item));
+    return true;
+  }
+
+  void open(Item item) {
+    if (!is_error(item)) {
+      std::string problem = check(item.parcel->element);
+      if (!problem.empty()) {
+        item = error_at(item, Status(ErrorCode::invalid_argument, std::move(problem)), stage_);
+      }
+    }
+    Source source{std::move(item), input_.hold(), 0, 0};
+    if (!is_error(source.batch)) {
+      const Element& batch = source.batch.parcel->element;
+      source.rows = batch.valid_rows >= 0 ? batch.valid_rows : batch.empty() ? 0 : batch[0].dim(0);
+      available_ += source.rows;
+    }
+    const bool empty = source.rows == 0 && !is_error(source.batch);
+    sources_.push_back(std::move(source));
+    if (empty) {
+      input_.let_go(sources_.back().number);
+      sources_.pop_back();
+    }
+  }
+
+  static std::string check(const Element& batch) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch[i].rank() == 0) return "component " + batch.name(i) + " is a scalar";
+      if (batch[i].dim(0) != batch[0].dim(0) || batch[i].dim(0) < batch.valid_rows) {
+        return "component " + batch.name(i) + " has " + std::to_string(batch[i].dim(0)) +
+               " rows, " + batch.name(0) + " has " + std::to_string(batch[0].dim(0));
+      }
+    }
+    return {};
+  }
+
+  void pop_front() {
+    input_.let_go(sources_.front().number);
+    sources_.pop_front();
+  }
+
+  /// REQUIRES: count <= available_.
+  Item make(std::int64_t count) {
+    Item item{0, mix_path(0, turn_++), program_, Parcel::make()};
+    available_ -= count;
+    if (count == 0) item.parcel->children.push_back(nothing());
+    while (count > 0) {
+      Source& source = sources_.front();
+      const std::int64_t rows = std::min(count, source.rows - source.row);
+      Item part = slice(source, rows);
+      item.ordinal = mix_path(item.ordinal, part.ordinal);
+      item.parcel->children.push_back(std::move(part));
+      source.row += rows;
+      count -= rows;
+      if (source.row == source.rows) pop_front();
+    }
+    return item;
+  }
+
+  static Item slice(const Source& source, std::int64_t rows) {
+    const Parcel& batch = *source.batch.parcel;
+    Ref<Parcel> part = Parcel::make();
+    part->element.reset(batch.element.names());
+    part->element.valid_rows = rows;
+    for (std::size_t i = 0; i < batch.element.size(); ++i) {
+      part->element[i] = batch.element[i].slice(0, source.row, source.row + rows);
+    }
+    part->origin = batch.origin;
+    part->index = batch.index;
+    part->shard = batch.shard;
+    part->offset = batch.offset;
+    return item_of(std::move(part),
+                   mix_path(source.batch.ordinal, static_cast<std::uint64_t>(source.row)));
+  }
+
+  /// Dimensions that are not known are 0.
+  Item nothing() const {
+    std::vector<std::string> names;
+    for (const ComponentSpec& component : output_) names.push_back(component.name);
+    Element element(Names::intern(names));
+    element.valid_rows = 0;
+    for (std::size_t i = 0; i < output_.size(); ++i) {
+      Shape shape = output_[i].shape.has_rank() ? output_[i].shape : Shape{0};
+      for (int axis = 0; axis < shape.rank(); ++axis) {
+        if (axis == 0 || shape[axis] < 0) shape = shape.with(axis, 0);
+      }
+      element[i] = Tensor(output_[i].dtype, shape, nullptr, BufferPtr());
+    }
+    return item_of(Parcel::make(std::move(element)), 0);
+  }
+
+  HeldInput input_;
+  const std::vector<std::int64_t>& sizes_;
+  bool drop_remainder_;
+  const Spec& output_;
+  ProgramPtr program_;
+  std::string stage_;
+  std::deque<Source> sources_;  // oldest first
+  std::int64_t available_ = 0;  // rows in them
+  std::uint64_t turn_ = 0;      // batches so far
+};
+
+Spec rebatched(const Spec& input, const std::vector<std::int64_t>& sizes, bool drop_remainder) {
+  const bool known = drop_remainder && std::equal(sizes.begin() + 1, sizes.end(), sizes.begin());
+  std::vector<ComponentSpec> components(input.begin(), input.end());
+  for (ComponentSpec& component : components) {
+    if (!component.shape.has_rank()) continue;
+    if (component.shape.rank() == 0) {
+      bad_stage("rebatch", "component " + component.name + " is a scalar");
+    }
+    component.shape = component.shape.with(0, known ? sizes.front() : Shape::kUnknown);
+  }
+  return Spec(std::move(components));
+}
+
+class RebatchNode final : public Node {
+ public:
+  RebatchNode(const NodePtr& source, std::vector<std::int64_t> sizes, BatchOptions options)
+      : Node({source}, rebatched(source->spec(), sizes, options.drop_remainder),
+             source->cardinality() == kInfinite ? kInfinite : kUnknown),
+        sizes_(std::move(sizes)),
+        options_(options) {}
+
+  std::string name() const override { return "rebatch"; }
+  void describe(Description& description) const override {
+    for (const std::int64_t size : sizes_) description.add("size", size);
+    description.add("drop_remainder", options_.drop_remainder);
+  }
+  Pending pending() const override { return Pending::fallible; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    static const auto op = std::make_shared<const JoinOp>();
+    const std::string stage = context.run.stage_name(*this);
+    auto program = std::make_unique<Program>(op, context.run.counters(*this), stage);
+    return std::make_unique<RebatchIterator>(
+        open_values(*this, context), sizes_, options_.drop_remainder, spec(),
+        own_program(context, *this, nullptr, std::move(program)), stage);
+  }
+
+ private:
+  std::vector<std::int64_t> sizes_;
+  BatchOptions options_;
+};
+
+}  // namespace
+
+NodePtr make_rebatch(NodePtr input, std::vector<std::int64_t> sizes, BatchOptions options) {
+  for (const std::int64_t size : sizes) {
+    if (size < 0) {
+      bad_stage("rebatch", "a size must not be negative, such as " + std::to_string(size));
+    }
+  }
+  if (sizes.empty() || std::ranges::max(sizes) == 0) {
+    bad_stage("rebatch", "a size must be positive");
+  }
+  return std::make_shared<RebatchNode>(input, std::move(sizes), options);
+}
+
+}  // namespace penstock

@@ -1,0 +1,183 @@
+#include "pipeline/work/window.h"
+
+#include <deque>
+
+#include "pipeline/order/interleave.h"
+#include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
+#include "pipeline/work/batch.h"
+
+namespace penstock {
+namespace {
+
+struct Sliding {
+  std::uint64_t size, shift, stride;
+  bool drop_remainder;
+
+  /// Elements from the first to the last of a window.
+  std::uint64_t span() const noexcept { return (size - 1) * stride + 1; }
+};
+
+/// Windows as items whose parcels hold the elements.
+class WindowIterator final : public OrderIterator {
+ public:
+  WindowIterator(OrderIteratorPtr values, const Sliding& sliding, ProgramPtr program)
+      : input_(std::move(values)), sliding_(sliding), program_(std::move(program)) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      while (!ended_ && (gap_ > 0 || kept_.size() < sliding_.span())) {
+        Item item;
+        if (!input_.next(item)) {
+          ended_ = true;
+        } else if (gap_ > 0) {
+          --gap_;
+          if (!is_error(item)) continue;
+          out[0] = std::move(item);
+          return 1;
+        } else if (is_error(item)) {
+          keep({});
+          out[0] = std::move(item);
+          return 1;
+        } else {
+          keep(std::move(item));
+        }
+      }
+      if (kept_.empty() || (sliding_.drop_remainder && kept_.size() < sliding_.span())) return 0;
+      if (make(out[0])) return 1;
+    }
+  }
+
+  void save(StateWriter& state) const override {
+    state.put(gap_);
+    state.put(ended_ ? 1 : 0);
+    input_.save(state);
+  }
+  void restore(StateReader& state) override {
+    gap_ = state.get();
+    ended_ = state.get() != 0;
+    input_.restore(state, [this](Item item) { keep(is_error(item) ? Item() : std::move(item)); });
+  }
+
+ private:
+  struct Kept {
+    Item item;  // without a parcel: it failed
+    std::uint64_t number = 0;
+  };
+
+  void keep(Item item) { kept_.push_back({std::move(item), input_.hold()}); }
+
+  /// The window at the front, unless an element of it failed; moves on to the next.
+  bool make(Item& out) {
+    Ref<Parcel> parcel = Parcel::make();
+    std::uint64_t ordinal = 0;
+    bool complete = true;
+    for (std::uint64_t i = 0; i < sliding_.span() && i < kept_.size(); i += sliding_.stride) {
+      const Item& item = kept_[i].item;
+      complete = complete && item.parcel;
+      ordinal = mix_path(ordinal, item.ordinal);
+      if (complete) parcel->children.push_back(item);
+    }
+    for (std::uint64_t i = 0; i < sliding_.shift; ++i) {
+      if (kept_.empty()) {
+        gap_ = sliding_.shift - i;
+        break;
+      }
+      input_.let_go(kept_.front().number);
+      kept_.pop_front();
+    }
+    if (complete) out = Item{0, ordinal, program_, std::move(parcel)};
+    return complete;
+  }
+
+  HeldInput input_;
+  Sliding sliding_;
+  ProgramPtr program_;
+  std::deque<Kept> kept_;  // from the start of the next window on
+  std::uint64_t gap_ = 0;  // elements in front of it
+  bool ended_ = false;
+};
+
+std::int64_t windows_in(std::int64_t elements, const Sliding& sliding) {
+  if (elements < 0) return elements;
+  const auto count = static_cast<std::uint64_t>(elements);
+  if (!sliding.drop_remainder) {
+    return static_cast<std::int64_t>(count / sliding.shift + (count % sliding.shift > 0 ? 1 : 0));
+  }
+  if (count < sliding.span()) return 0;
+  return static_cast<std::int64_t>((count - sliding.span()) / sliding.shift + 1);
+}
+
+class WindowNode final : public Node {
+ public:
+  WindowNode(const NodePtr& source, const Sliding& sliding, WindowFn each, NodePtr made)
+      : Node({source},
+             made ? made->spec()
+                  : batched(source->spec(), sliding.drop_remainder
+                                                ? static_cast<std::int64_t>(sliding.size)
+                                                : Shape::kUnknown),
+             made ? kUnknown : windows_in(source->cardinality(), sliding)),
+        sliding_(sliding),
+        each_(std::move(each)),
+        made_(std::move(made)) {}
+
+  std::string name() const override { return "window"; }
+  void describe(Description& description) const override {
+    description.add("size", sliding_.size);
+    description.add("shift", sliding_.shift);
+    description.add("stride", sliding_.stride);
+    description.add("drop_remainder", sliding_.drop_remainder);
+    if (made_) describe_inner(*made_, description);
+  }
+  Pending pending() const override { return Pending::fallible; }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this),
+                                             context.run.stage_name(*this));
+    const ProgramPtr stack = own_program(context, *this, nullptr, std::move(program));
+    auto windows = [this, context, stack]() -> OrderIteratorPtr {
+      return std::make_unique<WindowIterator>(open_values(*this, context), sliding_, stack);
+    };
+    if (!each_) return windows();
+    const auto expand = [this](const Item& window) {
+      return each_(Dataset(make_items(input().spec(), window.parcel->children)));
+    };
+    return open_interleave(windows, expand, spec(), {.cycle = 1}, context,
+                           context.run.stage_name(*this));
+  }
+
+ private:
+  Sliding sliding_;
+  WindowFn each_;
+  NodePtr made_;  // of an empty window
+};
+
+}  // namespace
+
+void describe_inner(const Node& node, Description& description) {
+  for (const NodePtr& input : node.inputs()) describe_inner(*input, description);
+  Description inner;
+  node.describe(inner);
+  const std::string options = inner.to_string();
+  description.add("each", node.name() + (options.empty() ? "" : "(" + options + ")"));
+}
+
+NodePtr make_window(NodePtr input, std::int64_t size, WindowOptions options, WindowFn each) {
+  if (options.shift == 0) options.shift = size;
+  const auto positive = [](const char* what, std::int64_t value) {
+    if (value <= 0) {
+      bad_stage("window", std::string(what) + " must be positive, not " + std::to_string(value));
+    }
+    return static_cast<std::uint64_t>(value);
+  };
+  const Sliding sliding{positive("size", size), positive("shift", options.shift),
+                        positive("stride", options.stride), options.drop_remainder};
+  if (sliding.size > INT64_MAX / sliding.stride) {
+    bad_stage("window", "size times stride is too large");
+  }
+  NodePtr made;
+  if (each) made = each(Dataset(make_no_items(input->spec()))).node();
+  return std::make_shared<WindowNode>(input, sliding, std::move(each), std::move(made));
+}
+
+}  // namespace penstock
