@@ -147,7 +147,7 @@ class InterleaveIterator final : public OrderIterator {
         ++open_;
         return true;
       } catch (...) {
-        status = locate(status_from_current_exception(), {}, stage_);
+        status = locate(status_from_current_exception(), origin_of(element[0]), stage_);
       }
     }
     error = item_of(Parcel::make(std::move(status)), ordinal);

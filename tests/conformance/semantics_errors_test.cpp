@@ -221,6 +221,76 @@ TEST(Errors, KnowTheRecordAndTheStageThroughEveryStage) {
   }
 }
 
+/// What a user's callable may throw.
+struct Mine {
+  std::int64_t at;
+};
+
+TEST(Errors, OfEveryCallableAtEveryPositionAreTheOriginals) {
+  using Build = std::function<Dataset(std::int64_t)>;
+  const auto check = [](const Element& element, std::int64_t bad) {
+    if (x_of(element) == bad) throw Mine{bad};
+  };
+  const auto keep = [check](std::int64_t bad) {
+    return [=](const Element& element) {
+      check(element, bad);
+      return true;
+    };
+  };
+  const auto open = [check](std::int64_t bad) {
+    return [=](const Element& element) {
+      check(element, bad);
+      return numbers({x_of(element)});
+    };
+  };
+  const auto same = [check](std::int64_t bad) {
+    return [=](Element element) {
+      check(element, bad);
+      return element;
+    };
+  };
+  constexpr std::int64_t kSize = 6;
+  const Dataset in = numbers(kSize);
+  const std::vector<std::pair<std::string, Build>> builds{
+      {"map", [&](auto bad) { return in.map(same(bad)); }},
+      {"map of a stream", [&](auto bad) { return stream(iota(kSize)).map(same(bad)); }},
+      {"blocking map", [&](auto bad) { return in.map(same(bad), {.blocking = true}); }},
+      {"unordered map", [&](auto bad) { return in.map(same(bad), {.ordered = false}); }},
+      {"map into views",
+       [&](auto bad) {
+         return in.map(
+             [=](const Element& from, Element& to, Rng&) {
+               check(from, bad);
+               to[0].mutable_values<std::int64_t>()[0] = x_of(from);
+             },
+             {.output = x_spec()});
+       }},
+      {"filter", [&](auto bad) { return in.filter(keep(bad)); }},
+      {"take_while", [&](auto bad) { return in.take_while(keep(bad)); }},
+      {"flat_map", [&](auto bad) { return in.flat_map(open(bad), x_spec()); }},
+      {"interleave", [&](auto bad) { return in.interleave(open(bad), x_spec(), {.cycle = 2}); }},
+      {"map in a batch", [&](auto bad) { return in.map(same(bad)).batch(1); }},
+  };
+  for (const auto& [name, build] : builds) {
+    for (std::int64_t bad = 0; bad < kSize; ++bad) {
+      for (const int threads : {1, 4}) {
+        const std::vector<Error> errors = test::errors(build(bad), {.threads = threads});
+        ASSERT_EQ(errors.size(), 1U) << name << bad;
+        EXPECT_EQ(errors[0].code(), ErrorCode::user) << name << bad;
+        EXPECT_EQ(errors[0].where().index, bad) << name << bad;
+        try {
+          std::rethrow_exception(errors[0].original());
+        } catch (const Mine& mine) {
+          EXPECT_EQ(mine.at, bad) << name;
+        } catch (...) {
+          ADD_FAILURE() << name << bad << ": another exception";
+        }
+      }
+      EXPECT_EQ(test::errors(build(-1)).size(), 0U) << name;
+    }
+  }
+}
+
 TEST(Errors, AreCountedAndKept) {
   for (const OnError policy : {OnError::fail, OnError::skip}) {
     Iterator iterator = failing(numbers(50), {3, 30, 31}).batch(4).iterate({.on_error = policy});
