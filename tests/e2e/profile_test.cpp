@@ -125,8 +125,27 @@ TEST_F(Profile, ReportsWhatItMeasured) {
   EXPECT_GT(report["memory"]["rss_peak_bytes"], 0);
   EXPECT_GT(report["threads"], 0);
   EXPECT_THAT(report["jpeg_backend"].get<std::string>(), HasSubstr("jpeg"));
+  const json& decoding = report["decoding"];
+  EXPECT_EQ(decoding["jpeg"], report["elements"]);
+  EXPECT_EQ(decoding["png"], 0);
+  EXPECT_GT(decoding["jpeg_rows"], 0);
+  EXPECT_GT(decoding["jpeg_rows_spared"], 0);
   EXPECT_THAT(report["verdict"].get<std::string>(), Not(IsEmpty()));
   EXPECT_TRUE(profile_json(source("folder") + Flags{"--take", "3"})["digest"].is_null());
+}
+
+TEST_F(Profile, CountsHowImagesAreDecoded) {
+  ASSERT_EQ(run_program({"synth", at("large"), "--images", "5", "--size", "160x160"}).code, 0);
+  const auto decoding = [&](const char* size) {
+    return profile_json({"--images", at("large"), "--resize", size, "--batch", "2"})["decoding"];
+  };
+  const json full = decoding("160x160");
+  EXPECT_EQ(full["jpeg_scales"], (json{{"1", 5}, {"1/2", 0}, {"1/4", 0}, {"1/8", 0}}));
+  EXPECT_EQ(full["jpeg_rows"], 5 * 160);
+  EXPECT_EQ(full["jpeg_rows_spared"], 0);
+  const json eighth = decoding("16x16");
+  EXPECT_EQ(eighth["jpeg_scales"], (json{{"1", 0}, {"1/2", 0}, {"1/4", 0}, {"1/8", 5}}));
+  EXPECT_EQ(eighth["jpeg_rows"], 5 * 20);
 }
 
 TEST_F(Profile, CallsIdentityForEveryElement) {

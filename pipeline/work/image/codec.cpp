@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <string>
 
 #include "pipeline/work/image/jpeg.h"
@@ -23,6 +24,9 @@ struct Counters {
   std::atomic<std::uint64_t> jpeg{0};
   std::atomic<std::uint64_t> png{0};
   std::atomic<std::uint64_t> warned{0};
+  std::array<std::atomic<std::uint64_t>, 4> scales{};
+  std::atomic<std::uint64_t> rows{0};
+  std::atomic<std::uint64_t> rows_spared{0};
 };
 
 Counters& counters() noexcept {
@@ -75,11 +79,34 @@ void Decoders::count(Format format, std::span<const DecodeJob> jobs) noexcept {
   Counters& all = counters();
   std::atomic<std::uint64_t>& images = format == Format::jpeg ? all.jpeg : all.png;
   images.fetch_add(jobs.size(), std::memory_order_relaxed);
+  if (format == Format::jpeg) count_work(jobs);
   const auto warned =
       std::count_if(jobs.begin(), jobs.end(), [](const DecodeJob& job) { return job.warned; });
   if (warned > 0) {
     all.warned.fetch_add(static_cast<std::uint64_t>(warned), std::memory_order_relaxed);
   }
+}
+
+void Decoders::count_work(std::span<const DecodeJob> jobs) noexcept {
+  Counters& all = counters();
+  for (const DecodeJob& job : jobs) {
+    if (job.denominator == 0) continue;
+    const auto scale = static_cast<std::size_t>(std::countr_zero(unsigned(job.denominator)));
+    all.scales[scale].fetch_add(1, std::memory_order_relaxed);
+    all.rows.fetch_add(static_cast<std::uint64_t>(job.rows), std::memory_order_relaxed);
+    all.rows_spared.fetch_add(static_cast<std::uint64_t>(job.rows_spared),
+                              std::memory_order_relaxed);
+  }
+}
+
+JpegWork jpeg_work() noexcept {
+  const Counters& all = counters();
+  JpegWork work;
+  for (std::size_t i = 0; i < work.images.size(); ++i)
+    work.images[i] = all.scales[i].load(std::memory_order_relaxed);
+  work.rows = all.rows.load(std::memory_order_relaxed);
+  work.rows_spared = all.rows_spared.load(std::memory_order_relaxed);
+  return work;
 }
 
 DecoderStats decoder_stats() noexcept {

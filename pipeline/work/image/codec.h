@@ -1,6 +1,7 @@
 // The seam between image formats and what is done with their pixels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,6 +69,9 @@ struct DecodeJob {
   PixelSink* sink = nullptr;
   Status status{};
   bool warned = false;  ///< taken in spite of a warning, by a decoder that is not strict
+  int denominator = 0;  ///< the scale it was decoded at; 0: the header was enough
+  int rows = 0;         ///< of the region, at that scale
+  int rows_spared = 0;  ///< in front of the region and behind it
 };
 
 /// Decodes images of one format; keeps its working memory from one to the next. Used by one thread
@@ -95,6 +99,7 @@ class Decoders {
 
  private:
   static void count(Format format, std::span<const DecodeJob> jobs) noexcept;
+  static void count_work(std::span<const DecodeJob> jobs) noexcept;
 
   std::unique_ptr<Decoder> jpeg_;
   std::unique_ptr<Decoder> png_;
@@ -102,6 +107,14 @@ class Decoders {
 
 /// What all threads decoded since the process started.
 DecoderStats decoder_stats() noexcept;
+
+/// How much of the JPEGs was decoded since then, failures included.
+struct JpegWork {
+  std::array<std::uint64_t, 4> images{};  ///< at full size, 1/2, 1/4 and 1/8
+  std::uint64_t rows = 0;                 ///< decoded, at those scales
+  std::uint64_t rows_spared = 0;          ///< outside of regions
+};
+JpegWork jpeg_work() noexcept;
 
 /// Decodes every byte of an image and keeps nothing: success, or what is wrong with it.
 Status verify_image(std::span<const std::byte> bytes, const Limits& limits = {});

@@ -225,7 +225,7 @@ class JpegDecoder final : public Decoder {
     if (!ok) throw error_of(session);
   }
 
-  void decode_one(const DecodeJob& job, const DecodeOptions& options) {
+  void decode_one(DecodeJob& job, const DecodeOptions& options) {
     jpeg_decompress_struct& info = session_.info;
     if (tables_.lost() > kMostLostTables) {
       jpeg_destroy_decompress(&info);
@@ -257,6 +257,9 @@ class JpegDecoder final : public Decoder {
     require(start(session_), session_);
     const Size shrunk{static_cast<int>(info.output_height), static_cast<int>(info.output_width)};
     const bool whole = check_region(plan.region, shrunk);
+    job.denominator = plan.denominator;
+    job.rows = plan.region.height;
+    job.rows_spared = shrunk.height - plan.region.height;
     deliver(plan.region, options.channels, *job.sink);
     if (whole) require(finish(session_), session_);
   }

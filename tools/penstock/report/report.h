@@ -1,6 +1,7 @@
 // What a profiled run was like.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -17,6 +18,14 @@ namespace penstock::tool {
 /// How a run ended.
 enum class Ending { finished, batch_limit, interrupted, failed, no_progress };
 std::string_view name_of(Ending ending) noexcept;
+
+/// How the run's images were decoded.
+struct Decoding {
+  DecoderStats images;
+  std::array<std::uint64_t, 4> jpeg_scales{};  ///< JPEGs at full size, 1/2, 1/4 and 1/8
+  std::uint64_t jpeg_rows = 0;                 ///< decoded, at those scales
+  std::uint64_t jpeg_rows_spared = 0;          ///< outside of crops
+};
 
 struct Report {
   Ending ending = Ending::finished;
@@ -36,6 +45,7 @@ struct Report {
   std::string io;
   std::string version;  ///< of Penstock
   std::string jpeg_backend;
+  Decoding decoding;
   std::optional<std::uint64_t> digest;
   std::optional<double> step_ms;
   /// Delivered by earlier processes, where the run went on from a state.

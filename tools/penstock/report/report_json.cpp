@@ -15,6 +15,16 @@ Json error_json(const Error& error) {
           {"stage", where.stage}, {"code", name_of(error.code())}, {"cause", error.cause()}};
 }
 
+Json decoding_json(const Decoding& decoding) {
+  constexpr const char* kScales[] = {"1", "1/2", "1/4", "1/8"};
+  Json scales;
+  for (std::size_t i = 0; i < decoding.jpeg_scales.size(); ++i)
+    scales[kScales[i]] = decoding.jpeg_scales[i];
+  return {{"jpeg", decoding.images.jpeg},     {"png", decoding.images.png},
+          {"warned", decoding.images.warned}, {"jpeg_scales", std::move(scales)},
+          {"jpeg_rows", decoding.jpeg_rows},  {"jpeg_rows_spared", decoding.jpeg_rows_spared}};
+}
+
 Json stage_json(const StageStats& stage) {
   return {{"name", stage.name},     {"items", stage.items},   {"bytes", stage.bytes},
           {"busy_s", stage.busy_s}, {"wait_s", stage.wait_s}, {"waits_on", stage.waits_on}};
@@ -58,6 +68,7 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   json["io"] = report.io;
   json["digest"] = report.digest ? Json(hex16(*report.digest)) : Json(nullptr);
   json["jpeg_backend"] = report.jpeg_backend.empty() ? Json(nullptr) : Json(report.jpeg_backend);
+  json["decoding"] = decoding_json(report.decoding);
   json["pipeline"] = pipeline_toml;
   // Names of files may hold any bytes; JSON holds UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

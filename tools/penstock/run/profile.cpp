@@ -7,6 +7,7 @@
 
 #include <penstock/version.h>
 
+#include "pipeline/work/image/codec.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
@@ -25,6 +26,12 @@ std::string jpeg_backend() {
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("libjpeg")) return line;
   return "";
+}
+
+/// One run is all that a process decodes.
+Decoding decoding() {
+  const image::JpegWork jpeg = image::jpeg_work();
+  return {image::decoder_stats(), jpeg.images, jpeg.rows, jpeg.rows_spared};
 }
 
 double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {
@@ -140,6 +147,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   // Destroying it would wait for what hangs.
   if (report.ending == Ending::no_progress) static_cast<void>(owned.release());
   report.rss_peak_bytes = peak_resident_bytes();
+  report.decoding = decoding();
   return report;
 }
 
