@@ -1,17 +1,10 @@
 #include "tools/penstock/run/dump.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <vector>
 
-#include <png.h>
-
-#include <penstock/image.h>
-
+#include "pipeline/work/image/dump.h"
 #include "tools/penstock/support/process.h"
 
 namespace penstock::tool {
@@ -44,53 +37,6 @@ int find_image(const Element& element, int first_axis) {
   for (std::size_t i = 0; i < element.size(); ++i)
     if (fits(i)) return static_cast<int>(i);
   return -1;
-}
-
-float float_at(const Tensor& tensor, std::size_t i) {
-  if (tensor.dtype() == DType::f16) return float_from_half(tensor.values<Half>()[i]);
-  if (tensor.dtype() == DType::bf16) return float_from_bfloat16(tensor.values<BFloat16>()[i]);
-  return tensor.values<float>()[i];
-}
-
-struct Pixels {
-  std::uint32_t height = 0, width = 0, channels = 0;
-  std::vector<std::uint8_t> values;  // HWC
-};
-
-Pixels to_pixels(const Tensor& view) {
-  static const NormalizeOptions kImageNet;
-  const Tensor image = view.contiguous() ? view : view.clone();
-  const bool chw = channels_fit(image.dim(0)) && !channels_fit(image.dim(2));
-  Pixels out;
-  out.channels = static_cast<std::uint32_t>(image.dim(chw ? 0 : 2));
-  out.height = static_cast<std::uint32_t>(image.dim(chw ? 1 : 0));
-  out.width = static_cast<std::uint32_t>(image.dim(chw ? 2 : 1));
-  const std::size_t plane = std::size_t{out.height} * out.width;
-  out.values.resize(plane * out.channels);
-  for (std::size_t p = 0; p < plane; ++p) {
-    for (std::size_t c = 0; c < out.channels; ++c) {
-      const std::size_t from = chw ? c * plane + p : p * out.channels + c;
-      std::uint8_t& value = out.values[p * out.channels + c];
-      if (image.dtype() == DType::u8) {
-        value = image.values<std::uint8_t>()[from];
-      } else {
-        const float unit = float_at(image, from) * kImageNet.deviation[c] + kImageNet.mean[c];
-        value = static_cast<std::uint8_t>(std::lround(std::clamp(unit * 255, 0.0F, 255.0F)));
-      }
-    }
-  }
-  return out;
-}
-
-void write_png(const std::string& path, const Pixels& pixels) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = pixels.width;
-  image.height = pixels.height;
-  image.format = pixels.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  if (png_image_write_to_file(&image, path.c_str(), 0, pixels.values.data(), 0, nullptr) == 0)
-    throw Error(ErrorCode::unavailable, std::string("can't write: ") + image.message,
-                Provenance{path});
 }
 
 std::int64_t label_of(const Element& element, bool batch, std::int64_t row) {
@@ -131,7 +77,7 @@ void Dump::write(const Tensor& image, std::int64_t label) {
     const std::string_view text = image.bytes_at();
     write_output(path + (text.starts_with("\x89PNG") ? ".png" : ".jpg"), text);
   } else {
-    write_png(path + ".png", to_pixels(image));
+    image::dump_image(image, path + ".png");
   }
   ++written_;
 }
