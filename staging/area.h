@@ -27,14 +27,18 @@ struct BatchTimes {
   std::int64_t ready = 0;       ///< the copy had ended
   std::int64_t asked = -1;      ///< `get` was called; -1: it never was
   std::int64_t passed = -1;     ///< the consumer's stream was past its wait; -1: it never waited
-  std::int64_t ended = 0;       ///< the last stream was past its release
+  std::int64_t stepped = 0;     ///< the stream that waited first was past its release
+  std::int64_t ended = 0;       ///< and so was the last
 };
 
-/// Told of every batch when its slot is free again, in order, by the reaper.
+/// Told of every batch that was delivered when its slot is free again, by the reaper. REQUIRES:
+/// must not call the area.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;
   virtual void finished(const BatchTimes& times) noexcept = 0;
+  /// The device is lost.
+  virtual void failed(const Error& /*error*/) noexcept {}
 };
 
 /// Memory for one batch on the device, and beside it on the host for what must be packed first.
@@ -68,7 +72,6 @@ struct Flight {
   std::optional<Error> error;  // in the batch's place
   std::vector<DeviceTensor> tensors;
   std::vector<Piece> pieces;  // kept while they are read
-  const void* source = nullptr;
   CopyList copies;
   std::thread::id holder;
   std::string last_stream;  // that it was released on

@@ -82,11 +82,7 @@ void StagingState::fill(Flight& flight, StagingSlot& slot, std::int64_t padded_r
   for (const Piece& piece : flight.pieces) rows += piece.count;
   flight.times.rows = rows;
   flight.times.put = clock_.now();
-  flight.source = nullptr;
-  for (const Piece& piece : flight.pieces) {
-    if (flight.source == nullptr && piece.batch.size() > 0) flight.source = piece.batch[0].data();
-  }
-  device_->take_over(flight.source);
+  for (const Piece& piece : flight.pieces) device_->take_over(piece.batch[0].data());
   const bool view = in_place_ && flight.pieces.size() == 1 && padded_rows <= rows;
   const StreamView copy = *copy_;
   copy.record(flight.begin);
@@ -119,7 +115,7 @@ void StagingState::copy_rows(Flight& flight, StagingSlot& slot, std::size_t c,
   for (const Piece& piece : flight.pieces) {
     const Tensor& from = piece.batch[c];
     const std::span<const std::byte> bytes = rows_of(from, piece.first, piece.count);
-    device_->host_access(bytes, true);
+    device_->host_access(bytes, !piece.shared);
     flight.copies.add({to, bytes.data(), bytes.size()}, from.owner().get());
     to += bytes.size();
     shape = from.shape().drop_front();

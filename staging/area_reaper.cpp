@@ -31,7 +31,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
     flight.times.ready = flight.ready.view().completed_ns();
     if (flight.slot->packed != nullptr) device_->hand_over(flight.slot->packed);
     if (!in_place_) {
-      device_->hand_over(flight.source);
+      for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
       std::swap(dropped, flight.pieces);
       if (flight.released) free_slots_.push_back(flight.slot);
       changed();
@@ -46,10 +46,12 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   for (std::size_t i = 0; i < flight.ends; ++i) {
     flight.times.ended = std::max(flight.times.ended, flight.ended[i].view().completed_ns());
   }
+  flight.times.stepped =
+      flight.ends > 0 ? flight.ended[0].view().completed_ns() : flight.times.ended;
   if (flight.has_pass) flight.times.passed = flight.passed.view().completed_ns();
   if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);
   if (in_place_) {
-    device_->hand_over(flight.source);
+    for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
     std::swap(dropped, flight.pieces);
     free_slots_.push_back(flight.slot);
   }
@@ -60,10 +62,12 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
 void StagingState::reap() {
   std::vector<EventView> events;
   std::vector<Piece> dropped;
+  std::vector<Flight*> order;
+  for (const auto& flight : flights_) order.push_back(flight.get());
   for (;;) {
     {
       MutexLock lock(mutex_);
-      if (!collect(events)) return;
+      if (!collect(events)) break;
     }
     device_->wait_any(events, kick_);
     const Status status = device_->status();
@@ -72,9 +76,16 @@ void StagingState::reap() {
       const bool lost = status.error().code() == ErrorCode::device_lost;
       (lost ? failed_ : pending_) = status.error();
       changed();
-      if (lost) return;
+      if (lost) break;
     }
-    for (const auto& flight : flights_) {
+    // The oldest first, so that the observer is told in order.
+    {
+      MutexLock lock(mutex_);
+      std::sort(order.begin(), order.end(), [](const Flight* a, const Flight* b) {
+        return a->times.sequence < b->times.sequence;
+      });
+    }
+    for (Flight* flight : order) {
       bool more = true;
       while (more) {
         {
@@ -85,6 +96,14 @@ void StagingState::reap() {
       }
     }
   }
+  BatchObserver* observer = nullptr;
+  std::optional<Error> error;
+  {
+    MutexLock lock(mutex_);
+    observer = observer_;
+    error = failed_;
+  }
+  if (observer != nullptr && error) observer->failed(*error);
 }
 
 }  // namespace penstock

@@ -62,7 +62,7 @@ std::size_t StagedBatch::size() const noexcept {
   return flight_->tensors.size();
 }
 
-const DeviceTensor& StagedBatch::operator[](std::size_t i) const noexcept {
+const DeviceTensor& StagedBatch::at(std::size_t i) const noexcept {
   return flight_->tensors[i];
 }
 

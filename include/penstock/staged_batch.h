@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -46,7 +47,12 @@ class StagedBatch {
   void release(Site site = Site::current()) noexcept;
 
   std::size_t size() const noexcept;
-  const DeviceTensor& operator[](std::size_t i) const noexcept;
+  /// REQUIRES: i < size().
+  const DeviceTensor& at(std::size_t i) const noexcept;
+  template <std::integral I>
+  const DeviceTensor& operator[](I i) const noexcept {
+    return at(static_cast<std::size_t>(i));
+  }
   /// Throws Error{not_found} that lists the names there are.
   const DeviceTensor& operator[](std::string_view name) const;
   const DeviceTensor& operator[](const char* name) const { return (*this)[std::string_view(name)]; }

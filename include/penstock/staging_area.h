@@ -19,6 +19,8 @@ struct Piece {
   Element batch{};
   std::int64_t first = 0;
   std::int64_t count = 0;
+  /// The same rows are staged more than once, so that their memory was not written for this piece.
+  bool shared = false;
 };
 
 struct StagingOptions {

@@ -12,6 +12,5 @@
 #include <vector>
 
 #include <penstock/penstock.h>
-#include <penstock/staging_area.h>
 
 namespace ps = penstock;

@@ -257,11 +257,12 @@ TEST(AreaFaults, ALostDeviceIsToldToEverybody) {
 }
 
 TEST(AreaFaults, AnErrorThatPassesIsThrownOnce) {
-  const auto device = HostDevice::make({.unified = false, .faults = {.fail_record = 2}});
-  const Stream compute(device, "compute");
+  VirtualClock clock;
+  const auto device =
+      HostDevice::make({.clock = &clock, .unified = false, .faults = {.fail_record = 2}});
   StagingArea area(device, numbers_spec(), 4);
   area.put(numbers(0, 4));  // its ready event is the second record
-  device->clock().sleep_until(device->now() + 50 * kMs);
+  clock.sleep_until(kMs);
   EXPECT_EQ(test::code_of([&] { static_cast<void>(area.get()); }), ErrorCode::unavailable);
   area.put(numbers(4, 4));
   EXPECT_EQ(area.get()->sequence(), 0U);

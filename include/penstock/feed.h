@@ -1,0 +1,117 @@
+// Towers and what they are fed with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <penstock/dataset.h>
+#include <penstock/device.h>
+#include <penstock/staged_batch.h>
+
+namespace penstock {
+
+/// How N towers share a dataset that ends in batches.
+enum class FeedMode : std::uint8_t {
+  split,      ///< each batch is divided into N, tower by tower
+  per_tower,  ///< batch k goes to tower k mod N
+  sharded,    ///< tower t has batches of its own shard: elements with index mod N = t
+};
+
+/// What becomes of the r elements that are left when no full step of N batches of B is. Full steps
+/// are the same in number, and in the union of their elements, in every mode. The elements left are
+/// dealt so that tower t gets ⌈(r - t) / N⌉.
+enum class EpochEnd : std::uint8_t {
+  drop,  ///< they are lost
+  pad,   ///< one more step of full batches: rows past `valid_rows` are zeros
+  wrap,  ///< one more step, completed with elements from the next epoch's start, which has them too
+  stop,  ///< one more step of short batches if every tower gets an element, else they are lost
+};
+
+struct FeedOptions {
+  FeedMode mode = FeedMode::per_tower;
+  EpochEnd end = EpochEnd::drop;
+  /// False: a batch goes to whichever tower has room first, the same batches in all. For towers of
+  /// different speed; not with EpochEnd::wrap, not with FeedMode::split.
+  bool in_turn = true;
+  int slots = 2;                    ///< see StagingOptions
+  int ahead = -1;                   ///< see StagingOptions
+  std::uint64_t device_memory = 0;  ///< bounds each tower's slots, in bytes; 0: unlimited
+  std::uint64_t max_bytes = 0;      ///< see StagingOptions
+  double watchdog_s = 60;           ///< see StagingOptions
+  RunOptions run{};                 ///< slots and slot_allocator are chosen by the feed if unset
+};
+
+/// What one tower did and waited for. `stall_s + step_s + other_s` is `wall_s`, and the causes sum
+/// to `stall_s`.
+struct TowerStats {
+  std::string device;
+  std::uint64_t steps = 0;
+  std::uint64_t elements = 0;
+  double wall_s = 0;  ///< since the feed was made, until the end of the tower's last step
+  double stall_s =
+      0;  ///< its stream had nothing to do, and it had asked for a batch; the first not counted
+  double step_s = 0;             ///< its stream worked on batches
+  double other_s = 0;            ///< it had not asked yet, or waited for its first batch
+  double copy_s = 0;             ///< batches were copied
+  double copy_hidden_share = 1;  ///< … while it did not stall for them
+  /// Seconds for each of "source", "stage NAME", "budget", "slots", "copy", "other tower".
+  std::vector<std::pair<std::string, double>> causes{};
+
+  double stall_share() const noexcept { return wall_s > 0 ? stall_s / wall_s : 0; }
+};
+
+struct FeedStats {
+  std::vector<TowerStats> towers;
+  Stats run;                  ///< of the input; of tower 0's if each has its own
+  std::uint64_t lost = 0;     ///< elements that were left and not delivered
+  std::uint64_t wrapped = 0;  ///< elements taken from the next epoch's start
+};
+
+/// N towers on N devices, fed ahead of time. `next` may be called from a thread for each tower, the
+/// rest from any.
+///
+///     Feed feed(train, devices("host:0,host:1"), {.mode = FeedMode::per_tower});
+///     while (std::optional<StagedBatch> batch = feed.next(tower)) {   // nothing: the epoch's end
+///       batch->wait(stream);
+///       …
+///     }
+///
+/// Datasets that take turns (training, validation) have a feed each: what one has prepared waits
+/// while the other is used.
+class Feed {
+ public:
+  class Impl;
+  /// REQUIRES: a device for each tower; the same one may be named twice. Throws
+  /// Error{invalid_argument} for a dataset that makes no batches, or whose batches can't be
+  /// divided.
+  Feed(const Dataset& dataset, std::vector<DevicePtr> devices, FeedOptions options = {});
+  /// Sharded, with a dataset for each tower.
+  Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
+       FeedOptions options = {});
+  explicit Feed(std::unique_ptr<Impl> impl);
+  Feed(Feed&&) noexcept;
+  Feed& operator=(Feed&&) noexcept;
+  /// Cancels; leases stay valid.
+  ~Feed();
+
+  /// The tower's next batch; waits for it. Nothing at the end of each epoch, once, and for ever
+  /// after the last. No tower gets a batch of a step that another gets none of. Throws what went
+  /// wrong, every tower at the same step, and what StagingArea::get throws.
+  std::optional<StagedBatch> next(int tower);
+  /// True once the last epoch's end was returned.
+  bool ended(int tower) const noexcept;
+  int towers() const noexcept;
+  Device& device(int tower) const;
+  FeedStats stats() const;
+  /// Wakes every waiting call with Error{cancelled}.
+  void cancel() noexcept;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace penstock

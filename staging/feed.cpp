@@ -1,0 +1,143 @@
+#include <penstock/feed.h>
+
+#include <algorithm>
+
+#include "pipeline/engine/memory.h"
+#include "pipeline/engine/slots.h"
+#include "pipeline/order/node.h"
+#include "staging/feed_impl.h"
+
+namespace penstock {
+namespace {
+
+/// The stage that makes a dataset's batches.
+const Node& batch_stage(const Dataset& dataset) {
+  const Node* node = dataset.node().get();
+  while (node->batch_size() == 0 && node->name() == "prefetch") node = node->inputs()[0].get();
+  if (node->batch_size() == 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "a feed takes batches, and the dataset ends with " + node->name());
+  }
+  return *node;
+}
+
+void check_options(const FeedOptions& options, std::size_t towers) {
+  const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
+  if (towers == 0) refuse("a feed has at least one device");
+  if (!options.in_turn && options.end == EpochEnd::wrap)
+    refuse("towers that are not served in turn can't wrap");
+  if (!options.in_turn && options.mode != FeedMode::per_tower)
+    refuse("only towers with a batch each can be served out of turn");
+}
+
+/// Batches that are on the host or on their way for one source, and what that means for its run: as
+/// many slots as staging can hold, and fewer of those if memory is short.
+void choose_slots(FeedOptions& options, const Node& batch, std::int64_t held_by) {
+  const Spec& element = batch.inputs()[0]->spec();
+  std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
+  if (element.is_static()) {
+    const std::uint64_t budget =
+        options.run.memory_bytes > 0 ? options.run.memory_bytes : default_memory_bytes();
+    const auto affordable =
+        static_cast<std::int64_t>(budget / 8 * 7 / SlotLayout(element, batch.batch_size()).bytes);
+    const auto need = [&] { return held_by * (options.slots + ahead) + 1; };
+    while (ahead > 0 && need() > affordable) --ahead;
+    while (options.slots > 1 && need() > affordable) --options.slots;
+  }
+  options.ahead = static_cast<int>(ahead);
+  if (options.run.slots == 0)
+    options.run.slots = static_cast<int>(held_by * (options.slots + ahead) + 2);
+}
+
+std::vector<Dataset> shards_of(const Dataset& dataset, std::size_t towers) {
+  const Node& batch = batch_stage(dataset);
+  if (batch.name() != "batch") {
+    throw Error(ErrorCode::invalid_argument, "the input of " + batch.name() +
+                                                 " can't be sharded here; give a dataset for each "
+                                                 "tower");
+  }
+  std::vector<Dataset> shards;
+  for (std::size_t t = 0; t < towers; ++t) {
+    shards.push_back(Dataset(batch.inputs()[0])
+                         .shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t))
+                         .batch(batch.batch_size()));
+  }
+  return shards;
+}
+
+std::unique_ptr<Feed::Impl> make_feed(const std::vector<Dataset>& datasets,
+                                      std::vector<DevicePtr> devices, FeedOptions options) {
+  check_options(options, devices.size());
+  const auto towers = static_cast<std::int64_t>(devices.size());
+  const bool sharded = options.mode == FeedMode::sharded;
+  if (sharded && datasets.size() != devices.size()) {
+    throw Error(ErrorCode::invalid_argument, std::to_string(datasets.size()) + " datasets for " +
+                                                 std::to_string(towers) + " towers");
+  }
+  const Node& batch = batch_stage(datasets[0]);
+  std::int64_t rows = batch.batch_size();
+  if (options.mode == FeedMode::split) {
+    if (rows % towers != 0) {
+      throw Error(ErrorCode::invalid_argument, "a batch of " + std::to_string(rows) +
+                                                   " can't be divided among " +
+                                                   std::to_string(towers) + " towers");
+    }
+    rows /= towers;
+  }
+  if (sharded && options.run.memory_bytes == 0) options.run.memory_bytes = default_memory_bytes();
+  if (sharded) options.run.memory_bytes /= static_cast<std::uint64_t>(towers);
+  choose_slots(options, batch, options.mode == FeedMode::per_tower ? towers : 1);
+  if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
+  RunOptions run = options.run;
+  if (options.end == EpochEnd::wrap) ++run.epochs;
+  std::vector<BatchSourcePtr> sources;
+  for (const Dataset& dataset : datasets) {
+    if (batch_stage(dataset).batch_size() != batch.batch_size() ||
+        !(dataset.spec() == datasets[0].spec())) {
+      throw Error(ErrorCode::invalid_argument,
+                  "the towers' datasets make different batches: " + datasets[0].spec().to_string() +
+                      " and " + dataset.spec().to_string());
+    }
+    sources.push_back(std::make_unique<IteratorSource>(dataset.iterate(run)));
+  }
+  return std::make_unique<Feed::Impl>(std::move(sources), datasets[0].spec(), rows,
+                                      std::move(devices), std::move(options));
+}
+
+}  // namespace
+
+Feed::Feed(const Dataset& dataset, std::vector<DevicePtr> devices, FeedOptions options)
+    : Feed(options.mode == FeedMode::sharded && !devices.empty()
+               ? shards_of(dataset, devices.size())
+               : std::vector<Dataset>{dataset},
+           devices, options) {}
+
+Feed::Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
+           FeedOptions options)
+    : impl_(make_feed(datasets, std::move(devices), std::move(options))) {}
+
+Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Feed::Feed(Feed&&) noexcept = default;
+Feed& Feed::operator=(Feed&&) noexcept = default;
+Feed::~Feed() = default;
+
+std::optional<StagedBatch> Feed::next(int tower) {
+  return impl_->next(tower);
+}
+bool Feed::ended(int tower) const noexcept {
+  return impl_->ended(tower);
+}
+int Feed::towers() const noexcept {
+  return impl_->towers();
+}
+Device& Feed::device(int tower) const {
+  return impl_->device(tower);
+}
+FeedStats Feed::stats() const {
+  return impl_->stats();
+}
+void Feed::cancel() noexcept {
+  impl_->cancel();
+}
+
+}  // namespace penstock

@@ -1,0 +1,98 @@
+// The inside of a feed.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <penstock/feed.h>
+#include <penstock/staging_area.h>
+
+#include "pipeline/core/ring.h"
+#include "pipeline/core/thread_annotations.h"
+#include "staging/clock.h"
+#include "staging/ledger.h"
+#include "staging/source.h"
+#include "staging/steps.h"
+
+namespace penstock {
+
+/// A thread that makes steps and puts each tower's share into its staging area. Where towers are
+/// not served in turn it puts shares on a table, from which a thread for each tower takes one when
+/// there is room.
+class Feed::Impl {
+ public:
+  /// `rows`: of one tower's full batch. The devices must share a clock.
+  Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
+       std::vector<DevicePtr> devices, FeedOptions options);
+  ~Impl();
+
+  std::optional<StagedBatch> next(int tower);
+  bool ended(int tower) const noexcept;
+  int towers() const noexcept { return static_cast<int>(towers_.size()); }
+  Device& device(int tower) const { return tower_at(tower).area.device(); }
+  FeedStats stats() const;
+  void fail(const Error& error) noexcept EXCLUDES(fail_mutex_, table_mutex_);
+  void cancel() noexcept;
+
+ private:
+  struct Tower final : BatchObserver {
+    Tower(Impl& of, int number, DevicePtr device, const Spec& batches, std::int64_t rows);
+    void finished(const BatchTimes& times) noexcept override { ledger.finished(times); }
+    void failed(const Error& error) noexcept override { feed.fail(error); }
+
+    Impl& feed;
+    TowerLedger ledger;
+    std::atomic<std::uint64_t> ends{0};  // of epochs, delivered
+    StagingArea area;
+  };
+
+  Tower& tower_at(int tower) const;
+  /// What lies on the table: a share, an epoch's end, or an error.
+  struct Dish {
+    Share share;
+    bool end = false;
+    std::optional<Error> error;
+  };
+
+  void feed_in_turn();
+  void lay_table() EXCLUDES(table_mutex_);
+  void lay(Share share) EXCLUDES(table_mutex_);
+  void serve(int tower) EXCLUDES(table_mutex_);
+  /// Runs a thread's body; what it throws is everybody's.
+  void guarded(const std::function<void()>& body) noexcept;
+  StagingPermit reserve(int tower);
+  void put(int tower, StagingPermit permit, Share& share);
+  void make(Step& step);
+  void look_for_culprit();
+  std::int64_t now() const noexcept { return clock_.now(); }
+
+  const FeedOptions options_;
+  Clock& clock_;
+  const std::vector<BatchSourcePtr> sources_;
+  FeederTimeline timeline_;
+  StepMaker maker_;
+  std::vector<std::unique_ptr<Tower>> towers_;
+  std::atomic<std::uint64_t> last_end_{UINT64_MAX};  // that end is the last one
+  std::atomic<bool> cancelled_{false};
+
+  mutable Mutex culprit_mutex_;
+  mutable Stats looked_at_ GUARDED_BY(culprit_mutex_);
+  std::int64_t looked_ns_ = 0;  // the feeder's
+
+  Mutex fail_mutex_;
+  bool dying_ GUARDED_BY(fail_mutex_) = false;
+
+  Mutex table_mutex_;
+  Signal table_changed_;
+  Ring<Dish> table_ GUARDED_BY(table_mutex_);
+  int ends_on_table_ GUARDED_BY(table_mutex_) = 0;
+  std::uint64_t rounds_of_ends_ GUARDED_BY(table_mutex_) = 0;
+  bool closing_ GUARDED_BY(table_mutex_) = false;
+
+  std::vector<Actor> threads_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,359 @@
+// Feeds over the engine, on real threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <penstock/feed.h>
+#include <penstock/penstock.h>
+
+#include "staging/feed_impl.h"
+#include "staging/host/host_device.h"
+#include "tests/staging/batches.h"
+#include "tests/staging/scripted.h"
+
+namespace penstock {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+std::vector<DevicePtr> some_devices(int count, bool unified) {
+  std::vector<DevicePtr> devices;
+  for (int i = 0; i < count; ++i)
+    devices.push_back(HostDevice::make({.index = i, .unified = unified, .check = !unified}));
+  return devices;
+}
+
+/// Everything a tower gets: of each epoch, each batch's valid numbers.
+using Taken = std::vector<std::vector<Numbers>>;
+
+Taken take_all(Feed& feed, int tower) {
+  Taken taken(1);
+  const Stream stream(feed.device(tower).shared_from_this(), "tower");
+  while (!feed.ended(tower)) {
+    std::optional<StagedBatch> batch = feed.next(tower);
+    if (!batch) {
+      taken.emplace_back();
+      continue;
+    }
+    batch->wait(stream);
+    Numbers numbers = test::read<std::int64_t>(stream, (*batch)[0]);
+    numbers.resize(static_cast<std::size_t>(batch->valid_rows()));
+    taken.back().push_back(std::move(numbers));
+    batch->release(stream);
+  }
+  taken.pop_back();
+  return taken;
+}
+
+std::vector<Taken> take_all(Feed& feed) {
+  std::vector<Taken> taken(static_cast<std::size_t>(feed.towers()));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < feed.towers(); ++t) {
+    threads.emplace_back([&, t] { taken[static_cast<std::size_t>(t)] = take_all(feed, t); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return taken;
+}
+
+Dataset numbers_dataset(std::int64_t n, std::int64_t batch) {
+  return range(n).map([](const Element& in) { return in; }).batch(batch);
+}
+
+class FeedModes : public testing::TestWithParam<std::tuple<FeedMode, EpochEnd, bool>> {};
+
+TEST_P(FeedModes, DeliverTheSameElementsAtEveryStep) {
+  const auto [mode, end, unified] = GetParam();
+  for (const std::int64_t n : {0, 1, 5, 23, 24, 25, 31}) {
+    constexpr std::int64_t kTowers = 3;
+    constexpr std::int64_t kRows = 2;
+    constexpr std::int64_t kFull = kTowers * kRows;
+    FeedOptions options;
+    options.mode = mode;
+    options.end = end;
+    options.run.epochs = 2;
+    options.run.threads = 2;
+    Feed feed(numbers_dataset(n, mode == FeedMode::split ? kFull : kRows),
+              some_devices(kTowers, unified), options);
+    const std::vector<Taken> taken = take_all(feed);
+    const std::int64_t rest = n % kFull;
+    const bool one_more = rest > 0 && (end == EpochEnd::pad || end == EpochEnd::wrap ||
+                                       (end == EpochEnd::stop && rest >= kTowers));
+    for (std::size_t epoch = 0; epoch < 2; ++epoch) {
+      Numbers all;
+      for (const Taken& tower : taken) {
+        ASSERT_EQ(tower.size(), 2U);
+        ASSERT_EQ(static_cast<std::int64_t>(tower[epoch].size()), n / kFull + (one_more ? 1 : 0));
+        for (const Numbers& batch : tower[epoch]) all.insert(all.end(), batch.begin(), batch.end());
+      }
+      Numbers expected;
+      for (std::int64_t i = 0; i < (one_more ? n : n - rest); ++i) expected.push_back(i);
+      if (one_more && end == EpochEnd::wrap) {
+        for (std::int64_t i = 0; i < kFull - rest; ++i) expected.push_back(i % n);
+      }
+      std::sort(all.begin(), all.end());
+      std::sort(expected.begin(), expected.end());
+      ASSERT_EQ(all, expected) << "n " << n << ", epoch " << epoch;
+    }
+    EXPECT_EQ(feed.stats().lost, one_more ? 0U : 2U * static_cast<std::uint64_t>(rest));
+    EXPECT_FALSE(feed.next(0));
+    if (!unified) {
+      for (int t = 0; t < feed.towers(); ++t)
+        EXPECT_TRUE(static_cast<HostDevice&>(feed.device(t)).hazards().empty());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FeedModes,
+    testing::Combine(testing::Values(FeedMode::split, FeedMode::per_tower, FeedMode::sharded),
+                     testing::Values(EpochEnd::drop, EpochEnd::pad, EpochEnd::wrap, EpochEnd::stop),
+                     testing::Bool()));
+
+TEST(Feed, OutOfTurnDeliversTheSameMultiset) {
+  for (const EpochEnd end : {EpochEnd::drop, EpochEnd::pad, EpochEnd::stop}) {
+    FeedOptions options;
+    options.in_turn = false;
+    options.end = end;
+    options.run.epochs = 3;
+    Feed feed(numbers_dataset(101, 4), some_devices(3, true), options);
+    const std::vector<Taken> taken = take_all(feed);
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      Numbers all;
+      for (const Taken& tower : taken) {
+        ASSERT_EQ(tower.size(), 3U);
+        for (const Numbers& batch : tower[epoch]) all.insert(all.end(), batch.begin(), batch.end());
+      }
+      std::sort(all.begin(), all.end());
+      Numbers expected(end == EpochEnd::drop ? 96 : 101);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<std::int64_t>(i);
+      EXPECT_EQ(all, expected);
+    }
+  }
+}
+
+TEST(Feed, OnAUnifiedDeviceBatchesAreNotCopied) {
+  const std::vector<DevicePtr> devices = some_devices(2, true);
+  Feed feed(numbers_dataset(400, 8), devices);
+  for (int k = 0; k < 50; ++k) ASSERT_TRUE(feed.next(k % 2));
+  for (const DevicePtr& device : devices) EXPECT_EQ(device->counters().copies, 0U);
+  const auto steps = [&] { return feed.stats().towers[0].steps + feed.stats().towers[1].steps; };
+  for (int i = 0; i < 1000 && steps() < 50; ++i)  // the reapers may be a little behind
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(steps(), 50U);
+}
+
+TEST(Feed, OneDeviceMayHaveTwoTowers) {
+  FeedOptions options;
+  options.mode = FeedMode::split;
+  Feed feed(numbers_dataset(40, 8), devices("host:0,host:0"), options);
+  const std::vector<Taken> taken = take_all(feed);
+  EXPECT_EQ(taken[0][0][1], Numbers({8, 9, 10, 11}));
+  EXPECT_EQ(taken[1][0][1], Numbers({12, 13, 14, 15}));
+}
+
+TEST(Feed, NamedInputsStayTogether) {
+  const auto named = [](const char* name, std::int64_t add) {
+    return [name, add](const Element& in) {
+      return Element{{name, Tensor::scalar<std::int64_t>(in[0].item<std::int64_t>() + add)}};
+    };
+  };
+  const auto input = [&](const char* name, std::int64_t add) {
+    return range(64).map(named(name, add),
+                         {.name = name, .output = Spec({{name, DType::i64, Shape()}})});
+  };
+  const Dataset triplets =
+      zip({input("query", 0), input("positive", 1000), input("negative", 2000)}).batch(4);
+  Feed feed(triplets, some_devices(2, false));
+  for (int step = 0; step < 8; ++step) {
+    for (int t = 0; t < 2; ++t) {
+      const Stream stream(feed.device(t).shared_from_this(), "tower");
+      std::optional<StagedBatch> batch = feed.next(t);
+      batch->wait(stream);
+      const Numbers query = test::read<std::int64_t>(stream, (*batch)["query"]);
+      const Numbers positive = test::read<std::int64_t>(stream, (*batch)["positive"]);
+      const Numbers negative = test::read<std::int64_t>(stream, (*batch)["negative"]);
+      for (std::size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(query[i], 8 * step + 4 * t + static_cast<std::int64_t>(i));
+        EXPECT_EQ(positive[i], query[i] + 1000);
+        EXPECT_EQ(negative[i], query[i] + 2000);
+      }
+    }
+  }
+}
+
+TEST(Feed, TrainingGoesOnBehindValidationWhereItWas) {
+  const std::vector<DevicePtr> two = some_devices(2, false);
+  Feed training(numbers_dataset(4'000, 4), two);
+  FeedOptions once;
+  once.end = EpochEnd::pad;
+  once.run.epochs = 5;
+  Feed validation(numbers_dataset(30, 4), two, once);
+  const Stream first(two[0], "a");
+  const Stream second(two[1], "b");
+  std::int64_t expected = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (int step = 0; step < 20; ++step) {
+      for (int t = 0; t < 2; ++t) {
+        std::optional<StagedBatch> batch = training.next(t);
+        const StreamView stream = t == 0 ? first : second;
+        batch->wait(stream);
+        ASSERT_EQ(test::read<std::int64_t>(stream, (*batch)[0])[0], expected);
+        expected += 4;
+      }
+    }
+    std::int64_t rows = 0;
+    for (int t = 0; t < 2; ++t) {
+      while (std::optional<StagedBatch> batch = validation.next(t)) {
+        batch->wait(t == 0 ? first : second);
+        rows += batch->valid_rows();
+        batch.reset();
+        if (t == 0) {
+          std::optional<StagedBatch> other = validation.next(1);
+          other->wait(second);
+          rows += other->valid_rows();
+        }
+      }
+    }
+    EXPECT_EQ(rows, 30);
+  }
+}
+
+TEST(Feed, AnErrorIsThrownToEveryTowerAtTheSameStep) {
+  std::vector<BatchSourcePtr> sources;
+  sources.push_back(std::make_unique<test::ScriptedSource>(
+      test::Script{.elements = 100, .rows = 2, .fails_at = 7}));
+  Feed feed(std::make_unique<Feed::Impl>(std::move(sources), test::ScriptedSource::spec(), 2,
+                                         some_devices(2, true), FeedOptions()));
+  for (int step = 0; step < 3; ++step) {
+    for (int t = 0; t < 2; ++t) EXPECT_TRUE(feed.next(t));
+  }
+  for (int again = 0; again < 2; ++again) {
+    for (int t = 0; t < 2; ++t) {
+      EXPECT_EQ(test::code_of([&] { static_cast<void>(feed.next(t)); }), ErrorCode::data_loss);
+    }
+  }
+}
+
+TEST(Feed, AnElementThatFailsReachesTheTowers) {
+  const Dataset dataset = range(100)
+                              .map([](const Element& in) {
+                                if (in[0].item<std::int64_t>() == 41)
+                                  throw std::runtime_error("no");
+                                return in;
+                              })
+                              .batch(4);
+  Feed feed(dataset, some_devices(2, true));
+  const auto drain = [&](int t) {
+    return test::code_of([&] {
+      while (feed.next(t)) {
+      }
+    });
+  };
+  std::optional<ErrorCode> other;
+  std::thread second([&] { other = drain(1); });
+  EXPECT_EQ(drain(0), ErrorCode::user);
+  second.join();
+  EXPECT_EQ(other, ErrorCode::user);
+}
+
+TEST(Feed, ALostDeviceIsToldToEveryTower) {
+  std::vector<DevicePtr> two = some_devices(1, false);
+  two.push_back(HostDevice::make(
+      {.index = 1, .unified = false, .faults = {.fail_record = 40, .sticky = true}}));
+  Feed feed(range(1 << 20).batch(4), two);
+  const auto drain = [&](int t) {
+    return test::code_of([&] {
+      const Stream stream(two[static_cast<std::size_t>(t)], "tower");
+      while (std::optional<StagedBatch> batch = feed.next(t)) batch->wait(stream);
+    });
+  };
+  std::optional<ErrorCode> other;
+  std::thread second([&] { other = drain(1); });
+  EXPECT_EQ(drain(0), ErrorCode::device_lost);
+  second.join();
+  EXPECT_EQ(other, ErrorCode::device_lost);
+}
+
+TEST(Feed, CancellingWakesEveryTower) {
+  Feed feed(range(1 << 20).repeat().batch(4), some_devices(3, true));
+  std::vector<std::thread> threads;
+  std::atomic<int> cancelled{0};
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      if (test::code_of([&] {
+            while (feed.next(t)) {
+            }
+          }) == ErrorCode::cancelled)
+        ++cancelled;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  feed.cancel();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cancelled, 3);
+}
+
+TEST(Feed, IsDestroyedAtAnyMoment) {
+  for (int round = 0; round < 60; ++round) {
+    FeedOptions options;
+    options.mode = static_cast<FeedMode>(round % 3);
+    options.run.threads = 2;
+    Feed feed(range(10'000).repeat().batch(6), some_devices(2, round % 2 == 0), options);
+    std::optional<StagedBatch> kept;
+    for (int k = 0; k < round % 5; ++k) kept = feed.next(k % 2);
+  }
+}
+
+TEST(Feed, WhatCantBeFedIsRefused) {
+  const auto code = [](const Dataset& dataset, const FeedOptions& options, int towers) {
+    return test::code_of([&] { Feed(dataset, some_devices(towers, true), options); });
+  };
+  const auto wrong = std::optional(ErrorCode::invalid_argument);
+  EXPECT_EQ(code(range(8), {}, 1), wrong);
+  EXPECT_EQ(code(range(8).batch(3), {.mode = FeedMode::split}, 2), wrong);
+  EXPECT_EQ(code(range(8).batch(4), {}, 0), wrong);
+  EXPECT_EQ(code(range(8).batch(4), {.slots = 0}, 1), wrong);
+  EXPECT_EQ(code(range(8).batch(4), {.end = EpochEnd::wrap, .in_turn = false}, 1), wrong);
+  EXPECT_EQ(code(range(8).batch(4), {.mode = FeedMode::sharded, .in_turn = false}, 1), wrong);
+  EXPECT_EQ(test::code_of([] {
+              Feed({range(8).batch(4), range(8).batch(2)}, some_devices(2, true),
+                   {.mode = FeedMode::sharded});
+            }),
+            wrong);
+  Feed feed(range(8).batch(4).prefetch(), some_devices(1, true));
+  EXPECT_EQ(test::code_of([&] { static_cast<void>(feed.next(1)); }), ErrorCode::out_of_range);
+  EXPECT_EQ(code(range(8).batch(4), {.device_memory = 10}, 1), ErrorCode::resource_exhausted);
+}
+
+TEST(Feed, KeepsWithinASmallBudget) {
+  FeedOptions options;
+  options.run.memory_bytes = 64 << 10;
+  options.run.threads = 2;
+  const Dataset wide =
+      range(300)
+          .map(
+              [](const Element& in) {
+                Tensor x = Tensor::allocate(DType::u8, Shape({1024}));
+                std::memset(x.mutable_data(), static_cast<int>(in[0].item<std::int64_t>() % 251),
+                            1024);
+                return Element{{"x", std::move(x)}};
+              },
+              {.output = Spec({{"x", DType::u8, Shape({1024})}})})
+          .batch(10);
+  Feed feed(wide, some_devices(2, true), options);
+  std::uint64_t rows = 0;
+  std::thread other([&] {
+    while (feed.next(1)) {
+    }
+  });
+  while (std::optional<StagedBatch> batch = feed.next(0))
+    rows += static_cast<std::uint64_t>(batch->valid_rows());
+  other.join();
+  EXPECT_EQ(rows, 150U);
+  EXPECT_LE(feed.stats().run.memory.peak_bytes, 64U << 10);
+}
+
+}  // namespace
+}  // namespace penstock
