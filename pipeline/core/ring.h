@@ -20,6 +20,7 @@ class Ring {
     return items_[(first_ + i) & (items_.size() - 1)];
   }
   T& front() noexcept { return (*this)[0]; }
+  const T& front() const noexcept { return (*this)[0]; }
   T& back() noexcept { return (*this)[size_ - 1]; }
 
   void push_back(T item) {

@@ -63,13 +63,13 @@ std::size_t BatchEdge::wait_for_room() {
         room += rows();
       }
       if (room > 0 && !crowded()) {
-        no_slot_since_ = {};
+        without_slot_ = false;
         count_wait(counters_->wait_output_ns, start);
         return room;
       }
-      if (consumer_waits() && fillings_.empty() && outputs_.empty() &&
-          no_slot_since_ == Clock::time_point()) {
-        no_slot_since_ = Clock::now();
+      if (!without_slot_ && consumer_waits() && fillings_.empty() && outputs_.empty()) {
+        without_slot_ = true;
+        slot_patience_.renew();
       }
     }
     run_.waker().wait(seen);
@@ -113,6 +113,22 @@ void BatchEdge::store(Group& group, std::size_t first, std::span<WorkItem> work)
     }
     item.element.clear();
   }
+}
+
+void BatchEdge::unstore(Group& group) {
+  for (std::size_t i = 0; i < group.count; ++i) {
+    group.places[i].slot->clear_row(group.places[i].row);
+  }
+}
+
+bool BatchEdge::is_first(const Group& group) const {
+  for (std::size_t f = 0; f < fillings_.size(); ++f) {
+    for (const Entry& entry : fillings_[f].entries) {
+      if (entry.done) continue;
+      return entry.sequence >= group.first && entry.sequence - group.first < group.count;
+    }
+  }
+  return false;
 }
 
 // Entries of a batch are in the order of the input, with gaps where elements failed.
@@ -304,8 +320,8 @@ std::size_t BatchEdge::deliver(std::span<Item> out) {
 }
 
 Status BatchEdge::stuck() {
-  constexpr auto kPatience = std::chrono::seconds(1);
-  if (no_slot_since_ == Clock::time_point() || Clock::now() - no_slot_since_ < kPatience) return {};
+  if (!without_slot_ || !slot_patience_.over(run_)) return {};
+  slot_patience_.renew();
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(pool_->made()) +
                    " batch slots are held by the caller, and the memory budget has no room for "

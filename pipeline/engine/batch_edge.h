@@ -46,6 +46,8 @@ class BatchEdge final : public Edge {
   void store(Group& group, std::size_t first, std::span<WorkItem> work) override;
   bool stores() const noexcept override { return true; }
   void finished(Group& group) override REQUIRES(mutex_);
+  bool is_first(const Group& group) const override REQUIRES(mutex_);
+  void unstore(Group& group) override;
   void ended() override REQUIRES(mutex_);
   std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
   bool drained() const override REQUIRES(mutex_) {
@@ -91,8 +93,10 @@ class BatchEdge final : public Edge {
   std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those
   std::uint64_t judged_ GUARDED_BY(mutex_) = 0;     // elements up to the last that was passed over
   bool ended_ GUARDED_BY(mutex_) = false;
-  bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so
-  std::chrono::steady_clock::time_point no_slot_since_ GUARDED_BY(mutex_){};
+  bool over_ GUARDED_BY(mutex_) = false;          // the ledger said so
+  bool without_slot_ GUARDED_BY(mutex_) = false;  // and so waiting
+  // Long, because a batch may be held by another thread of the caller's.
+  Patience slot_patience_ GUARDED_BY(mutex_){std::chrono::seconds(2)};
 };
 
 }  // namespace penstock

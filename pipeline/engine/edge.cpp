@@ -19,14 +19,17 @@ void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
   counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
 }
 
-void GroupSizer::learn(std::size_t count, std::chrono::nanoseconds took) noexcept {
+void GroupSizer::learn(std::size_t count, std::chrono::nanoseconds took,
+                       std::uint64_t bytes) noexcept {
   if (count == 0) return;
   const double each = std::max(1.0, static_cast<double>(took.count()) / static_cast<double>(count));
-  const std::size_t now = size();
+  const std::size_t now = by_time_.load(std::memory_order_relaxed);
   // At most doubled at a time, so that one lucky group can't make a huge next one.
   const double wanted = std::min(kTargetNs / each, 2.0 * static_cast<double>(std::max(now, count)));
-  size_.store(std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, most_),
-              std::memory_order_relaxed);
+  by_time_.store(std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, most_),
+                 std::memory_order_relaxed);
+  by_bytes_.store(std::max<std::uint64_t>(share_ / std::max<std::uint64_t>(bytes / count, 1), 1),
+                  std::memory_order_relaxed);
 }
 
 Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
@@ -34,9 +37,11 @@ Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t ke
     : run_(run),
       owner_(owner),
       counters_(run.counters(owner)),
-      sizer_(std::max<std::size_t>(group_limit, 1)),
+      sizer_(std::max<std::size_t>(group_limit, 1),
+             run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads()))),
       input_(std::move(input)),
-      key_(key) {
+      key_(key),
+      breakdown_(Parcel::make(Status(ErrorCode::resource_exhausted, "out of memory"))) {
   run_.add(*this);
 }
 
@@ -125,11 +130,16 @@ std::size_t Edge::pull(std::span<Item> out) {
     Status problem;
     if (run_.cancelled()) {
       problem = Status(ErrorCode::cancelled, "the run was cancelled");
+    } else if (broken_) {
+      if (!breakdown_) return 0;
+      out[0] = item_of(std::move(breakdown_), 0);
+      return 1;
     } else if (const std::size_t count = deliver(out); count > 0) {
       return count;
     } else if (drained()) {
       return 0;
     } else {
+      const Resting resting;
       problem = stuck();
     }
     if (!problem.ok()) {
@@ -137,7 +147,8 @@ std::size_t Edge::pull(std::span<Item> out) {
       return 1;
     }
     waiting_ = true;
-    if (!changed_.wait_for(mutex_, std::chrono::milliseconds(2))) {
+    const Resting resting;
+    if (in_flight_ == 0 || !changed_.wait_for(mutex_, std::chrono::milliseconds(2))) {
       run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
       run_.waker().notify();  // whatever room there is must be used now
       changed_.wait_for(mutex_, std::chrono::milliseconds(100));
@@ -171,14 +182,35 @@ void Edge::recycle(Group& group) {
   free_groups_.push_back(&group);
 }
 
-void Edge::dispatch() {
+void Edge::break_down() noexcept {
+  MutexLock lock(mutex_);
+  broken_ = true;
+  changed_.notify_all();
+}
+
+void Edge::abandon() noexcept {
+  break_down();
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  MutexLock lock(mutex_);
+  if (--in_flight_ == 0 && stopping()) changed_.notify_all();
+}
+
+void Edge::dispatch() noexcept {
+  try {
+    hand_over_all();
+  } catch (...) {
+    break_down();
+  }
+}
+
+void Edge::hand_over_all() {
   while (!stopping()) {
     const std::size_t room = wait_for_room();
     if (room == 0 || stopping()) return;
     Group& group = take_group();
     const std::size_t wanted = std::min(room, sizer_.size());
     const auto start = Clock::now();
-    if (!broken_) {
+    if (!input_threw_) {
       take_snapshot();
       fill(group, wanted);
     }
@@ -202,6 +234,7 @@ void Edge::dispatch() {
 
 // Takes what is there: a source that gives less than it was asked for is not asked again.
 void Edge::fill(Group& group, std::size_t wanted) {
+  const AtWork at_work(run_);
   try {
     while (group.count < wanted) {
       const std::size_t asked = std::min(wanted - group.count, kBlock);
@@ -211,7 +244,7 @@ void Edge::fill(Group& group, std::size_t wanted) {
     }
   } catch (...) {
     group.items[group.count++] = item_of(Parcel::make(status_from_current_exception()), sequence_);
-    broken_ = true;
+    input_threw_ = true;
   }
 }
 
@@ -227,66 +260,79 @@ bool Edge::hand_over(Group& group) {
   const std::uint64_t bytes = read_bytes(group.all_items());
   if (bytes > 0) {
     const auto start = Clock::now();
-    for (;;) {
+    for (Patience patience;;) {
       const std::uint64_t seen = run_.memory().releases();
       if (run_.memory().reserve(bytes)) {
         group.context->promise(bytes);
         break;
       }
       if (stopping()) return false;
-      // Nobody will make room: let the group try with what there is, and fail by name.
-      if (bytes > run_.memory().limit() || run_.hopeless(seen)) break;
+      // Nobody will make room: let the group try with what there is.
+      if (bytes > run_.memory().limit() || patience.over(run_)) break;
+      run_.memory().wait_for_release(seen, 20);
     }
     count_wait(counters_->wait_memory_ns, start);
   }
   {
     MutexLock lock(mutex_);
-    ++in_flight_;
     reads_block_ = reads;
     admit(group);
+    ++in_flight_;
   }
   run_.active.fetch_add(1, std::memory_order_acq_rel);
-  if (reads) {
-    run_.submit([this, &group] { read(group); }, true);
-  } else {
-    const bool may_wait = ops_block(group.all_items());
-    run_.submit([this, &group] { compute(group, false); }, may_wait);
+  run_.groups.fetch_add(1, std::memory_order_acq_rel);
+  try {
+    if (reads) {
+      run_.submit([this, &group] { read(group); }, true);
+    } else {
+      run_.submit([this, &group] { compute(group); }, ops_block(group.all_items()));
+    }
+  } catch (...) {
+    abandon();
+    return false;
   }
   kill_point("handed over");
   return true;
 }
 
-void Edge::read(Group& group) {
-  if (!stopping()) {
-    read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+void Edge::read(Group& group) noexcept {
+  try {
+    if (!stopping()) {
+      read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+    }
+    if (!ops_block(group.all_items())) {
+      run_.submit([this, &group] { compute(group); }, false);
+      return;
+    }
+  } catch (...) {
+    abandon();
+    return;
   }
-  if (ops_block(group.all_items())) {
-    compute(group, true);
-  } else {
-    run_.submit([this, &group] { compute(group, false); }, false);
-  }
+  compute(group);
 }
 
-void Edge::compute(Group& group, bool may_wait) {
+void Edge::compute(Group& group) noexcept {
   if (!stopping()) {
-    const auto start = Clock::now();
-    make(group, reads_block(group.all_items()));
-    sizer_.learn(group.count, Clock::now() - start);
+    try {
+      const auto start = Clock::now();
+      make(group, reads_block(group.all_items()));
+      sizer_.learn(group.count, Clock::now() - start, group.context->allocated());
+    } catch (...) {
+      abandon();
+      return;
+    }
     if (group.context->starved()) {
-      run_.active.fetch_sub(1, std::memory_order_acq_rel);  // nobody need wait for it
-      if (may_wait) {
-        rerun(group);
-      } else {
-        run_.submit(
-            [this, &group] {
-              rerun(group);
-              finish(group);
-            },
-            true);
-        return;
+      {
+        MutexLock lock(mutex_);
+        ++starved_;
+        group.starved = true;
       }
+      run_.active.fetch_sub(1, std::memory_order_acq_rel);
+      starve(group);
+      return;
     }
   }
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
   finish(group);
 }
 
@@ -303,43 +349,96 @@ void Edge::make(Group& group, bool was_read) {
   }
 }
 
-// There was no memory. What the group holds is given back, and it is done again, one such group at
-// a time, until it fits or nobody else is at work who could make room.
-void Edge::rerun(Group& group) {
-  MutexLock lock(run_.starved);
-  while (!stopping()) {
-    for (WorkItem& item : group.work) {
-      item.element.clear();
-      item.status = Status();
-      item.keep = true;
-      item.row = Row();
-    }
-    group.failures.clear();
-    group.context.emplace(run_.memory(), key_);
-    const std::uint64_t seen = run_.memory().releases();
-    const bool reads = reads_block(group.all_items());
-    if (reads) read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
-    make(group, reads);
-    if (!group.context->starved()) break;
-    if (group.context->starved_bytes() > run_.memory().limit() || run_.hopeless(seen)) break;
+// What the group holds is given back before it waits in line.
+void Edge::starve(Group& group) noexcept {
+  for (std::size_t i = 0; i < std::min(group.count, group.work.size()); ++i) {
+    group.work[i].element.clear();
+    group.work[i].status = Status();
   }
-  run_.active.fetch_add(1, std::memory_order_acq_rel);
+  group.failures.clear();
+  unstore(group);
+  group.context.reset();
+  group.redone = 0;
+  try {
+    run_.starved().add(*this, group);
+  } catch (...) {
+    break_down();
+    finish(group);
+  }
 }
 
-void Edge::finish(Group& group) {
+bool Edge::redo(Group& group, bool last_try) noexcept {
+  try {
+    return make_again(group, last_try);
+  } catch (...) {
+    break_down();
+    return true;
+  }
+}
+
+bool Edge::make_again(Group& group, bool last_try) {
+  const auto impossible = [this](const GroupContext& context) {
+    return context.starved_bytes() > run_.memory().limit();
+  };
+  for (; group.redone < group.count && !stopping(); ++group.redone) {
+    const std::size_t at = group.redone;
+    const std::span<WorkItem> work(group.work.data() + (stores() ? 0 : at), 1);
+    const auto items = group.all_items().subspan(at, 1);
+    const auto rows = group.rows.empty() ? group.all_rows() : group.all_rows().subspan(at, 1);
+    work[0].element.clear();
+    work[0].status = Status();
+    work[0].keep = true;
+    work[0].row = Row();
+    GroupContext& context = group.context.emplace(run_.memory(), key_);
+    if (reads_block(items)) read_items(items, work, rows, context);
+    compute_items(items, work, rows, context);
+    if (stores()) store(group, at, work);
+    if (!context.starved() || impossible(context) || std::exchange(last_try, false)) continue;
+    work[0].element.clear();
+    work[0].status = Status();
+    if (!group.failures.empty() && group.failures.back().first == at) group.failures.pop_back();
+    group.context.reset();
+    return false;
+  }
+  return true;
+}
+
+bool Edge::evict() {
+  Group* last = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (stopping()) return false;
+    last = last_undelivered();
+    if (last == nullptr) return false;
+    last->done = false;
+    last->starved = true;
+    ++starved_;
+    ++in_flight_;
+  }
+  starve(*last);
+  return true;
+}
+
+void Edge::finish(Group& group) noexcept {
   kill_point("group done");
-  run_.active.fetch_sub(1, std::memory_order_acq_rel);
   bool wake = false;
+  bool was_crowded = false;
   {
     MutexLock lock(mutex_);
     group.done = true;
-    finished(group);
+    was_crowded = crowded();
+    if (std::exchange(group.starved, false)) --starved_;
+    try {
+      finished(group);
+    } catch (...) {
+      broken_ = true;
+    }
     wake = waiting_;
   }
   // Not under the lock, which the woken thread takes first; and before the edge may be destroyed.
   if (wake) changed_.notify_all();
   MutexLock lock(mutex_);
-  if (crowded()) run_.waker().notify();
+  if (was_crowded) run_.waker().notify();
   --in_flight_;
   if (in_flight_ == 0 && stopping()) changed_.notify_all();
 }

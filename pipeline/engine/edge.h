@@ -1,6 +1,7 @@
 // Where an order segment hands its items to parallel work and gets values back.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -17,18 +18,24 @@
 namespace penstock {
 
 /// How many elements to hand over at once: as many as take a millisecond or two, so that hand-overs
-/// cost little and nobody waits long for a group. Learns from what groups took. Thread-safe.
+/// cost little and nobody waits long for a group, and no more than fit in a group's share of the
+/// memory. Learns from what groups took. Thread-safe.
 class GroupSizer {
  public:
-  explicit GroupSizer(std::size_t most) : most_(most) {}
-  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  GroupSizer(std::size_t most, std::uint64_t share) : most_(most), share_(share) {}
+  std::size_t size() const noexcept {
+    return std::min(by_time_.load(std::memory_order_relaxed),
+                    by_bytes_.load(std::memory_order_relaxed));
+  }
   std::size_t most() const noexcept { return most_; }
-  void learn(std::size_t count, std::chrono::nanoseconds took) noexcept;
+  void learn(std::size_t count, std::chrono::nanoseconds took, std::uint64_t bytes) noexcept;
 
  private:
   static constexpr double kTargetNs = 1.5e6;
   const std::size_t most_;
-  std::atomic<std::size_t> size_{1};
+  const std::uint64_t share_;  // bytes
+  std::atomic<std::size_t> by_time_{1};
+  std::atomic<std::size_t> by_bytes_{SIZE_MAX};
 };
 
 /// Neighbours on their way through the arena. Recycled.
@@ -50,7 +57,9 @@ struct Group {
   std::vector<Place> places;  // in batches only
   std::uint64_t first = 0;    // sequence number of the first item
   std::optional<GroupContext> context;
-  bool done = false;  // guarded by the edge's mutex
+  std::size_t redone = 0;  // items of a starved group that were made since
+  bool done = false;       // guarded by the edge's mutex
+  bool starved = false;    // guarded by the edge's mutex
 
   std::span<const Item> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }
@@ -64,16 +73,30 @@ class Edge : public OrderIterator {
   ~Edge() override { run_.remove(*this); }
 
   std::size_t pull(std::span<Item> out) final;
-  /// /// Where the input stood a little before the last result that was delivered, and how many
+  /// Where the input stood a little before the last result that was delivered, and how many
   /// results to pass over from there. Whatever is prefetched is not part of it.
   void save(StateWriter& state) const final;
   void restore(StateReader& state) final;
   /// Called once, on the edge's thread, when everything has been handed over.
   void on_exhausted(std::function<void()> callback) EXCLUDES(mutex_);
-  /// /// Makes a waiting consumer look again.
+  /// Makes a waiting consumer look again.
   void wake() noexcept EXCLUDES(mutex_);
   /// Starts the thread now rather than at the first pull.
   void start() EXCLUDES(mutex_);
+
+  /// Makes a starved group's items one by one, from where the last try stopped. False when there is
+  /// no memory for the next; with `last_try` that one gets the error.
+  bool redo(Group& group, bool last_try) noexcept;
+  /// True if the consumer can get nothing more before this starved group is done.
+  bool needs(const Group& group) const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return stopping() || is_first(group);
+  }
+  /// Gives up results that were made ahead of their time; they join the starved. False if there are
+  /// none.
+  bool evict() EXCLUDES(mutex_);
+  /// Takes note of a group that is done.
+  void finish(Group& group) noexcept EXCLUDES(mutex_);
 
  protected:
   Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
@@ -95,13 +118,19 @@ class Edge : public OrderIterator {
 
   /// Takes note of a group whose results are there. Must make outputs or recycle it in time.
   virtual void finished(Group& group) REQUIRES(mutex_) = 0;
+  /// True if nothing is delivered before this group is done.
+  virtual bool is_first(const Group& group) const REQUIRES(mutex_) = 0;
+  /// The last group that is done and may be undone, or null.
+  virtual Group* last_undelivered() REQUIRES(mutex_) { return nullptr; }
+  /// Lets go of what `store` kept of a group that is going to be made again.
+  virtual void unstore(Group&) {}
   /// The input has ended.
   virtual void ended() REQUIRES(mutex_) = 0;
   /// Moves what can be delivered to the front of `out`.
   virtual std::size_t deliver(std::span<Item> out) REQUIRES(mutex_) = 0;
   /// True once nothing will be delivered any more.
   virtual bool drained() const REQUIRES(mutex_) = 0;
-  /// /// What a derived class must remember beside the count of consumed items.
+  /// What a derived class must remember beside the count of consumed items.
   virtual void save_more(StateWriter&) const REQUIRES(mutex_) {}
   virtual void restore_more(StateReader&) REQUIRES(mutex_) {}
   /// An error that the waiting consumer must get because nothing else will ever come; else ok.
@@ -118,7 +147,7 @@ class Edge : public OrderIterator {
   std::size_t group_limit() const REQUIRES(mutex_) {
     return 2 * static_cast<std::size_t>(run_.threads()) + 4 + (reads_block_ ? 64 : 0);
   }
-  bool crowded() const REQUIRES(mutex_) { return in_flight_ >= group_limit(); }
+  bool crowded() const REQUIRES(mutex_) { return in_flight_ >= group_limit() || starved_ > 0; }
 
   Run& run_;
   const Node& owner_;
@@ -128,15 +157,20 @@ class Edge : public OrderIterator {
   std::uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // items whose results were delivered
 
  private:
-  void dispatch();
+  void dispatch() noexcept;
+  void hand_over_all();
+  /// The plumbing itself had no memory: this edge ends with an error. Needs none.
+  void break_down() noexcept EXCLUDES(mutex_);
+  /// A group will come to nothing; somebody may wait for that.
+  void abandon() noexcept EXCLUDES(mutex_);
   void fill(Group& group, std::size_t wanted);
   bool hand_over(Group& group) EXCLUDES(mutex_);
-  void read(Group& group);
-  void compute(Group& group, bool may_wait);
+  void read(Group& group) noexcept;
+  void compute(Group& group) noexcept;
   void make(Group& group, bool was_read);
 
-  void rerun(Group& group);
-  void finish(Group& group) EXCLUDES(mutex_);
+  bool make_again(Group& group, bool last_try);
+  void starve(Group& group) noexcept EXCLUDES(mutex_);
   Group& take_group() EXCLUDES(mutex_);
 
   OrderIteratorPtr input_;
@@ -146,7 +180,8 @@ class Edge : public OrderIterator {
   bool waiting_ GUARDED_BY(mutex_) = false;
   bool started_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t sequence_ = 0;  // of the edge's thread
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;  // of those
+  std::uint64_t sequence_ = 0;                  // of the edge's thread
 
   struct Snapshot {
     std::uint64_t sequence = 0;  // items handed over before
@@ -160,7 +195,9 @@ class Edge : public OrderIterator {
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   bool input_ended_ GUARDED_BY(mutex_) = false;
   bool reads_block_ GUARDED_BY(mutex_) = false;
-  bool broken_ = false;  // of the edge's thread: the input threw
+  bool input_threw_ = false;  // of the edge's thread
+  bool broken_ GUARDED_BY(mutex_) = false;
+  Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
   std::jthread thread_;
 };
 

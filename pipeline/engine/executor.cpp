@@ -137,6 +137,7 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
                 "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
                     std::to_string(memory_.limit()) + " has no room for them");
   }
+  allocated_ += buffer->size();
   return buffer;
 }
 

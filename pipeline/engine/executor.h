@@ -21,8 +21,10 @@ class GroupContext final : public WorkContext {
   /// Takes over bytes that were reserved for this group.
   void promise(std::uint64_t bytes) { promised_ += bytes; }
   bool starved() const noexcept { return starved_ > 0; }
-  /// Bytes of the request that found no room.
+  /// Bytes of the largest request that found no room.
   std::uint64_t starved_bytes() const noexcept { return starved_; }
+  /// Bytes that were given out in all.
+  std::uint64_t allocated() const noexcept { return allocated_; }
   void set_op(std::uint32_t op) noexcept { op_ = op; }
 
   /// The parts of tuples, kept from when they were read until the tuple is made.
@@ -36,6 +38,7 @@ class GroupContext final : public WorkContext {
   Memory& memory_;
   std::uint64_t promised_ = 0;
   std::uint64_t starved_ = 0;
+  std::uint64_t allocated_ = 0;
 };
 
 /// Carries out the programs of `items`, in runs of equal programs; the results, or why there are

@@ -121,9 +121,12 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
     peak_ = std::max(peak_, live_ + idle_);
   }
   if (buffer == nullptr) {
+    std::byte* data = nullptr;
     try {
-      buffer = new PoolBuffer(allocator_.allocate(size), wanted);
+      data = allocator_.allocate(size);
+      buffer = new PoolBuffer(data, wanted);
     } catch (...) {
+      if (data != nullptr) allocator_.deallocate(data, size);
       discharge(size);
       throw;
     }
@@ -135,8 +138,13 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
 void Memory::give(PoolBuffer* buffer) noexcept {
   MutexLock lock(mutex_);
   live_ -= buffer->size();
-  idle_ += buffer->size();
-  free_[static_cast<std::size_t>(buffer->size_class)].push_back(buffer);
+  try {
+    free_[static_cast<std::size_t>(buffer->size_class)].push_back(buffer);
+    idle_ += buffer->size();
+  } catch (...) {
+    allocator_.deallocate(buffer->data(), buffer->size());
+    delete buffer;
+  }
   ++releases_;
   released_.notify_all();
 }

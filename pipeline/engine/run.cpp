@@ -21,6 +21,8 @@ int random_stages(const Node& node) {
 
 constexpr int kMostThreads = 1023;
 
+thread_local Run* working = nullptr;  // whom this thread is at work for
+
 /// Work that is enqueued from outside gets one worker less than oneTBB's limit, which by default is
 /// the number of CPUs. The arenas bound their own; the process-wide limit only must not be in their
 /// way.
@@ -35,12 +37,11 @@ class StreamMemory final : public ReadContext {
  public:
   explicit StreamMemory(Run& run) : run_(run) {}
   BufferPtr allocate(std::size_t bytes) override {
-    for (;;) {
-      const std::uint64_t seen = run_.memory().releases();
+    for (Patience patience;;) {
       std::uint64_t promised = 0;
       if (BufferPtr buffer = run_.memory().allocate(bytes, promised)) return buffer;
       if (run_.cancelled()) throw Error(ErrorCode::cancelled, "the run was cancelled");
-      if (bytes > run_.memory().limit() || run_.hopeless(seen)) {
+      if (bytes > run_.memory().limit() || !run_.wait_for_memory(patience)) {
         throw Error(ErrorCode::resource_exhausted,
                     "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
                         std::to_string(run_.memory().limit()) + " has no room for them");
@@ -80,14 +81,20 @@ class InlineValues final : public OrderIterator {
   std::size_t make(std::size_t count, std::span<Item> out) {
     const std::span<const Item> items(items_.data(), count);
     const std::span<WorkItem> work(work_.data(), count);
-    for (;;) {
+    for (Patience patience;;) {
       for (WorkItem& item : work) item = WorkItem();
       GroupContext context(run_.memory(), key_);
-      const std::uint64_t seen = run_.memory().releases();
       read_items(items, work, {}, context);
       compute_items(items, work, {}, context);
       if (!context.starved() || context.starved_bytes() > run_.memory().limit() ||
-          run_.cancelled() || run_.hopeless(seen)) {
+          run_.cancelled()) {
+        break;
+      }
+      std::vector<WorkItem> starved(work.begin(), work.end());
+      for (WorkItem& item : work) item = WorkItem();
+      for (WorkItem& item : starved) item.element.clear();
+      if (!run_.wait_for_memory(patience)) {
+        std::move(starved.begin(), starved.end(), work.begin());
         break;
       }
     }
@@ -116,6 +123,20 @@ class InlineValues final : public OrderIterator {
 
 }  // namespace
 
+AtWork::AtWork(Run& run) noexcept : outer_(std::exchange(working, &run)) {
+  run.active.fetch_add(1, std::memory_order_acq_rel);
+}
+AtWork::~AtWork() {
+  working->active.fetch_sub(1, std::memory_order_acq_rel);
+  working = outer_;
+}
+Resting::Resting() noexcept {
+  if (working != nullptr) working->active.fetch_sub(1, std::memory_order_acq_rel);
+}
+Resting::~Resting() {
+  if (working != nullptr) working->active.fetch_add(1, std::memory_order_acq_rel);
+}
+
 BlockingPool::BlockingPool(int initial, int limit) : limit_(static_cast<std::size_t>(limit)) {
   MutexLock lock(mutex_);
   for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
@@ -142,7 +163,11 @@ void BlockingPool::grow_if_late() {
   constexpr auto kMoment = std::chrono::milliseconds(2);
   if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
   if (std::chrono::steady_clock::now() - queue_.front().since < kMoment) return;
-  threads_.emplace_back([this] { serve(); });
+  try {
+    threads_.emplace_back([this] { serve(); });
+  } catch (...) {
+    if (threads_.empty()) throw;  // else those that are there will do
+  }
 }
 
 void BlockingPool::serve() {
@@ -374,12 +399,23 @@ void Run::submit(std::function<void()> work, bool may_wait) {
   }
 }
 
-bool Run::hopeless(std::uint64_t seen) {
-  const bool idle = active.load(std::memory_order_acquire) == 0 &&
-                    consumers_waiting.load(std::memory_order_acquire) > 0;
-  memory_->wait_for_release(seen, 100);
-  return idle && memory_->releases() == seen && active.load(std::memory_order_acquire) == 0 &&
-         consumers_waiting.load(std::memory_order_acquire) > 0;
+bool Run::wait_for_memory(Patience& patience) {
+  const Resting resting;
+  const std::uint64_t seen = memory_->releases();
+  memory_waiters.fetch_add(1, std::memory_order_acq_rel);
+  memory_->wait_for_release(seen, 20);
+  bool hope = true;
+  if (patience.over(*this)) {
+    hope = evict();
+    patience.renew();
+  }
+  memory_waiters.fetch_sub(1, std::memory_order_acq_rel);
+  return hope;
+}
+
+bool Run::evict() {
+  MutexLock lock(edges_mutex_);
+  return std::any_of(edges_.begin(), edges_.end(), [](Edge* edge) { return edge->evict(); });
 }
 
 std::vector<StageStats> Run::stages() const {

@@ -20,6 +20,7 @@
 #include "pipeline/core/waker.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/slots.h"
+#include "pipeline/engine/starved.h"
 #include "pipeline/order/node.h"
 #include "pipeline/order/support.h"
 
@@ -82,6 +83,27 @@ class SkipLedger {
   Status over_ GUARDED_BY(mutex_);  // what the run ended with
 };
 
+class Run;
+
+/// This thread is at work for a run until the guard goes, but for the time that it rests.
+class AtWork {
+ public:
+  explicit AtWork(Run& run) noexcept;
+  ~AtWork();
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  Run* const outer_;
+};
+class Resting {
+ public:
+  Resting() noexcept;
+  ~Resting();
+  Resting(const Resting&) = delete;
+  Resting& operator=(const Resting&) = delete;
+};
+
 /// The engine's side of a run. Thread-safe.
 class Run final : public RunServices {
  public:
@@ -118,15 +140,26 @@ class Run final : public RunServices {
   void cancel() noexcept;
   /// Runs `work` on the compute arena, or on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait);
-  /// Groups being executed now.
+  /// Groups that are executed now, and threads that work for an order segment: those who may give
+  /// memory back.
   std::atomic<int> active{0};
+  /// Groups that were handed over so far.
+  std::atomic<std::uint64_t> groups{0};
   /// Callers of `Iterator::next` that wait now.
   std::atomic<int> consumers_waiting{0};
-  /// Waits for memory to be given back since `seen` was read. True if none was, and nobody is left
-  /// who could: nothing runs and the consumer waits.
-  bool hopeless(std::uint64_t seen);
-  /// One starved group at a time.
-  Mutex starved;
+  /// Threads of order segments that wait for memory now.
+  std::atomic<int> memory_waiters{0};
+  /// True if nothing is at work and the consumer waits.
+  bool quiet() const noexcept {
+    return active.load(std::memory_order_acquire) == 0 &&
+           consumers_waiting.load(std::memory_order_acquire) > 0;
+  }
+  /// On a thread of an order segment: waits a moment for memory. False when nobody is left who
+  /// could give any back.
+  bool wait_for_memory(Patience& patience);
+  /// Gives up one result that was made ahead of its time. False if there is none.
+  bool evict() EXCLUDES(edges_mutex_);
+  StarvedLine& starved() noexcept { return starved_; }
   /// Edges that must be woken when the run is cancelled.
   void add(Edge& edge) EXCLUDES(edges_mutex_);
   void remove(Edge& edge) noexcept EXCLUDES(edges_mutex_);
@@ -148,6 +181,7 @@ class Run final : public RunServices {
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
   std::unique_ptr<ReadContext> stream_memory_;
   SkipLedger ledger_{options_};
+  StarvedLine starved_{*this};
   std::atomic<bool> cancelled_{false};
 
   std::vector<Stage> stages_;                     // constant after construction

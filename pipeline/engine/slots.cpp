@@ -36,14 +36,17 @@ SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows)
 
 Slot::Slot(const SlotLayout& layout, Allocator& allocator)
     : layout_(layout), allocator_(allocator) {
-  data_ = allocator.allocate(layout.bytes);
-  size_ = layout.bytes;
   const auto rows = static_cast<std::size_t>(layout.rows);
-  for (std::size_t c = 0; c < layout.element.size(); ++c) {
-    const bool text = layout.element[c].dtype == DType::bytes;
-    bases_.push_back(text ? nullptr : data_ + layout.offsets[c]);
+  for (const ComponentSpec& component : layout.element) {
+    const bool text = component.dtype == DType::bytes;
     texts_.emplace_back(text ? rows : 0);
     owners_.emplace_back(text ? rows : 0);
+  }
+  bases_.resize(layout.element.size());
+  data_ = allocator.allocate(layout.bytes);
+  size_ = layout.bytes;
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    if (layout.element[c].dtype != DType::bytes) bases_[c] = data_ + layout.offsets[c];
   }
 }
 
@@ -79,6 +82,12 @@ Status Slot::store(WorkItem& item, std::size_t row, ReadContext& memory) {
     owners_[c][row] = std::move(owner);
   }
   return {};
+}
+
+void Slot::clear_row(std::size_t row) noexcept {
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    if (bases_[c] == nullptr) owners_[c][row] = {};
+  }
 }
 
 void Slot::move_row(std::size_t to, Slot& from_slot, std::size_t from) {
@@ -189,7 +198,19 @@ Ref<Slot> SlotPool::take(bool beyond) {
       ++made_;
     }
   }
-  if (slot == nullptr) slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
+  if (slot == nullptr) {
+    try {
+      slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
+      MutexLock lock(mutex_);
+      free_.reserve(made_);  // giving it back needs no memory
+    } catch (...) {
+      delete slot;
+      MutexLock lock(mutex_);
+      --made_;
+      memory_->discharge(layout_.bytes);
+      throw;
+    }
+  }
   slot->pool_ = shared_from_this();
   return Ref<Slot>(slot);
 }

@@ -45,6 +45,8 @@ class Slot final : public Buffer {
 
   /// Copies what is not in place yet. A status that is not ok says what does not fit the layout.
   Status store(WorkItem& item, std::size_t row, ReadContext& memory);
+  /// Lets go of the byte strings of one row.
+  void clear_row(std::size_t row) noexcept;
   /// Moves one row's values; within one slot or between slots of the same layout.
   void move_row(std::size_t to, Slot& from_slot, std::size_t from);
   /// Puts rows in the order given: new row i is old row order[i].

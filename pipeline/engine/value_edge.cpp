@@ -13,7 +13,7 @@ std::size_t ValueEdge::wait_for_room() {
     if (stopping()) return 0;
     {
       MutexLock lock(mutex_);
-      if (admitted_ < group_limit()) break;
+      if (admitted_ < group_limit() && !crowded()) break;
     }
     run_.waker().wait(seen);
   }
@@ -28,6 +28,14 @@ void ValueEdge::admit(Group& group) {
 
 void ValueEdge::finished(Group& group) {
   if (!ordered_) window_.push_back(&group);
+}
+
+Group* ValueEdge::last_undelivered() {
+  if (!ordered_) return nullptr;
+  for (std::size_t i = window_.size(); i > 1; --i) {
+    if (window_[i - 1]->done) return window_[i - 1];
+  }
+  return nullptr;
 }
 
 std::size_t ValueEdge::deliver(std::span<Item> out) {

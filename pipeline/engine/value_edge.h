@@ -16,6 +16,10 @@ class ValueEdge final : public Edge {
   std::size_t wait_for_room() override;
   void admit(Group& group) override REQUIRES(mutex_);
   void finished(Group& group) override REQUIRES(mutex_);
+  bool is_first(const Group& group) const override REQUIRES(mutex_) {
+    return !ordered_ || (!window_.empty() && window_.front() == &group);
+  }
+  Group* last_undelivered() override REQUIRES(mutex_);
   void ended() override REQUIRES(mutex_) { ended_ = true; }
   std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
   bool drained() const override REQUIRES(mutex_) { return over_ || (ended_ && admitted_ == 0); }

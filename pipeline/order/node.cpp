@@ -78,7 +78,6 @@ class ParcelPool {
     parcel->children.clear();
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) {
-      if (free_.capacity() == 0) free_.reserve(kKept);
       free_.push_back(parcel);
     } else {
       delete parcel;
@@ -87,6 +86,8 @@ class ParcelPool {
 
  private:
   static constexpr std::size_t kKept = 16384;
+  ParcelPool() { free_.reserve(kKept); }
+
   std::mutex mutex_;
   std::vector<Parcel*> free_;
 };

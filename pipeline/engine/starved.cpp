@@ -1,0 +1,113 @@
+#include "pipeline/engine/starved.h"
+
+#include <algorithm>
+
+#include "pipeline/engine/edge.h"
+
+namespace penstock {
+
+using Clock = std::chrono::steady_clock;
+
+bool Patience::over(const Run& run) {
+  const std::uint64_t groups = run.groups.load(std::memory_order_acquire);
+  if (!run.quiet() || groups != std::exchange(groups_, groups)) {
+    renew();
+    return false;
+  }
+  if (quiet_since_ == Clock::time_point()) quiet_since_ = Clock::now();
+  return Clock::now() - quiet_since_ > limit_;
+}
+
+void StarvedLine::add(Edge& edge, Group& group) {
+  {
+    MutexLock lock(mutex_);
+    entries_.reserve(entries_.size() + 2);  // with one that is taken out and put back
+    entries_.push_back({&edge, &group});
+    if (std::exchange(serving_, true)) return;
+  }
+  try {
+    run_.submit([this] { serve(); }, true);
+  } catch (...) {
+    MutexLock lock(mutex_);
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.group == &group; });
+    serving_ = false;
+    throw;
+  }
+}
+
+// The first that is needed, else the first.
+StarvedLine::Entry StarvedLine::take() {
+  MutexLock lock(mutex_);
+  auto chosen = std::find_if(entries_.begin(), entries_.end(),
+                             [](const Entry& entry) { return entry.edge->needs(*entry.group); });
+  const bool needed = chosen != entries_.end();
+  if (!needed) chosen = entries_.begin();
+  Entry entry = *chosen;
+  entry.needed = needed;
+  entries_.erase(chosen);
+  return entry;
+}
+
+// On a thread that others may be waiting for: so it is not kept.
+void StarvedLine::serve() noexcept {
+  while (serve_one()) {
+    try {
+      run_.submit([this] { serve(); }, true);
+      return;
+    } catch (...) {
+      continue;  // no memory to hand it over
+    }
+  }
+}
+
+bool StarvedLine::serve_one() {
+  const Entry entry = take();
+  const bool quiet = patience_.over(run_);
+  // What is not needed yet must not take what somebody waits for.
+  const bool may_try = entry.needed || run_.memory_waiters.load(std::memory_order_acquire) == 0;
+  bool done = may_try && entry.edge->redo(*entry.group, false);
+  if (!done && may_try && give_up(entry, quiet)) {
+    done = entry.edge->redo(*entry.group, true);
+    patience_.renew();
+  }
+  if (done) {
+    patience_.renew();
+    tries_ = 0;
+    entry.edge->finish(*entry.group);
+  } else {
+    const std::uint64_t seen = run_.memory().releases();
+    {
+      MutexLock lock(mutex_);
+      entries_.push_back(entry);
+    }
+    run_.memory().wait_for_release(seen, 10);
+  }
+  MutexLock lock(mutex_);
+  serving_ = !entries_.empty();
+  return serving_;
+}
+
+// After a try in vain. True if the element must fail: nothing else was at work, before and after.
+bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
+  if (!entry.needed || !run_.quiet()) return false;
+  if (run_.evict()) {
+    patience_.renew();
+    return false;
+  }
+  if (!was_quiet || !patience_.over(run_)) {
+    tries_ = 0;
+    return false;
+  }
+  std::size_t others = 0;
+  {
+    MutexLock lock(mutex_);
+    others = static_cast<std::size_t>(
+        std::count_if(entries_.begin(), entries_.end(),
+                      [](const Entry& other) { return other.edge->needs(*other.group); }));
+  }
+  if (++tries_ <= others) return false;  // one of them may have room, and then give some back
+  tries_ = 0;
+  return true;
+}
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+// Groups that found no memory.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/core/thread_annotations.h"
+
+namespace penstock {
+
+class Edge;
+class Run;
+struct Group;
+
+/// Patience of one who waits for memory: over once nothing has been at work for a while although
+/// the consumer waits, so that nobody is left who could give any back. Not synchronised.
+class Patience {
+ public:
+  explicit Patience(std::chrono::milliseconds limit = std::chrono::milliseconds(100))
+      : limit_(limit) {}
+  /// Notes how the run is now. True if it has been quiet all the while.
+  bool over(const Run& run);
+  void renew() noexcept { quiet_since_ = {}; }
+
+ private:
+  std::chrono::milliseconds limit_;
+  std::chrono::steady_clock::time_point quiet_since_{};
+  std::uint64_t groups_ = 0;  // handed over until then
+};
+
+/// Groups for which there was no memory wait here, holding none, and are done again one at a time
+/// and element by element: those first that the consumer of their edge waits for. When nothing else
+/// is at work and such a group still finds no room, results that were made ahead of their time are
+/// given up (`Run::evict`) and made again later; only when there are none left does the element
+/// fail. So a full budget neither hangs nor fails what one element at a time can do. Thread-safe.
+class StarvedLine {
+ public:
+  explicit StarvedLine(Run& run) : run_(run) {}
+
+  /// Takes a group that holds nothing; its edge's `finish` is called when it is done.
+  void add(Edge& edge, Group& group) EXCLUDES(mutex_);
+
+ private:
+  struct Entry {
+    Edge* edge = nullptr;
+    Group* group = nullptr;
+    bool needed = false;
+  };
+  void serve() noexcept EXCLUDES(mutex_);
+  bool serve_one() EXCLUDES(mutex_);
+  Entry take() EXCLUDES(mutex_);
+  bool give_up(const Entry& entry, bool was_quiet) EXCLUDES(mutex_);
+
+  Run& run_;
+  Mutex mutex_;
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in the order in which they are tried
+  bool serving_ GUARDED_BY(mutex_) = false;
+  // Of the one who serves:
+  Patience patience_;
+  std::size_t tries_ = 0;  // since the run was quiet
+};
+
+}  // namespace penstock

@@ -1,0 +1,147 @@
+// Runs are begun, cancelled and destroyed at any moment, and leave nothing behind.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <penstock/rng.h>
+#include <penstock/sources.h>
+
+#include "tests/support/numbers.h"
+
+namespace penstock {
+namespace {
+
+using test::numbers;
+using Clock = std::chrono::steady_clock;
+
+std::int64_t x_of(const Element& element) {
+  return element["x"].item<std::int64_t>();
+}
+
+/// A figure of /proc/self/status.
+long status_of(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(key + ":", 0) == 0) return std::stol(line.substr(key.size() + 1));
+  }
+  throw std::runtime_error("no " + key);
+}
+
+/// Threads end a moment after they were joined.
+long settled_threads(long expected) {
+  for (int i = 0; i < 1000 && status_of("Threads") > expected; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return status_of("Threads");
+}
+
+Dataset nested(std::int64_t count) {
+  return numbers(count).interleave([](const Element&) { return numbers(7); }, test::x_spec(),
+                                   {.cycle = 3});
+}
+
+std::vector<Dataset> graphs() {
+  const auto same = [](Element element) { return element; };
+  const auto odd = [](const Element& element) { return x_of(element) % 2 == 1; };
+  return {
+      numbers(3000),
+      numbers(3000).map(same).batch(16),
+      numbers(3000)
+          .shuffle({.buffer = 100})
+          .map(same, {.blocking = true})
+          .batch(7, {.drop_remainder = true}),
+      numbers(3000).filter(odd).map(same, {.ordered = false}).prefetch(3),
+      nested(400).batch(10),
+      zip({numbers(3000).filter(odd), range(3000).map(same)}).batch(5).unbatch(),
+      numbers(500).cache().repeat(3).batch(9),
+      test::failing_at(numbers(3000), 700).batch(4),
+  };
+}
+
+TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
+  const char* wanted = std::getenv("PENSTOCK_CANCELS");
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : 2000;
+  const std::vector<Dataset> all = graphs();
+  for (const Dataset& dataset : all) (void)test::run(dataset, {.threads = 2}, 50);  // oneTBB's own
+  const long before = status_of("Threads");
+  std::vector<double> waits;
+  Rng random(5, 0, 0);
+  for (int i = 0; i < rounds; ++i) {
+    const Dataset& dataset = all[random.below(all.size())];
+    const auto pause = std::chrono::microseconds(random.below(400));
+    const bool other_thread = random.below(2) == 0;
+    Iterator iterator = dataset.iterate({.seed = random.below(100),
+                                         .epochs = 1 + random.below(3),
+                                         .threads = 1 + static_cast<int>(random.below(3)),
+                                         .memory_bytes = random.below(2) == 0 ? 100000U : 0U,
+                                         .slots = static_cast<int>(random.below(3)),
+                                         .io_threads = static_cast<int>(random.below(2))});
+    for (std::uint64_t k = random.below(8); k > 0; --k) (void)iterator.next();
+    if (other_thread) {
+      Clock::time_point cancelled;
+      std::jthread canceller([&] {
+        std::this_thread::sleep_for(pause);
+        cancelled = Clock::now();
+        iterator.cancel();
+      });
+      for (Next next = iterator.next();
+           !next.is_error() || next.error().code() != ErrorCode::cancelled;
+           next = iterator.next()) {
+        if (next.is_end() && !iterator.next_epoch()) break;
+      }
+      canceller.join();
+      const Next after = iterator.next();
+      ASSERT_TRUE(after.is_error());
+      ASSERT_EQ(after.error().code(), ErrorCode::cancelled);
+      waits.push_back(std::chrono::duration<double, std::milli>(Clock::now() - cancelled).count());
+    } else if (random.below(2) == 0) {
+      std::this_thread::sleep_for(pause);
+    }
+  }
+  std::sort(waits.begin(), waits.end());
+  std::cout << waits.size() << " cancelled, " << rounds << " destroyed; until next() said so: p99 "
+            << waits[waits.size() * 99 / 100] << " ms, at most " << waits.back() << " ms\n";
+  EXPECT_LE(settled_threads(before), before);
+}
+
+TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
+  const auto same = [](Element element) { return element; };
+  const Dataset dataset = numbers(2000)
+                              .shuffle({.buffer = 64})
+                              .filter([](const Element& element) { return x_of(element) % 5 != 0; })
+                              .map(same)
+                              .batch(32);
+  Iterator iterator = dataset.iterate({.epochs = 200, .threads = 2, .memory_bytes = 4 << 20});
+  long warm = 0;
+  do {
+    std::uint64_t elements = 0;
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      elements += static_cast<std::uint64_t>(next.value().valid_rows);
+    }
+    ASSERT_EQ(elements, 1600U);
+    if (iterator.epoch() == 50) warm = status_of("VmRSS");
+  } while (iterator.next_epoch());
+  const long grown = status_of("VmRSS") - warm;
+  std::cout << "grown by " << grown << " KiB in 150 epochs\n";
+  EXPECT_LT(grown, 2048);
+}
+
+TEST(Lifecycle, ManyRunsLeaveNothingBehind) {
+  const Dataset dataset = numbers(200).shuffle({.buffer = 16}).batch(8);
+  long warm = 0;
+  for (int i = 0; i < 400; ++i) {
+    if (i == 100) warm = status_of("VmRSS");
+    ASSERT_EQ(test::values(dataset, {.threads = 2}).size(), 200U);
+  }
+  EXPECT_LT(status_of("VmRSS") - warm, 2048);
+}
+
+}  // namespace
+}  // namespace penstock
