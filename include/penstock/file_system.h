@@ -67,6 +67,9 @@ class FileSystem {
   virtual std::string name() const = 0;
   /// Throws Error{not_found} or Error{unavailable} naming the path and the system's reason.
   virtual std::shared_ptr<File> open(const std::string& path) = 0;
+  /// All of a file into `out`, if it still is as `expected` says, before and after; else false, and
+  /// `out` is undefined. For many small files: may spare the File. Throws as `open` and reading do.
+  virtual bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out);
   /// Throws Error{not_found}.
   virtual FileInfo info(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;

@@ -24,6 +24,13 @@ std::vector<std::byte> File::read_all(std::uint64_t limit) {
   return bytes;
 }
 
+bool FileSystem::read_whole(const std::string& path, const FileInfo& expected, std::byte* out) {
+  const std::shared_ptr<File> file = open(path);
+  if (file->info() != expected) return false;
+  file->read_exactly(0, {out, expected.size});
+  return file->unchanged();
+}
+
 FileSystemPtr make_file_system(const std::string& name) {
   if (name == "pread") return default_file_system();
   if (name == "mmap") return std::make_shared<MmapFileSystem>();

@@ -68,54 +68,60 @@ Error past_end_error(const std::string& path, std::uint64_t file_size, const Rea
                {.shard = path, .offset = static_cast<std::int64_t>(request.offset)});
 }
 
-PosixFile::PosixFile(const std::string& path, PreadFn pread)
-    : path_(path), pread_(std::move(pread)) {
+OpenedFile open_regular(const std::string& path) {
   // O_NONBLOCK: opening a pipe that nobody writes must not hang.
   int fd;
   do {
     fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) throw error_from_errno(errno, "open", path);
-  fd_ = UniqueFd(fd);
+  UniqueFd owner(fd);
   struct stat st;
   if (::fstat(fd, &st) != 0) throw error_from_errno(errno, "examine", path);
   if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "read", path);
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
-  info_ = info_of(st);
+  return {std::move(owner), info_of(st)};
 }
 
-bool PosixFile::unchanged() const noexcept {
+std::optional<FileInfo> info_of_open(int fd) noexcept {
   struct stat st;
-  return ::fstat(fd_.get(), &st) == 0 && st.st_nlink > 0 && info_of(st) == info_;
+  if (::fstat(fd, &st) != 0 || st.st_nlink == 0) return {};
+  return info_of(st);
 }
 
-std::int64_t PosixFile::read_some(const ReadRequest& request, std::size_t done) const {
-  std::byte* const out = request.out + done;
-  const std::size_t size = request.size - done;
-  const auto at = static_cast<std::int64_t>(request.offset + done);
-  return pread_ ? pread_(fd_.get(), out, size, at) : ::pread(fd_.get(), out, size, at);
-}
-
-Status PosixFile::read_rest(const ReadRequest& request, std::size_t done) const {
-  if (request.offset > info_.size || request.size > info_.size - request.offset)
-    return past_end_error(path_, info_.size, request);
+Status read_rest(int fd, const std::string& path, std::uint64_t size, const ReadRequest& request,
+                 std::size_t done, const PreadFn& pread) {
+  if (request.offset > size || request.size > size - request.offset)
+    return past_end_error(path, size, request);
   int patience = 1000;  // milliseconds of EAGAIN, which some network file systems give
   while (done < request.size) {
-    const std::int64_t got = read_some(request, done);
+    std::byte* const out = request.out + done;
+    const std::size_t wanted = request.size - done;
+    const auto at = static_cast<std::int64_t>(request.offset + done);
+    const std::int64_t got = pread ? pread(fd, out, wanted, at) : ::pread(fd, out, wanted, at);
     if (got > 0) {
       done += static_cast<std::size_t>(got);
     } else if (got == 0) {
-      return past_end_error(path_, request.offset + done, request);
+      return past_end_error(path, request.offset + done, request);
     } else if (errno == EAGAIN && --patience > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else if (errno != EINTR) {
-      const Error error = error_from_errno(errno, "read", path_);
-      return Error(error.code(), error.cause(),
-                   {.shard = path_, .offset = static_cast<std::int64_t>(request.offset + done)});
+      const Error error = error_from_errno(errno, "read", path);
+      return Error(error.code(), error.cause(), {.shard = path, .offset = at});
     }
   }
   return {};
+}
+
+PosixFile::PosixFile(const std::string& path, PreadFn pread)
+    : PosixFile(path, std::move(pread), open_regular(path)) {}
+
+PosixFile::PosixFile(const std::string& path, PreadFn pread, OpenedFile opened)
+    : path_(path), pread_(std::move(pread)), fd_(std::move(opened.fd)), info_(opened.info) {}
+
+bool PosixFile::unchanged() const noexcept {
+  return info_of_open(fd_.get()) == info_;
 }
 
 void PosixFile::read(std::span<ReadRequest> requests) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,19 @@ Error past_end_error(const std::string& path, std::uint64_t file_size, const Rea
 /// pread(2), or what stands in for it in a test.
 using PreadFn = std::function<std::int64_t(int fd, void* out, std::size_t size, std::int64_t at)>;
 
+struct OpenedFile {
+  UniqueFd fd;
+  FileInfo info;
+};
+/// Throws as `PosixFile` does.
+OpenedFile open_regular(const std::string& path);
+/// As of now; nothing if it was removed.
+std::optional<FileInfo> info_of_open(int fd) noexcept;
+/// Reads `request` of the file `path`, which is open as `fd` and has `size` bytes, from `done`
+/// bytes on. Short reads and EINTR don't show.
+Status read_rest(int fd, const std::string& path, std::uint64_t size, const ReadRequest& request,
+                 std::size_t done, const PreadFn& pread);
+
 /// An open regular file. Thread-safe.
 class PosixFile : public File {
  public:
@@ -58,10 +72,12 @@ class PosixFile : public File {
  protected:
   int fd() const noexcept { return fd_.get(); }
   /// Reads `request` from `done` bytes on.
-  Status read_rest(const ReadRequest& request, std::size_t done) const;
+  Status read_rest(const ReadRequest& request, std::size_t done) const {
+    return penstock::read_rest(fd(), path_, info_.size, request, done, pread_);
+  }
 
  private:
-  std::int64_t read_some(const ReadRequest& request, std::size_t done) const;
+  PosixFile(const std::string& path, PreadFn pread, OpenedFile opened);
 
   std::string path_;
   PreadFn pread_;

@@ -22,6 +22,8 @@ class ImageList {
 
   std::size_t size() const noexcept { return infos_.size(); }
   std::string path(std::size_t i) const { return root_ + std::string(key(i)); }
+  /// The same in a string that keeps its memory.
+  void assign_path(std::string& path, std::size_t i) const { path.assign(root_).append(key(i)); }
   /// A view into `keys()`.
   std::string_view key(std::size_t i) const noexcept;
   const BufferPtr& keys() const noexcept { return keys_; }

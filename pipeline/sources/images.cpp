@@ -56,12 +56,10 @@ class ImagesSource final : public Source {
                                                " bytes, more than the limit of " +
                                                std::to_string(limit_));
     }
-    const std::string path = list_.path(i);
-    const std::shared_ptr<File> file = files_->open(path);
-    if (file->info() != info) throw changed_error(path);
+    thread_local std::string path;  // keeps its memory
+    list_.assign_path(path, i);
     BufferPtr buffer = context.allocate(info.size);
-    file->read_exactly(0, {buffer->data(), info.size});
-    if (!file->unchanged()) throw changed_error(path);
+    if (!files_->read_whole(path, info, buffer->data())) throw changed_error(path);
     item.element.reset(names_);
     const std::string_view bytes(reinterpret_cast<const char*>(buffer->data()), info.size);
     item.element[0] = Tensor::bytes(bytes, std::move(buffer));

@@ -7,7 +7,7 @@ namespace penstock::image {
 
 void Filter::build(const Axis& axis) {
   if (axis == axis_) return;
-  axis_ = axis;
+  axis_ = Axis();  // until all memory is there
   ++version_;
   const double scale = (axis.end - axis.begin) / axis.out;
   const double support = std::max(scale, 1.0);
@@ -17,6 +17,7 @@ void Filter::build(const Axis& axis) {
   scratch_.resize(stride_);
   first_.resize(static_cast<std::size_t>(axis.count));
   weights_.assign(static_cast<std::size_t>(axis.count) * stride_, 0);
+  axis_ = axis;
   taps_ = 1;
   span_begin_ = axis.in;
   span_end_ = 0;

@@ -16,8 +16,6 @@ namespace penstock::image {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
 // Vectors that are emulated, or whose size is not known here, are of no use.
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
 
@@ -60,6 +58,8 @@ VerticalPass choose_mix(int) {
 }
 
 #else
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 // Pixels one at a time, each in the four lanes of a block of 128 bits (red, green, blue, nothing):
 // any scale, any target. Blocks of a vector hold pixels that lie a group apart.
@@ -281,10 +281,11 @@ void HorizontalPass::prepare(const Filter& wanted, int wanted_channels) {
   filter = &wanted;
   version_ = wanted.version();
   channels = wanted_channels;
-  target_ = target;
+  target_ = -1;  // until all memory is there
   chunks = (wanted.taps() + 3) / 4;
   run_ = windows ? prepare_windows(*this) : nullptr;
   if (run_ == nullptr) run_ = HWY_DYNAMIC_DISPATCH(prepare_any)(*this);
+  target_ = target;
 }
 
 VerticalPass vertical_pass(int taps) {
