@@ -59,6 +59,10 @@ struct RunOptions {
   int slots = 0;
   /// Threads that wait for files; 0: chosen by the sources.
   int io_threads = 0;
+  /// Destroying the iterator waits so long for what is at work. What has not come back then, such
+  /// as a read from a server that hangs, is left behind with all that it may still touch, and the
+  /// log says so.
+  std::uint64_t close_deadline_ms = 10'000;
   OnError on_error = OnError::fail;
   /// With `skip`: more than this many bad elements end the run with an error…
   std::uint64_t max_errors = UINT64_MAX;
@@ -70,7 +74,8 @@ struct RunOptions {
 
 /// One run of a dataset, made by `Dataset::iterate`. Move-only. `next` may be called from several
 /// threads, each element goes to one of them; `cancel` and `stats` from any. Destroying it cancels
-/// the run and joins its threads; elements that were delivered stay valid.
+/// the run and joins its threads (see `close_deadline_ms`); elements that were delivered stay
+/// valid.
 class Iterator {
  public:
   class Impl;
@@ -95,6 +100,8 @@ class Iterator {
   std::string save() const;
 
  private:
+  void close() noexcept;
+
   std::unique_ptr<Impl> impl_;
 };
 

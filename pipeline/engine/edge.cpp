@@ -126,7 +126,7 @@ void Edge::take_snapshot() {
 std::size_t Edge::pull(std::span<Item> out) {
   start();
   MutexLock lock(mutex_);
-  for (;;) {
+  for (bool late = false;;) {
     Status problem;
     if (run_.cancelled()) {
       problem = Status(ErrorCode::cancelled, "the run was cancelled");
@@ -148,7 +148,9 @@ std::size_t Edge::pull(std::span<Item> out) {
     }
     waiting_ = true;
     const Resting resting;
-    if (in_flight_ == 0 || !changed_.wait_for(mutex_, std::chrono::milliseconds(2))) {
+    if (in_flight_ > 0 && !late) {
+      late = !changed_.wait_for(mutex_, std::chrono::milliseconds(2));
+    } else {
       run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
       run_.waker().notify();  // whatever room there is must be used now
       changed_.wait_for(mutex_, std::chrono::milliseconds(100));

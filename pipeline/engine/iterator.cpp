@@ -1,8 +1,11 @@
 #include <penstock/iterator.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <penstock/dataset.h>
+#include <penstock/log.h>
 
 #include "pipeline/engine/edge.h"
 #include "pipeline/engine/fingerprint.h"
@@ -167,6 +170,18 @@ class Iterator::Impl {
     return true;
   }
 
+  /// Cancels, and waits until nothing is at work. False if that took too long.
+  bool close() noexcept {
+    run_.cancel();
+    const auto deadline = std::chrono::steady_clock::now() +
+                          std::chrono::milliseconds(run_.options().close_deadline_ms);
+    while (run_.active.load(std::memory_order_acquire) > 0) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+
   std::uint64_t epoch() const noexcept { return epoch_; }
   void cancel() noexcept { run_.cancel(); }
 
@@ -238,8 +253,32 @@ Element& Next::value() {
 
 Iterator::Iterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Iterator::Iterator(Iterator&&) noexcept = default;
-Iterator& Iterator::operator=(Iterator&&) noexcept = default;
-Iterator::~Iterator() = default;
+Iterator& Iterator::operator=(Iterator&& other) noexcept {
+  if (this != &other) {
+    close();
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Iterator::~Iterator() {
+  close();
+}
+
+// A read that never completes keeps what it writes to: the run is left to a thread that waits for
+// it, however long.
+void Iterator::close() noexcept {
+  if (!impl_ || impl_->close()) return;
+  try {
+    log_once(
+        LogLevel::warning, "iterator-close",
+        "a run was closed while a read or a callable in it did not come back; it is kept until "
+        "that does");
+    std::thread([left = impl_.get()] { delete left; }).detach();
+    (void)impl_.release();
+  } catch (...) {
+    return;  // then it is waited for
+  }
+}
 
 Next Iterator::next() {
   return impl_->next();

@@ -13,6 +13,7 @@
 #include <penstock/rng.h>
 #include <penstock/sources.h>
 
+#include "pipeline/io/fault.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -108,6 +109,44 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   std::sort(waits.begin(), waits.end());
   std::cout << waits.size() << " cancelled, " << rounds << " destroyed; until next() said so: p99 "
             << waits[waits.size() * 99 / 100] << " ms, at most " << waits.back() << " ms\n";
+  EXPECT_LE(settled_threads(before), before);
+}
+
+// F7: a read that never comes back holds up nobody for long, and what it writes to stays alive.
+TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (int i = 0; i < 40; ++i)
+    files.emplace_back("f/" + std::to_string(i) + ".jpg", std::string(5000, 'x'));
+  Rng random(8, 0, 0);
+  double longest = 0;
+  const long before = status_of("Threads");
+  for (int i = 0; i < 60; ++i) {
+    const auto faulty = std::make_shared<FaultFileSystem>(
+        make_memory_file_system(files),
+        FaultOptions{.delay_share = 1e-9, .hang_nth = 90 + random.below(80)});
+    ImagesOptions options;
+    options.files = faulty;
+    options.index_folder = "-";
+    std::optional<Iterator> iterator =
+        images("f", options)
+            .batch(4)
+            .iterate({.threads = 1 + static_cast<int>(random.below(2)), .close_deadline_ms = 20});
+    std::jthread consumer([&] {
+      while (iterator->next().has_value()) continue;
+    });
+    for (int wait = 0; wait < 100 && faulty->hanging() == 0; ++wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const auto start = Clock::now();
+    iterator->cancel();
+    consumer.join();
+    iterator.reset();
+    longest =
+        std::max(longest, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    faulty->release();
+  }
+  std::cout << "closed in at most " << longest << " ms\n";
+  EXPECT_LT(longest, 1000);
   EXPECT_LE(settled_threads(before), before);
 }
 

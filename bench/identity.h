@@ -1,0 +1,11 @@
+// An opaque callable.
+#pragma once
+
+#include <penstock/element.h>
+
+namespace penstock::bench {
+
+/// Returns its argument. In a translation unit of its own, so that nobody can elide it.
+Element identity(Element element);
+
+}  // namespace penstock::bench

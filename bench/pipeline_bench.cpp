@@ -1,0 +1,206 @@
+// The whole engine beside its limits, interleaved in one run:
+//   penstock_pipeline_bench images FOLDER [ROUNDS]   images → crops → batches, beside the bare
+//       region-decode loop over the same files (already in memory) and crops, on one and two
+//       threads
+//   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
+//   penstock_pipeline_bench epochs FOLDER [ROUNDS]   the gap between two epochs, in batches
+// Pin it (taskset) and keep the machine quiet. Ratios are medians over the rounds.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <penstock/penstock.h>
+
+#include "bench/identity.h"
+#include "bench/region_loop.h"
+#include "pipeline/order/support.h"
+
+namespace penstock::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kSeed = 7;
+constexpr std::uint64_t kEpochs = 3;
+constexpr std::uint32_t kCropOp = 2;  // the shuffle draws first
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::vector<std::byte> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return {bytes, bytes + text.size()};
+}
+
+Dataset pictures(const std::string& folder) {
+  return images(folder)
+      .shuffle()
+      .map_op(decode_image().random_resized_crop(224).random_flip().normalize().op())
+      .batch(64);
+}
+
+/// In the order of the source, which its ordinals count.
+std::vector<std::vector<std::byte>> load(const std::string& folder) {
+  std::vector<std::vector<std::byte>> files;
+  Iterator iterator = images(folder).iterate();
+  for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
+    files.push_back(read_file(folder + "/" + std::string(next.value()["key"].bytes_at())));
+  }
+  return files;
+}
+
+double run_loop(const std::vector<std::vector<std::byte>>& files, int threads) {
+  std::atomic<std::uint64_t> next{0};
+  const auto work = [&] {
+    RegionLoop loop(224);
+    const std::uint64_t count = files.size() * kEpochs;
+    for (std::uint64_t i = next++; i < count; i = next++) {
+      const std::uint64_t file = i % files.size();
+      loop.decode(files[file], Rng(epoch_key(kSeed, i / files.size()), file, kCropOp), file);
+    }
+  };
+  const auto start = Clock::now();
+  std::vector<std::jthread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  others.clear();
+  return seconds_since(start);
+}
+
+double run_pipeline(const Dataset& dataset, int threads, std::uint64_t expected) {
+  const auto start = Clock::now();
+  Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = kEpochs, .threads = threads});
+  std::uint64_t elements = 0;
+  do {
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      elements += static_cast<std::uint64_t>(next.value().valid_rows);
+    }
+  } while (iterator.next_epoch());
+  const double took = seconds_since(start);
+  if (elements != expected) throw std::runtime_error("elements are missing");
+  return took;
+}
+
+void bench_images(const std::string& folder, int rounds) {
+  const std::vector<std::vector<std::byte>> files = load(folder);
+  const Dataset dataset = pictures(folder);
+  const std::uint64_t count = files.size() * kEpochs;
+  std::vector<double> ratio[3];
+  std::vector<double> scaling;
+  for (int round = -1; round < rounds; ++round) {
+    double loop[3] = {};
+    double pipeline[3] = {};
+    for (const int threads : {1, 2}) {
+      // Twice each, in opposite order, so that a drift of the machine falls on both.
+      loop[threads] = run_loop(files, threads);
+      pipeline[threads] = run_pipeline(dataset, threads, count);
+      pipeline[threads] += run_pipeline(dataset, threads, count);
+      loop[threads] += run_loop(files, threads);
+    }
+    if (round < 0) continue;  // warms up
+    for (const int threads : {1, 2}) ratio[threads].push_back(loop[threads] / pipeline[threads]);
+    scaling.push_back((pipeline[1] / pipeline[2]) / (loop[1] / loop[2]));
+    const double each = 2.0 * static_cast<double>(count);
+    std::printf(
+        "us an image: one thread %.0f bare, %.0f whole; two %.0f, %.0f; whole/bare %.3f, %.3f; "
+        "scaling %.2f of %.2f\n",
+        1e6 * loop[1] / each, 1e6 * pipeline[1] / each, 1e6 * loop[2] / each,
+        1e6 * pipeline[2] / each, ratio[1].back(), ratio[2].back(), pipeline[1] / pipeline[2],
+        loop[1] / loop[2]);
+  }
+  std::printf(
+      "images: throughput of the bare loop's, one thread %.3f, two %.3f; of its scaling %.3f\n",
+      median(ratio[1]), median(ratio[2]), median(scaling));
+}
+
+void bench_range(int rounds) {
+  constexpr std::int64_t kCount = 50'000'000;
+  std::vector<double> each;
+  for (int round = -1; round < rounds; ++round) {
+    const auto start = Clock::now();
+    Iterator iterator = range(kCount).map(identity).batch(1024).iterate({.threads = 1});
+    std::int64_t elements = 0;
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      elements += next.value().valid_rows;
+    }
+    if (elements != kCount) throw std::runtime_error("elements are missing");
+    if (round >= 0) each.push_back(1e9 * seconds_since(start) / kCount);
+  }
+  std::sort(each.begin(), each.end());
+  std::printf("range: %.1f ns an element (%.1f … %.1f)\n", median(each), each.front(), each.back());
+}
+
+void bench_epochs(const std::string& folder, int rounds) {
+  const Dataset dataset = pictures(folder);
+  std::vector<double> gaps;
+  for (int round = 0; round < rounds; ++round) {
+    Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = 4, .threads = 2});
+    std::vector<double> between;
+    std::vector<double> boundary;
+    auto last = Clock::now();
+    bool first = true;
+    do {
+      bool new_epoch = true;
+      for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+        const double gap = seconds_since(last);
+        last = Clock::now();
+        if (first) {
+          first = false;  // the start of the run
+        } else {
+          (new_epoch ? boundary : between).push_back(gap);
+        }
+        new_epoch = false;
+      }
+    } while (iterator.next_epoch());
+    gaps.push_back(median(boundary) / median(between));
+  }
+  std::printf("epochs: the gap is %.2f of the median between batches\n", median(gaps));
+}
+
+int run(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  const auto rounds = [&](int at, int otherwise) {
+    return argc > at ? std::atoi(argv[at]) : otherwise;
+  };
+  if (what == "images" && argc > 2) {
+    bench_images(argv[2], rounds(3, 7));
+  } else if (what == "range") {
+    bench_range(rounds(2, 5));
+  } else if (what == "epochs" && argc > 2) {
+    bench_epochs(argv[2], rounds(3, 7));
+  } else {
+    std::fprintf(stderr,
+                 "usage: penstock_pipeline_bench images FOLDER [ROUNDS] | range [ROUNDS] | epochs "
+                 "FOLDER [ROUNDS]\n");
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) {
+  try {
+    return penstock::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
