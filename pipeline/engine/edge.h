@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// How many elements to hand over at once: as many as take a millisecond or two, so that hand-overs
+/// How many elements to hand over at once: as many as take a few milliseconds, so that hand-overs
 /// cost little and nobody waits long for a group, and no more than fit in a group's share of the
 /// memory. Learns from what groups took. Thread-safe.
 class GroupSizer {
@@ -31,7 +31,7 @@ class GroupSizer {
   void learn(std::size_t count, std::chrono::nanoseconds took, std::uint64_t bytes) noexcept;
 
  private:
-  static constexpr double kTargetNs = 1.5e6;
+  static constexpr double kTargetNs = 5e6;
   const std::size_t most_;
   const std::uint64_t share_;  // bytes
   std::atomic<std::size_t> by_time_{1};
