@@ -16,6 +16,7 @@ HostStream::~HostStream() {
     MutexLock lock(device_.mutex_);
     stopping_ = true;
     device_.clock_.notify(work_);
+    if (waits_for_) device_.clock_.notify(waits_for_->done);
   }
   thread_.reset();
 }
@@ -54,9 +55,11 @@ void HostStream::execute_locked(Op& op) {
   Clock& clock = device_.clock_;
   HostEventCore& event = *op.event;
   if (op.kind == Op::Kind::wait) {
+    waits_for_ = op.event;
     while (event.completed < op.ticket && device_.lost_.ok() && !(stopping_ && device_.hung_)) {
       clock.wait(device_.mutex_, event.done);
     }
+    waits_for_.reset();
     return;
   }
   if (op.fails) {

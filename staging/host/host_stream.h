@@ -77,6 +77,7 @@ class HostStream final : public StreamState {
   Ring<Op> queue_ GUARDED_BY(device_.mutex_);
   std::uint64_t enqueued_ GUARDED_BY(device_.mutex_) = 0;
   std::uint64_t executed_ GUARDED_BY(device_.mutex_) = 0;
+  std::shared_ptr<HostEventCore> waits_for_ GUARDED_BY(device_.mutex_);  // now
   bool stopping_ GUARDED_BY(device_.mutex_) = false;
   Actor thread_;
 };

@@ -262,5 +262,31 @@ TEST_F(Profile, GivesUpWhenNothingMoves) {
       << "it must not wait for the read that hangs";
 }
 
+TEST(Towers, AreFedInEveryMode) {
+  for (const char* mode : {"split", "per_tower", "sharded"}) {
+    const Outcome outcome = run_program({"profile", "--range", "4096", "--batch", "32", "--device",
+                                         "host:0,host:1", "--step-ms", "2", "--feed", mode,
+                                         "--batches", "60", "--quiet", "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json report = outcome.json();
+    EXPECT_EQ(report["outcome"], "batch limit");
+    ASSERT_EQ(report["towers"].size(), 2U);
+    for (const json& tower : report["towers"]) {
+      EXPECT_THAT(tower["device"].get<std::string>(), StartsWith("host:"));
+      EXPECT_EQ(tower["steps"], 30);
+      EXPECT_EQ(tower["elements"], mode == std::string("split") ? 480 : 960);
+      EXPECT_GE(tower["step_s"].get<double>(), 0.060);
+      const double stall = tower["stall_s"];
+      double causes = 0;
+      for (const auto& [name, seconds] : tower["causes"].items()) causes += seconds.get<double>();
+      EXPECT_NEAR(causes, stall, 0.01 * stall + 1e-6);
+      const double sum = stall + tower["step_s"].get<double>() + tower["other_s"].get<double>();
+      EXPECT_NEAR(sum, tower["wall_s"].get<double>(), 0.01 * sum);
+      for (const char* field : {"stall_share", "copy_s", "copy_hidden_share"})
+        EXPECT_TRUE(tower[field].is_number()) << field;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock::test

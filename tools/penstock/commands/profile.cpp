@@ -8,6 +8,7 @@
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/run/profile.h"
+#include "tools/penstock/run/towers.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
@@ -84,6 +85,7 @@ class Profile final : public Command {
         ->check(CLI::PositiveNumber)
         ->type_name("S")
         ->group(group);
+    add_towers();
     app()
         ->add_flag("--quiet", options_.quiet, "no live view and no report; only errors")
         ->group(group);
@@ -92,15 +94,20 @@ class Profile final : public Command {
   int run() override {
     const PipelineSpec spec = flags_.finish();
     options_.seed = random_seed();
+    options_.feed.max_bytes = bytes_of(max_bytes_, "--max-bytes");
+    if (!device_memory_.empty())
+      options_.feed.device_memory = bytes_of(device_memory_, "--device-memory");
     if (!dump_.empty()) {
       const std::int64_t count = parse_dump_count();
       options_.dump_count = static_cast<std::uint64_t>(count);
       options_.dump_folder = dump_.at(1);
     }
     Interrupts interrupts;
-    const Report report = run_profile(spec, options_, interrupts);
+    const Report report = options_.devices.empty() ? run_profile(spec, options_, interrupts)
+                                                   : run_towers(spec, options_, interrupts);
     print(report, spec);
     if (report.ending == Ending::no_progress) {
+      if (report.failure) print_error(report.failure->what());
       std::fflush(nullptr);
       _exit(kNoProgress);
     }
@@ -108,6 +115,50 @@ class Profile final : public Command {
   }
 
  private:
+  void add_towers() {
+    const std::string group = "Towers";
+    const std::map<std::string, FeedMode> modes{{"split", FeedMode::split},
+                                                {"per_tower", FeedMode::per_tower},
+                                                {"sharded", FeedMode::sharded}};
+    const std::map<std::string, EpochEnd> ends{{"drop", EpochEnd::drop},
+                                               {"pad", EpochEnd::pad},
+                                               {"wrap", EpochEnd::wrap},
+                                               {"stop", EpochEnd::stop}};
+    CLI::Option* device =
+        app()
+            ->add_option("--device", options_.devices,
+                         "a tower on each of these devices takes steps of --step-ms: "
+                         "host:0,host:1")
+            ->type_name("LIST")
+            ->group(group);
+    for (const char* other : {"--digest", "--digests", "--state", "--dump"})
+      device->excludes(app()->get_option(other));
+    const auto add = [&](const char* flag, auto& value, const char* help) {
+      return app()->add_option(flag, value, help)->needs(device)->group(group);
+    };
+    add("--feed", options_.feed.mode, "split, per_tower (default) or sharded")
+        ->transform(CLI::CheckedTransformer(modes))
+        ->type_name("MODE");
+    add("--epoch-end", options_.feed.end, "drop (default), pad, wrap or stop")
+        ->transform(CLI::CheckedTransformer(ends))
+        ->type_name("POLICY");
+    add("--device-slots", options_.feed.slots, "batches on each device at once (default 2)")
+        ->check(CLI::Range(1, 64))
+        ->type_name("N");
+    add("--max-bytes", max_bytes_,
+        "room in a slot for each component of unknown size, such as text (default 1MiB)")
+        ->type_name("BYTES");
+    add("--device-memory", device_memory_, "bounds each tower's slots: 64MiB")->type_name("BYTES");
+  }
+
+  static std::uint64_t bytes_of(const std::string& text, const std::string& flag) {
+    try {
+      return static_cast<std::uint64_t>(parse_bytes(text));
+    } catch (const UsageError& error) {
+      throw error.at(flag);
+    }
+  }
+
   std::int64_t parse_dump_count() const {
     try {
       const std::int64_t count = parse_integer(dump_.at(0));
@@ -142,6 +193,9 @@ class Profile final : public Command {
         return interrupts.received() != 0 ? interrupts.exit_code() : kFailed;
       case Ending::no_progress:
         return kNoProgress;
+      case Ending::device_lost:
+        if (report.failure) print_error(report.failure->what());
+        return kDeviceLost;
       case Ending::failed:
         break;
     }
@@ -152,6 +206,8 @@ class Profile final : public Command {
   PipelineFlags flags_;
   ProfileOptions options_;
   std::vector<std::string> dump_;
+  std::string device_memory_;
+  std::string max_bytes_ = "1MiB";
   std::string json_;
   std::string html_;
   std::string trace_;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <penstock/feed.h>
 #include <penstock/stats.h>
 
 #include "tools/penstock/report/meter.h"
@@ -16,7 +17,7 @@
 namespace penstock::tool {
 
 /// How a run ended.
-enum class Ending { finished, batch_limit, interrupted, failed, no_progress };
+enum class Ending { finished, batch_limit, interrupted, failed, no_progress, device_lost };
 std::string_view name_of(Ending ending) noexcept;
 
 /// How the run's images were decoded.
@@ -53,6 +54,7 @@ struct Report {
   std::uint64_t resumed_elements = 0;
   std::uint64_t state_bytes = 0;  ///< the largest position that was saved
   Stats stats;
+  std::vector<TowerStats> towers;  ///< empty unless devices were named
   std::vector<Timeline::Point> timeline;
   std::optional<Error> failure;  ///< what ended the run
 

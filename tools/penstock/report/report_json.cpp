@@ -30,6 +30,22 @@ Json stage_json(const StageStats& stage) {
           {"busy_s", stage.busy_s}, {"wait_s", stage.wait_s}, {"waits_on", stage.waits_on}};
 }
 
+Json tower_json(const TowerStats& tower) {
+  Json causes = Json::object();
+  for (const auto& [name, seconds] : tower.causes) causes[name] = seconds;
+  return {{"device", tower.device},
+          {"steps", tower.steps},
+          {"elements", tower.elements},
+          {"stall_s", tower.stall_s},
+          {"stall_share", tower.stall_share()},
+          {"causes", causes},
+          {"copy_s", tower.copy_s},
+          {"copy_hidden_share", tower.copy_hidden_share},
+          {"step_s", tower.step_s},
+          {"other_s", tower.other_s},
+          {"wall_s", tower.wall_s}};
+}
+
 }  // namespace
 
 std::string report_json(const Report& report, const std::string& pipeline_toml) {
@@ -60,6 +76,10 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
     json["errors"]["first"].push_back(error_json(error));
   json["stages"] = Json::array();
   for (const StageStats& stage : stats.stages) json["stages"].push_back(stage_json(stage));
+  if (!report.towers.empty()) {
+    json["towers"] = Json::array();
+    for (const TowerStats& tower : report.towers) json["towers"].push_back(tower_json(tower));
+  }
   json["memory"] = {{"budget_bytes", stats.memory.budget_bytes},
                     {"peak_bytes", stats.memory.peak_bytes},
                     {"rss_peak_bytes", report.rss_peak_bytes}};

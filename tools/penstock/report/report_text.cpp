@@ -85,6 +85,35 @@ std::string stages(const Report& report, bool colour, std::size_t width) {
   return text;
 }
 
+std::string towers(const Report& report, bool colour, std::size_t width) {
+  Table table({{"tower"},
+               {"device"},
+               {"steps", true},
+               {"elements", true},
+               {"in steps", true},
+               {"stalled", true},
+               {"share", true},
+               {"copy hidden", true},
+               {"mostly for", false}});
+  for (std::size_t t = 0; t < report.towers.size(); ++t) {
+    const TowerStats& tower = report.towers[t];
+    std::string cause;
+    double longest = 0;
+    for (const auto& [name, seconds] : tower.causes) {
+      if (seconds <= longest) continue;
+      longest = seconds;
+      cause = name;
+    }
+    table.add({std::to_string(t), tower.device, grouped(tower.steps), grouped(tower.elements),
+               human_seconds(tower.step_s), human_seconds(tower.stall_s),
+               human_share(tower.stall_share()), human_share(tower.copy_hidden_share),
+               printable(cause)});
+  }
+  std::string text;
+  for (const std::string& line : table.lines(width, colour)) text += line + "\n";
+  return text;
+}
+
 std::string errors(const ErrorStats& errors, bool colour) {
   std::string text =
       paint(Colour::red, plural(errors.count, "bad element", "bad elements"), colour) + "\n";
@@ -108,6 +137,8 @@ std::string_view name_of(Ending ending) noexcept {
       return "failed";
     case Ending::no_progress:
       return "no progress";
+    case Ending::device_lost:
+      return "device lost";
   }
   return "";
 }
@@ -119,6 +150,7 @@ std::string report_text(const Report& report, bool colour, int width) {
     text = paint(Colour::yellow, "interrupted; until then:", colour) + "\n";
   text += headline(report, colour) + facts(report);
   if (!report.stats.stages.empty()) text += "\n" + stages(report, colour, columns);
+  if (!report.towers.empty()) text += "\n" + towers(report, colour, columns);
   if (report.stats.errors.count > 0) text += "\n" + errors(report.stats.errors, colour);
   return text + "\n" + paint(Colour::bold, wrap(verdict(report), columns), colour) + "\n";
 }

@@ -127,6 +127,7 @@ double Report::stall_share() const noexcept {
 
 std::string verdict(const Report& report) {
   if (report.ending == Ending::failed) return "The run failed before its end.";
+  if (report.ending == Ending::device_lost) return "A device was lost.";
   if (report.ending == Ending::no_progress) return "The run made no progress and was given up.";
   if (report.elements == 0) return "Nothing was delivered.";
   std::string text = sentence(report);

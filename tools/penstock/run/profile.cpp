@@ -88,6 +88,21 @@ std::string title_of(const PipelineSpec& spec) {
   return text;
 }
 
+Report report_of(const PipelineSpec& spec) {
+  Report report;
+  report.io = spec.run.get("io", std::string("pread"));
+  report.version = version();
+  report.jpeg_backend = jpeg_backend();
+  report.cpus = usable_processors();
+  if (spec.run.has("step_ms")) report.step_ms = spec.run.get("step_ms", 0.0);
+  return report;
+}
+
+void note_process(Report& report) {
+  report.rss_peak_bytes = peak_resident_bytes();
+  report.decoding = decoding();
+}
+
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
                    Interrupts& interrupts) {
   const auto begin = Clock::now();
@@ -99,13 +114,8 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   run.seed = start.seed;
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
   const double step_ms = spec.run.get("step_ms", 0.0);
-  Report report;
+  Report report = report_of(spec);
   report.seed = run.seed;
-  report.io = spec.run.get("io", std::string("pread"));
-  report.version = version();
-  report.jpeg_backend = jpeg_backend();
-  report.cpus = usable_processors();
-  if (spec.run.has("step_ms")) report.step_ms = step_ms;
 
   const Dataset dataset = build(spec);
   report.build_s = elapsed();
@@ -146,8 +156,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   report.stats = iterator.stats();
   // Destroying it would wait for what hangs.
   if (report.ending == Ending::no_progress) static_cast<void>(owned.release());
-  report.rss_peak_bytes = peak_resident_bytes();
-  report.decoding = decoding();
+  note_process(report);
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <penstock/dataset.h>
+#include <penstock/feed.h>
 
 #include "tools/penstock/graph/pipeline_spec.h"
 #include "tools/penstock/report/report.h"
@@ -25,10 +26,17 @@ struct ProfileOptions {
   double limit_s = 0;              ///< positive: stop after this long
   double watchdog_s = 0;           ///< positive: give up after this long without a batch
   bool quiet = false;              ///< no live view
+  std::string devices;             ///< a tower for each; empty: no towers
+  FeedOptions feed{};              ///< of the towers; without `run`
 };
 
 /// "tar train-0.tar and 3 more": the source in a few words.
 std::string title_of(const PipelineSpec& spec);
+
+/// A report with what is known before anything runs.
+Report report_of(const PipelineSpec& spec);
+/// Fills in what the process has used and decoded.
+void note_process(Report& report);
 
 /// Runs the spec once. After Ending::no_progress threads of the run may still wait: leave by _exit.
 /// A failed run is a report too, with what was measured until then. Throws what

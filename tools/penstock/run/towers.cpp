@@ -1,0 +1,184 @@
+#include "tools/penstock/run/towers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <penstock/version.h>
+
+#include "tools/penstock/run/build.h"
+#include "tools/penstock/run/monitor.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/terminal.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double seconds_since(std::int64_t start_ns) {
+  return 1e-9 * static_cast<double>(now_ns() - start_ns);
+}
+
+Ending ending_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::cancelled:
+      return Ending::interrupted;
+    case ErrorCode::device_lost:
+      return Ending::device_lost;
+    case ErrorCode::no_progress:
+      return Ending::no_progress;
+    default:
+      return Ending::failed;
+  }
+}
+
+/// What says most: that a tower was cancelled is only what became of another's error.
+int weight(Ending ending) {
+  switch (ending) {
+    case Ending::device_lost:
+      return 4;
+    case Ending::no_progress:
+      return 3;
+    case Ending::failed:
+      return 2;
+    case Ending::interrupted:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+bool Towers::over() const {
+  if (stopped_.load(std::memory_order_acquire)) return true;
+  return steps_.limit_s > 0 && seconds_since(start_ns_) >= steps_.limit_s;
+}
+
+void Towers::step(int tower) {
+  const Stream stream(feed_.device(tower).shared_from_this(), "tower " + std::to_string(tower));
+  const auto towers = static_cast<std::uint64_t>(feed_.towers());
+  const std::uint64_t most =
+      steps_.batch_limit == 0 ? UINT64_MAX : (steps_.batch_limit + towers - 1) / towers;
+  std::uint64_t taken = 0;
+  std::uint64_t epoch = 1;
+  while (taken < most && !over() && !feed_.ended(tower)) {
+    std::optional<StagedBatch> batch = feed_.next(tower);
+    if (!batch) {
+      if (!feed_.ended(tower)) ++epoch;
+      if (tower == 0) epoch_.store(epoch, std::memory_order_relaxed);
+      continue;
+    }
+    std::int64_t never = 0;
+    first_ns_.compare_exchange_strong(never, now_ns());
+    batch->wait(stream);
+    if (steps_.step_ns > 0) stream.view().busy(steps_.step_ns);
+    batch->release(stream);
+    ++taken;
+    delivered_.fetch_add(1, std::memory_order_relaxed);
+  }
+  stream.view().synchronize();
+}
+
+void Towers::run(Report& report) {
+  start_ns_ = now_ns();
+  epoch_ = 1;
+  std::vector<std::optional<Error>> errors(static_cast<std::size_t>(feed_.towers()));
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < feed_.towers(); ++t) {
+      threads.emplace_back([this, t, &error = errors[static_cast<std::size_t>(t)]] {
+        try {
+          step(t);
+        } catch (...) {
+          error = status_from_current_exception().error();
+        }
+      });
+    }
+  }
+  report.wall_s = seconds_since(start_ns_);
+  if (first_ns_ > 0) report.first_batch_s = 1e-9 * static_cast<double>(first_ns_ - start_ns_);
+  report.epochs = epoch_;
+  report.batches = delivered();
+  // The reapers may be a little behind the streams.
+  FeedStats stats = feed_.stats();
+  const auto finished = [&] {
+    std::uint64_t steps = 0;
+    for (const TowerStats& tower : stats.towers) steps += tower.steps;
+    return steps >= report.batches;
+  };
+  for (int tries = 0; tries < 200 && !finished(); ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stats = feed_.stats();
+  }
+  double stalled = 0;
+  for (const TowerStats& tower : stats.towers) {
+    report.elements += tower.elements;
+    stalled += tower.stall_s / static_cast<double>(feed_.towers());
+    report.step_s += tower.step_s / static_cast<double>(feed_.towers());
+  }
+  report.wait_s = report.first_batch_s + stalled;
+  report.towers = std::move(stats.towers);
+  report.stats = std::move(stats.run);
+  report.ending = over() || steps_.batch_limit > 0 ? Ending::batch_limit : Ending::finished;
+  for (const std::optional<Error>& error : errors) {
+    if (!error || weight(ending_of(*error)) <= weight(report.ending)) continue;
+    report.ending = ending_of(*error);
+    report.failure = error;
+  }
+}
+
+Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts) {
+  const std::int64_t begin = now_ns();
+  Report report = report_of(spec);
+  const Dataset dataset = build(spec);
+  FeedOptions feed_options = options.feed;
+  feed_options.run = run_options(spec, options.seed);
+  if (options.watchdog_s > 0) feed_options.watchdog_s = options.watchdog_s;
+  report.seed = feed_options.run.seed;
+  const double step_ms = spec.run.get("step_ms", 0.0);
+  report.build_s = seconds_since(begin);
+  const double cpu_before = cpu_seconds();
+  auto feed = std::make_unique<Feed>(dataset, devices(options.devices), feed_options);
+  Towers towers(*feed, {static_cast<std::int64_t>(step_ms * 1e6),
+                        static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0})),
+                        options.limit_s});
+  const auto cancel = [&] {
+    towers.stop();
+    feed->cancel();
+  };
+  Scene scene;
+  scene.title = "penstock profile · " + title_of(spec) + " · " + options.devices;
+  scene.epochs = feed_options.run.epochs;
+  scene.colour = traits_of(stderr).colour;
+  const Watched watched{[&] { return feed->stats().run; },
+                        [&] {
+                          return Moment{towers.epoch(), towers.delivered(), seconds_since(begin)};
+                        },
+                        cancel};
+  {
+    Monitor monitor(scene, watched, {.quiet = options.quiet, .watchdog_s = options.watchdog_s});
+    const Cancellation cancellation(interrupts, cancel);
+    towers.run(report);
+    report.timeline = monitor.finish();
+    if (interrupts.received() != 0) report.ending = Ending::interrupted;
+    if (monitor.gave_up() && report.ending != Ending::device_lost)
+      report.ending = Ending::no_progress;
+  }
+  report.cpu_s = cpu_seconds() - cpu_before;
+  note_process(report);
+  // Destroying it would wait for what hangs.
+  if (report.ending == Ending::no_progress) static_cast<void>(feed.release());
+  return report;
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,53 @@
+// Feeds simulated towers and measures them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <penstock/feed.h>
+
+#include "tools/penstock/graph/pipeline_spec.h"
+#include "tools/penstock/report/report.h"
+#include "tools/penstock/run/profile.h"
+#include "tools/penstock/support/interrupts.h"
+
+namespace penstock::tool {
+
+/// What each tower does with its batches.
+struct TowerSteps {
+  std::int64_t step_ns = 0;       ///< its stream is occupied for so long
+  std::uint64_t batch_limit = 0;  ///< of all towers together; 0: none
+  double limit_s = 0;             ///< 0: none
+};
+
+/// Takes batches until the end, an error or a limit, with a thread for each tower. Used once;
+/// `stop` and `delivered` by any thread.
+class Towers {
+ public:
+  Towers(Feed& feed, TowerSteps steps) : feed_(feed), steps_(steps) {}
+
+  /// Fills in the report's counts, times, towers and ending.
+  void run(Report& report);
+  void stop() noexcept { stopped_.store(true, std::memory_order_release); }
+  std::uint64_t delivered() const noexcept { return delivered_.load(std::memory_order_relaxed); }
+  std::uint64_t epoch() const noexcept { return epoch_.load(std::memory_order_relaxed); }
+
+ private:
+  void step(int tower);
+  bool over() const;
+
+  Feed& feed_;
+  const TowerSteps steps_;
+  std::int64_t start_ns_ = 0;
+  std::atomic<bool> stopped_{false};
+  std::atomic<std::int64_t> first_ns_{0};  // the first batch was there
+  std::atomic<std::uint64_t> delivered_{0};
+  std::atomic<std::uint64_t> epoch_{0};
+};
+
+/// Runs the spec on the towers that the options name. After Ending::no_progress threads of the run
+/// may still wait: leave by _exit. Throws as `run_profile` does, and Error{not_found} for a device
+/// that there is not.
+Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts);
+
+}  // namespace penstock::tool
