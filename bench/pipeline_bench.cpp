@@ -1,5 +1,6 @@
 // The whole engine beside its limits, interleaved in one run:
-//   penstock_pipeline_bench images FOLDER [ROUNDS]   images → crops → batches, beside the bare
+//   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS]   images → crops → batches, beside the
+//   bare
 //       region-decode loop over the same files (already in memory) and crops, on one and two
 //       threads
 //   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
@@ -29,7 +30,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kSeed = 7;
-constexpr std::uint64_t kEpochs = 3;
 constexpr std::uint32_t kCropOp = 2;  // the shuffle draws first
 
 double seconds_since(Clock::time_point start) {
@@ -65,11 +65,12 @@ std::vector<std::vector<std::byte>> load(const std::string& folder) {
   return files;
 }
 
-double run_loop(const std::vector<std::vector<std::byte>>& files, int threads) {
+double run_loop(const std::vector<std::vector<std::byte>>& files, std::uint64_t epochs,
+                int threads) {
   std::atomic<std::uint64_t> next{0};
   const auto work = [&] {
     RegionLoop loop(224);
-    const std::uint64_t count = files.size() * kEpochs;
+    const std::uint64_t count = files.size() * epochs;
     for (std::uint64_t i = next++; i < count; i = next++) {
       const std::uint64_t file = i % files.size();
       loop.decode(files[file], Rng(epoch_key(kSeed, i / files.size()), file, kCropOp), file);
@@ -83,9 +84,10 @@ double run_loop(const std::vector<std::vector<std::byte>>& files, int threads) {
   return seconds_since(start);
 }
 
-double run_pipeline(const Dataset& dataset, int threads, std::uint64_t expected) {
+double run_pipeline(const Dataset& dataset, std::uint64_t epochs, int threads,
+                    std::uint64_t expected) {
   const auto start = Clock::now();
-  Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = kEpochs, .threads = threads});
+  Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = epochs, .threads = threads});
   std::uint64_t elements = 0;
   do {
     for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
@@ -97,10 +99,10 @@ double run_pipeline(const Dataset& dataset, int threads, std::uint64_t expected)
   return took;
 }
 
-void bench_images(const std::string& folder, int rounds) {
+void bench_images(const std::string& folder, int rounds, std::uint64_t epochs) {
   const std::vector<std::vector<std::byte>> files = load(folder);
   const Dataset dataset = pictures(folder);
-  const std::uint64_t count = files.size() * kEpochs;
+  const std::uint64_t count = files.size() * epochs;
   std::vector<double> ratio[3];
   std::vector<double> scaling;
   for (int round = -1; round < rounds; ++round) {
@@ -108,10 +110,10 @@ void bench_images(const std::string& folder, int rounds) {
     double pipeline[3] = {};
     for (const int threads : {1, 2}) {
       // Twice each, in opposite order, so that a drift of the machine falls on both.
-      loop[threads] = run_loop(files, threads);
-      pipeline[threads] = run_pipeline(dataset, threads, count);
-      pipeline[threads] += run_pipeline(dataset, threads, count);
-      loop[threads] += run_loop(files, threads);
+      loop[threads] = run_loop(files, epochs, threads);
+      pipeline[threads] = run_pipeline(dataset, epochs, threads, count);
+      pipeline[threads] += run_pipeline(dataset, epochs, threads, count);
+      loop[threads] += run_loop(files, epochs, threads);
     }
     if (round < 0) continue;  // warms up
     for (const int threads : {1, 2}) ratio[threads].push_back(loop[threads] / pipeline[threads]);
@@ -179,15 +181,16 @@ int run(int argc, char** argv) {
     return argc > at ? std::atoi(argv[at]) : otherwise;
   };
   if (what == "images" && argc > 2) {
-    bench_images(argv[2], rounds(3, 7));
+    bench_images(argv[2], rounds(3, 7), static_cast<std::uint64_t>(rounds(4, 3)));
   } else if (what == "range") {
     bench_range(rounds(2, 5));
   } else if (what == "epochs" && argc > 2) {
     bench_epochs(argv[2], rounds(3, 7));
   } else {
-    std::fprintf(stderr,
-                 "usage: penstock_pipeline_bench images FOLDER [ROUNDS] | range [ROUNDS] | epochs "
-                 "FOLDER [ROUNDS]\n");
+    std::fprintf(
+        stderr,
+        "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] | range [ROUNDS] | epochs "
+        "FOLDER [ROUNDS]\n");
     return 2;
   }
   return 0;

@@ -190,10 +190,11 @@ void Edge::break_down() noexcept {
   changed_.notify_all();
 }
 
-void Edge::abandon() noexcept {
+void Edge::abandon(Group& group) noexcept {
   break_down();
   run_.active.fetch_sub(1, std::memory_order_acq_rel);
   MutexLock lock(mutex_);
+  if (std::exchange(group.ready, false)) --ready_;
   if (--in_flight_ == 0 && stopping()) changed_.notify_all();
 }
 
@@ -280,6 +281,8 @@ bool Edge::hand_over(Group& group) {
     reads_block_ = reads;
     admit(group);
     ++in_flight_;
+    group.ready = !reads;
+    ready_ += reads ? 0 : 1;
   }
   run_.active.fetch_add(1, std::memory_order_acq_rel);
   run_.groups.fetch_add(1, std::memory_order_acq_rel);
@@ -290,7 +293,7 @@ bool Edge::hand_over(Group& group) {
       run_.submit([this, &group] { compute(group); }, ops_block(group.all_items()));
     }
   } catch (...) {
-    abandon();
+    abandon(group);
     return false;
   }
   kill_point("handed over");
@@ -302,12 +305,17 @@ void Edge::read(Group& group) noexcept {
     if (!stopping()) {
       read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
     }
+    {
+      MutexLock lock(mutex_);
+      group.ready = true;
+      ++ready_;
+    }
     if (!ops_block(group.all_items())) {
       run_.submit([this, &group] { compute(group); }, false);
       return;
     }
   } catch (...) {
-    abandon();
+    abandon(group);
     return;
   }
   compute(group);
@@ -320,7 +328,7 @@ void Edge::compute(Group& group) noexcept {
       make(group, reads_block(group.all_items()));
       sizer_.learn(group.count, Clock::now() - start, group.context->allocated());
     } catch (...) {
-      abandon();
+      abandon(group);
       return;
     }
     if (group.context->starved()) {
@@ -430,6 +438,10 @@ void Edge::finish(Group& group) noexcept {
     group.done = true;
     was_crowded = crowded();
     if (std::exchange(group.starved, false)) --starved_;
+    if (std::exchange(group.ready, false)) --ready_;
+    if (reads_block_ && ready_ == 0 && in_flight_ > read_ahead_) {
+      read_ahead_ = std::min(2 * read_ahead_, kMostReadAhead);  // nothing was left to work on
+    }
     try {
       finished(group);
     } catch (...) {

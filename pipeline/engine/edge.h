@@ -60,6 +60,7 @@ struct Group {
   std::size_t redone = 0;  // items of a starved group that were made since
   bool done = false;       // guarded by the edge's mutex
   bool starved = false;    // guarded by the edge's mutex
+  bool ready = false;      // guarded by the edge's mutex: read, so that it waits for nothing
 
   std::span<const Item> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }
@@ -142,12 +143,16 @@ class Edge : public OrderIterator {
   void recycle(Group& group) REQUIRES(mutex_);
 
   bool consumer_waits() const REQUIRES(mutex_) { return waiting_; }
-  /// Groups that may be on their way at once: enough to keep every thread busy, and many more
-  /// where they wait for a device.
+  /// Groups that may wait for threads at once: enough to keep every one busy.
+  std::size_t ready_limit() const { return 2 * static_cast<std::size_t>(run_.threads()) + 4; }
+  /// Groups that may be on their way at once: more where they wait for a device, as many as it
+  /// takes so that threads don't wait for it too.
   std::size_t group_limit() const REQUIRES(mutex_) {
-    return 2 * static_cast<std::size_t>(run_.threads()) + 4 + (reads_block_ ? 64 : 0);
+    return ready_limit() + (reads_block_ ? read_ahead_ : 0);
   }
-  bool crowded() const REQUIRES(mutex_) { return in_flight_ >= group_limit() || starved_ > 0; }
+  bool crowded() const REQUIRES(mutex_) {
+    return in_flight_ >= group_limit() || ready_ >= ready_limit() || starved_ > 0;
+  }
 
   Run& run_;
   const Node& owner_;
@@ -162,7 +167,7 @@ class Edge : public OrderIterator {
   /// The plumbing itself had no memory: this edge ends with an error. Needs none.
   void break_down() noexcept EXCLUDES(mutex_);
   /// A group will come to nothing; somebody may wait for that.
-  void abandon() noexcept EXCLUDES(mutex_);
+  void abandon(Group& group) noexcept EXCLUDES(mutex_);
   void fill(Group& group, std::size_t wanted);
   bool hand_over(Group& group) EXCLUDES(mutex_);
   void read(Group& group) noexcept;
@@ -180,8 +185,11 @@ class Edge : public OrderIterator {
   bool waiting_ GUARDED_BY(mutex_) = false;
   bool started_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;
-  std::size_t starved_ GUARDED_BY(mutex_) = 0;  // of those
-  std::uint64_t sequence_ = 0;                  // of the edge's thread
+  static constexpr std::size_t kMostReadAhead = 64;
+  std::size_t read_ahead_ GUARDED_BY(mutex_) = 2;  // groups, beyond those that are ready
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;       // of those in flight
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;     // of those
+  std::uint64_t sequence_ = 0;                     // of the edge's thread
 
   struct Snapshot {
     std::uint64_t sequence = 0;  // items handed over before
