@@ -67,6 +67,11 @@ class Dataset {
   /// Keeps the elements of the first full pass in memory, counted against the budget, and replays
   /// them.
   Dataset cache() const;
+  /// The same in a file, for later runs too: of this graph, of the data it reads and, if it draws
+  /// random numbers, of the seed. Written by the first run that gets to the end.
+  Dataset cache(std::string file) const;
+  /// The same in a folder, with a file for each graph, so that several share it.
+  Dataset snapshot(std::string folder) const;
   /// Elements (or batches) prepared ahead; 0 or -1: chosen by the engine.
   Dataset prefetch(std::int64_t count = -1) const;
 
@@ -82,6 +87,8 @@ class Dataset {
   Dataset padded_batch(std::int64_t size, PaddedBatchOptions options = {}) const;
   /// Batches of elements of similar length, padded; by count or by token budget.
   Dataset bucket_by_length(BucketOptions options) const;
+  /// Sequences put together in rows of one length: first fit.
+  Dataset pack(PackOptions options) const;
   /// Elements whose outermost dimension differs, one after the other: the component x of unknown
   /// length becomes x [total, ...] and x.row_splits i64 [rows + 1], in one slot.
   Dataset ragged_batch(std::int64_t size, BatchOptions options = {}) const;
@@ -122,6 +129,9 @@ class Dataset {
 Dataset zip(const std::vector<Dataset>& inputs);
 /// Draws each element from an input chosen at random by weight.
 Dataset sample_from(const std::vector<Dataset>& inputs, std::vector<double> weights,
+                    MixOptions options = {});
+/// The same with weights that may change while it runs.
+Dataset sample_from(const std::vector<Dataset>& inputs, const MixWeights& weights,
                     MixOptions options = {});
 /// Draws each element from the input that `choices` (one i64 component) names. Stops on an
 /// exhausted pick unless told otherwise.

@@ -1,6 +1,7 @@
 // Everything: an asynchronous input pipeline for GPU towers.
 #pragma once
 
+#include <penstock/batch_ops.h>     // IWYU pragma: export
 #include <penstock/dataset.h>       // IWYU pragma: export
 #include <penstock/device.h>        // IWYU pragma: export
 #include <penstock/feed.h>          // IWYU pragma: export

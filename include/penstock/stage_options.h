@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,6 +57,40 @@ struct MixOptions {
   bool stop_on_empty = false;
 };
 
+/// Weights of a mixture that may be changed while it runs: a record of which hold from which draw
+/// on. Copies share the record. Thread-safe.
+///
+/// What has been drawn already is never changed, so that a run is a function of its graph, its seed
+/// and this record: keep `changes` with the saved state, and make the weights of the run that is
+/// restored from them.
+class MixWeights {
+ public:
+  struct Change {
+    std::uint64_t epoch = 0;
+    std::uint64_t draw = 0;  ///< of the mixture, counted in each pass
+    std::vector<double> weights;
+
+    friend bool operator==(const Change&, const Change&) = default;
+  };
+
+  /// From the first draw on. Throws Error{invalid_argument}, as all members, for no weights or
+  /// one that is negative or not finite.
+  explicit MixWeights(std::vector<double> weights);
+  /// A record, or a plan: the first change must be of epoch 0 and draw 0, and they must rise.
+  explicit MixWeights(std::vector<Change> changes);
+
+  /// From the first draw on that no run has made yet; elements are drawn ahead of their delivery.
+  /// Returns the change. Throws also for another number of weights.
+  Change set(std::vector<double> weights) const;
+  std::vector<Change> changes() const;
+
+  class Record;
+  const std::shared_ptr<Record>& record() const noexcept { return record_; }
+
+ private:
+  std::shared_ptr<Record> record_;
+};
+
 /// A dataset made of an element, for flat_map and interleave.
 using FlatMapFn = std::function<Dataset(const Element&)>;
 /// A number of an element: its class, its group or its length. Called from several threads.
@@ -102,6 +137,15 @@ struct BucketOptions {
   bool drop_remainder = false;   ///< drop what is left in the buckets at the end
   std::vector<Shape> shapes{};   ///< as in PaddedBatchOptions
   std::vector<double> values{};  ///< as in PaddedBatchOptions
+};
+
+struct PackOptions {
+  std::int64_t length = 0;  ///< of a row
+  std::int64_t open = 16;   ///< rows that are being filled at a time
+  /// What each component is padded with, in order; empty: 0.
+  std::vector<double> values{};
+  std::string segment = "segment";    ///< component that counts a row's sequences from 1
+  std::string position = "position";  ///< component that counts within a sequence from 0
 };
 
 struct ScanOptions {

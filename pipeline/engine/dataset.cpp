@@ -4,6 +4,7 @@
 
 #include "pipeline/order/cache.h"
 #include "pipeline/order/concatenate.h"
+#include "pipeline/order/file_cache.h"
 #include "pipeline/order/filter.h"
 #include "pipeline/order/ignore_errors.h"
 #include "pipeline/order/interleave.h"
@@ -24,6 +25,7 @@
 #include "pipeline/work/bucket.h"
 #include "pipeline/work/group_by_window.h"
 #include "pipeline/work/map.h"
+#include "pipeline/work/pack.h"
 #include "pipeline/work/ragged_batch.h"
 #include "pipeline/work/rebatch.h"
 #include "pipeline/work/window.h"
@@ -110,6 +112,12 @@ Dataset Dataset::group_by_window(KeyFn key, GroupOptions options) const {
 Dataset Dataset::cache() const {
   return Dataset(make_cache(node_));
 }
+Dataset Dataset::cache(std::string file) const {
+  return Dataset(make_file_cache(node_, std::move(file), false));
+}
+Dataset Dataset::snapshot(std::string folder) const {
+  return Dataset(make_file_cache(node_, std::move(folder), true));
+}
 Dataset Dataset::prefetch(std::int64_t count) const {
   return Dataset(make_prefetch(node_, count));
 }
@@ -124,6 +132,9 @@ Dataset Dataset::padded_batch(std::int64_t size, PaddedBatchOptions options) con
 }
 Dataset Dataset::bucket_by_length(BucketOptions options) const {
   return Dataset(make_bucket_by_length(node_, std::move(options)));
+}
+Dataset Dataset::pack(PackOptions options) const {
+  return Dataset(make_pack(node_, std::move(options)));
 }
 Dataset Dataset::ragged_batch(std::int64_t size, BatchOptions options) const {
   return Dataset(make_ragged_batch(node_, size, options));
@@ -153,7 +164,11 @@ Dataset zip(const std::vector<Dataset>& inputs) {
 }
 Dataset sample_from(const std::vector<Dataset>& inputs, std::vector<double> weights,
                     MixOptions options) {
-  return Dataset(make_sample_from(nodes_of(inputs), std::move(weights), options));
+  return Dataset(make_sample_from(nodes_of(inputs), MixWeights(std::move(weights)), true, options));
+}
+Dataset sample_from(const std::vector<Dataset>& inputs, const MixWeights& weights,
+                    MixOptions options) {
+  return Dataset(make_sample_from(nodes_of(inputs), weights, false, options));
 }
 Dataset choose_from(const std::vector<Dataset>& inputs, const Dataset& choices,
                     bool stop_on_empty) {

@@ -18,6 +18,7 @@
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/core/waker.h"
+#include "pipeline/engine/fingerprint.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/slots.h"
 #include "pipeline/engine/starved.h"
@@ -123,6 +124,7 @@ class Run final : public RunServices {
   std::string stage_name(const Node& node) override;
   const Program* intern(const Node& node, const Program* parent,
                         std::unique_ptr<Program> candidate) override;
+  std::uint64_t fingerprint(const Node& node) const override { return Fingerprint(node).digest(); }
   std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override;
   bool cancelled() const noexcept override { return cancelled_.load(std::memory_order_acquire); }
   void left_out(const Error& error) override { ledger_.surfaced(error); }

@@ -10,13 +10,18 @@
 
 namespace penstock {
 
-/// What a memory cache has kept: complete, or nothing yet. Shared by the passes and epochs of a
-/// run.
+class CacheFileSource;
+
+/// What a cache has kept: complete, or nothing yet. Shared by the passes and epochs of a run.
 struct CacheStore {
   std::mutex mutex;
+  // In memory.
   bool complete = false;  // guarded by mutex
   std::vector<std::pair<std::uint64_t, Ref<Parcel>>>
       elements;  // ordinals and values; constant once complete
+  // In a file.
+  std::shared_ptr<const CacheFileSource> file;  // once it is complete; guarded by mutex
+  bool filling = false;                         // by one of the passes; guarded by mutex
 };
 
 /// What the caches of one nested dataset keep, for as long as it is open. Used by one thread at a

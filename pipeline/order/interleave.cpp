@@ -192,6 +192,7 @@ class InterleaveNode final : public Node {
     description.add("block", options_.block);
   }
   Pending pending() const override { return Pending::fallible; }
+  bool seeded() const override { return true; }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     auto open_input = [this, context] {

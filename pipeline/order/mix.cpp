@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "pipeline/order/mix_weights.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -41,20 +41,25 @@ class Inputs {
 
 class SampleIterator final : public OrderIterator {
  public:
-  SampleIterator(std::vector<OrderIteratorPtr> inputs, const std::vector<double>& weights,
-                 bool stop_on_empty, std::uint64_t key, std::uint64_t path, std::uint32_t op)
+  SampleIterator(std::vector<OrderIteratorPtr> inputs, MixWeights::Record& weights,
+                 bool stop_on_empty, std::uint64_t epoch, std::uint64_t key, std::uint64_t path,
+                 std::uint32_t op)
       : inputs_(std::move(inputs)),
-        weights_(weights),
+        record_(weights),
         stop_on_empty_(stop_on_empty),
+        epoch_(epoch),
         key_(key),
         path_(path),
         op_(op) {}
 
   std::size_t pull(std::span<Item> out) override {
     for (;;) {
+      if (stopped_) return 0;
+      weights_ = record_.at(epoch_, draws_);
       double total = 0;
-      for (std::size_t i = 0; i < weights_.size(); ++i) total += weight(i);
-      if (total <= 0) return 0;
+      for (std::size_t i = 0; i < weights_->size(); ++i) total += weight(i);
+      stopped_ = total <= 0;
+      if (stopped_) return 0;
       const std::size_t drawn = draw(total);
       if (inputs_.pull(drawn, out[0])) return 1;
       if (stop_on_empty_) {
@@ -76,12 +81,12 @@ class SampleIterator final : public OrderIterator {
 
  private:
   double weight(std::size_t i) const {
-    return stopped_ || (inputs_.ended(i) && !stop_on_empty_) ? 0 : weights_[i];
+    return inputs_.ended(i) && !stop_on_empty_ ? 0 : (*weights_)[i];
   }
   std::size_t draw(double total) {
     double point = Rng(key_, mix_path(path_, draws_++), op_).uniform() * total;
     std::size_t last = 0;
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
+    for (std::size_t i = 0; i < weights_->size(); ++i) {
       if (weight(i) <= 0) continue;
       last = i;
       if (point < weight(i)) break;
@@ -91,9 +96,10 @@ class SampleIterator final : public OrderIterator {
   }
 
   Inputs inputs_;
-  std::vector<double> weights_;
+  MixWeights::Record& record_;
+  std::shared_ptr<const std::vector<double>> weights_;  // of this draw
   bool stop_on_empty_;
-  std::uint64_t key_, path_;
+  std::uint64_t epoch_, key_, path_;
   std::uint32_t op_;
   std::uint64_t draws_ = 0;
   bool stopped_ = false;
@@ -176,22 +182,26 @@ class MixNode : public Node {
 
 class SampleNode final : public MixNode {
  public:
-  SampleNode(std::vector<NodePtr> inputs, std::vector<double> weights, MixOptions options)
-      : MixNode(inputs, inputs.size(), relaxed(inputs, "sample_from"),
-                cardinality_of(inputs, weights, options)),
-        weights_(std::move(weights)),
+  SampleNode(const std::vector<NodePtr>& inputs, const MixWeights& weights, bool fixed,
+             MixOptions options)
+      : MixNode(
+            inputs, inputs.size(), relaxed(inputs, "sample_from"),
+            fixed ? cardinality_of(inputs, weights.changes().front().weights, options) : kUnknown),
+        weights_(weights),
+        initial_(weights.changes().front().weights),
         options_(options) {}
 
   std::string name() const override { return "sample_from"; }
+  // Weights that are set later are not the graph's.
   void describe(Description& description) const override {
-    for (const double weight : weights_) description.add("weight", weight);
+    for (const double weight : initial_) description.add("weight", weight);
     if (options_.seed) description.add("seed", *options_.seed);
     description.add("stop_on_empty", options_.stop_on_empty);
   }
   bool random() const override { return true; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<SampleIterator>(
-        open_inputs(context), weights_, options_.stop_on_empty,
+        open_inputs(context), *weights_.record(), options_.stop_on_empty, context.epoch,
         epoch_key(options_.seed.value_or(context.run.seed()), context.epoch), context.path,
         context.run.rng_op(*this));
   }
@@ -206,7 +216,8 @@ class SampleNode final : public MixNode {
     return options.stop_on_empty && total > 0 ? kUnknown : total;
   }
 
-  std::vector<double> weights_;
+  MixWeights weights_;
+  std::vector<double> initial_;
   MixOptions options_;
 };
 
@@ -238,19 +249,14 @@ class ChooseNode final : public MixNode {
 
 }  // namespace
 
-NodePtr make_sample_from(std::vector<NodePtr> inputs, std::vector<double> weights,
+NodePtr make_sample_from(std::vector<NodePtr> inputs, const MixWeights& weights, bool fixed,
                          MixOptions options) {
-  if (weights.size() != inputs.size()) {
-    bad_stage("sample_from", std::to_string(weights.size()) + " weights for " +
-                                 std::to_string(inputs.size()) + " inputs");
+  const std::size_t count = weights.record()->inputs();
+  if (count != inputs.size()) {
+    bad_stage("sample_from",
+              std::to_string(count) + " weights for " + std::to_string(inputs.size()) + " inputs");
   }
-  for (const double weight : weights) {
-    if (!std::isfinite(weight) || weight < 0) {
-      bad_stage("sample_from",
-                "a weight must be a number of at least 0, not " + std::to_string(weight));
-    }
-  }
-  return std::make_shared<SampleNode>(std::move(inputs), std::move(weights), options);
+  return std::make_shared<SampleNode>(inputs, weights, fixed, options);
 }
 
 NodePtr make_choose_from(std::vector<NodePtr> inputs, NodePtr choices, bool stop_on_empty) {

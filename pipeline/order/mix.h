@@ -6,10 +6,10 @@
 namespace penstock {
 
 /// Draws an input by weight for each element, without replacement within it. An input with weight 0
-/// is never drawn; if all are 0 the result is empty. Throws Error{invalid_argument} for a weight
-/// that is negative or not a number, another number of weights than inputs, or specs that don't
-/// fit.
-NodePtr make_sample_from(std::vector<NodePtr> inputs, std::vector<double> weights,
+/// is never drawn; the result ends where all are 0. Throws Error{invalid_argument} for another
+/// number of weights than inputs, or specs that don't fit. `fixed`: nobody will change the weights,
+/// so that the number of elements is known.
+NodePtr make_sample_from(std::vector<NodePtr> inputs, const MixWeights& weights, bool fixed,
                          MixOptions options);
 
 /// Takes each element from the input that `choices` (one i64 scalar component) names. A choice that

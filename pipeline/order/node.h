@@ -109,6 +109,8 @@ class Node {
   }
   /// True if the stage draws random numbers; it then gets a number of its own to key them.
   virtual bool random() const { return false; }
+  /// True if what comes out may depend on the seed: it draws, or a dataset that it makes may.
+  virtual bool seeded() const { return random(); }
   /// The batch size if the stage makes batches, else 0.
   virtual std::int64_t batch_size() const { return 0; }
   /// Items (batches behind a batch stage) to prepare ahead of this stage's output, if it asks; else
@@ -135,7 +137,7 @@ class Node {
   std::int64_t cardinality_;
 };
 
-/// What a memory cache holds for a run: complete, or nothing yet.
+/// What a cache holds for a run: complete, or nothing yet.
 struct CacheStore;
 
 /// What the engine does for stages. Thread-safe.
@@ -162,6 +164,8 @@ class RunServices {
   /// or the one made before.
   virtual const Program* intern(const Node& node, const Program* parent,
                                 std::unique_ptr<Program> candidate) = 0;
+  /// Of the graph that ends in `node`, with the data that it reads.
+  virtual std::uint64_t fingerprint(const Node& node) const = 0;
   virtual std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) = 0;
   virtual bool cancelled() const noexcept = 0;
   /// Counts an error that a stage left out.

@@ -74,6 +74,7 @@ class GroupByWindowNode final : public Node {
     if (made_) describe_inner(*made_, description);
   }
   Pending pending() const override { return Pending::fallible; }
+  bool seeded() const override { return options_.reduce != nullptr; }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);

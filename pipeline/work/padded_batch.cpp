@@ -1,51 +1,13 @@
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <sstream>
 
 #include "pipeline/work/batch.h"
 #include "pipeline/work/group.h"
+#include "pipeline/work/padding.h"
 
 namespace penstock {
 namespace {
-
-template <typename T, typename Convert>
-void fill_as(std::byte* out, std::int64_t count, Convert convert) {
-  std::fill_n(reinterpret_cast<T*>(out), count, convert());
-}
-
-void fill(DType dtype, double value, std::byte* out, std::int64_t count) {
-  switch (dtype) {
-    case DType::u8:
-      return fill_as<std::uint8_t>(out, count, [&] { return static_cast<std::uint8_t>(value); });
-    case DType::i8:
-      return fill_as<std::int8_t>(out, count, [&] { return static_cast<std::int8_t>(value); });
-    case DType::u16:
-      return fill_as<std::uint16_t>(out, count, [&] { return static_cast<std::uint16_t>(value); });
-    case DType::i16:
-      return fill_as<std::int16_t>(out, count, [&] { return static_cast<std::int16_t>(value); });
-    case DType::u32:
-      return fill_as<std::uint32_t>(out, count, [&] { return static_cast<std::uint32_t>(value); });
-    case DType::i32:
-      return fill_as<std::int32_t>(out, count, [&] { return static_cast<std::int32_t>(value); });
-    case DType::u64:
-      return fill_as<std::uint64_t>(out, count, [&] { return static_cast<std::uint64_t>(value); });
-    case DType::i64:
-      return fill_as<std::int64_t>(out, count, [&] { return static_cast<std::int64_t>(value); });
-    case DType::f16:
-      return fill_as<Half>(out, count, [&] { return half_from_float(static_cast<float>(value)); });
-    case DType::bf16:
-      return fill_as<BFloat16>(out, count,
-                               [&] { return bfloat16_from_float(static_cast<float>(value)); });
-    case DType::f32:
-      return fill_as<float>(out, count, [&] { return static_cast<float>(value); });
-    case DType::f64:
-      return fill_as<double>(out, count, [&] { return value; });
-    case DType::boolean:
-      return fill_as<bool>(out, count, [&] { return value != 0; });
-    case DType::bytes:
-      return fill_as<std::string_view>(out, count, [] { return std::string_view(); });
-  }
-}
 
 /// Copies a contiguous tensor into the front corner of a larger one.
 void copy_corner(const Shape& from, const Shape& to, std::size_t value_bytes, int axis,
@@ -111,7 +73,7 @@ class PadOp final : public GatherOp {
     const std::size_t stride = value_bytes * static_cast<std::size_t>(volume);
     const Shape shape = padded.prepend(static_cast<std::int64_t>(rows.size()));
     BufferPtr buffer = context.allocate(stride * rows.size());
-    fill(dtype, values_[c], buffer->data(), volume * static_cast<std::int64_t>(rows.size()));
+    fill_values(dtype, values_[c], buffer->data(), volume * static_cast<std::int64_t>(rows.size()));
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const Tensor& row = rows[r].element[c];
       const Tensor dense = row.contiguous() ? row : row.clone();
@@ -137,37 +99,6 @@ class PadOp final : public GatherOp {
   std::vector<Shape> shapes_;
   std::vector<double> values_;
 };
-
-/// True if tensors of `dtype` can hold `value` as it is; byte strings are padded with nothing.
-bool holds(DType dtype, double value) {
-  const auto whole = [value](double low, double high) {
-    return value >= low && value < high && value == std::trunc(value);
-  };
-  switch (dtype) {
-    case DType::boolean:
-      return whole(0, 2);
-    case DType::u8:
-      return whole(0, 0x1p8);
-    case DType::i8:
-      return whole(-0x1p7, 0x1p7);
-    case DType::u16:
-      return whole(0, 0x1p16);
-    case DType::i16:
-      return whole(-0x1p15, 0x1p15);
-    case DType::u32:
-      return whole(0, 0x1p32);
-    case DType::i32:
-      return whole(-0x1p31, 0x1p31);
-    case DType::u64:
-      return whole(0, 0x1p64);
-    case DType::i64:
-      return whole(-0x1p63, 0x1p63);
-    case DType::bytes:
-      return value == 0;
-    default:
-      return true;
-  }
-}
 
 Spec padded_spec(const Spec& spec, const std::vector<Shape>& shapes, std::int64_t rows) {
   std::vector<ComponentSpec> components(spec.begin(), spec.end());
@@ -238,7 +169,7 @@ PaddedBatchOptions complete_padding(std::string_view stage, const Spec& spec,
       bad_stage(stage, "component " + spec[i].name + " of shape " + from.to_string() +
                            " can't be padded to " + to.to_string());
     }
-    if (!holds(spec[i].dtype, options.values[i])) {
+    if (!can_hold(spec[i].dtype, options.values[i])) {
       std::ostringstream value;
       value << options.values[i];
       bad_stage(stage, "component " + spec[i].name + " of " + std::string(name_of(spec[i].dtype)) +

@@ -130,6 +130,7 @@ class WindowNode final : public Node {
     if (made_) describe_inner(*made_, description);
   }
   Pending pending() const override { return Pending::fallible; }
+  bool seeded() const override { return each_ != nullptr; }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this),

@@ -46,7 +46,9 @@ TEST_P(Conformance, GivesAsManyAsItShouldAndEndsForGood) {
     Next next = iterator.next();
     for (; next.has_value(); next = iterator.next()) ++count;
     EXPECT_TRUE(next.is_end());
-    EXPECT_EQ(count, GetParam().count(n)) << n;
+    if (GetParam().count) {
+      EXPECT_EQ(count, GetParam().count(n)) << n;
+    }
     for (int i = 0; i < 5; ++i) EXPECT_TRUE(iterator.next().is_end());
     EXPECT_FALSE(iterator.next_epoch());
     EXPECT_TRUE(iterator.next().is_end());

@@ -1,11 +1,13 @@
 // Every stage, as the conformance suite runs it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "tests/support/files.h"
 #include "tests/support/vectors.h"
 
 namespace penstock::test {
@@ -14,7 +16,7 @@ struct StageCase {
   std::string name;
   /// A graph of {x: i64} elements from one of {x: i64} elements.
   std::function<Dataset(const Dataset&)> build;
-  /// How many elements come out of n.
+  /// How many elements come out of n; empty: that depends on them.
   std::function<std::int64_t(std::int64_t)> count;
   /// The same elements in any order, so that only the multiset is compared.
   bool unordered = false;
@@ -27,6 +29,13 @@ struct StageCase {
 /// {x: i64 [?]}
 inline Spec list_spec() {
   return Spec({{"x", DType::i64, {Shape::kUnknown}}});
+}
+
+/// A path that nobody has used yet, in a folder that goes when the tests end.
+inline std::string scratch() {
+  static const TempFolder folder;
+  static std::atomic<int> count{0};
+  return folder / std::to_string(count++);
 }
 
 /// Add a stage here and the whole suite runs over it.
@@ -49,6 +58,11 @@ inline std::vector<StageCase> stages() {
     const std::vector<std::int64_t> list(static_cast<std::size_t>(x_of(e) % 3 + 3) % 3, x_of(e));
     return Element(
         {{"x", Tensor::of<std::int64_t>({static_cast<std::int64_t>(list.size())}, list)}});
+  };
+  const auto total_of_row = [](Element e) {
+    std::int64_t sum = 0;
+    for (const std::int64_t value : e["x"].values<std::int64_t>()) sum += 1 + value;
+    return x_element(sum);
   };
   const auto total = [](Element e) {
     std::int64_t sum = e["x.row_splits"].values<std::int64_t>().back();
@@ -193,6 +207,18 @@ inline std::vector<StageCase> stages() {
       {"cache", [](Dataset d) { return d.cache(); }, same},
       {"cache, repeated", [](Dataset d) { return d.cache().repeat(2); },
        [](auto n) { return 2 * n; }},
+      // A file outlives its run, and holds no errors: those would come in the first run only.
+      {"cache in a file", [](Dataset d) { return d.ignore_errors().cache(scratch()); }, same},
+      {"snapshot, repeated",
+       [](Dataset d) { return d.ignore_errors().snapshot(scratch()).repeat(2); },
+       [](auto n) { return 2 * n; }},
+      {"pack",
+       [=](Dataset d) {
+         return d.map(some, {.output = list_spec()})
+             .pack({.length = 3, .open = 2})
+             .map(total_of_row, {.output = x_spec()});
+       },
+       {}},
       {"sample_from",
        [](Dataset d) {
          return sample_from({d, numbers({70, 71, 72})}, {0.5, 0.5}, {.seed = 2});

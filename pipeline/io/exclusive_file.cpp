@@ -1,0 +1,85 @@
+#include "pipeline/io/exclusive_file.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// False if the name now stands for another file, because its writer committed it in between.
+bool still_named(int fd, const std::string& name) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(fd, &opened) == 0 && ::stat(name.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+}  // namespace
+
+ExclusiveFile::ExclusiveFile(std::string path)
+    : path_(std::move(path)), partial_(path_ + ".partial") {
+  do {
+    fd_ = UniqueFd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!fd_) throw error_from_errno(errno, "create", partial_);
+    while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) throw error_from_errno(errno, "lock", partial_);
+      throw Error(ErrorCode::unavailable, "another run is writing the file",
+                  Provenance{path_, -1, -1, {}});
+    }
+  } while (!still_named(fd_.get(), partial_));
+  if (::ftruncate(fd_.get(), 0) != 0) throw error_from_errno(errno, "truncate", partial_);
+  buffer_.reserve(kBuffer);
+}
+
+// Removed while it is still locked, so that no other writer's is.
+ExclusiveFile::~ExclusiveFile() {
+  if (fd_ && !committed_) ::unlink(partial_.c_str());
+}
+
+void ExclusiveFile::append(std::span<const std::byte> bytes) {
+  size_ += bytes.size();
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), kBuffer - buffer_.size());
+    buffer_.insert(buffer_.end(), bytes.begin(),
+                   bytes.begin() + static_cast<std::ptrdiff_t>(count));
+    bytes = bytes.subspan(count);
+    if (buffer_.size() == kBuffer) flush();
+  }
+}
+
+void ExclusiveFile::flush() {
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t written = ::write(fd_.get(), buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno != EINTR) throw error_from_errno(errno, "write", partial_);
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+  buffer_.clear();
+}
+
+void ExclusiveFile::commit() {
+  flush();
+  // A failed sync is never tried again: the kernel may have dropped the data.
+  if (::fsync(fd_.get()) != 0) throw error_from_errno(errno, "sync", partial_);
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
+    throw error_from_errno(errno, "rename", partial_);
+  }
+  committed_ = true;
+  const UniqueFd folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0) throw error_from_errno(errno, "sync", path_);
+}
+
+}  // namespace penstock

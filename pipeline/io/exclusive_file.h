@@ -1,0 +1,44 @@
+// A large file that one writer makes, and that is there in full or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pipeline/io/posix.h"
+
+namespace penstock {
+
+/// Writes `path`.partial, which `commit` syncs and renames to `path`; without it nothing is left.
+/// The system locks the partial file for its one writer and gives the lock back when that ends,
+/// however it ends: so what a killed writer leaves behind stops nobody, and is overwritten.
+/// Used by one thread. All members throw Error{unavailable | resource_exhausted | not_found} naming
+/// the path.
+class ExclusiveFile {
+ public:
+  /// Throws Error{unavailable} if another writer has the file.
+  explicit ExclusiveFile(std::string path);
+  ExclusiveFile(const ExclusiveFile&) = delete;
+  ExclusiveFile& operator=(const ExclusiveFile&) = delete;
+  ~ExclusiveFile();
+
+  void append(std::span<const std::byte> bytes);
+  /// Bytes that were appended.
+  std::uint64_t size() const noexcept { return size_; }
+  void commit();
+
+ private:
+  static constexpr std::size_t kBuffer = 256 << 10;
+  void flush();
+
+  std::string path_;
+  std::string partial_;
+  UniqueFd fd_;
+  std::vector<std::byte> buffer_;  // appended, and not yet written
+  std::uint64_t size_ = 0;
+  bool committed_ = false;
+};
+
+}  // namespace penstock

@@ -1,0 +1,72 @@
+// The file that a cache keeps its elements in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <penstock/source.h>
+#include <penstock/spec.h>
+
+#include "pipeline/io/exclusive_file.h"
+
+namespace penstock {
+
+// All numbers are little endian. The 17 bytes "penstock cache 1\n", filled with zeros to 64; the
+// key (u64) and zeros to 128; the records, each as encode_element makes it; the index, three u64
+// for each record: offset, bytes, ordinal; and at the end the index's offset (u64), the number of
+// records (u64), the key (u64), the CRC32C of the index (u32) and that of the 28 bytes before
+// (u32).
+
+/// Writes such a file; it is there once `commit` has returned. Used by one thread.
+class CacheFileWriter {
+ public:
+  /// Throws Error{unavailable} if another run is writing it.
+  CacheFileWriter(const std::string& path, std::uint64_t key);
+  void add(const Element& element, std::uint64_t ordinal, const Provenance& where);
+  void commit();
+  std::uint64_t count() const noexcept { return index_.size() / 3; }
+
+ private:
+  ExclusiveFile file_;
+  std::uint64_t key_;
+  std::vector<std::uint64_t> index_;
+  std::vector<std::byte> record_;
+};
+
+/// The elements of such a file, with an index.
+class CacheFileSource final : public Source {
+ public:
+  /// Null if there is no file, or it is of another key. Throws Error{data_loss} if it is damaged,
+  /// Error{invalid_argument} if it is something else, which must not be overwritten.
+  static std::shared_ptr<const CacheFileSource> open(const std::string& path, std::uint64_t key,
+                                                     const Spec& spec);
+
+  std::string name() const override { return "cache_file"; }
+  void describe(Description& description) const override;
+  Spec spec() const override { return spec_; }
+  std::optional<std::uint64_t> size() const override { return index_.size() / 3; }
+  std::uint64_t ordinal(std::uint64_t index) const { return index_[3 * index + 2]; }
+  void read(std::span<WorkItem> items, ReadContext& context) const override;
+  bool blocking() const override { return file_->blocking(); }
+  std::uint64_t record_bytes(std::uint64_t index) const override {
+    return small_ ? 0 : index_[3 * index + 1];
+  }
+  /// Of the record that the element was made of.
+  Provenance locate(std::uint64_t index) const override;
+
+ private:
+  CacheFileSource(std::shared_ptr<File> file, std::vector<std::uint64_t> index, Spec spec);
+  void read_small(std::span<WorkItem> items) const;
+  void decode(WorkItem& item, const BufferPtr& record, std::size_t size) const;
+  Error damaged(std::uint64_t index, const Error& error) const;
+
+  std::shared_ptr<File> file_;
+  std::vector<std::uint64_t> index_;
+  Spec spec_;
+  const Names* names_;
+  bool small_;  // elements need no memory of their own
+};
+
+}  // namespace penstock

@@ -1,0 +1,212 @@
+#include "pipeline/order/file_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include <sys/stat.h>
+
+#include <penstock/log.h>
+
+#include "pipeline/order/cache.h"
+#include "pipeline/order/cache_file.h"
+#include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
+
+namespace penstock {
+namespace {
+
+/// What a stage and its run make of a cache.
+struct FileCachePlan {
+  std::string path;
+  std::uint64_t key = 0;
+  const Spec& spec;
+  std::shared_ptr<CacheStore> store;
+  std::function<OrderIteratorPtr()> open_input;
+  std::function<ProgramPtr(const std::shared_ptr<const CacheFileSource>&)> read_file;
+  std::string stage;
+  std::optional<std::uint64_t> repetition;  // its path, if this is not the first
+
+  std::shared_ptr<const CacheFileSource> open() const {
+    return CacheFileSource::open(path, key, spec);
+  }
+};
+
+class FileCacheIterator final : public OrderIterator {
+ public:
+  explicit FileCacheIterator(FileCachePlan plan) : plan_(std::move(plan)) {
+    CacheStore& store = *plan_.store;
+    const std::lock_guard lock(store.mutex);
+    located([&] {
+      if (!store.file) store.file = plan_.open();
+      if (store.file) return replay_from(store.file, 0);
+      if (!store.filling) writer_ = std::make_unique<CacheFileWriter>(plan_.path, plan_.key);
+      store.filling = true;
+    });
+    if (!file_) input_ = plan_.open_input();
+  }
+
+  ~FileCacheIterator() override {
+    if (!writer_) return;
+    const bool partial = writer_->count() > 0;
+    stop_filling();
+    if (partial) {
+      log_once(LogLevel::warning, "cache.partial",
+               "cache: the input was not read to its end, so nothing was kept; if only a part is "
+               "wanted, use take(k).cache().repeat()");
+    }
+  }
+
+  std::size_t pull(std::span<Item> out) override {
+    if (file_) return replay(out);
+    const std::size_t count = input_->pull(out);
+    for (Item& item : out.first(count)) {
+      if (is_error(item)) continue;
+      if (writer_) {
+        located([&] { writer_->add(item.parcel->element, item.ordinal, origin_of(item)); });
+      }
+      item.ordinal = ordinal_of(item.ordinal);
+    }
+    position_ += count;
+    if (count == 0 && writer_) located([&] { finish(); });
+    return count;
+  }
+
+  // Elements are never saved: what is not in a file yet is made again.
+  void save(StateWriter& state) const override {
+    state.put(file_ ? 1 : 0);
+    state.put(position_);
+  }
+  void restore(StateReader& state) override {
+    const bool replaying = state.get() != 0;
+    const std::uint64_t position = state.get();
+    if (!replaying) {
+      // The file has come since; but errors, which it does not hold, are still to come here.
+      if (file_) {
+        file_ = {};
+        position_ = 0;
+        input_ = plan_.open_input();
+      }
+      return discard(position);
+    }
+    std::array<Item, kBlock> pulled;
+    while (!file_ && pull(pulled) > 0) {
+    }
+    const std::lock_guard lock(plan_.store->mutex);
+    if (!plan_.store->file) {
+      throw Error(ErrorCode::data_loss, "the cache file of the state is gone",
+                  Provenance{plan_.path, -1, -1, plan_.stage});
+    }
+    replay_from(plan_.store->file, position);
+  }
+
+ private:
+  template <typename F>
+  void located(F act) const {
+    try {
+      act();
+    } catch (...) {
+      throw locate(status_from_current_exception(), {}, plan_.stage).error();
+    }
+  }
+
+  void replay_from(std::shared_ptr<const CacheFileSource> file, std::uint64_t position) {
+    input_.reset();
+    program_ = plan_.read_file(file);
+    file_ = std::move(file);
+    position_ = std::min(position, *file_->size());
+  }
+
+  std::size_t replay(std::span<Item> out) {
+    const std::size_t count = std::min<std::uint64_t>(out.size(), *file_->size() - position_);
+    for (std::size_t i = 0; i < count; ++i, ++position_) {
+      out[i] = Item{position_, ordinal_of(file_->ordinal(position_)), program_, {}};
+    }
+    return count;
+  }
+
+  /// Each repetition has random numbers of its own.
+  std::uint64_t ordinal_of(std::uint64_t kept) const noexcept {
+    return plan_.repetition ? mix_path(*plan_.repetition, kept) : kept;
+  }
+
+  void finish() {
+    writer_->commit();
+    stop_filling();
+    const std::lock_guard lock(plan_.store->mutex);
+    plan_.store->file = plan_.open();
+  }
+
+  void stop_filling() noexcept {
+    writer_.reset();
+    const std::lock_guard lock(plan_.store->mutex);
+    plan_.store->filling = false;
+  }
+
+  FileCachePlan plan_;
+  OrderIteratorPtr input_;                       // null: replaying
+  std::unique_ptr<CacheFileWriter> writer_;      // null also if another pass is writing
+  std::shared_ptr<const CacheFileSource> file_;  // null: filling
+  ProgramPtr program_;                           // reads it
+  std::uint64_t position_ = 0;
+};
+
+bool draws(const Node& node) {
+  return node.seeded() ||
+         std::ranges::any_of(node.inputs(), [](const NodePtr& input) { return draws(*input); });
+}
+
+class FileCacheNode final : public Node {
+ public:
+  FileCacheNode(const NodePtr& source, std::string file, bool snapshot)
+      : Node({source}, source->spec(), source->cardinality()),
+        file_(std::move(file)),
+        snapshot_(snapshot) {}
+
+  std::string name() const override { return snapshot_ ? "snapshot" : "cache"; }
+  // Where the file lies decides no byte.
+  void describe(Description& description) const override {
+    if (!snapshot_) description.add("file", true);
+  }
+  Pending pending() const override { return Pending::fallible; }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    const std::uint64_t graph = context.run.fingerprint(input());
+    const std::uint64_t key = draws(input()) ? mix_path(graph, context.run.seed()) : graph;
+    const std::string stage = context.run.stage_name(*this);
+    FileCachePlan plan{path_of(key), key, spec(), context.run.cache(*this, context),
+                       {},           {},  stage,  {}};
+    if (context.path != context.place) plan.repetition = context.path;
+    plan.open_input = [this, first = context.first()] { return open_values(*this, first); };
+    plan.read_file = [this, context, stage](const std::shared_ptr<const CacheFileSource>& file) {
+      auto program = std::make_unique<Program>(file, context.run.counters(*this), stage,
+                                               fixed_payload_bytes(spec()));
+      return own_program(context, *this, nullptr, std::move(program));
+    };
+    return std::make_unique<FileCacheIterator>(std::move(plan));
+  }
+
+ private:
+  std::string path_of(std::uint64_t key) const {
+    if (!snapshot_) return file_;
+    if (::mkdir(file_.c_str(), 0755) != 0 && errno != EEXIST) {
+      throw error_from_errno(errno, "make the folder", file_);
+    }
+    std::array<char, 32> name{};
+    std::snprintf(name.data(), name.size(), "/%016llx.cache", static_cast<unsigned long long>(key));
+    return file_ + name.data();
+  }
+
+  std::string file_;
+  bool snapshot_;
+};
+
+}  // namespace
+
+NodePtr make_file_cache(NodePtr input, std::string file, bool snapshot) {
+  if (file.empty()) bad_stage(snapshot ? "snapshot" : "cache", "no file was named");
+  return std::make_shared<FileCacheNode>(input, std::move(file), snapshot);
+}
+
+}  // namespace penstock

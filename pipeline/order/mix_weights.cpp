@@ -1,0 +1,85 @@
+#include "pipeline/order/mix_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kStage = "sample_from";
+
+std::shared_ptr<const std::vector<double>> checked(std::vector<double> weights) {
+  if (weights.empty()) bad_stage(kStage, "no weights were given");
+  for (const double weight : weights) {
+    if (std::isfinite(weight) && weight >= 0) continue;
+    bad_stage(kStage, "a weight must be a number of at least 0, not " + std::to_string(weight));
+  }
+  return std::make_shared<const std::vector<double>>(std::move(weights));
+}
+
+}  // namespace
+
+MixWeights::Record::Record(std::vector<Change> changes) {
+  for (Change& change : changes) {
+    const Place from{change.epoch, change.draw};
+    if (entries_.empty() ? from != Place() : from <= entries_.back().from) {
+      bad_stage(kStage, "changes of weights must begin with epoch 0, draw 0, and rise");
+    }
+    entries_.push_back({from, checked(std::move(change.weights))});
+    if (entries_.back().weights->size() != entries_.front().weights->size()) {
+      bad_stage(kStage, "changes of weights must be of as many weights");
+    }
+  }
+  if (entries_.empty()) bad_stage(kStage, "no weights were given");
+  inputs_ = entries_.front().weights->size();
+}
+
+std::shared_ptr<const std::vector<double>> MixWeights::Record::at(std::uint64_t epoch,
+                                                                  std::uint64_t draw) {
+  const std::lock_guard lock(mutex_);
+  next_ = std::max(next_, Place(epoch, draw + 1));
+  auto entry = entries_.end() - 1;
+  while (entry->from > Place(epoch, draw)) --entry;
+  return entry->weights;
+}
+
+MixWeights::Change MixWeights::Record::set(std::vector<double> weights) {
+  auto shared = checked(std::move(weights));
+  if (shared->size() != inputs_) {
+    bad_stage(kStage, std::to_string(shared->size()) + " weights for " + std::to_string(inputs_) +
+                          " inputs");
+  }
+  const std::lock_guard lock(mutex_);
+  // What was planned for later is replaced too.
+  while (!entries_.empty() && entries_.back().from >= next_) entries_.pop_back();
+  entries_.push_back({next_, shared});
+  return {next_.first, next_.second, *shared};
+}
+
+std::vector<MixWeights::Change> MixWeights::Record::changes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Change> result;
+  for (const Entry& entry : entries_) {
+    result.push_back({entry.from.first, entry.from.second, *entry.weights});
+  }
+  return result;
+}
+
+MixWeights::MixWeights(std::vector<double> weights)
+    : MixWeights(std::vector<Change>{{0, 0, std::move(weights)}}) {}
+
+MixWeights::MixWeights(std::vector<Change> changes)
+    : record_(std::make_shared<Record>(std::move(changes))) {}
+
+MixWeights::Change MixWeights::set(std::vector<double> weights) const {
+  return record_->set(std::move(weights));
+}
+
+std::vector<MixWeights::Change> MixWeights::changes() const {
+  return record_->changes();
+}
+
+}  // namespace penstock
