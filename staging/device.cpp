@@ -1,39 +1,13 @@
 #include <penstock/device.h>
 
-#include <charconv>
 #include <map>
 #include <utility>
 
 #include "pipeline/core/thread_annotations.h"
+#include "staging/cuda/module.h"
 #include "staging/host/host_device.h"
 
 namespace penstock {
-
-DeviceId DeviceId::parse(std::string_view text) {
-  DeviceId id;
-  std::string_view number = text;
-  if (text.starts_with("host:")) {
-    number.remove_prefix(5);
-  } else if (text.starts_with("cuda:")) {
-    id.kind = DeviceKind::cuda;
-    number.remove_prefix(5);
-  } else {
-    number = {};
-  }
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), id.index);
-  constexpr int kMost = 1023;
-  if (number.empty() || error != std::errc() || end != number.data() + number.size() ||
-      id.index < 0 || id.index > kMost) {
-    throw Error(ErrorCode::invalid_argument,
-                "\"" + std::string(text) + "\" is no device: write host:N or cuda:N, N in [0, " +
-                    std::to_string(kMost) + "]");
-  }
-  return id;
-}
-
-std::string DeviceId::to_string() const {
-  return (kind == DeviceKind::host ? "host:" : "cuda:") + std::to_string(index);
-}
 
 void Device::check() {
   const Status found = status();
@@ -76,13 +50,11 @@ Stream::Stream(const DevicePtr& device, std::string name)
 DevicePtr device(DeviceId id) {
   static Mutex mutex;
   static std::map<DeviceId, std::weak_ptr<Device>> open;
-  if (id.kind == DeviceKind::cuda) {
-    throw Error(ErrorCode::not_found, id.to_string() + ": this build has no CUDA");
-  }
   MutexLock lock(mutex);
   std::weak_ptr<Device>& known = open[id];
   if (DevicePtr device = known.lock()) return device;
-  const DevicePtr made = HostDevice::make({.index = id.index});
+  const DevicePtr made =
+      id.kind == DeviceKind::cuda ? open_cuda(id.index) : HostDevice::make({.index = id.index});
   known = made;
   return made;
 }
@@ -91,7 +63,13 @@ std::vector<DevicePtr> devices(std::string_view list) {
   std::vector<DevicePtr> result;
   while (true) {
     const std::size_t comma = list.find(',');
-    result.push_back(device(DeviceId::parse(list.substr(0, comma))));
+    const std::string_view name = list.substr(0, comma);
+    if (name == "cuda:*") {
+      const int count = cuda_module().count();
+      for (int i = 0; i < count; ++i) result.push_back(device({DeviceKind::cuda, i}));
+    } else {
+      result.push_back(device(DeviceId::parse(name)));
+    }
     if (comma == std::string_view::npos) return result;
     list.remove_prefix(comma + 1);
   }

@@ -238,6 +238,19 @@ TEST(DeviceId, IsReadAndWritten) {
   }
 }
 
+TEST(Devices, CudaIsThereOrSaysWhatIsMissing) {
+  try {
+    const DevicePtr cuda = device({DeviceKind::cuda, 0});
+    EXPECT_EQ(cuda->id().to_string(), "cuda:0");
+    EXPECT_FALSE(devices("cuda:*").empty());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_THAT(error.cause(), testing::AnyOf(testing::HasSubstr("no CUDA here: "),
+                                              testing::HasSubstr("no CUDA device is visible")));
+    EXPECT_THROW(devices("host:0,cuda:*"), Error);
+  }
+}
+
 TEST(Devices, AreSharedAndMayBeNamedTwice) {
   const std::vector<DevicePtr> list = devices("host:0,host:1,host:0");
   ASSERT_EQ(list.size(), 3U);

@@ -1,0 +1,376 @@
+// cuda:N, one to one over the CUDA runtime.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "pipeline/core/thread_annotations.h"
+#include "staging/clock.h"
+#include "staging/cuda/kernels.h"
+#include "staging/cuda/module.h"
+#include "staging/cuda/runtime.h"
+
+namespace penstock::cuda {
+namespace {
+
+class CudaStream final : public StreamState {
+ public:
+  CudaStream(CUcontext context, std::string name, cudaStream_t foreign)
+      : context_(context), name_(std::move(name)), stream_(foreign), owned_(foreign == nullptr) {
+    const Current current(context_);
+    if (owned_) ensure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+  }
+  ~CudaStream() override {
+    const Current current(context_);
+    if (owned_) static_cast<void>(cudaStreamDestroy(stream_));
+  }
+  const std::string& name() const noexcept override { return name_; }
+  void* native() const noexcept override { return stream_; }
+  cudaStream_t stream() const noexcept { return stream_; }
+
+ private:
+  const CUcontext context_;
+  const std::string name_;
+  cudaStream_t stream_;
+  const bool owned_;
+};
+
+class CudaEvent final : public EventState {
+ public:
+  explicit CudaEvent(CUcontext context) : context_(context) {
+    const Current current(context_);
+    ensure(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "an event");
+  }
+  ~CudaEvent() override {
+    const Current current(context_);
+    static_cast<void>(cudaEventDestroy(event_));
+  }
+  cudaEvent_t event() const noexcept { return event_; }
+
+ private:
+  const CUcontext context_;
+  cudaEvent_t event_ = nullptr;
+};
+
+cudaStream_t native(StreamState& stream) {
+  return static_cast<cudaStream_t>(stream.native());
+}
+cudaEvent_t native(EventState& event) {
+  return static_cast<CudaEvent&>(event).event();
+}
+
+/// Page-locked memory on the device's NUMA node. Keeps nothing but the primary context.
+class Pinned final : public Allocator {
+ public:
+  Pinned(int index, CUcontext context, const CudaServices& services)
+      : index_(index), context_(context), services_(services) {}
+
+  std::byte* allocate(std::size_t bytes) override {
+    made.fetch_add(1, std::memory_order_relaxed);
+    void* data = nullptr;
+    {
+      const Current current(context_);
+      const NumaNode node(index_);
+      if (cudaHostAlloc(&data, bytes, cudaHostAllocPortable) == cudaSuccess)
+        return static_cast<std::byte*>(data);
+      static_cast<void>(cudaGetLastError());
+    }
+    refused.fetch_add(1, std::memory_order_relaxed);
+    const std::string device = "cuda:" + std::to_string(index_);
+    services_.log_once(LogLevel::warning, "pageable " + device,
+                       device +
+                           ": pinning memory was refused; batches are staged from pageable "
+                           "memory");
+    return heap().allocate(bytes);
+  }
+  void deallocate(std::byte* data, std::size_t bytes) noexcept override {
+    const Current current(context_);
+    cudaPointerAttributes attributes{};
+    const bool pinned = cudaPointerGetAttributes(&attributes, data) == cudaSuccess &&
+                        attributes.type == cudaMemoryTypeHost;
+    if (pinned) {
+      static_cast<void>(cudaFreeHost(data));
+    } else {
+      static_cast<void>(cudaGetLastError());
+      heap().deallocate(data, bytes);
+    }
+  }
+
+  std::atomic<std::uint64_t> made{0};
+  std::atomic<std::uint64_t> refused{0};
+
+ private:
+  /// Memory that is touched first in this scope comes from the device's node, if it has one.
+  class NumaNode {
+   public:
+    explicit NumaNode(int index) {
+      int node = -1;
+      if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, index) != cudaSuccess || node < 0 ||
+          node >= 64)
+        return;
+      const unsigned long mask = 1UL << node;
+      constexpr int kPreferred = 1;
+      set_ = syscall(SYS_set_mempolicy, kPreferred, &mask, 8 * sizeof(mask)) == 0;
+    }
+    ~NumaNode() {
+      if (set_) syscall(SYS_set_mempolicy, 0, nullptr, 0);
+    }
+    NumaNode(const NumaNode&) = delete;
+    NumaNode& operator=(const NumaNode&) = delete;
+
+   private:
+    bool set_ = false;
+  };
+
+  const int index_;
+  const CUcontext context_;
+  const CudaServices services_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, const CudaServices& services)
+      : index_(index),
+        clock_(*services.clock),
+        context_(primary_context(index)),
+        pinned_(std::make_shared<Pinned>(index, context_, services)),
+        base_stream_(context_, "base", nullptr) {
+    const Current current(context_);
+    ensure(load_kernels(), id().to_string() + ": loading kernels");
+    cudaDeviceProp properties{};
+    ensure(cudaGetDeviceProperties(&properties, index), id().to_string());
+    name_ = properties.name;
+    MutexLock lock(base_mutex_);
+    base_ = std::make_unique<CudaEvent>(context_);
+    mark(*base_);
+    base_ns_ = static_cast<double>(clock_.now());
+  }
+
+  DeviceId id() const noexcept override { return {DeviceKind::cuda, index_}; }
+  std::string name() const override { return name_; }
+  bool unified() const noexcept override { return false; }
+  DeviceMemory memory() const override {
+    const Current current(context_);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    ensure(cudaMemGetInfo(&free, &total), id().to_string() + ": asking for its memory");
+    return {total, free};
+  }
+  DeviceCounters counters() const noexcept override {
+    DeviceCounters counters;
+    counters.allocations = allocations_;
+    counters.copies = copies_;
+    counters.copied_bytes = copied_bytes_;
+    counters.host_waits = host_waits_;
+    counters.pinned_allocations = pinned_->made;
+    counters.pageable_fallbacks = pinned_->refused;
+    return counters;
+  }
+  std::int64_t now() const noexcept override { return clock_.now(); }
+
+  std::byte* allocate(std::size_t bytes) override {
+    const DeviceMemory have = memory();
+    const Current current(context_);
+    ++allocations_;
+    void* data = nullptr;
+    const cudaError_t error = cudaMalloc(&data, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      throw Error(ErrorCode::resource_exhausted, id().to_string() + ": " + std::to_string(bytes) +
+                                                     " bytes of device memory wanted, " +
+                                                     std::to_string(have.free_bytes) + " of " +
+                                                     std::to_string(have.total_bytes) + " free");
+    }
+    require(error, "cudaMalloc");
+    return static_cast<std::byte*>(data);
+  }
+  void deallocate(std::byte* data, std::size_t /*bytes*/, Site /*site*/) noexcept override {
+    const Current current(context_);
+    note(cudaFree(data), "cudaFree");
+  }
+  std::shared_ptr<Allocator> pinned() override { return pinned_; }
+
+  Status status() noexcept override {
+    {
+      const Current current(context_);
+      note(cudaGetLastError(), "earlier work");
+    }
+    MutexLock lock(mutex_);
+    if (!lost_.ok()) return lost_;
+    return std::exchange(error_, Status());
+  }
+
+  std::unique_ptr<StreamState> create_stream(std::string name) override {
+    return std::make_unique<CudaStream>(context_, std::move(name), nullptr);
+  }
+  std::unique_ptr<EventState> create_event() override {
+    return std::make_unique<CudaEvent>(context_);
+  }
+  std::unique_ptr<StreamState> wrap_stream(void* stream) override {
+    if (stream == nullptr) {
+      throw Error(ErrorCode::invalid_argument,
+                  id().to_string() + ": the default stream can't be named; use one of your own");
+    }
+    return std::make_unique<CudaStream>(context_, "the caller's",
+                                        static_cast<cudaStream_t>(stream));
+  }
+
+  void record(EventState& event, StreamState& stream, const Site& /*site*/) override {
+    const Current current(context_);
+    require(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");
+  }
+  void wait(StreamState& stream, EventState& event, const Site& /*site*/) override {
+    const Current current(context_);
+    require(cudaStreamWaitEvent(native(stream), native(event), 0), "cudaStreamWaitEvent");
+  }
+  void copy(const Copy& copy, StreamState& stream, const Site& /*site*/) override {
+    const Current current(context_);
+    ++copies_;
+    copied_bytes_ += copy.bytes;
+    require(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDefault, native(stream)),
+            "cudaMemcpyAsync");
+  }
+  void clear(std::span<std::byte> memory, StreamState& stream, const Site& /*site*/) override {
+    const Current current(context_);
+    require(cudaMemsetAsync(memory.data(), 0, memory.size(), native(stream)), "cudaMemsetAsync");
+  }
+  void busy(std::int64_t nanoseconds, StreamState& stream) override {
+    const Current current(context_);
+    require(cuda::busy(nanoseconds, native(stream)), "a step");
+  }
+
+  bool done(EventState& event) override {
+    const Current current(context_);
+    const cudaError_t error = cudaEventQuery(native(event));
+    note(error, "work in front of an event");
+    return error != cudaErrorNotReady;
+  }
+  void synchronize(EventState& event, const Site& /*site*/) override {
+    const Current current(context_);
+    ++host_waits_;
+    note(cudaEventSynchronize(native(event)), "work in front of an event");
+  }
+  void synchronize(StreamState& stream, const Site& /*site*/) override {
+    const Current current(context_);
+    ++host_waits_;
+    note(cudaStreamSynchronize(native(stream)), "work on stream " + stream.name());
+  }
+
+  // Floats lose nanoseconds over minutes, so the event that others are measured from moves on.
+  std::int64_t completed_ns(EventState& event) override {
+    constexpr float kMoveOn_ms = 4000;
+    const Current current(context_);
+    MutexLock lock(base_mutex_);
+    float ms = 0;
+    if (cudaEventElapsedTime(&ms, base_->event(), native(event)) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      return now();
+    }
+    const auto at = static_cast<std::int64_t>(base_ns_ + 1e6 * static_cast<double>(ms));
+    if (ms > kMoveOn_ms) {
+      auto next = std::make_unique<CudaEvent>(context_);
+      mark(*next);
+      float between = 0;
+      if (cudaEventElapsedTime(&between, base_->event(), next->event()) == cudaSuccess) {
+        base_ns_ += 1e6 * static_cast<double>(between);
+        base_ = std::move(next);
+      }
+    }
+    return at;
+  }
+
+  Clock& clock() noexcept override { return clock_; }
+
+  void wait_any(std::span<const EventView> events, Kick& flag) override {
+    {
+      MutexLock lock(mutex_);
+      if (std::exchange(flag.raised, false)) return;
+      if (events.empty()) {
+        while (!flag.raised) clock_.wait(mutex_, kicked_);
+        flag.raised = false;
+        return;
+      }
+    }
+    const Current current(context_);
+    for (const EventView& event : events) {
+      if (cudaEventQuery(native(event.state())) != cudaErrorNotReady) return;
+    }
+    note(cudaEventSynchronize(native(events.front().state())), "work in front of an event");
+  }
+  void kick(Kick& flag) noexcept override {
+    MutexLock lock(mutex_);
+    flag.raised = true;
+    clock_.notify(kicked_);
+  }
+
+ private:
+  /// Remembers what went wrong.
+  void note(cudaError_t error, const std::string& what) noexcept {
+    if (error == cudaSuccess || error == cudaErrorNotReady) return;
+    Status status = status_of(error, id().to_string() + ": " + what);
+    MutexLock lock(mutex_);
+    const bool lost = status.error().code() == ErrorCode::device_lost;
+    (lost ? lost_ : error_) = std::move(status);
+  }
+  void require(cudaError_t error, const char* what) {
+    if (error == cudaSuccess) return;
+    note(error, what);
+    ensure(error, id().to_string() + ": " + what);
+  }
+  void mark(CudaEvent& event) {
+    ensure(cudaEventRecord(event.event(), base_stream_.stream()), "cudaEventRecord");
+    ensure(cudaEventSynchronize(event.event()), "cudaEventSynchronize");
+  }
+
+  const int index_;
+  Clock& clock_;
+  const CUcontext context_;
+  const std::shared_ptr<Pinned> pinned_;
+  CudaStream base_stream_;
+  std::string name_;
+  std::atomic<std::uint64_t> allocations_{0};
+  std::atomic<std::uint64_t> copies_{0};
+  std::atomic<std::uint64_t> copied_bytes_{0};
+  std::atomic<std::uint64_t> host_waits_{0};
+
+  Mutex base_mutex_;
+  std::unique_ptr<CudaEvent> base_ GUARDED_BY(base_mutex_);
+  double base_ns_ GUARDED_BY(base_mutex_) = 0;
+
+  Mutex mutex_;
+  Signal kicked_;
+  Status error_ GUARDED_BY(mutex_);
+  Status lost_ GUARDED_BY(mutex_);
+};
+
+int count() {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error == cudaSuccess && devices > 0) return devices;
+  static_cast<void>(cudaGetLastError());
+  if (error == cudaSuccess || error == cudaErrorNoDevice)
+    throw Error(ErrorCode::not_found, "no CUDA device is visible");
+  throw Error(ErrorCode::not_found, std::string("no CUDA here: ") + cudaGetErrorString(error));
+}
+
+DevicePtr open(int index, const CudaServices& services) {
+  const int devices = count();
+  if (index >= devices) {
+    throw Error(ErrorCode::not_found, "cuda:" + std::to_string(index) + ": there are " +
+                                          std::to_string(devices) + " CUDA devices");
+  }
+  return std::make_shared<CudaDevice>(index, services);
+}
+
+}  // namespace
+}  // namespace penstock::cuda
+
+extern "C" __attribute__((visibility("default"))) const penstock::CudaModule*
+penstock_cuda_module() {
+  static const penstock::CudaModule module{penstock::CudaModule::kVersion, &penstock::cuda::count,
+                                           &penstock::cuda::open};
+  return &module;
+}

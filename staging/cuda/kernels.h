@@ -1,0 +1,15 @@
+// The module's kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace penstock::cuda {
+
+/// Loads every kernel, so that none is loaded at its first use.
+cudaError_t load_kernels();
+/// Occupies the stream for so long.
+cudaError_t busy(std::int64_t nanoseconds, cudaStream_t stream);
+
+}  // namespace penstock::cuda
