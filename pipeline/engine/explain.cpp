@@ -40,6 +40,10 @@ std::string how(const Node& node) {
     return fits_slot(node.inputs()[0]->spec()) ? "written in place into recycled slots"
                                                : "values gathered and copied once";
   }
+  for (const char* gathers :
+       {"window", "group_by_window", "bucket_by_length", "pack", "rebatch", "ragged_batch"}) {
+    if (node.name() == gathers) return "values held, then gathered in parallel, several at a time";
+  }
   if (node.name() == "map") {
     return node.pending() == Pending::none ? "parallel, results as they finish"
                                            : "parallel, fused with what follows";

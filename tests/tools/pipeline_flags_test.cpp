@@ -51,6 +51,26 @@ TEST(PipelineFlags, TakeTheFlagsOfTheProfiledExample) {
   EXPECT_EQ(spec.run.get("threads", std::int64_t{0}), 8);
 }
 
+TEST(PipelineFlags, TakeStagesThatGroupAndKeep) {
+  const PipelineSpec spec = parse(
+      "--lines t --cache kept --cache --unique line --ignore-errors --snapshot folder "
+      "--bucket-by-length bounds=8:16,sizes=4:2:1 --bucket-by-length line,tokens=64 "
+      "--window 3,shift=1,stride=2 --rebatch 5,drop_remainder --ragged-batch 6 --pack 128,open=4 "
+      "--mixup 10,alpha=0.2 --cutmix 10,layout=hwc");
+  EXPECT_EQ(kinds(spec), (List{"cache", "cache", "unique", "ignore_errors", "snapshot",
+                               "bucket_by_length", "bucket_by_length", "window", "rebatch",
+                               "ragged_batch", "pack", "mixup", "cutmix"}));
+  EXPECT_EQ(spec.stages[0].get("file", std::string()), "kept");
+  EXPECT_FALSE(spec.stages[1].has("file"));
+  EXPECT_EQ(spec.stages[4].get("folder", std::string()), "folder");
+  EXPECT_EQ(spec.stages[5].get("sizes", std::string()), "4:2:1");
+  EXPECT_EQ(spec.stages[6].get("tokens", std::int64_t{0}), 64);
+  EXPECT_EQ(spec.stages[7].get("stride", std::int64_t{0}), 2);
+  EXPECT_TRUE(spec.stages[8].get("drop_remainder", false));
+  EXPECT_EQ(spec.stages[11].get("alpha", 0.0), 0.2);
+  EXPECT_EQ(spec.stages[12].get("layout", std::string()), "hwc");
+}
+
 TEST(PipelineFlags, TakeMoreValuesByName) {
   const PipelineSpec spec =
       parse("--range 9 --shard 4,1,contiguous --shuffle 100,seed=3 --flip probability=0.25");

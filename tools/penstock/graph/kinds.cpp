@@ -40,6 +40,18 @@ Parameter flag(std::string name, std::string help) {
   return {std::move(name), ValueType::boolean, std::move(help)};
 }
 
+Parameter size_of_batch() {
+  return {"size", ValueType::integer, "elements", true, 1, 1e9};
+}
+
+Parameter drop_remainder() {
+  return flag("drop_remainder", "drop the last if it is short");
+}
+
+Parameter alpha() {
+  return {"alpha", ValueType::number, "of Beta(alpha, alpha) (default 1)", false, 1e-3, 1e6};
+}
+
 }  // namespace
 
 const std::vector<Kind>& source_kinds() {
@@ -105,7 +117,16 @@ const std::vector<Kind>& stage_kinds() {
        {count("count", "times", false, 0)}},
       {"take", "the first COUNT elements", {count("count", "elements", true, 0)}},
       {"skip", "all but the first COUNT elements", {count("count", "elements", true, 0)}},
-      {"cache", "keep the elements of the first pass in memory and replay them", {}},
+      {"cache",
+       "keep the elements of the first pass, in memory or in FILE, and replay them",
+       {{"file", ValueType::text, "for later runs of this pipeline too"}}},
+      {"snapshot",
+       "keep them in a file of FOLDER, one for each pipeline",
+       {{"folder", ValueType::text, "is made if it is missing", true}}},
+      {"unique",
+       "drop elements that are equal to one before, in all or in COMPONENT",
+       {{"component", ValueType::text, "what is compared"}}},
+      {"ignore_errors", "leave out elements that failed, and go on", {}},
       {"enumerate",
        "add an i64 component that counts",
        {{"start", ValueType::integer, "first number (default 0)"},
@@ -145,14 +166,36 @@ const std::vector<Kind>& stage_kinds() {
         text("layout", "default chw", {"chw", "hwc"})},
        true},
       {"identity", "call a function that the compiler can't see through", {}},
-      {"batch",
-       "put SIZE elements in one",
-       {{"size", ValueType::integer, "elements", true, 1, 1e9},
-        flag("drop_remainder", "drop the last batch if it is short")}},
+      {"batch", "put SIZE elements in one", {size_of_batch(), drop_remainder()}},
       {"padded_batch",
        "put SIZE elements in one, padded to the largest",
-       {{"size", ValueType::integer, "elements", true, 1, 1e9},
-        flag("drop_remainder", "drop the last batch if it is short")}},
+       {size_of_batch(), drop_remainder()}},
+      {"ragged_batch",
+       "put SIZE elements in one without padding: values, and where each row begins",
+       {size_of_batch(), drop_remainder()}},
+      {"bucket_by_length",
+       "put elements of similar length in one, padded; by sizes or by tokens",
+       {{"component", ValueType::text, "whose length counts (default: the first)"},
+        {"bounds", ValueType::text, "between the buckets: \"16:32:64\""},
+        {"sizes", ValueType::text, "elements of a batch of each bucket: \"64:32:16:8\""},
+        count("tokens", "instead of sizes: elements times the longest", false),
+        flag("pad_to_boundary", "pad to the bucket's bound less 1"),
+        drop_remainder()}},
+      {"pack",
+       "put sequences in rows of LENGTH, first fit",
+       {count("length", "of a row"), count("open", "rows filled at a time (default 16)", false)}},
+      {"window",
+       "put SIZE neighbours in one, sliding",
+       {size_of_batch(), count("shift", "from one to the next (default: the size)", false),
+        count("stride", "between two of a window (default 1)", false), drop_remainder()}},
+      {"rebatch", "cut batches anew", {size_of_batch(), drop_remainder()}},
+      {"mixup",
+       "mix the rows of a batch, and their labels of CLASSES classes",
+       {count("classes", "labels become shares of so many"), alpha()}},
+      {"cutmix",
+       "copy a box between the rows of a batch, and mix their labels of CLASSES classes",
+       {count("classes", "labels become shares of so many"), alpha(),
+        text("layout", "default chw", {"chw", "hwc"})}},
       {"unbatch", "take batches apart", {}},
       {"prefetch",
        "prepare COUNT ahead; without a number the engine chooses",

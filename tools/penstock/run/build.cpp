@@ -3,8 +3,12 @@
 #include <map>
 #include <utility>
 
+#include <penstock/batch_ops.h>
+
 #include "tools/penstock/run/identity.h"
 #include "tools/penstock/run/image_chain.h"
+#include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
@@ -39,8 +43,21 @@ Dataset add_skip(const Dataset& in, const Settings& stage) {
   return in.skip(integer(stage, "count", 0));
 }
 
-Dataset add_cache(const Dataset& in, const Settings&) {
-  return in.cache();
+Dataset add_cache(const Dataset& in, const Settings& stage) {
+  return stage.has("file") ? in.cache(stage.get("file", std::string())) : in.cache();
+}
+
+Dataset add_snapshot(const Dataset& in, const Settings& stage) {
+  return in.snapshot(stage.get("folder", std::string()));
+}
+
+Dataset add_unique(const Dataset& in, const Settings& stage) {
+  if (!stage.has("component")) return in.unique();
+  return in.unique({stage.get("component", std::string())});
+}
+
+Dataset add_ignore_errors(const Dataset& in, const Settings&) {
+  return in.ignore_errors();
 }
 
 Dataset add_enumerate(const Dataset& in, const Settings& stage) {
@@ -64,6 +81,71 @@ Dataset add_padded_batch(const Dataset& in, const Settings& stage) {
   return in.padded_batch(integer(stage, "size", 1), options);
 }
 
+BatchOptions batch_options(const Settings& stage) {
+  return {.drop_remainder = stage.get("drop_remainder", false)};
+}
+
+Dataset add_ragged_batch(const Dataset& in, const Settings& stage) {
+  return in.ragged_batch(integer(stage, "size", 1), batch_options(stage));
+}
+
+Dataset add_rebatch(const Dataset& in, const Settings& stage) {
+  return in.rebatch(integer(stage, "size", 1), batch_options(stage));
+}
+
+Dataset add_window(const Dataset& in, const Settings& stage) {
+  return in.window(integer(stage, "size", 1),
+                   {.shift = integer(stage, "shift", 0),
+                    .stride = integer(stage, "stride", 1),
+                    .drop_remainder = stage.get("drop_remainder", false)});
+}
+
+/// "16:32:64".
+std::vector<std::int64_t> integers(const Settings& stage, const char* name) {
+  std::vector<std::int64_t> values;
+  if (!stage.has(name)) return values;
+  for (const std::string& part : split(stage.get(name, std::string()), ':')) {
+    try {
+      values.push_back(parse_integer(part));
+    } catch (const UsageError& error) {
+      throw error.at(name);
+    }
+  }
+  return values;
+}
+
+Dataset add_bucket_by_length(const Dataset& in, const Settings& stage) {
+  const std::string component = stage.get("component", std::string());
+  BucketOptions options;
+  options.length = length_of(component);
+  options.name = "length_of " + (component.empty() ? "the first" : component);
+  options.bounds = integers(stage, "bounds");
+  options.sizes = integers(stage, "sizes");
+  options.tokens = integer(stage, "tokens", 0);
+  options.pad_to_boundary = stage.get("pad_to_boundary", false);
+  options.drop_remainder = stage.get("drop_remainder", false);
+  return in.bucket_by_length(options);
+}
+
+Dataset add_pack(const Dataset& in, const Settings& stage) {
+  return in.pack({.length = integer(stage, "length", 1), .open = integer(stage, "open", 16)});
+}
+
+BatchMixOptions mix_options(const Settings& stage) {
+  BatchMixOptions options;
+  options.alpha = stage.get("alpha", 1.0);
+  options.classes = integer(stage, "classes", 1);
+  return options;
+}
+
+Dataset add_mixup(const Dataset& in, const Settings& stage) {
+  return in.map_op(mixup(mix_options(stage)));
+}
+
+Dataset add_cutmix(const Dataset& in, const Settings& stage) {
+  return in.map_op(cutmix(mix_options(stage), stage.get("layout", std::string("chw")) == "chw"));
+}
+
 Dataset add_unbatch(const Dataset& in, const Settings&) {
   return in.unbatch();
 }
@@ -74,13 +156,28 @@ Dataset add_prefetch(const Dataset& in, const Settings& stage) {
 
 Dataset add_stage(const Dataset& in, const Settings& stage) {
   using Adder = Dataset (*)(const Dataset&, const Settings&);
-  static const std::map<std::string, Adder> kAdders{
-      {"shard", add_shard},         {"shuffle", add_shuffle},
-      {"repeat", add_repeat},       {"take", add_take},
-      {"skip", add_skip},           {"cache", add_cache},
-      {"enumerate", add_enumerate}, {"identity", add_identity},
-      {"batch", add_batch},         {"padded_batch", add_padded_batch},
-      {"unbatch", add_unbatch},     {"prefetch", add_prefetch}};
+  static const std::map<std::string, Adder> kAdders{{"shard", add_shard},
+                                                    {"shuffle", add_shuffle},
+                                                    {"repeat", add_repeat},
+                                                    {"take", add_take},
+                                                    {"skip", add_skip},
+                                                    {"cache", add_cache},
+                                                    {"snapshot", add_snapshot},
+                                                    {"unique", add_unique},
+                                                    {"ignore_errors", add_ignore_errors},
+                                                    {"enumerate", add_enumerate},
+                                                    {"identity", add_identity},
+                                                    {"batch", add_batch},
+                                                    {"padded_batch", add_padded_batch},
+                                                    {"ragged_batch", add_ragged_batch},
+                                                    {"bucket_by_length", add_bucket_by_length},
+                                                    {"pack", add_pack},
+                                                    {"window", add_window},
+                                                    {"rebatch", add_rebatch},
+                                                    {"mixup", add_mixup},
+                                                    {"cutmix", add_cutmix},
+                                                    {"unbatch", add_unbatch},
+                                                    {"prefetch", add_prefetch}};
   return kAdders.at(stage.kind().name)(in, stage);
 }
 
