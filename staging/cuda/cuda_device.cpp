@@ -282,6 +282,13 @@ class CudaDevice final : public Device {
     return at;
   }
 
+  template <typename Plan>
+  void run(cudaError_t (*kernel)(const Plan&, std::int64_t, cudaStream_t), const Plan& plan,
+           std::int64_t volume, StreamState& stream) {
+    const Current current(context_);
+    require(kernel(plan, volume, native(stream)), "a finishing kernel");
+  }
+
   Clock& clock() noexcept override { return clock_; }
 
   void wait_any(std::span<const EventView> events, Kick& flag) override {
@@ -365,12 +372,20 @@ DevicePtr open(int index, const CudaServices& services) {
   return std::make_shared<CudaDevice>(index, services);
 }
 
+void finish_on(const FinishPlan& plan, std::int64_t volume, StreamView stream) {
+  static_cast<CudaDevice&>(stream.device()).run(&finish, plan, volume, stream.state());
+}
+void one_hot_on(const OneHotPlan& plan, std::int64_t volume, StreamView stream) {
+  static_cast<CudaDevice&>(stream.device()).run(&one_hot, plan, volume, stream.state());
+}
+
 }  // namespace
 }  // namespace penstock::cuda
 
 extern "C" __attribute__((visibility("default"))) const penstock::CudaModule*
 penstock_cuda_module() {
   static const penstock::CudaModule module{penstock::CudaModule::kVersion, &penstock::cuda::count,
-                                           &penstock::cuda::open};
+                                           &penstock::cuda::open, &penstock::cuda::finish_on,
+                                           &penstock::cuda::one_hot_on};
   return &module;
 }

@@ -1,12 +1,16 @@
 // What the library asks of its CUDA module, which is opened when a cuda device is.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include <penstock/device.h>
 #include <penstock/log.h>
 
 namespace penstock {
+
+struct FinishPlan;
+struct OneHotPlan;
 
 /// What the module gets from the library: its own copies of such things are not the program's.
 struct CudaServices {
@@ -16,12 +20,15 @@ struct CudaServices {
 
 /// What the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   int version = kVersion;
   /// Devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found}, saying what is missing.
   int (*count)() = nullptr;
   /// Throws Error{not_found}. Makes a context on this device alone.
   DevicePtr (*open)(int index, const CudaServices& services) = nullptr;
+  /// Kernels over `volume` values of the output.
+  void (*finish)(const FinishPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
+  void (*one_hot)(const OneHotPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
 };
 
 /// Exported by the module under this name.
