@@ -310,9 +310,9 @@ TEST(SampleFrom, RefusesWrongArguments) {
   const auto refuses = [](const std::string& text, const std::function<void()>& act) {
     expect_error(ErrorCode::invalid_argument, text, act);
   };
-  refuses("no inputs", [] { (void)sample_from({}, {}); });
+  refuses("no weights", [] { (void)sample_from({}, {}); });
   refuses("2 weights for 1 inputs", [&] { (void)sample_from({two}, {0.5, 0.5}); });
-  refuses("0 weights for 1 inputs", [&] { (void)sample_from({two}, {}); });
+  refuses("no weights", [&] { (void)sample_from({two}, {}); });
   refuses("weight", [&] { (void)sample_from({two}, {-0.5}); });
   refuses("weight", [&] { (void)sample_from({two}, {std::nan("")}); });
   refuses("weight", [&] { (void)sample_from({two}, {INFINITY}); });
