@@ -213,6 +213,14 @@ void SkipLedger::surfaced(const Error& error) {
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
 }
 
+void SkipLedger::end(const Error& error) {
+  MutexLock lock(mutex_);
+  if (!over_.ok()) return;
+  over_ = error;
+  ++errors_.count;
+  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+}
+
 void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
   MutexLock lock(mutex_);
   errors_.count = errors;

@@ -65,6 +65,8 @@ class SkipLedger {
   /// with if that was one too many; else ok.
   Status add(const Node& stage, std::uint64_t good, const Error& error) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
+  /// Ends the run with this error where it comes next.
+  void end(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
   /// Counts of the run that this one goes on from.
   void restore(std::uint64_t errors, std::uint64_t good) EXCLUDES(mutex_);
@@ -128,6 +130,8 @@ class Run final : public RunServices {
   std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override;
   bool cancelled() const noexcept override { return cancelled_.load(std::memory_order_acquire); }
   void left_out(const Error& error) override { ledger_.surfaced(error); }
+  void give_up(const Error& error) override { ledger_.end(error); }
+  std::uint64_t memory_limit() const noexcept override { return memory_->limit(); }
   ReadContext& stream_memory() override { return *stream_memory_; }
 
   // For edges and the iterator.

@@ -10,15 +10,34 @@
 namespace penstock {
 namespace {
 
+/// What keeping it takes of the budget, about: buffers of the pool have at least 1 KiB and are up
+/// to an eighth too large, and a view of a larger one is counted as a part of it.
+std::uint64_t held_bytes(const Element& element) {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    const Tensor& tensor = element[i];
+    if (!tensor.owner()) continue;
+    std::uint64_t bytes = tensor.nbytes();
+    for (std::int64_t k = 0; tensor.dtype() == DType::bytes && k < tensor.volume(); ++k) {
+      bytes += tensor.contiguous() ? tensor.bytes_at(k).size() : 0;
+    }
+    total += std::min<std::uint64_t>(tensor.owner()->size(),
+                                     std::max<std::uint64_t>(1024, bytes + bytes / 8));
+  }
+  return total;
+}
+
 class CacheIterator final : public OrderIterator {
  public:
   CacheIterator(OrderIteratorPtr input, std::shared_ptr<CacheStore> store,
-                const OpenContext& context, std::int64_t expected)
+                const OpenContext& context, std::int64_t expected, std::string stage)
       : input_(std::move(input)),
         store_(std::move(store)),
         path_(context.path),
         again_(context.path != context.place),
-        expected_(expected) {}
+        expected_(expected),
+        run_(context.run),
+        stage_(std::move(stage)) {}
 
   ~CacheIterator() override {
     if (!input_ || finished_ || filling_.empty()) return;
@@ -33,8 +52,10 @@ class CacheIterator final : public OrderIterator {
     for (std::size_t i = 0; i < count; ++i) {
       if (is_error(out[i])) continue;
       filling_.emplace_back(out[i].ordinal, out[i].parcel);
+      held_ += held_bytes(out[i].parcel->element);
       out[i].ordinal = ordinal_of(out[i].ordinal);
     }
+    check_budget();
     position_ += count;
     const bool known_end = expected_ > 0 && filling_.size() == static_cast<std::size_t>(expected_);
     if ((count == 0 || known_end) && !finished_) finish();
@@ -58,6 +79,21 @@ class CacheIterator final : public OrderIterator {
   }
 
  private:
+  // Something must be left to make elements in, or each of the others would wait in vain for room.
+  void check_budget() {
+    const std::uint64_t most = run_.memory_limit() / 4 * 3;
+    if (held_ <= most) return;
+    finished_ = true;
+    const Error error(ErrorCode::resource_exhausted,
+                      "the elements kept take " + std::to_string(held_) +
+                          " bytes so far, and three quarters of the memory budget are " +
+                          std::to_string(most) + "; give it more, or keep them in a file",
+                      Provenance{{}, -1, -1, stage_});
+    filling_.clear();
+    run_.give_up(error);
+    throw error;
+  }
+
   void finish() {
     finished_ = true;
     const std::lock_guard lock(store_->mutex);
@@ -90,6 +126,9 @@ class CacheIterator final : public OrderIterator {
   std::vector<std::pair<std::uint64_t, Ref<Parcel>>> filling_;
   std::size_t position_ = 0;
   bool finished_ = false;
+  RunServices& run_;
+  std::string stage_;
+  std::uint64_t held_ = 0;  // bytes of filling_
 };
 
 class CacheNode final : public Node {
@@ -110,10 +149,11 @@ class CacheNode final : public Node {
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     std::shared_ptr<CacheStore> store = context.run.cache(*this, context);
+    const std::string stage = context.run.stage_name(*this);
     {
       const std::lock_guard lock(store->mutex);
       if (store->complete) {
-        return std::make_unique<CacheIterator>(nullptr, store, context, cardinality());
+        return std::make_unique<CacheIterator>(nullptr, store, context, cardinality(), stage);
       }
     }
     const OpenContext first = context.first();
@@ -122,7 +162,7 @@ class CacheNode final : public Node {
       source = context.run.values(*this, std::move(source), first);
     }
     return std::make_unique<CacheIterator>(std::move(source), std::move(store), context,
-                                           cardinality());
+                                           cardinality(), stage);
   }
 };
 

@@ -170,6 +170,11 @@ class RunServices {
   virtual bool cancelled() const noexcept = 0;
   /// Counts an error that a stage left out.
   virtual void left_out(const Error& error) = 0;
+  /// Says that `error`, which the stage puts in its place, is not one element's: it comes out under
+  /// `skip` too, and ends the run there.
+  virtual void give_up(const Error& error) = 0;
+  /// Bytes of the budget.
+  virtual std::uint64_t memory_limit() const noexcept = 0;
   /// Where streams read their records to. Waits for room in the budget.
   virtual ReadContext& stream_memory() = 0;
 };

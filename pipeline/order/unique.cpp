@@ -89,10 +89,11 @@ class Seen {
 class UniqueIterator final : public OrderIterator {
  public:
   UniqueIterator(OrderIteratorPtr input, const std::vector<std::string>& components,
-                 ReadContext& memory, std::string stage)
+                 RunServices& run, std::string stage)
       : input_(std::move(input)),
         components_(components),
-        seen_(memory),
+        run_(run),
+        seen_(run.stream_memory()),
         stage_(std::move(stage)) {}
 
   std::size_t pull(std::span<Item> out) override {
@@ -124,6 +125,7 @@ class UniqueIterator final : public OrderIterator {
       return seen_.insert(item.parcel->key, identity_);
     } catch (...) {
       item = error_at(item, status_from_current_exception(), stage_);
+      run_.give_up(item.parcel->status.error());
       over_ = true;
       return true;
     }
@@ -131,6 +133,7 @@ class UniqueIterator final : public OrderIterator {
 
   OrderIteratorPtr input_;
   const std::vector<std::string>& components_;
+  RunServices& run_;
   Seen seen_;
   std::string stage_;
   std::string identity_;
@@ -160,8 +163,7 @@ class UniqueNode final : public Node {
   Pending pending() const override { return Pending::none; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<UniqueIterator>(open_keyed(*this, context, hash_), components_,
-                                            context.run.stream_memory(),
-                                            context.run.stage_name(*this));
+                                            context.run, context.run.stage_name(*this));
   }
 
  private:

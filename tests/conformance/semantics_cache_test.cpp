@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "pipeline/sources/generate.h"
 #include "tests/support/errors.h"
@@ -166,6 +167,25 @@ TEST(Cache, OneCacheReadTwiceInAGraph) {
       },
       {.output = Spec({{"y", DType::i64, Shape()}})});
   expect_vectors({{"side by side", zip({cached, other}), "(0, 0) (1, 1) (2, 2)"}});
+}
+
+TEST(Cache, ThatOutgrowsTheBudgetEndsTheRunAtOnce) {
+  const Dataset large = numbers(2000).map(
+      [](const Element&, Element& out, Rng&) {
+        for (float& value : out["big"].mutable_values<float>()) value = 1;
+      },
+      {.name = "large", .output = Spec({{"big", DType::f32, {2500}}})});
+  for (const OnError policy : {OnError::fail, OnError::skip}) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<Error> errors =
+        test::errors(large.cache(), {.threads = 2, .memory_bytes = 8U << 20, .on_error = policy});
+    ASSERT_EQ(errors.size(), 1U);
+    EXPECT_EQ(errors[0].code(), ErrorCode::resource_exhausted);
+    EXPECT_NE(errors[0].where().stage.find("cache"), std::string::npos);
+    EXPECT_NE(std::string(errors[0].what()).find("file"), std::string::npos);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  }
+  EXPECT_TRUE(test::errors(large.take(400).cache(), {.memory_bytes = 8U << 20}).empty());
 }
 
 TEST(Cache, SaysThatItFreezesWhatIsDrawnBefore) {

@@ -73,6 +73,8 @@ TEST(Unique, EndsWithAnErrorWhenTheBudgetIsFull) {
   EXPECT_EQ(errors[0].code(), ErrorCode::resource_exhausted);
   EXPECT_NE(errors[0].where().stage.find("unique"), std::string::npos);
   EXPECT_TRUE(test::errors(dataset, {.memory_bytes = 1U << 20}).empty());
+  EXPECT_EQ(test::errors(dataset, {.memory_bytes = 1U << 14, .on_error = OnError::skip}).size(), 1U)
+      << "it is no element's fault, so it is not skipped";
 }
 
 TEST(Unique, RefusesAComponentThatThereIsNot) {
