@@ -27,7 +27,7 @@ class MalformedImages : public testing::TestWithParam<Kind> {
     }
   }
 
-  static constexpr std::size_t kFew = 800;
+  static constexpr std::size_t kFew = 1200;
   TempFolder folder_;
   std::vector<Malformed> images_;
   std::set<std::string> bad_;

@@ -80,6 +80,7 @@ class Verify final : public Command {
     options.title = "penstock verify · " + shard.path;
     options.threads = threads_;
     options.quiet = quiet_;
+    options.keep = kKept;
     const PassResult result = pass_over(samples, options, interrupts, [](const Element&) {});
     good_ += result.good;
     for (const Error& error : result.errors) report(error);
