@@ -277,9 +277,10 @@ void BatchEdge::finish_head(bool deliver_it) {
   std::sort(head.skipped.begin(), head.skipped.end(),
             [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
   for (const Entry& entry : head.skipped) {
-    const std::uint64_t good = entry.sequence - judged_;
-    judged_ = entry.sequence + 1;
-    Status over = run_.ledger().add(owner_, good, entry.status.error());
+    // Where elements moved up into this batch, those behind it may have been counted with it.
+    const std::uint64_t reached = std::max(judged_, entry.sequence + 1);
+    Status over = run_.ledger().add(owner_, reached - judged_, entry.status.error());
+    judged_ = reached;
     if (over.ok()) continue;
     put_error(std::move(over), entry.sequence + 1);
     over_ = true;

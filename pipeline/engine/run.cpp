@@ -101,7 +101,8 @@ class InlineValues final : public OrderIterator {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
-        Status over = run_.ledger().add(owner_, std::exchange(good_, 0), work[i].status.error());
+        Status over =
+            run_.ledger().add(owner_, std::exchange(good_, 0) + 1, work[i].status.error());
         if (over.ok()) continue;
         work[i].status = std::move(over);
       } else {
@@ -187,13 +188,13 @@ void BlockingPool::serve() {
   }
 }
 
-Status SkipLedger::add(const Node& stage, std::uint64_t good, const Error& error) {
+Status SkipLedger::add(const Node& stage, std::uint64_t reached, const Error& error) {
   MutexLock lock(mutex_);
   if (!over_.ok()) return over_;  // the same error on its way through the next stage
   ++errors_.count;
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
   Passed& passed = stages_.try_emplace(&stage, before_).first->second;
-  passed.seen += good + 1;
+  passed.seen += reached;
   ++passed.bad;
   const bool too_many = errors_.count > options_.max_errors;
   const bool too_large_share =

@@ -61,9 +61,9 @@ class BlockingPool {
 class SkipLedger {
  public:
   explicit SkipLedger(const RunOptions& options) : options_(options) {}
-  /// Counts `good` elements that passed a stage and a bad one behind them. The error to end the run
-  /// with if that was one too many; else ok.
-  Status add(const Node& stage, std::uint64_t good, const Error& error) EXCLUDES(mutex_);
+  /// Counts `reached` more elements of a stage, and a bad one among all so far. The error to end
+  /// the run with if that was one too many; else ok.
+  Status add(const Node& stage, std::uint64_t reached, const Error& error) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
   /// Ends the run with this error where it comes next.
   void end(const Error& error) EXCLUDES(mutex_);

@@ -51,7 +51,8 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
       }
       if (!work.status.ok() && run_.options().on_error == OnError::skip &&
           work.status.error().code() != ErrorCode::cancelled) {
-        const Status over = run_.ledger().add(owner_, std::exchange(good_, 0), work.status.error());
+        const Status over =
+            run_.ledger().add(owner_, std::exchange(good_, 0) + 1, work.status.error());
         if (over.ok()) continue;
         work.status = over;
         over_ = true;
