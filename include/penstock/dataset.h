@@ -18,6 +18,14 @@ namespace penstock {
 inline constexpr std::int64_t kInfinite = -1;
 inline constexpr std::int64_t kUnknown = -2;
 
+/// What becomes of each element when a run is stopped anywhere and restored.
+enum class Guarantee {
+  exact,                   ///< delivered once, with the same bytes
+  exact_if_deterministic,  ///< the same, if the user's callables depend on their input alone
+};
+/// "EXACT", "EXACT_IF_DETERMINISTIC".
+std::string_view name_of(Guarantee guarantee) noexcept;
+
 class Node;
 using NodePtr = std::shared_ptr<const Node>;
 
@@ -72,6 +80,10 @@ class Dataset {
   Dataset cache(std::string file) const;
   /// The same in a folder, with a file for each graph, so that several share it.
   Dataset snapshot(std::string folder) const;
+  /// Behind a batch stage: makes all batches equally large, and as many as there would be without
+  /// bad elements; behind a shard, as many as the largest shard has. Missing rows are zeros behind
+  /// `valid_rows`, and counted. The number of elements must be known.
+  Dataset pad_batches() const;
   /// Elements (or batches) prepared ahead; 0 or -1: chosen by the engine.
   Dataset prefetch(std::int64_t count = -1) const;
 
@@ -105,6 +117,14 @@ class Dataset {
   /// differ, the seed is the state's. Throws Error{invalid_argument} naming the stage or shard if
   /// the graph or its data are not the same, Error{data_loss} if the state is damaged.
   Iterator restore(std::string_view state, RunOptions options = {}) const;
+
+  /// Goes on with another number of consumers: `states` are those of all N that stopped, in any
+  /// order, this dataset is one of M shards. All N must have delivered as much, without bad
+  /// elements, and `shard` must stand behind every shuffle with nothing but maps, batches and
+  /// prefetches behind it; Error{invalid_argument} says what is not so.
+  Iterator restore(const std::vector<std::string>& states, RunOptions options = {}) const;
+  /// What a run that is stopped and restored delivers; see docs/reliability.md.
+  Guarantee guarantee() const;
 
   /// A stage of your own: any function from dataset to dataset.
   template <typename F>

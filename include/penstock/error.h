@@ -31,6 +31,7 @@ struct Provenance {
   std::int64_t offset = -1;  ///< byte offset of the record in the shard
   std::int64_t index = -1;   ///< record index within the source
   std::string stage{};       ///< stage that failed, "map[2] decode_jpeg"
+  std::int64_t length = -1;  ///< bytes of the record, from `offset` on
 
   /// "train-0.tar @1536 record 12, stage map[2] decode_jpeg"; empty if nothing is known.
   std::string to_string() const;

@@ -40,8 +40,9 @@ class Next {
 };
 
 enum class OnError {
-  fail,  ///< `next` returns the error in its place; the run can go on behind it
-  skip,  ///< as if the bad element had been filtered out: batches stay full
+  fail,   ///< `next` returns the error in its place; the run can go on behind it
+  skip,   ///< as if the bad element had been filtered out: batches stay full
+  retry,  ///< reads that failed with ErrorCode::unavailable are done again; else as `fail`
 };
 
 struct RunOptions {
@@ -68,6 +69,15 @@ struct RunOptions {
   std::uint64_t max_errors = UINT64_MAX;
   /// …and so does a share above this once 100 elements have been seen.
   double max_error_share = 1.0;
+  /// With `skip`: bad elements are appended to this file, each once, as JSON lines of shard,
+  /// offset, length, index, stage and cause; empty: nowhere. A run whose quarantine can't be
+  /// written says so through the log, once, and goes on.
+  std::string quarantine{};
+  /// Times that a read which failed with ErrorCode::unavailable is done again; -1: 4 with `retry`,
+  /// else none.
+  int retries = -1;
+  /// Milliseconds before the first of them; each later one waits twice as long, at most 1 s.
+  int retry_ms = 10;
   /// Where batches live, such as memory that a device copies from at full speed; null: the heap.
   std::shared_ptr<Allocator> slot_allocator{};
 };
@@ -96,7 +106,8 @@ class Iterator {
   void cancel() noexcept;
   Stats stats() const;
   /// What has been returned by `next` so far, whatever is prefetched: a few hundred bytes from
-  /// which `Dataset::restore` goes on with the same bytes. Thread-safe.
+  /// which `Dataset::restore` goes on with the same bytes. Thread-safe. Throws
+  /// Error{invalid_argument} where a stage that replays its input stands behind an unordered map.
   std::string save() const;
 
  private:

@@ -23,6 +23,9 @@ class ReadContext {
   /// A buffer of at least `bytes` bytes; its memory is reused once the last tensor that shares it
   /// is gone. Throws Error{resource_exhausted}.
   virtual BufferPtr allocate(std::size_t bytes) = 0;
+  /// True if a read that has failed `tries` times with this error is to be done again; waits before
+  /// it says so. For streams: what an indexed source could not read the engine asks for again.
+  virtual bool again(const Error& /*error*/, int /*tries*/) { return false; }
 };
 
 /// Where one element's values go in the batch being built: a row of a slot, component by component.
@@ -103,6 +106,9 @@ class Source {
   /// upper bound.
   virtual std::uint64_t record_bytes(std::uint64_t index) const;
   virtual Provenance locate(std::uint64_t index) const;
+
+  /// False if it is up to the user, whose code is called, that every pass gives the same records.
+  virtual bool deterministic() const { return true; }
 
   /// A new stream over all records. REQUIRES: !size().
   virtual std::unique_ptr<RecordStream> stream() const;

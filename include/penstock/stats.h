@@ -28,7 +28,8 @@ struct MemoryStats {
 
 struct ErrorStats {
   std::uint64_t count = 0;
-  std::vector<Error> first;  ///< the first few, in the order they were met
+  std::uint64_t retried = 0;  ///< reads that were done again
+  std::vector<Error> first;   ///< the first few, in the order they were met
 };
 
 /// How images were decoded.
@@ -38,12 +39,22 @@ struct DecoderStats {
   std::uint64_t warned = 0;  ///< that a lenient decoder took in spite of a warning
 };
 
+/// What an epoch delivered to its end.
+struct EpochStats {
+  std::uint64_t epoch = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t skipped = 0;      ///< bad elements passed over
+  std::uint64_t padded_rows = 0;  ///< of the batches
+};
+
 struct Stats {
   std::vector<StageStats> stages;  ///< in the order data flows
   MemoryStats memory;
   ErrorStats errors;
-  std::uint64_t elements = 0;  ///< delivered
-  std::uint64_t batches = 0;   ///< delivered
+  std::uint64_t elements = 0;      ///< delivered
+  std::uint64_t batches = 0;       ///< delivered
+  std::vector<EpochStats> epochs;  ///< those that ended, the last 1,000 of them
   int threads = 0;
 };
 

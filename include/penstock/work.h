@@ -52,6 +52,8 @@ class WorkOp {
   virtual bool can_fail() const { return true; }
   /// True if the results depend on `context.rng`.
   virtual bool random() const { return false; }
+  /// False if it is up to the user, whose code is called, that the results depend on nothing else.
+  virtual bool deterministic() const { return true; }
 };
 
 using WorkOpPtr = std::shared_ptr<const WorkOp>;

@@ -93,6 +93,7 @@ class ElementOp final : public WorkOp {
   }
 
   std::string name() const override { return name_; }
+  bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("output", declared_ ? declared_->spec().to_string() : "input");
   }
@@ -152,6 +153,7 @@ class ViewOp final : public WorkOp {
   }
 
   std::string name() const override { return name_; }
+  bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("output", declared_.spec().to_string());
   }
@@ -204,6 +206,7 @@ class PredicateOp final : public WorkOp {
       : predicate_(std::move(predicate)), name_(std::move(name)) {}
 
   std::string name() const override { return name_; }
+  bool deterministic() const override { return false; }
   void describe(Description&) const override {}
   Spec infer(const Spec& input) const override { return input; }
 

@@ -267,8 +267,8 @@ bool BatchEdge::steal_row(Filling& head) {
 }
 
 void BatchEdge::put_error(Status status, std::uint64_t sequence) {
-  outputs_.push_back(
-      {item_of(Parcel::make(std::move(status)), mix_path(path_, sequence)), sequence});
+  outputs_.push_back({item_of(Parcel::make(std::move(status)), mix_path(path_, sequence)), sequence,
+                      passed_over_});
 }
 
 void BatchEdge::finish_head(bool deliver_it) {
@@ -279,7 +279,8 @@ void BatchEdge::finish_head(bool deliver_it) {
   for (const Entry& entry : head.skipped) {
     // Where elements moved up into this batch, those behind it may have been counted with it.
     const std::uint64_t reached = std::max(judged_, entry.sequence + 1);
-    Status over = run_.ledger().add(owner_, reached - judged_, entry.status.error());
+    ++passed_over_;
+    Status over = run_.ledger().add(owner_, key_, reached - judged_, entry.status.error());
     judged_ = reached;
     if (over.ok()) continue;
     put_error(std::move(over), entry.sequence + 1);
@@ -300,7 +301,7 @@ void BatchEdge::finish_head(bool deliver_it) {
     const auto count = static_cast<std::int64_t>(head.entries.size());
     Item item = item_of(Parcel::make(head.slot->batch(count)), mix_path(path_, batches_++));
     add_counters(counters_, 1, payload_bytes(item.parcel->element));
-    outputs_.push_back({std::move(item), head.entries.back().sequence + 1});
+    outputs_.push_back({std::move(item), head.entries.back().sequence + 1, passed_over_});
   }
   head.slot = {};
   head.entries.clear();
@@ -316,7 +317,9 @@ std::size_t BatchEdge::deliver(std::span<Item> out) {
     out[count] = std::move(output.item);
     delivered_ += is_error(out[count]) ? 0 : 1;
     consumed_ = output.consumed;
+    skipped_ = output.skipped;
   }
+  if (count == 0 && drained()) skipped_ = passed_over_;
   return count;
 }
 

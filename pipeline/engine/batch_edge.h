@@ -74,11 +74,14 @@ class BatchEdge final : public Edge {
   void save_more(StateWriter& state) const override REQUIRES(mutex_) { state.put(delivered_); }
   void restore_more(StateReader& state) override REQUIRES(mutex_) {
     batches_ = delivered_ = state.get();
+    judged_ = consumed_;
+    passed_over_ = skipped_;
   }
 
   struct Output {
     Item item;
     std::uint64_t consumed = 0;  // items of the input, up to here
+    std::uint64_t skipped = 0;   // bad ones among them
   };
 
   const std::uint64_t path_;
@@ -92,6 +95,7 @@ class BatchEdge final : public Edge {
   std::uint64_t batches_ GUARDED_BY(mutex_) = 0;    // made
   std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those
   std::uint64_t judged_ GUARDED_BY(mutex_) = 0;     // elements up to the last that was passed over
+  std::uint64_t passed_over_ GUARDED_BY(mutex_) = 0;
   bool ended_ GUARDED_BY(mutex_) = false;
   bool over_ GUARDED_BY(mutex_) = false;          // the ledger said so
   bool without_slot_ GUARDED_BY(mutex_) = false;  // and so waiting

@@ -9,6 +9,7 @@
 #include "pipeline/order/ignore_errors.h"
 #include "pipeline/order/interleave.h"
 #include "pipeline/order/mix.h"
+#include "pipeline/order/pad.h"
 #include "pipeline/order/prefetch.h"
 #include "pipeline/order/repeat.h"
 #include "pipeline/order/resample.h"
@@ -117,6 +118,9 @@ Dataset Dataset::cache(std::string file) const {
 }
 Dataset Dataset::snapshot(std::string folder) const {
   return Dataset(make_file_cache(node_, std::move(folder), true));
+}
+Dataset Dataset::pad_batches() const {
+  return Dataset(make_pad_batches(node_));
 }
 Dataset Dataset::prefetch(std::int64_t count) const {
   return Dataset(make_prefetch(node_, count));

@@ -11,6 +11,14 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kChunk = 64;
+constexpr std::size_t kFreeGroup = 128;  // keeps states small
+
+bool has_unordered(const Node& node) {
+  for (const NodePtr& input : node.inputs()) {
+    if (!input->ordered() || has_unordered(*input)) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -37,11 +45,12 @@ Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t ke
     : run_(run),
       owner_(owner),
       counters_(run.counters(owner)),
-      sizer_(std::max<std::size_t>(group_limit, 1),
+      sizer_(std::clamp<std::size_t>(group_limit, 1, has_unordered(owner) ? kFreeGroup : SIZE_MAX),
              run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads()))),
-      input_(std::move(input)),
       key_(key),
-      breakdown_(Parcel::make(Status(ErrorCode::resource_exhausted, "out of memory"))) {
+      input_(std::move(input)),
+      breakdown_(Parcel::make(Status(ErrorCode::resource_exhausted, "out of memory"))),
+      free_order_(has_unordered(owner)) {
   run_.add(*this);
 }
 
@@ -84,11 +93,16 @@ void Edge::on_exhausted(std::function<void()> callback) {
 void Edge::save(StateWriter& state) const {
   MutexLock lock(mutex_);
   state.put(consumed_);
+  state.put(skipped_);
   state.put(snapshots_.empty() ? 0 : 1);
   if (!snapshots_.empty()) {
     std::size_t last = 0;
     while (last + 1 < snapshots_.size() && snapshots_[last + 1].sequence <= consumed_) ++last;
-    state.put(consumed_ - snapshots_[last].sequence);
+    const std::uint64_t passed = consumed_ - snapshots_[last].sequence;
+    state.put(passed);
+    for (std::uint64_t i = 0; free_order_ && i < passed; ++i) {
+      state.put(snapshots_[last].ordinals[i]);
+    }
     state.put_bytes(snapshots_[last].input);
   }
   save_more(state);
@@ -96,16 +110,23 @@ void Edge::save(StateWriter& state) const {
 
 void Edge::restore(StateReader& state) {
   const std::uint64_t consumed = state.get();
+  const std::uint64_t skipped = state.get();
+  run_.ledger().restore_skipped(key_, skipped);
   if (state.get() != 0) {
     const std::uint64_t passed = state.get();
+    for (std::uint64_t i = 0; free_order_ && i < passed; ++i) had_.insert(state.get());
     StateReader input(state.get_bytes());
+    if (free_order_) {
+      for (std::uint64_t left = input.get(); left > 0; --left) had_.insert(input.get());
+    }
     input_->restore(input);
-    if (passed > 0) input_->discard(passed);
+    if (!free_order_ && passed > 0) input_->discard(passed);
   }
   sequence_ = consumed;
   {
     MutexLock lock(mutex_);
     consumed_ = consumed;
+    skipped_ = skipped;
     restore_more(state);
   }
   take_snapshot();
@@ -115,9 +136,13 @@ void Edge::restore(StateReader& state) {
 void Edge::take_snapshot() {
   kill_point("snapshot");
   StateWriter state(std::move(spare_snapshot_));
+  if (free_order_) {
+    state.put(had_.size());
+    for (const std::uint64_t ordinal : had_) state.put(ordinal);
+  }
   input_->save(state);
   MutexLock lock(mutex_);
-  snapshots_.push_back({sequence_, state.take()});
+  snapshots_.push_back({sequence_, state.take(), {}});
   while (snapshots_.size() > 1 && snapshots_[1].sequence <= consumed_) {
     spare_snapshot_ = snapshots_.pop_front().input;
   }
@@ -231,6 +256,7 @@ void Edge::hand_over_all() {
     }
     group.first = sequence_;
     sequence_ += group.count;
+    if (free_order_) remember(group);
     if (!hand_over(group)) return;
   }
 }
@@ -242,8 +268,8 @@ void Edge::fill(Group& group, std::size_t wanted) {
     while (group.count < wanted) {
       const std::size_t asked = std::min(wanted - group.count, kBlock);
       const std::size_t pulled = input_->pull({group.items.data() + group.count, asked});
-      group.count += pulled;
-      if (pulled < asked) break;
+      group.count += had_.empty() ? pulled : drop_had({group.items.data() + group.count, pulled});
+      if (pulled < asked && (group.count > 0 || pulled == 0)) break;
     }
   } catch (...) {
     group.items[group.count++] = item_of(Parcel::make(status_from_current_exception()), sequence_);
@@ -251,8 +277,29 @@ void Edge::fill(Group& group, std::size_t wanted) {
   }
 }
 
+/// Moves the items that the consumer has not had to the front and returns how many they are.
+std::size_t Edge::drop_had(std::span<Item> items) {
+  std::size_t kept = 0;
+  for (Item& item : items) {
+    const auto found = had_.find(item.ordinal);
+    if (found != had_.end()) {
+      had_.erase(found);
+      item = Item();
+    } else if (&items[kept++] != &item) {
+      items[kept - 1] = std::move(item);
+    }
+  }
+  return kept;
+}
+
+void Edge::remember(const Group& group) {
+  MutexLock lock(mutex_);
+  std::vector<std::uint64_t>& ordinals = snapshots_[snapshots_.size() - 1].ordinals;
+  for (const Item& item : group.all_items()) ordinals.push_back(item.ordinal);
+}
+
 bool Edge::hand_over(Group& group) {
-  group.context.emplace(run_.memory(), key_);
+  group.context.emplace(run_.memory(), key_, run_.retry());
   const bool reads = reads_block(group.all_items());
   const std::size_t kept = stores() && !reads ? std::min(group.count, kChunk) : group.count;
   if (group.work.size() < kept) group.work.resize(kept);
@@ -399,7 +446,7 @@ bool Edge::make_again(Group& group, bool last_try) {
     work[0].status = Status();
     work[0].keep = true;
     work[0].row = Row();
-    GroupContext& context = group.context.emplace(run_.memory(), key_);
+    GroupContext& context = group.context.emplace(run_.memory(), key_, run_.retry());
     if (reads_block(items)) read_items(items, work, rows, context);
     compute_items(items, work, rows, context);
     if (stores()) store(group, at, work);

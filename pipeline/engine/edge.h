@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "pipeline/core/ring.h"
@@ -159,7 +160,9 @@ class Edge : public OrderIterator {
   StageCounters* const counters_;
   GroupSizer sizer_;
   mutable Mutex mutex_;
+  const std::uint64_t key_;                        // of random numbers
   std::uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // items whose results were delivered
+  std::uint64_t skipped_ GUARDED_BY(mutex_) = 0;   // bad ones among those before them
 
  private:
   void dispatch() noexcept;
@@ -169,6 +172,8 @@ class Edge : public OrderIterator {
   /// A group will come to nothing; somebody may wait for that.
   void abandon(Group& group) noexcept EXCLUDES(mutex_);
   void fill(Group& group, std::size_t wanted);
+  std::size_t drop_had(std::span<Item> items);
+  void remember(const Group& group) EXCLUDES(mutex_);
   bool hand_over(Group& group) EXCLUDES(mutex_);
   void read(Group& group) noexcept;
   void compute(Group& group) noexcept;
@@ -179,7 +184,6 @@ class Edge : public OrderIterator {
   Group& take_group() EXCLUDES(mutex_);
 
   OrderIteratorPtr input_;
-  const std::uint64_t key_;  // of random numbers
   std::atomic<bool> stopping_{false};
   CondVar changed_;
   bool waiting_ GUARDED_BY(mutex_) = false;
@@ -194,6 +198,7 @@ class Edge : public OrderIterator {
   struct Snapshot {
     std::uint64_t sequence = 0;  // items handed over before
     std::string input;
+    std::vector<std::uint64_t> ordinals;  // of the items since, if their order is free
   };
   void take_snapshot() EXCLUDES(mutex_);
   Ring<Snapshot> snapshots_ GUARDED_BY(mutex_);  // the first at or before consumed_
@@ -206,6 +211,10 @@ class Edge : public OrderIterator {
   bool input_threw_ = false;  // of the edge's thread
   bool broken_ GUARDED_BY(mutex_) = false;
   Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
+  /// Behind an unordered map a restored input gives its items in another order: those that the
+  /// consumer has had are told by their ordinals, and dropped when they come.
+  const bool free_order_;
+  std::unordered_multiset<std::uint64_t> had_;  // of the edge's thread
   std::jthread thread_;
 };
 

@@ -49,6 +49,41 @@ void finish_step(std::span<const Item> items, std::span<WorkItem> work, const st
   add_counters(counters, done, bytes, since(start));
 }
 
+void read_source(std::span<WorkItem> work, const Source& source, GroupContext& context) {
+  try {
+    source.read(work, context);
+  } catch (...) {
+    fail_all(work, status_from_current_exception());
+  }
+}
+
+/// Reads what could not be read, and may be readable now, again.
+void read_again(std::span<WorkItem> work, const Source& source, GroupContext& context) {
+  std::vector<WorkItem> failed;
+  for (int tries = 1;; ++tries) {
+    const auto worth_it = std::find_if(work.begin(), work.end(), [](const WorkItem& item) {
+      return !item.status.ok() && item.status.error().code() == ErrorCode::unavailable;
+    });
+    if (worth_it == work.end() ||
+        !context.retry().again(worth_it->status.error(), tries, source.blocking())) {
+      return;
+    }
+    failed.clear();
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      if (work[i].status.ok() || work[i].status.error().code() != ErrorCode::unavailable) continue;
+      WorkItem item;
+      item.index = work[i].index;
+      item.ordinal = work[i].ordinal;
+      item.row = work[i].row;
+      failed.push_back(std::move(item));
+      places.push_back(i);
+    }
+    read_source(failed, source, context);
+    for (std::size_t i = 0; i < places.size(); ++i) work[places[i]] = std::move(failed[i]);
+  }
+}
+
 void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
               const Program& program, GroupContext& context) {
   const auto start = Clock::now();
@@ -58,11 +93,8 @@ void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<c
     work[i].ordinal = items[i].ordinal;
     work[i].row = last && !rows.empty() ? rows[i] : Row();  // work items are used again
   }
-  try {
-    program.source()->read(work, context);
-  } catch (...) {
-    fail_all(work, status_from_current_exception());
-  }
+  read_source(work, *program.source(), context);
+  read_again(work, *program.source(), context);
   finish_step(items, work, program.leaf_stage(), program.leaf_counters(),
               program.leaf_fixed_bytes(), start);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pipeline/engine/memory.h"
+#include "pipeline/engine/retry.h"
 #include "pipeline/order/item.h"
 
 namespace penstock {
@@ -14,7 +15,9 @@ namespace penstock {
 /// work can be done again when it has. One per group; not synchronised.
 class GroupContext final : public WorkContext {
  public:
-  GroupContext(Memory& memory, std::uint64_t key) : memory_(memory) { key_ = key; }
+  GroupContext(Memory& memory, std::uint64_t key, Retry& retry) : memory_(memory), retry_(retry) {
+    key_ = key;
+  }
   ~GroupContext() override { memory_.unreserve(promised_); }
 
   BufferPtr allocate(std::size_t bytes) override;
@@ -25,6 +28,7 @@ class GroupContext final : public WorkContext {
   std::uint64_t starved_bytes() const noexcept { return starved_; }
   /// Bytes that were given out in all.
   std::uint64_t allocated() const noexcept { return allocated_; }
+  Retry& retry() noexcept { return retry_; }
   void set_op(std::uint32_t op) noexcept { op_ = op; }
 
   /// The parts of tuples, kept from when they were read until the tuple is made.
@@ -36,6 +40,7 @@ class GroupContext final : public WorkContext {
 
  private:
   Memory& memory_;
+  Retry& retry_;
   std::uint64_t promised_ = 0;
   std::uint64_t starved_ = 0;
   std::uint64_t allocated_ = 0;

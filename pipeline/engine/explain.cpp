@@ -4,6 +4,7 @@
 
 #include <penstock/dataset.h>
 
+#include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/slots.h"
 #include "pipeline/order/node.h"
@@ -59,22 +60,29 @@ std::string how(const Node& node) {
 
 class Explainer {
  public:
-  explicit Explainer(const RunOptions& options)
+  Explainer(const Node& root, const RunOptions& options)
       : budget_(options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes()),
         threads_(options.threads > 0 ? options.threads : usable_cpus()),
-        seed_(options.seed) {}
+        seed_(options.seed),
+        guarantee_(guarantee_of(root)),
+        ordered_(ordered(root)),
+        unsavable_(unsavable(root)),
+        inelastic_(inelastic(root)) {}
 
   void add(const Node& node, int depth) {
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       add(*node.inputs()[i], depth + (i == 0 ? 0 : 1));
     }
+    sharded_ = sharded_ || node.name() == "shard";
     Description description;
     node.describe(description);
     const std::string options = description.to_string();
     stages_ << std::string(static_cast<std::size_t>(2 * depth + 2), ' ') << node.name()
             << (options.empty() ? "" : "(" + options + ")") << "\n"
             << std::string(static_cast<std::size_t>(2 * depth + 6), ' ') << node.spec().to_string()
-            << ", " << count_text(node.cardinality()) << " elements; " << how(node) << "\n";
+            << ", " << count_text(node.cardinality()) << " elements; " << how(node)
+            << "; resumes by " << name_of(node.resume()) << "\n";
+    resume_ = std::max(resume_, node.resume());
     if (node.batch_size() > 0 && fits_slot(node.inputs()[0]->spec())) {
       slot_bytes_ += SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes;
     }
@@ -90,8 +98,25 @@ class Explainer {
         << bytes_text(slot_bytes_) << (slot_bytes_ > budget_ ? " - refused" : "") << "\n";
     out << "threads: " << threads_
         << " for work, one for each order segment, and some that wait for files\n";
-    out << "order and bytes: a function of the graph, the seed (" << seed_
-        << ") and the epoch alone\n";
+    if (ordered_) {
+      out << "order and bytes: a function of the graph, the seed (" << seed_
+          << ") and the epoch alone\n";
+    } else {
+      out << "order: that in which an unordered map finishes; bytes: a function of the graph, the "
+             "seed ("
+          << seed_ << ") and the epoch\n";
+    }
+    out << "stopped and restored: " << name_of(guarantee_)
+        << (guarantee_ == Guarantee::exact ? ", each element once and with the same bytes"
+                                           : ", each element once, with the same bytes if the "
+                                             "user's callables depend on their input alone")
+        << "; costs " << name_of(resume_) << "\n";
+    if (!unsavable_.empty()) out << "  but " << unsavable_ << "\n";
+    if (sharded_) {
+      out << "another number of shards: "
+          << (inelastic_.empty() ? "goes on with the same order" : "refused, " + inelastic_)
+          << "\n";
+    }
     if (!advice_.str().empty()) out << "advice:\n" << advice_.str();
     return out.str();
   }
@@ -100,6 +125,12 @@ class Explainer {
   std::uint64_t budget_;
   int threads_;
   std::uint64_t seed_;
+  Guarantee guarantee_;
+  bool ordered_;
+  std::string unsavable_;
+  std::string inelastic_;
+  bool sharded_ = false;
+  Resume resume_ = Resume::position;
   std::uint64_t slot_bytes_ = 0;
   std::ostringstream stages_;
   std::ostringstream advice_;
@@ -108,7 +139,7 @@ class Explainer {
 }  // namespace
 
 std::string Dataset::explain(const RunOptions& options) const {
-  Explainer explainer(options);
+  Explainer explainer(*node_, options);
   explainer.add(*node_, 0);
   return explainer.text();
 }

@@ -31,7 +31,12 @@ void Fingerprint::add(const Node& node) {
   mark.options = hash(node.spec().to_string(), hash(node.name()));
   std::vector<std::uint32_t> shards;
   for (const auto& [key, value] : description.entries()) {
-    if (key == "shard") {
+    const bool shards_stage = node.name() == "shard";
+    if (shards_stage && key == "count") {
+      mark.shard_count = std::stoull(value);
+    } else if (shards_stage && key == "index") {
+      mark.shard_index = std::stoull(value);
+    } else if (key == "shard") {
       shards.push_back(hash(value));
       mark.names.push_back(value);
     } else {
@@ -51,17 +56,29 @@ void Fingerprint::save(StateWriter& state) const {
   state.put(marks_.size());
   for (const Mark& mark : marks_) {
     state.put(mark.options);
+    if (mark.shard_count > 0) {
+      state.put(mark.shard_count);
+      state.put(mark.shard_index);
+    }
     state.put(mark.shards);
     for (const std::uint32_t run : mark.runs) state.put(run);
   }
 }
 
-void Fingerprint::check(StateReader& state) const {
+std::vector<Fingerprint::OtherShard> Fingerprint::check(StateReader& state) const {
+  std::vector<OtherShard> others;
   const std::uint64_t stages = state.get();
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     const Mark& mark = marks_[i];
     if (i >= stages) differs("the number of stages, which was " + std::to_string(stages));
     if (state.get() != mark.options) differs("stage " + mark.stage);
+    if (mark.shard_count > 0) {
+      const std::uint64_t count = state.get();
+      const std::uint64_t index = state.get();
+      if (count != mark.shard_count || index != mark.shard_index) {
+        others.push_back({mark.stage, mark.shard_count, mark.shard_index, count, index});
+      }
+    }
     const std::uint64_t shards = state.get();
     if (shards != mark.shards) {
       differs("the number of shards of " + mark.stage + ", which was " + std::to_string(shards));
@@ -80,12 +97,14 @@ void Fingerprint::check(StateReader& state) const {
   if (stages != marks_.size()) {
     differs("the number of stages, which was " + std::to_string(stages));
   }
+  return others;
 }
 
 std::uint64_t Fingerprint::digest() const noexcept {
   std::uint64_t result = marks_.size();
   for (const Mark& mark : marks_) {
     result = mix_path(result, mark.options);
+    result = mix_path(result, mix_path(mark.shard_count, mark.shard_index));
     for (const std::uint32_t run : mark.runs) result = mix_path(result, run);
   }
   return result;

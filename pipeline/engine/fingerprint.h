@@ -17,10 +17,17 @@ class Fingerprint {
  public:
   explicit Fingerprint(const Node& root);
 
+  /// A shard stage that is the same but for which of how many it is.
+  struct OtherShard {
+    std::string stage;
+    std::uint64_t count = 0, index = 0;          ///< here
+    std::uint64_t old_count = 0, old_index = 0;  ///< where the state was saved
+  };
+
   void save(StateWriter& state) const;
-  /// Throws Error{invalid_argument} naming the first stage or shards that differ from what `state`
-  /// was saved from.
-  void check(StateReader& state) const;
+  /// Throws Error{invalid_argument} naming the first stage or files that differ from what `state`
+  /// was saved from. What is left to the caller to judge is returned.
+  std::vector<OtherShard> check(StateReader& state) const;
   /// All of it in one number.
   std::uint64_t digest() const noexcept;
 
@@ -29,6 +36,8 @@ class Fingerprint {
   struct Mark {
     std::string stage;
     std::uint32_t options = 0;
+    std::uint64_t shard_count = 0;  // of a shard stage; else 0
+    std::uint64_t shard_index = 0;
     std::uint64_t shards = 0;
     std::vector<std::uint32_t> runs;
     std::vector<std::string> names;  // of shards

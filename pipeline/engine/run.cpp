@@ -36,6 +36,9 @@ void allow_workers() {
 class StreamMemory final : public ReadContext {
  public:
   explicit StreamMemory(Run& run) : run_(run) {}
+  bool again(const Error& error, int tries) override {
+    return run_.retry().again(error, tries, true);
+  }
   BufferPtr allocate(std::size_t bytes) override {
     for (Patience patience;;) {
       std::uint64_t promised = 0;
@@ -72,8 +75,15 @@ class InlineValues final : public OrderIterator {
       if (kept > 0) return kept;
     }
   }
-  void save(StateWriter& state) const override { input_->save(state); }
-  void restore(StateReader& state) override { input_->restore(state); }
+  void save(StateWriter& state) const override {
+    state.put(skipped_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    skipped_ = state.get();
+    run_.ledger().restore_skipped(key_, skipped_);
+    input_->restore(state);
+  }
 
  private:
   static constexpr std::size_t kInlineGroup = 16;
@@ -83,7 +93,7 @@ class InlineValues final : public OrderIterator {
     const std::span<WorkItem> work(work_.data(), count);
     for (Patience patience;;) {
       for (WorkItem& item : work) item = WorkItem();
-      GroupContext context(run_.memory(), key_);
+      GroupContext context(run_.memory(), key_, run_.retry());
       read_items(items, work, {}, context);
       compute_items(items, work, {}, context);
       if (!context.starved() || context.starved_bytes() > run_.memory().limit() ||
@@ -102,7 +112,8 @@ class InlineValues final : public OrderIterator {
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
         Status over =
-            run_.ledger().add(owner_, std::exchange(good_, 0) + 1, work[i].status.error());
+            run_.ledger().add(owner_, key_, std::exchange(good_, 0) + 1, work[i].status.error());
+        ++skipped_;
         if (over.ok()) continue;
         work[i].status = std::move(over);
       } else {
@@ -117,7 +128,8 @@ class InlineValues final : public OrderIterator {
   const Node& owner_;
   OrderIteratorPtr input_;
   std::uint64_t key_;
-  std::uint64_t good_ = 0;  // since the last bad one
+  std::uint64_t good_ = 0;     // since the last bad one
+  std::uint64_t skipped_ = 0;  // bad ones
   std::vector<Item> items_;
   std::vector<WorkItem> work_;
 };
@@ -188,10 +200,13 @@ void BlockingPool::serve() {
   }
 }
 
-Status SkipLedger::add(const Node& stage, std::uint64_t reached, const Error& error) {
+Status SkipLedger::add(const Node& stage, std::uint64_t key, std::uint64_t reached,
+                       const Error& error) {
+  quarantine_.add(error);
   MutexLock lock(mutex_);
   if (!over_.ok()) return over_;  // the same error on its way through the next stage
   ++errors_.count;
+  ++skipped_[key];
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
   Passed& passed = stages_.try_emplace(&stage, before_).first->second;
   passed.seen += reached;
@@ -220,6 +235,20 @@ void SkipLedger::end(const Error& error) {
   over_ = error;
   ++errors_.count;
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
+}
+
+std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
+  MutexLock lock(mutex_);
+  const auto found = skipped_.find(key);
+  return found == skipped_.end() ? 0 : found->second;
+}
+
+void SkipLedger::restore_skipped(std::uint64_t key, std::uint64_t skipped) {
+  MutexLock lock(mutex_);
+  errors_.count += skipped;
+  skipped_[key] += skipped;
+  before_.seen += skipped;
+  before_.bad += skipped;
 }
 
 void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
@@ -384,6 +413,7 @@ OrderIteratorPtr Run::open(std::uint64_t epoch) {
 
 void Run::cancel() noexcept {
   cancelled_.store(true, std::memory_order_release);
+  retry_.stop();
   waker_->notify();
   memory_->wake();
   MutexLock lock(edges_mutex_);

@@ -20,6 +20,8 @@
 #include "pipeline/core/waker.h"
 #include "pipeline/engine/fingerprint.h"
 #include "pipeline/engine/memory.h"
+#include "pipeline/engine/quarantine.h"
+#include "pipeline/engine/retry.h"
 #include "pipeline/engine/slots.h"
 #include "pipeline/engine/starved.h"
 #include "pipeline/order/node.h"
@@ -60,21 +62,31 @@ class BlockingPool {
 /// Errors that `skip` passed over, and how many there may be.
 class SkipLedger {
  public:
-  explicit SkipLedger(const RunOptions& options) : options_(options) {}
-  /// Counts `reached` more elements of a stage, and a bad one among all so far. The error to end
-  /// the run with if that was one too many; else ok.
-  Status add(const Node& stage, std::uint64_t reached, const Error& error) EXCLUDES(mutex_);
+  explicit SkipLedger(const RunOptions& options)
+      : options_(options),
+        quarantine_(options.on_error == OnError::skip ? options.quarantine : "") {}
+  /// Counts `reached` more elements of a stage in the epoch with this key, and a bad one among all
+  /// so far. The error to end the run with if that was one too many; else ok.
+  Status add(const Node& stage, std::uint64_t key, std::uint64_t reached, const Error& error)
+      EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
   /// Ends the run with this error where it comes next.
   void end(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
-  /// Counts of the run that this one goes on from.
+  /// Bad elements passed over in the epoch with this key.
+  std::uint64_t skipped(std::uint64_t key) const EXCLUDES(mutex_);
+  /// Errors of the run that this one goes on from, those of the epoch it stopped in aside, and its
+  /// good elements.
   void restore(std::uint64_t errors, std::uint64_t good) EXCLUDES(mutex_);
+  /// Those of the epoch it stopped in, as each stage remembers them.
+  void restore_skipped(std::uint64_t key, std::uint64_t skipped) EXCLUDES(mutex_);
 
  private:
   static constexpr std::size_t kKept = 100;
   const RunOptions& options_;
+  Quarantine quarantine_;
   mutable Mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> skipped_ GUARDED_BY(mutex_);  // by the epoch's key
   ErrorStats errors_ GUARDED_BY(mutex_);
   /// The share is judged stage by stage, so that it does not depend on who is how far ahead.
   struct Passed {
@@ -141,6 +153,7 @@ class Run final : public RunServices {
   Memory& memory() noexcept { return *memory_; }
   Waker& waker() noexcept { return *waker_; }
   SkipLedger& ledger() noexcept { return ledger_; }
+  Retry& retry() noexcept { return retry_; }
   /// Opens the whole graph for an epoch.
   OrderIteratorPtr open(std::uint64_t epoch);
   void cancel() noexcept;
@@ -188,6 +201,7 @@ class Run final : public RunServices {
   std::unique_ptr<ReadContext> stream_memory_;
   SkipLedger ledger_{options_};
   StarvedLine starved_{*this};
+  Retry retry_{options_};
   std::atomic<bool> cancelled_{false};
 
   std::vector<Stage> stages_;                     // constant after construction

@@ -52,7 +52,8 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
       if (!work.status.ok() && run_.options().on_error == OnError::skip &&
           work.status.error().code() != ErrorCode::cancelled) {
         const Status over =
-            run_.ledger().add(owner_, std::exchange(good_, 0) + 1, work.status.error());
+            run_.ledger().add(owner_, key_, std::exchange(good_, 0) + 1, work.status.error());
+        ++skipped_;
         if (over.ok()) continue;
         work.status = over;
         over_ = true;

@@ -136,6 +136,7 @@ class CacheNode final : public Node {
   explicit CacheNode(NodePtr source) : Node({source}, source->spec(), source->cardinality()) {}
   std::string name() const override { return "cache"; }
   void describe(Description&) const override {}
+  Resume resume() const override { return Resume::work; }
   Pending pending() const override { return Pending::none; }
   std::string advice() const override {
     for (const Node* node = &input(); !node->inputs().empty(); node = node->inputs()[0].get()) {

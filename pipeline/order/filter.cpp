@@ -55,6 +55,7 @@ class FilterNode final : public Node {
     description.add("op", predicate_->name());
   }
   Pending pending() const override { return Pending::none; }
+  bool deterministic() const override { return predicate_->deterministic(); }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     auto judged = std::make_unique<ExtendIterator>(

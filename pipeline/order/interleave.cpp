@@ -193,6 +193,9 @@ class InterleaveNode final : public Node {
   }
   Pending pending() const override { return Pending::fallible; }
   bool seeded() const override { return true; }
+  bool deterministic() const override { return false; }
+  /// The datasets that are open are made again.
+  Resume resume() const override { return replay_of(input()); }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     auto open_input = [this, context] {

@@ -30,6 +30,14 @@ std::size_t IndexedIterator::pull(std::span<Item> out) {
   return count;
 }
 
+Resume replay_of(const Node& input) noexcept {
+  if (input.resume() == Resume::work || input.pending() == Pending::none) return Resume::work;
+  for (const NodePtr& deeper : input.inputs()) {
+    if (replay_of(*deeper) == Resume::work) return Resume::work;
+  }
+  return Resume::order;
+}
+
 std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept {
   if (a == kInfinite || b == kInfinite) return kInfinite;
   if (a == kUnknown || b == kUnknown) return kUnknown;

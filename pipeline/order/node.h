@@ -94,6 +94,13 @@ struct OpenContext {
 /// What a stage's items are: references that can't fail, references that may, or values.
 enum class Pending { none, infallible, fallible };
 
+/// What it costs a stage to go back to a position.
+enum class Resume {
+  position,  ///< nothing: it goes there
+  order,     ///< it replays references, nanoseconds each
+  work,      ///< it reads or computes elements again
+};
+
 /// A stage. Immutable; shared by datasets.
 class Node {
  public:
@@ -116,6 +123,12 @@ class Node {
   /// Items (batches behind a batch stage) to prepare ahead of this stage's output, if it asks; else
   /// -1.
   virtual std::int64_t prefetch_depth() const { return -1; }
+  /// What restoring costs this stage, its inputs aside.
+  virtual Resume resume() const { return Resume::position; }
+  /// False if it calls a user's code, whose results nobody can vouch for.
+  virtual bool deterministic() const { return true; }
+  /// False if it gives its elements in an order that is not a function of the graph.
+  virtual bool ordered() const { return true; }
   /// A sentence for `explain` if the graph is likely not what the user wants; else empty.
   virtual std::string advice() const { return {}; }
 
@@ -184,6 +197,9 @@ inline Rng order_rng(const Node& node, const OpenContext& context, std::uint64_t
                      std::uint64_t draw) {
   return {epoch_key(seed, context.epoch), mix_path(context.path, draw), context.run.rng_op(node)};
 }
+
+/// What it costs to replay this input: nothing is read again where it gives references to an index.
+Resume replay_of(const Node& input) noexcept;
 
 /// Cardinality arithmetic with infinite and unknown.
 std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept;

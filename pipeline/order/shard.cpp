@@ -1,16 +1,31 @@
 #include "pipeline/order/shard.h"
 
+#include <algorithm>
 #include <array>
 
 namespace penstock {
 namespace {
 
+// A state begins with the position of the input that shards are counted from: 0, or where a run
+// went on with another number of shards (see shard.h).
+
 /// Positions first, first + step, … of an indexed input.
-class IndexedShardIterator final : public IndexedIterator {
+class IndexedShardIterator final : public OrderIterator {
  public:
   IndexedShardIterator(OrderIteratorPtr input, std::uint64_t first, std::uint64_t step,
                        std::uint64_t size)
       : input_(std::move(input)), first_(first), step_(step), size_(size) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    std::array<std::uint64_t, kBlock> positions;
+    const std::uint64_t left = size_ - std::min(size_, position_);
+    const std::size_t count = std::min<std::uint64_t>({out.size(), kBlock, left});
+    for (std::size_t i = 0; i < count; ++i) positions[i] = position_ + i;
+    if (count > 0) fetch({positions.data(), count}, out.first(count));
+    position_ += count;
+    return count;
+  }
+  void discard(std::uint64_t count) override { position_ += count; }
 
   std::optional<std::uint64_t> size() const override { return size_; }
   void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
@@ -22,9 +37,24 @@ class IndexedShardIterator final : public IndexedIterator {
     }
   }
 
+  void save(StateWriter& state) const override {
+    state.put(base_);
+    state.put(position_);
+  }
+  void restore(StateReader& state) override {
+    base_ = state.get();
+    position_ = state.get();
+    if (base_ == 0) return;
+    first_ += base_;
+    const std::uint64_t end = *input_->size();
+    size_ = first_ < end ? (end - first_ + step_ - 1) / step_ : 0;
+  }
+
  private:
   OrderIteratorPtr input_;
   std::uint64_t first_, step_, size_;
+  std::uint64_t base_ = 0;
+  std::uint64_t position_ = 0;
 };
 
 class ShardIterator final : public OrderIterator {
@@ -38,7 +68,7 @@ class ShardIterator final : public OrderIterator {
       if (pulled == 0) return 0;
       std::size_t kept = 0;
       for (std::size_t i = 0; i < pulled; ++i) {
-        if (position_++ % count_ != index_) continue;
+        if ((position_++ - base_) % count_ != index_) continue;
         if (kept != i) out[kept] = std::move(out[i]);
         ++kept;
       }
@@ -47,17 +77,23 @@ class ShardIterator final : public OrderIterator {
   }
 
   void save(StateWriter& state) const override {
+    state.put(base_);
     state.put(position_);
+    state.put(1);
     input_->save(state);
   }
   void restore(StateReader& state) override {
+    base_ = state.get();
     position_ = state.get();
-    input_->restore(state);
+    if (state.get() != 0) return input_->restore(state);
+    position_ = base_;
+    input_->discard(base_);
   }
 
  private:
   OrderIteratorPtr input_;
   std::uint64_t count_, index_;
+  std::uint64_t base_ = 0;
   std::uint64_t position_ = 0;
 };
 
@@ -105,6 +141,14 @@ class ShardNode final : public Node {
 };
 
 }  // namespace
+
+std::string resharded_state(std::uint64_t base) {
+  StateWriter state;
+  state.put(base);
+  state.put(0);  // of this shard's elements
+  state.put(0);  // the input has no state
+  return state.take();
+}
 
 NodePtr make_shard(NodePtr input, std::int64_t count, std::int64_t index, ShardOptions options) {
   if (count <= 0) bad_stage("shard", "count must be positive, not " + std::to_string(count));

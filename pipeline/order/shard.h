@@ -11,4 +11,8 @@ namespace penstock {
 /// cardinality is not known.
 NodePtr make_shard(NodePtr input, std::int64_t count, std::int64_t index, ShardOptions options);
 
+/// The state of any shard of a dataset of which the elements in front of position `base` have been
+/// delivered by others: element base + k is then kept by shard k mod count.
+std::string resharded_state(std::uint64_t base);
+
 }  // namespace penstock

@@ -81,6 +81,10 @@ class ShuffleNode final : public Node {
     description.add("reshuffle", options_.reshuffle);
   }
   bool random() const override { return true; }
+  Resume resume() const override {
+    if (options_.buffer == 0) return Resume::position;
+    return replay_of(input());
+  }
   std::optional<std::uint64_t> indexed_size() const override {
     return options_.buffer == 0 ? input().indexed_size() : std::nullopt;
   }

@@ -103,6 +103,9 @@ class SourceNode final : public Node {
 
   std::string name() const override { return source_->name(); }
   void describe(Description& description) const override { source_->describe(description); }
+  bool deterministic() const override { return source_->deterministic(); }
+  /// A stream is read again from its start.
+  Resume resume() const override { return source_->size() ? Resume::position : Resume::work; }
   Pending pending() const override { return source_->size() ? Pending::infallible : Pending::none; }
   std::optional<std::uint64_t> indexed_size() const override { return source_->size(); }
 

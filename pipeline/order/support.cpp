@@ -12,6 +12,7 @@ Status locate(Status status, const Provenance& where, const std::string& stage) 
   if (full.offset < 0) full.offset = where.offset;
   if (full.index < 0) full.index = where.index;
   if (full.stage.empty()) full.stage = stage;
+  if (full.length < 0 && full.offset == where.offset) full.length = where.length;
   return Error(error.code(), error.cause(), std::move(full), error.original());
 }
 

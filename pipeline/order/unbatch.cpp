@@ -100,6 +100,7 @@ class UnbatchNode final : public Node {
   explicit UnbatchNode(NodePtr source)
       : Node({source}, unbatched(source->spec()), unbatched(*source)) {}
   std::string name() const override { return "unbatch"; }
+  Resume resume() const override { return Resume::work; }  // of one batch
   void describe(Description&) const override {}
   Pending pending() const override { return Pending::none; }
   OrderIteratorPtr open(const OpenContext& context) const override {

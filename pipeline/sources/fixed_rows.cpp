@@ -46,7 +46,8 @@ Provenance FixedRows::locate(std::uint64_t index) const {
   return {.shard = shards_->path(shard),
           .offset = static_cast<std::int64_t>(parts_[shard].begin + row * row_bytes_),
           .index = static_cast<std::int64_t>(index),
-          .stage = {}};
+          .stage = {},
+          .length = static_cast<std::int64_t>(row_bytes_)};
 }
 
 void FixedRows::describe(Description& description) const {

@@ -56,6 +56,7 @@ class GenerateSource final : public Source {
   Spec spec() const override { return spec_; }
   // A user's callback may wait for anything.
   bool blocking() const override { return true; }
+  bool deterministic() const override { return false; }
 
   std::unique_ptr<RecordStream> stream() const override {
     Generator generator = make_();

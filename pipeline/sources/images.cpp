@@ -34,7 +34,8 @@ class ImagesSource final : public Source {
     return {.shard = list_.path(index),
             .offset = 0,
             .index = static_cast<std::int64_t>(index),
-            .stage = {}};
+            .stage = {},
+            .length = static_cast<std::int64_t>(list_.info(index).size)};
   }
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {

@@ -32,7 +32,9 @@ Provenance locate_record(const Shards& shards, const OffsetIndex& index, std::ui
   const OffsetIndex::Position at = index.find(record);
   return {.shard = shards.path(at.shard),
           .offset = static_cast<std::int64_t>(index.entry(at).offset),
-          .index = static_cast<std::int64_t>(record)};
+          .index = static_cast<std::int64_t>(record),
+          .stage = {},
+          .length = static_cast<std::int64_t>(index.entry(at).size)};
 }
 
 }  // namespace penstock

@@ -115,7 +115,8 @@ Provenance TextRecords::locate(std::uint64_t index) const {
   return {.shard = shards_.path(at.shard),
           .offset = static_cast<std::int64_t>(index_.entry(at).offset),
           .index = static_cast<std::int64_t>(index),
-          .stage = {}};
+          .stage = {},
+          .length = static_cast<std::int64_t>(index_.entry(at).size)};
 }
 
 void TextRecords::describe(Description& description) const {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "pipeline/sources/inflate.h"
+#include "pipeline/sources/patient_file.h"
 #include "pipeline/sources/tfrecord_format.h"
 
 namespace penstock::tfrecord_file {
@@ -50,9 +51,13 @@ class Stream final : public RecordStream {
         limits_(limits),
         names_(Names::intern(std::vector<std::string>{"record"})) {}
 
-  bool next(ReadItem& item, ReadContext& context) override { return step(&item, context); }
+  bool next(ReadItem& item, ReadContext& context) override {
+    context_ = &context;
+    return step(&item, context);
+  }
 
   void skip(std::uint64_t count, ReadContext& context) override {
+    context_ = &context;
     while (count-- > 0 && step(nullptr, context)) {
     }
   }
@@ -89,7 +94,15 @@ class Stream final : public RecordStream {
   }
 
   void open() {
-    contents_.emplace(shards_->open(shard_).file, formats_[shard_], limits_);
+    std::shared_ptr<File> file;
+    for (int tries = 1; file == nullptr; ++tries) {
+      try {
+        file = std::make_shared<PatientFile>(shards_->open(shard_).file, &context_);
+      } catch (const Error& error) {
+        if (!context_->again(error, tries)) throw;
+      }
+    }
+    contents_.emplace(std::move(file), formats_[shard_], limits_);
     at_ = 0;
     held_ = {};
     where_.offset = 0;
@@ -175,6 +188,7 @@ class Stream final : public RecordStream {
   const Limits limits_;
   const Names* const names_;
 
+  ReadContext* context_ = nullptr;  // of the call
   std::size_t shard_ = 0;
   std::optional<Contents> contents_;
   BufferPtr owner_;                  // of held_

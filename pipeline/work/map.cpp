@@ -19,6 +19,8 @@ class MapNode final : public Node {
     if (!ordered_) description.add("ordered", false);
   }
   bool random() const override { return op_->random(); }
+  bool deterministic() const override { return op_->deterministic(); }
+  bool ordered() const override { return ordered_; }
   Pending pending() const override {
     if (!ordered_) return Pending::none;
     return op_->can_fail() || input().pending() == Pending::fallible ? Pending::fallible

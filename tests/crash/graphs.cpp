@@ -4,9 +4,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include <zlib.h>
-
 #include "tests/support/files.h"
+#include "tests/support/gzip.h"
 #include "tests/support/records.h"
 #include "tests/support/tar.h"
 
@@ -19,21 +18,6 @@ constexpr int kPerShard = 60;
 /// "17:" and some bytes.
 std::string record(int id) {
   return std::to_string(id) + ":" + noise(20 + static_cast<std::size_t>(id * 37 % 300), id + 1U);
-}
-
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  if (deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    throw std::runtime_error("deflateInit2");
-  std::string out(compressBound(text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
 }
 
 void write(const std::string& path, const std::string& bytes) {

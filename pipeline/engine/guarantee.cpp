@@ -1,0 +1,98 @@
+#include "pipeline/engine/guarantee.h"
+
+#include <algorithm>
+#include <array>
+
+#include "pipeline/work/batch.h"
+
+namespace penstock {
+namespace {
+
+template <typename F>
+bool any_of(const Node& node, F what) {
+  if (what(node)) return true;
+  return std::any_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const NodePtr& input) { return any_of(*input, what); });
+}
+
+bool in_place_batch(const Node& node) {
+  return node.name() == "batch" && fits_slot(node.inputs()[0]->spec());
+}
+
+/// The node under prefetches and one batch that is written in place.
+const Node& under_batch(const Node& root) {
+  const Node* node = &root;
+  bool batched = false;
+  while (node->name() == "prefetch" || (!batched && in_place_batch(*node))) {
+    batched = batched || node->batch_size() > 0;
+    node = node->inputs()[0].get();
+  }
+  return *node;
+}
+
+}  // namespace
+
+std::string_view name_of(Resume resume) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"position", "order", "work"};
+  return kNames[static_cast<std::size_t>(resume)];
+}
+
+std::string_view name_of(Guarantee guarantee) noexcept {
+  return guarantee == Guarantee::exact ? "EXACT" : "EXACT_IF_DETERMINISTIC";
+}
+
+Guarantee guarantee_of(const Node& root) {
+  const bool vouched = !any_of(root, [](const Node& node) { return !node.deterministic(); });
+  return vouched ? Guarantee::exact : Guarantee::exact_if_deterministic;
+}
+
+bool ordered(const Node& root) {
+  return !any_of(root, [](const Node& node) { return !node.ordered(); });
+}
+
+std::string unsavable(const Node& root) {
+  if (ordered(root)) return {};
+  constexpr std::array<std::string_view, 7> kApart{"map",   "filter", "take",    "skip",
+                                                   "shard", "slice",  "prefetch"};
+  const Node* node = &under_batch(root);
+  while (node->ordered() && std::count(kApart.begin(), kApart.end(), node->name()) > 0) {
+    node = node->inputs()[0].get();
+  }
+  if (!node->ordered() && ordered(*node->inputs()[0])) return {};
+  return node->name() +
+         " stands behind an unordered map, whose order is another each time: its position can't be "
+         "saved";
+}
+
+std::string inelastic(const Node& root) {
+  const Node* node = &under_batch(root);
+  while (node->name() == "map" && node->ordered()) node = node->inputs()[0].get();
+  if (node->name() != "shard") {
+    if (!any_of(root, [](const Node& any) { return any.name() == "shard"; })) {
+      return "it has no shard";
+    }
+    return node->name() +
+           " stands behind shard, where only maps, one batch that is written in place and "
+           "prefetches "
+           "may stand: it sees the elements of one consumer only";
+  }
+  Description options;
+  node->describe(options);
+  for (const auto& [key, value] : options.entries()) {
+    if (key == "contiguous" && value == "true") {
+      return "its shards are contiguous: another count moves every border";
+    }
+  }
+  const Node& input = *node->inputs()[0];
+  if (any_of(input, [](const Node& any) { return any.name() == "shard"; })) {
+    return "it has several shards";
+  }
+  if (!ordered(input)) return "an unordered map stands in front of shard";
+  return {};
+}
+
+Guarantee Dataset::guarantee() const {
+  return guarantee_of(*node_);
+}
+
+}  // namespace penstock

@@ -1,0 +1,28 @@
+// What can be said of a graph before it runs: what a stop costs it, and what comes of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <penstock/dataset.h>
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// "position", "order", "work".
+std::string_view name_of(Resume resume) noexcept;
+
+Guarantee guarantee_of(const Node& root);
+/// False if the order of the elements is that in which they were finished.
+bool ordered(const Node& root);
+/// Why no position of this graph can be saved; empty if it can. An unordered map gives other
+/// elements when it is asked again, so behind it only stages may stand that keep what they get
+/// apart, and at most one batch that is written in place.
+std::string unsavable(const Node& root);
+/// Why a run of this graph can't go on with another number of consumers; empty if it can: `shard`
+/// stands behind every shuffle, and behind it only maps, at most one batch that is written in
+/// place, and prefetches.
+std::string inelastic(const Node& root);
+
+}  // namespace penstock

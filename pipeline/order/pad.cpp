@@ -1,0 +1,158 @@
+#include "pipeline/order/pad.h"
+
+#include <cstring>
+
+namespace penstock {
+namespace {
+
+Tensor padded(const Tensor& rows, std::int64_t size) {
+  if (rows.dtype() == DType::bytes) {
+    std::vector<std::string_view> texts(static_cast<std::size_t>(size));
+    for (std::int64_t i = 0; i < rows.volume(); ++i) {
+      texts[static_cast<std::size_t>(i)] = rows.bytes_at(i);
+    }
+    return Tensor::of_bytes(texts);
+  }
+  std::vector<std::int64_t> dims = {size};
+  for (int axis = 1; axis < rows.rank(); ++axis) dims.push_back(rows.dim(axis));
+  Tensor whole = Tensor::allocate(rows.dtype(), Shape(dims));
+  rows.copy_to(whole.mutable_data());
+  std::memset(whole.mutable_data() + rows.nbytes(), 0, whole.nbytes() - rows.nbytes());
+  return whole;
+}
+
+/// No rows of such a batch.
+Element empty_batch(const Spec& spec) {
+  std::vector<std::string> names;
+  for (const ComponentSpec& component : spec) names.push_back(component.name);
+  Element batch(Names::intern(names));
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    std::vector<std::int64_t> dims = {0};
+    for (int axis = 1; axis < spec[i].shape.rank(); ++axis) dims.push_back(spec[i].shape[axis]);
+    batch[i] = spec[i].dtype == DType::bytes ? Tensor::of_bytes({})
+                                             : Tensor::allocate(spec[i].dtype, Shape(dims));
+  }
+  batch.valid_rows = 0;
+  return batch;
+}
+
+class PadIterator final : public OrderIterator {
+ public:
+  PadIterator(OrderIteratorPtr input, const Spec& spec, std::int64_t size, std::uint64_t steps,
+              std::uint64_t path)
+      : input_(std::move(input)), spec_(spec), size_(size), steps_(steps), path_(path) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    const std::size_t pulled = ended_ ? 0 : input_->pull(out);
+    ended_ = pulled == 0;
+    for (std::size_t i = 0; i < pulled; ++i) {
+      if (is_error(out[i])) continue;
+      ++given_;
+      const Element& batch = out[i].parcel->element;
+      if (batch.valid_rows < size_) out[i] = item_of(fill(batch), out[i].ordinal);
+    }
+    if (pulled > 0 || given_ >= steps_) return pulled;
+    out[0] = item_of(fill(empty_batch(spec_)), mix_path(path_, given_++));
+    return 1;
+  }
+  void save(StateWriter& state) const override {
+    state.put(given_);
+    state.put(ended_ ? 1 : 0);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    given_ = state.get();
+    ended_ = state.get() != 0;
+    input_->restore(state);
+  }
+
+ private:
+  Ref<Parcel> fill(const Element& batch) const {
+    Element whole(batch.names());
+    for (std::size_t i = 0; i < batch.size(); ++i) whole[i] = padded(batch[i], size_);
+    whole.valid_rows = batch.valid_rows;
+    return Parcel::make(std::move(whole));
+  }
+
+  OrderIteratorPtr input_;
+  const Spec& spec_;
+  std::int64_t size_;
+  std::uint64_t steps_;
+  std::uint64_t path_;
+  std::uint64_t given_ = 0;
+  bool ended_ = false;
+};
+
+class PadNode final : public Node {
+ public:
+  PadNode(NodePtr source, Spec spec, std::int64_t size, std::uint64_t steps)
+      : Node({source}, std::move(spec), static_cast<std::int64_t>(steps)),
+        size_(size),
+        steps_(steps) {}
+  std::string name() const override { return "pad_batches"; }
+  void describe(Description& description) const override { description.add("batches", steps_); }
+  Pending pending() const override { return Pending::none; }
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    OrderIteratorPtr batches = input().open(context);
+    if (input().pending() != Pending::none) {
+      batches = context.run.values(*this, std::move(batches), context);
+    }
+    return std::make_unique<PadIterator>(std::move(batches), spec(), size_, steps_, context.path);
+  }
+
+ private:
+  std::int64_t size_;
+  std::uint64_t steps_;
+};
+
+/// Elements that the largest of the shards gets, or all if there is no shard; kUnknown if it is not
+/// known.
+std::int64_t most_elements(const Node& input) {
+  const Node* node = &input;
+  while (node->name() == "map" || node->name() == "prefetch") node = node->inputs()[0].get();
+  if (node->name() != "shard") return input.cardinality();
+  Description description;
+  node->describe(description);
+  const std::int64_t all = node->inputs()[0]->cardinality();
+  if (all < 0) return all;
+  for (const auto& [key, value] : description.entries()) {
+    if (key != "count") continue;
+    const std::int64_t count = std::stoll(value);
+    return all / count + (all % count > 0 ? 1 : 0);
+  }
+  return kUnknown;
+}
+
+}  // namespace
+
+NodePtr make_pad_batches(NodePtr input) {
+  const std::int64_t size = input->batch_size();
+  if (size == 0) bad_stage("pad_batches", "it pads batches, and " + input->name() + " makes none");
+  std::vector<ComponentSpec> components(input->spec().begin(), input->spec().end());
+  bool drops = false;
+  for (ComponentSpec& component : components) {
+    std::vector<std::int64_t> dims;
+    for (int axis = 0; component.shape.has_rank() && axis < component.shape.rank(); ++axis) {
+      dims.push_back(component.shape[axis]);
+    }
+    drops = !dims.empty() && dims[0] == size;
+    if (!dims.empty()) dims[0] = size;
+    component.shape = Shape(dims);
+    if (dims.empty() || !component.shape.is_static()) {
+      bad_stage("pad_batches",
+                "rows must be of fixed size, and the input is " + input->spec().to_string());
+    }
+  }
+  const std::int64_t elements = most_elements(*input->inputs()[0]);
+  if (elements < 0) {
+    bad_stage("pad_batches",
+              "how many batches there are is not known: " + input->inputs()[0]->name() + " gives " +
+                  (elements == kInfinite ? "infinitely many" : "an unknown number of") +
+                  " elements");
+  }
+  const std::int64_t steps = elements / size + (!drops && elements % size > 0 ? 1 : 0);
+  return std::make_shared<PadNode>(std::move(input), Spec(std::move(components)), size,
+                                   static_cast<std::uint64_t>(steps));
+}
+
+}  // namespace penstock

@@ -1,0 +1,30 @@
+// A file whose failed reads are done again as long as the run says so.
+#pragma once
+
+#include <memory>
+
+#include <penstock/file_system.h>
+#include <penstock/source.h>
+
+namespace penstock {
+
+/// Reads through `file`; asks the context that `context` points to whether a read that failed is to
+/// be done again. For streams, which can't be asked for a record twice. Used by one thread.
+class PatientFile final : public File {
+ public:
+  PatientFile(std::shared_ptr<File> file, ReadContext* const* context)
+      : file_(std::move(file)), context_(context) {}
+
+  const FileInfo& info() const noexcept override { return file_->info(); }
+  bool unchanged() const noexcept override { return file_->unchanged(); }
+  const std::string& path() const noexcept override { return file_->path(); }
+  void read(std::span<ReadRequest> requests) override;
+  std::size_t depth() const noexcept override { return file_->depth(); }
+  bool blocking() const noexcept override { return file_->blocking(); }
+
+ private:
+  std::shared_ptr<File> file_;
+  ReadContext* const* context_;  // of the record that is read now
+};
+
+}  // namespace penstock
