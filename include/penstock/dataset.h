@@ -119,8 +119,8 @@ class Dataset {
   Iterator restore(std::string_view state, RunOptions options = {}) const;
 
   /// Goes on with another number of consumers: `states` are those of all N that stopped, in any
-  /// order, this dataset is one of M shards. All N must have delivered as much, without bad
-  /// elements, and `shard` must stand behind every shuffle with nothing but maps, batches and
+  /// order, this dataset is one of M shards. All N must have delivered as much, and `shard` must
+  /// stand behind every shuffle, with nothing but maps, one batch that is written in place and
   /// prefetches behind it; Error{invalid_argument} says what is not so.
   Iterator restore(const std::vector<std::string>& states, RunOptions options = {}) const;
   /// What a run that is stopped and restored delivers; see docs/reliability.md.

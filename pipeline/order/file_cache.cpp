@@ -165,6 +165,7 @@ class FileCacheNode final : public Node {
         snapshot_(snapshot) {}
 
   std::string name() const override { return snapshot_ ? "snapshot" : "cache"; }
+  Resume resume() const override { return Resume::work; }
   // Where the file lies decides no byte.
   void describe(Description& description) const override {
     if (!snapshot_) description.add("file", true);

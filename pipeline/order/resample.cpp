@@ -127,6 +127,7 @@ class ResampleNode final : public Node {
   }
 
   std::string name() const override { return kStage; }
+  bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", class_of_->name());
     for (const double share : target_) description.add("target", share);

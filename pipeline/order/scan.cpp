@@ -101,6 +101,8 @@ class ScanNode final : public Node {
       : Node({source}, std::move(output), source->cardinality()), scan_(std::move(scan)) {}
 
   std::string name() const override { return "scan"; }
+  Resume resume() const override { return Resume::work; }
+  bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", scan_.name);
     description.add("state", scan_.state.to_string());

@@ -53,11 +53,12 @@ class BufferedShuffleIterator final : public OrderIterator {
  private:
   void fill() {
     while (!ended_ && buffer_.size() < capacity_) {
-      std::array<Item, kBlock> pulled;
-      const std::size_t room = std::min<std::uint64_t>(capacity_ - buffer_.size(), kBlock);
-      const std::size_t count = input_->pull({pulled.data(), room});
+      const std::size_t held = buffer_.size();
+      const std::size_t room = std::min<std::uint64_t>(capacity_ - held, kBlock);
+      buffer_.resize(held + room);
+      const std::size_t count = input_->pull({buffer_.data() + held, room});
       ended_ = count == 0;
-      for (std::size_t i = 0; i < count; ++i) buffer_.push_back(std::move(pulled[i]));
+      buffer_.resize(held + count);
     }
   }
 

@@ -157,6 +157,7 @@ class UniqueNode final : public Node {
   }
 
   std::string name() const override { return "unique"; }
+  Resume resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     for (const std::string& component : components_) description.add("component", component);
   }

@@ -122,6 +122,8 @@ class BucketNode final : public Node {
         op_(make_bucket_op(options_)) {}
 
   std::string name() const override { return kStage; }
+  Resume resume() const override { return Resume::work; }
+  bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", length_->name());
     for (const std::int64_t bound : options_.bounds) description.add("bound", bound);

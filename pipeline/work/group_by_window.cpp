@@ -68,6 +68,8 @@ class GroupByWindowNode final : public Node {
         made_(std::move(made)) {}
 
   std::string name() const override { return "group_by_window"; }
+  Resume resume() const override { return Resume::work; }
+  bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", key_->name());
     if (options_.size > 0) description.add("size", options_.size);

@@ -156,6 +156,7 @@ class PackNode final : public Node {
         op_(std::make_shared<PackOp>(spec(), options_)) {}
 
   std::string name() const override { return "pack"; }
+  Resume resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     description.add("length", options_.length);
     description.add("open", options_.open);

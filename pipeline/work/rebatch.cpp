@@ -255,6 +255,7 @@ class RebatchNode final : public Node {
         options_(options) {}
 
   std::string name() const override { return "rebatch"; }
+  Resume resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     for (const std::int64_t size : sizes_) description.add("size", size);
     description.add("drop_remainder", options_.drop_remainder);

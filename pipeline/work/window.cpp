@@ -122,6 +122,8 @@ class WindowNode final : public Node {
         made_(std::move(made)) {}
 
   std::string name() const override { return "window"; }
+  Resume resume() const override { return Resume::work; }
+  bool deterministic() const override { return !each_; }
   void describe(Description& description) const override {
     description.add("size", sliding_.size);
     description.add("shift", sliding_.shift);

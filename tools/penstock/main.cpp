@@ -27,7 +27,8 @@ int run(int argc, char** argv) {
   program.require_subcommand(0, 1);
   program.footer("penstock SUBCOMMAND --help tells more.");
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_profile, make_explain, make_inspect, make_verify, make_synth})
+  for (const auto make : {make_profile, make_explain, make_inspect, make_verify,
+                          make_check_determinism, make_replay, make_synth})
     commands.push_back(make(program));
   try {
     program.parse(argc, argv);

@@ -29,6 +29,8 @@ std::unique_ptr<Command> make_profile(CLI::App& program);
 std::unique_ptr<Command> make_explain(CLI::App& program);
 std::unique_ptr<Command> make_inspect(CLI::App& program);
 std::unique_ptr<Command> make_verify(CLI::App& program);
+std::unique_ptr<Command> make_check_determinism(CLI::App& program);
+std::unique_ptr<Command> make_replay(CLI::App& program);
 std::unique_ptr<Command> make_synth(CLI::App& program);
 
 }  // namespace penstock::tool

@@ -65,6 +65,7 @@ class Explain final : public Command {
     Json json{{"explain", text},
               {"spec", spec_json(dataset.spec())},
               {"cardinality", dataset.cardinality()},
+              {"guarantee", name_of(dataset.guarantee())},
               {"pipeline", to_toml(spec)}};
     const int code = analyze_ ? analyze(spec, json) : int{kOk};
     if (!json_.empty())

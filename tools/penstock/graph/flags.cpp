@@ -182,6 +182,7 @@ void PipelineFlags::add_run(CLI::App& app) {
     std::string type = parameter.type == ValueType::bytes    ? "BYTES"
                        : parameter.type == ValueType::budget ? "N|P%"
                                                              : "N";
+    if (parameter.type == ValueType::text) type = "FILE";
     if (!parameter.choices.empty()) type = join(parameter.choices, "|");
     in_order(app, flag, parameter.help,
              [this, name = parameter.name](const CLI::results_t& values) {

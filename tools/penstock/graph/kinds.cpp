@@ -197,6 +197,7 @@ const std::vector<Kind>& stage_kinds() {
        {count("classes", "labels become shares of so many"), alpha(),
         text("layout", "default chw", {"chw", "hwc"})}},
       {"unbatch", "take batches apart", {}},
+      {"pad_batches", "make all batches equally large, and equally many in every shard", {}},
       {"prefetch",
        "prepare COUNT ahead; without a number the engine chooses",
        {count("count", "elements or batches", false)}},
@@ -219,9 +220,14 @@ const Kind& run_kind() {
        text("io", "how files are read", {"pread", "io_uring", "mmap"}),
        {"io_threads", ValueType::integer, "threads that wait for files", true, 1, 4096},
        count("batches", "stop after this many batches"),
-       text("on_error", "what a bad element does", {"fail", "skip"}),
+       text("on_error", "what a bad element does", {"fail", "skip", "retry"}),
        {"max_errors", ValueType::budget,
         "with skip: how many bad elements end the run after all (default: any number)"},
+       {"retries", ValueType::integer,
+        "times that a read which failed for the moment is done again (default: 4 with retry, else "
+        "0)",
+        true, 0, 1000},
+       text("quarantine", "with skip: append bad records to this file, as JSON lines", {}),
        {"step_ms", ValueType::number, "simulate a consumer that takes this long for each batch",
         true, 0, 1e6}}};
   return kind;

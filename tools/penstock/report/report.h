@@ -28,6 +28,12 @@ struct Decoding {
   std::uint64_t jpeg_rows_spared = 0;          ///< outside of crops
 };
 
+/// An epoch that was delivered to its end.
+struct EpochAudit {
+  EpochStats counts;
+  std::optional<std::uint64_t> digest;
+};
+
 struct Report {
   Ending ending = Ending::finished;
   std::uint64_t elements = 0;
@@ -52,6 +58,8 @@ struct Report {
   /// Delivered by earlier processes, where the run went on from a state.
   std::optional<std::uint64_t> resumed_batches;
   std::uint64_t resumed_elements = 0;
+  std::string guarantee;  ///< of a run that is stopped and goes on: "EXACT"
+  std::vector<EpochAudit> audit;
   std::uint64_t state_bytes = 0;  ///< the largest position that was saved
   Stats stats;
   std::vector<TowerStats> towers;  ///< empty unless devices were named

@@ -11,8 +11,10 @@ using Json = nlohmann::ordered_json;
 Json error_json(const Error& error) {
   const Provenance& where = error.where();
   const auto known = [](std::int64_t value) { return value >= 0 ? Json(value) : Json(nullptr); };
-  return {{"path", where.shard},  {"offset", known(where.offset)}, {"index", known(where.index)},
-          {"stage", where.stage}, {"code", name_of(error.code())}, {"cause", error.cause()}};
+  return {{"path", where.shard},           {"offset", known(where.offset)},
+          {"length", known(where.length)}, {"index", known(where.index)},
+          {"stage", where.stage},          {"code", name_of(error.code())},
+          {"cause", error.cause()}};
 }
 
 Json decoding_json(const Decoding& decoding) {
@@ -46,6 +48,16 @@ Json tower_json(const TowerStats& tower) {
           {"wall_s", tower.wall_s}};
 }
 
+Json audit_json(const EpochAudit& audit) {
+  const EpochStats& counts = audit.counts;
+  return {{"epoch", counts.epoch},
+          {"elements", counts.elements},
+          {"batches", counts.batches},
+          {"skipped", counts.skipped},
+          {"padded_rows", counts.padded_rows},
+          {"digest", audit.digest ? Json(hex16(*audit.digest)) : Json(nullptr)}};
+}
+
 }  // namespace
 
 std::string report_json(const Report& report, const std::string& pipeline_toml) {
@@ -71,7 +83,11 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   json["cpu_s"] = report.cpu_s;
   json["stall_share"] = report.stall_share();
   json["step_ms"] = report.step_ms ? Json(*report.step_ms) : Json(nullptr);
-  json["errors"] = {{"count", stats.errors.count}, {"first", Json::array()}};
+  json["guarantee"] = report.guarantee;
+  json["audit"] = Json::array();
+  for (const EpochAudit& audit : report.audit) json["audit"].push_back(audit_json(audit));
+  json["errors"] = {
+      {"count", stats.errors.count}, {"retried", stats.errors.retried}, {"first", Json::array()}};
   for (const Error& error : stats.errors.first)
     json["errors"]["first"].push_back(error_json(error));
   json["stages"] = Json::array();

@@ -150,6 +150,10 @@ Dataset add_unbatch(const Dataset& in, const Settings&) {
   return in.unbatch();
 }
 
+Dataset add_pad_batches(const Dataset& in, const Settings&) {
+  return in.pad_batches();
+}
+
 Dataset add_prefetch(const Dataset& in, const Settings& stage) {
   return in.prefetch(integer(stage, "count", -1));
 }
@@ -177,6 +181,7 @@ Dataset add_stage(const Dataset& in, const Settings& stage) {
                                                     {"mixup", add_mixup},
                                                     {"cutmix", add_cutmix},
                                                     {"unbatch", add_unbatch},
+                                                    {"pad_batches", add_pad_batches},
                                                     {"prefetch", add_prefetch}};
   return kAdders.at(stage.kind().name)(in, stage);
 }
@@ -185,9 +190,12 @@ Dataset add_stage(const Dataset& in, const Settings& stage) {
 
 Dataset build(const PipelineSpec& spec) {
   const FileSystemPtr files = make_file_system(spec.run.get("io", std::string("pread")));
-  Dataset dataset = build_source(*spec.source, files);
+  return add_stages(build_source(*spec.source, files), spec.stages);
+}
+
+Dataset add_stages(Dataset dataset, const std::vector<Settings>& stages) {
   ImageChain chain;
-  for (const Settings& stage : spec.stages) {
+  for (const Settings& stage : stages) {
     if (stage.kind().image) {
       chain.add(stage, dataset.spec());
       continue;
@@ -208,8 +216,14 @@ RunOptions run_options(const PipelineSpec& spec, std::uint64_t seed) {
   options.memory_bytes = static_cast<std::uint64_t>(integer(run, "memory", 0));
   options.slots = static_cast<int>(integer(run, "slots", 0));
   options.io_threads = static_cast<int>(integer(run, "io_threads", 0));
-  const bool skip = run.get("on_error", std::string("fail")) == "skip";
+  const std::string on_error = run.get("on_error", std::string("fail"));
+  const bool skip = on_error == "skip";
   if (skip) options.on_error = OnError::skip;
+  if (on_error == "retry") options.on_error = OnError::retry;
+  options.retries = static_cast<int>(integer(run, "retries", -1));
+  options.quarantine = run.get("quarantine", std::string());
+  if (!options.quarantine.empty() && !skip)
+    throw UsageError("needs on_error = skip (--on-error skip)", "quarantine");
   if (run.has("max_errors")) {
     if (!skip) throw UsageError("needs on_error = skip (--on-error skip)", "max_errors");
     const ErrorBudget budget = parse_error_budget(run.get("max_errors", std::string()));

@@ -1,6 +1,8 @@
 // From a description to a dataset.
 #pragma once
 
+#include <vector>
+
 #include <penstock/dataset.h>
 #include <penstock/iterator.h>
 #include <penstock/sources.h>
@@ -13,6 +15,9 @@ namespace penstock::tool {
 /// stage on an encoded image decodes it first. Throws Error as the library does, and UsageError for
 /// what only the program knows. REQUIRES: spec.source.
 Dataset build(const PipelineSpec& spec);
+
+/// The same behind a dataset that is there already.
+Dataset add_stages(Dataset dataset, const std::vector<Settings>& stages);
 
 /// The source alone.
 Dataset build_source(const Settings& source, const FileSystemPtr& files);

@@ -8,6 +8,7 @@ namespace penstock::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::size_t kMostAudits = 10'000;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -25,7 +26,10 @@ Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t 
       step_s_(step_ms / 1000),
       batch_limit_(batch_limit),
       progress_(std::move(start)) {
-  if (options.digest || !options.digests_file.empty()) digest_ = std::make_unique<Digest>();
+  if (options.digest || !options.digests_file.empty()) {
+    digest_ = std::make_unique<Digest>();
+    epoch_digest_ = std::make_unique<Digest>();
+  }
   if (!progress_.iterator.empty()) {
     resume();
   } else if (!options.digests_file.empty()) {
@@ -36,8 +40,10 @@ Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t 
 }
 
 void Consumer::resume() {
-  for (const std::uint64_t digest : digests_in(options_.digests_file, progress_.log_bytes))
-    digest_->add_known(digest);
+  for (const DigestLine& line : digests_in(options_.digests_file, progress_.log_bytes)) {
+    digest_->add_known(line.digest);
+    if (line.epoch == progress_.epoch) epoch_digest_->add_known(line.digest);
+  }
   if (digest_->total() != progress_.digest)
     throw Error(
         ErrorCode::data_loss,
@@ -77,6 +83,7 @@ void Consumer::consume(Iterator& iterator, Report& report) {
         break;
       }
       if (next.is_end()) {
+        audit(iterator, report);
         if (!iterator.next_epoch()) break;
         report.epochs = ++progress_.epoch + 1;
         progress_.batch = 0;
@@ -107,10 +114,21 @@ void Consumer::consume(Iterator& iterator, Report& report) {
   if (digests_) digests_->flush();
 }
 
+void Consumer::audit(const Iterator& iterator, Report& report) {
+  const std::vector<EpochStats> ended = iterator.stats().epochs;
+  EpochAudit audit;
+  if (ended.empty()) return;  // it had ended before this run began
+  audit.counts = ended.back();
+  if (epoch_digest_) audit.digest = epoch_digest_->total();
+  if (epoch_digest_) epoch_digest_ = std::make_unique<Digest>();
+  if (report.audit.size() < kMostAudits) report.audit.push_back(audit);
+}
+
 void Consumer::take(const Element& element, Report& report) {
   const auto start = Clock::now();
   if (digest_) {
     const std::uint64_t digest = digest_->add(element);
+    epoch_digest_->add_known(digest);
     if (digests_) digests_->add(progress_.epoch, progress_.batch, elements_of(element), digest);
   }
   if (dump_) dump_->add(element);

@@ -36,6 +36,7 @@ class Consumer {
  private:
   void take(const Element& element, Report& report);
   void resume();
+  void audit(const Iterator& iterator, Report& report);
   void save(Iterator& iterator, Report& report);
   void step() const;
 
@@ -43,6 +44,7 @@ class Consumer {
   const double step_s_;
   const std::uint64_t batch_limit_;
   std::unique_ptr<Digest> digest_;
+  std::unique_ptr<Digest> epoch_digest_;
   std::optional<DigestLog> digests_;
   std::unique_ptr<Dump> dump_;
   Progress progress_;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include <fcntl.h>
@@ -22,23 +23,27 @@ UniqueFd open_file(const std::string& path, int how) {
   return fd;
 }
 
-/// The digest in "0 12 64 0123456789abcdef"; false if the line is something else.
-bool parse_line(std::string_view line, std::uint64_t& digest) {
-  for (int field = 0; field < 3; ++field) {
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+/// The digest in "0 12 64 0123456789abcdef"; nothing if the line is something else.
+std::optional<DigestLine> parse_line(std::string_view line) {
+  DigestLine parsed;
+  for (std::uint64_t* const number : {&parsed.epoch, &parsed.batch, &parsed.elements}) {
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), *number);
     const auto size = static_cast<std::size_t>(end - line.data());
-    if (error != std::errc() || size == line.size() || line[size] != ' ') return false;
+    if (error != std::errc() || size == line.size() || line[size] != ' ') return std::nullopt;
     line.remove_prefix(size + 1);
   }
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), digest, 16);
-  return error == std::errc() && line.size() == 16 && end == line.data() + line.size();
+  const auto [end, error] =
+      std::from_chars(line.data(), line.data() + line.size(), parsed.digest, 16);
+  if (error != std::errc() || line.size() != 16 || end != line.data() + line.size())
+    return std::nullopt;
+  return parsed;
 }
 
 }  // namespace
 
-std::vector<std::uint64_t> digests_in(const std::string& path, std::uint64_t bytes) {
+std::vector<DigestLine> digests_in(const std::string& path, std::uint64_t bytes) {
   const auto file = default_file_system()->open(path);
+  if (bytes == UINT64_MAX) bytes = file->info().size;
   if (file->info().size < bytes) {
     throw Error(ErrorCode::data_loss,
                 "the file has " + std::to_string(file->info().size) +
@@ -47,19 +52,19 @@ std::vector<std::uint64_t> digests_in(const std::string& path, std::uint64_t byt
   }
   std::string contents(bytes, '\0');
   file->read_exactly(0, {reinterpret_cast<std::byte*>(contents.data()), contents.size()});
-  std::vector<std::uint64_t> digests;
+  std::vector<DigestLine> lines;
   for (std::string_view rest = contents; !rest.empty();) {
     const std::size_t size = rest.find('\n');
-    std::uint64_t digest = 0;
-    if (size == std::string_view::npos || !parse_line(rest.substr(0, size), digest)) {
+    const auto line = size < rest.size() ? parse_line(rest.substr(0, size)) : std::nullopt;
+    if (!line) {
       throw Error(
           ErrorCode::data_loss, "not a line of digests",
           {.shard = path, .offset = static_cast<std::int64_t>(contents.size() - rest.size())});
     }
-    digests.push_back(digest);
+    lines.push_back(*line);
     rest.remove_prefix(size + 1);
   }
-  return digests;
+  return lines;
 }
 
 DigestLog::DigestLog(std::string path) : path_(std::move(path)), fd_(open_file(path_, O_TRUNC)) {}

@@ -34,8 +34,16 @@ class DigestLog {
   std::uint64_t bytes_ = 0;
 };
 
-/// The digests in the first `bytes` of such a file. Throws Error{data_loss} if it is shorter, or
-/// for anything that is no such line.
-std::vector<std::uint64_t> digests_in(const std::string& path, std::uint64_t bytes);
+/// A line of the file.
+struct DigestLine {
+  std::uint64_t epoch = 0;
+  std::uint64_t batch = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t digest = 0;
+};
+
+/// The lines in the first `bytes` of such a file, UINT64_MAX: in all of it. Throws
+/// Error{data_loss} if it is shorter, or for anything that is no such line.
+std::vector<DigestLine> digests_in(const std::string& path, std::uint64_t bytes = UINT64_MAX);
 
 }  // namespace penstock::tool

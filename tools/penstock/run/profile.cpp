@@ -119,6 +119,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
 
   const Dataset dataset = build(spec);
   report.build_s = elapsed();
+  report.guarantee = name_of(dataset.guarantee());
   if (!start.iterator.empty()) {
     report.resumed_batches = start.batches;
     report.resumed_elements = start.elements;

@@ -13,7 +13,7 @@ std::string message_line(LogLevel level, std::string_view message) {
 
 void log_to_stderr() {
   set_log_sink([](LogLevel level, std::string_view message) {
-    if (level != LogLevel::debug)
+    if (level == LogLevel::warning)
       std::fprintf(stderr, "%s\n", message_line(level, message).c_str());
   });
 }

@@ -1,0 +1,147 @@
+#include "tools/penstock/run/replay.h"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "pipeline/order/node.h"
+#include "pipeline/order/source.h"
+#include "tools/penstock/run/build.h"
+#include "tools/penstock/support/usage_error.h"
+
+namespace penstock::tool {
+namespace {
+
+/// The same pipeline without its last batch stage and what follows; nothing if something that
+/// changes batches follows.
+std::optional<PipelineSpec> in_front_of_batch(const PipelineSpec& spec) {
+  PipelineSpec front = spec;
+  while (!front.stages.empty() && front.stages.back().kind().name == "prefetch")
+    front.stages.pop_back();
+  if (front.stages.empty() || front.stages.back().kind().name != "batch") return std::nullopt;
+  front.stages.pop_back();
+  return front;
+}
+
+/// A run in which this batch is the first, where nothing but its own elements need be looked at.
+std::optional<Dataset> batch_alone(const PipelineSpec& spec, std::uint64_t batch) {
+  const std::optional<PipelineSpec> front = in_front_of_batch(spec);
+  if (!front) return std::nullopt;
+  const Dataset elements = build(*front);
+  const std::optional<std::uint64_t> count = elements.node()->indexed_size();
+  if (!count) return std::nullopt;
+  const Settings& stage = spec.stages[front->stages.size()];
+  const auto size = static_cast<std::uint64_t>(stage.get("size", std::int64_t{1}));
+  if (batch > *count / size || batch * size >= *count) return std::nullopt;
+  const std::uint64_t rows = std::min(size, *count - batch * size);
+  if (rows < size && stage.get("drop_remainder", false)) return std::nullopt;
+  std::vector<std::uint64_t> positions(rows);
+  std::iota(positions.begin(), positions.end(), batch * size);
+  return elements.select(std::move(positions)).batch(static_cast<std::int64_t>(size));
+}
+
+void advance(Iterator& iterator, std::uint64_t epochs) {
+  for (std::uint64_t i = 0; i < epochs; ++i) iterator.next_epoch();
+}
+
+std::uint64_t index_of(const QuarantinedRecord& record) {
+  if (record.index < 0) throw UsageError("the line does not say which record it was", "index");
+  return static_cast<std::uint64_t>(record.index);
+}
+
+Dataset one_of(const Dataset& source, const QuarantinedRecord& record) {
+  const std::uint64_t index = index_of(record);
+  const Node* leaf = source.node().get();
+  while (!leaf->inputs().empty()) leaf = leaf->inputs()[0].get();
+  const SourcePtr contents = source_of(*leaf);
+  if (const auto size = source.node()->indexed_size()) {
+    if (index >= *size)
+      throw UsageError("the source has " + std::to_string(*size) + " records, and not number " +
+                       std::to_string(index));
+    if (contents && contents->locate(index).shard != record.shard)
+      throw UsageError("record " + std::to_string(index) + " of the source is in " +
+                       contents->locate(index).shard + ", not in " + record.shard);
+    return source.select({index});
+  }
+  return source.skip(record.index).take(1);
+}
+
+}  // namespace
+
+Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint64_t epoch,
+                     std::uint64_t batch, const Interrupts& interrupts) {
+  RunOptions options = run;
+  options.epochs = epoch + 1;
+  options.quarantine.clear();
+  // What was skipped before it moves the borders of batches: then there is no short cut.
+  if (run.on_error != OnError::skip) {
+    if (const std::optional<Dataset> alone = batch_alone(spec, batch)) {
+      Iterator iterator = alone->iterate(options);
+      advance(iterator, epoch);
+      return iterator.next().value();
+    }
+  }
+  Iterator iterator = build(spec).iterate(options);
+  advance(iterator, epoch);
+  for (std::uint64_t i = 0;; ++i) {
+    if (interrupts.received() != 0) throw Error(ErrorCode::cancelled, "interrupted");
+    Next next = iterator.next();
+    if (next.is_end())
+      throw Error(ErrorCode::out_of_range, "epoch " + std::to_string(epoch) + " has " +
+                                               std::to_string(i) + " batches, and not number " +
+                                               std::to_string(batch));
+    if (i == batch) return next.value();
+    if (next.is_error()) throw next.error();
+  }
+}
+
+QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line) {
+  std::ifstream file(path);
+  if (!file) throw UsageError("can't be read", path);
+  std::string text;
+  for (std::uint64_t i = 0; i < line; ++i)
+    if (!std::getline(file, text)) throw UsageError("has no line " + std::to_string(line), path);
+  const std::string where = path + ":" + std::to_string(line);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) throw UsageError("is no line of a quarantine file", where);
+  QuarantinedRecord record;
+  const auto take_text = [&](const char* name, std::string& to) {
+    const auto found = json.find(name);
+    if (found == json.end() || !found->is_string())
+      throw UsageError(std::string("lacks the text ") + name, where);
+    to = *found;
+  };
+  const auto take_number = [&](const char* name, std::int64_t& to) {
+    const auto found = json.find(name);
+    if (found == json.end() || !(found->is_null() || found->is_number_integer()))
+      throw UsageError(std::string("lacks the number ") + name, where);
+    to = found->is_null() ? -1 : found->get<std::int64_t>();
+  };
+  take_text("shard", record.shard);
+  take_number("offset", record.offset);
+  take_number("length", record.length);
+  take_number("index", record.index);
+  take_text("stage", record.stage);
+  take_text("cause", record.cause);
+  return record;
+}
+
+Dataset raw_record(const PipelineSpec& spec, const QuarantinedRecord& record) {
+  PipelineSpec source = spec;
+  source.stages.clear();
+  return one_of(build(source), record);
+}
+
+Dataset worked_record(const PipelineSpec& spec, const QuarantinedRecord& record) {
+  PipelineSpec work = spec;
+  std::erase_if(work.stages, [](const Settings& stage) {
+    return !stage.kind().image && stage.kind().name != "identity";
+  });
+  const Dataset one = raw_record(spec, record);
+  return add_stages(one, work.stages);
+}
+
+}  // namespace penstock::tool
