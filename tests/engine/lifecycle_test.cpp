@@ -175,11 +175,11 @@ TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
 TEST(Lifecycle, ManyRunsLeaveNothingBehind) {
   const Dataset dataset = numbers(200).shuffle({.buffer = 16}).batch(8);
   long warm = 0;
-  for (int i = 0; i < 400; ++i) {
-    if (i == 100) warm = status_of("VmRSS");
+  for (int i = 0; i < 1000; ++i) {
+    if (i == 200) warm = status_of("VmRSS");
     ASSERT_EQ(test::values(dataset, {.threads = 2}).size(), 200U);
   }
-  EXPECT_LT(status_of("VmRSS") - warm, 2048);
+  EXPECT_LT(status_of("VmRSS") - warm, 6144);  // KiB; malloc's own arenas come and go
 }
 
 }  // namespace

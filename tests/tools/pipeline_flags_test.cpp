@@ -128,7 +128,7 @@ TEST(PipelineFlags, RefuseWithTheFlag) {
       {"--range 3 --shard 4,1,2", "takes at most"},
       {"--range 3 --shuffle buffr=3", "did you mean buffer?"},
       {"--range 3 --memory 1M", "such as 96MiB"},
-      {"--range 3 --on-error ignore", "must be one of fail, skip, got \"ignore\" (--on-error)"},
+      {"--range 3 --on-error ignore", "must be one of fail, skip, retry, got \"ignore\" (--on-error)"},
       {"--range 3 --max-errors 200%", "(--max-errors)"},
       {"--range 3 --no-header", "is no option of --range (--no-header)"},
       {"--range 3 --drop-remainder", "no stage that it could apply to (--drop-remainder)"},
