@@ -6,6 +6,7 @@
 #include <array>
 
 #include "pipeline/engine/batch_edge.h"
+#include "pipeline/engine/inline_values.h"
 #include "pipeline/engine/value_edge.h"
 #include "pipeline/order/cache.h"
 #include "pipeline/work/batch.h"
@@ -56,84 +57,6 @@ class StreamMemory final : public ReadContext {
   Run& run_;
 };
 
-/// Values made where they are pulled, for datasets inside datasets.
-class InlineValues final : public OrderIterator {
- public:
-  InlineValues(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key)
-      : run_(run),
-        owner_(owner),
-        input_(std::move(input)),
-        key_(key),
-        items_(kInlineGroup),
-        work_(kInlineGroup) {}
-
-  std::size_t pull(std::span<Item> out) override {
-    for (;;) {
-      const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
-      if (count == 0) return 0;
-      const std::size_t kept = make(count, out);
-      if (kept > 0) return kept;
-    }
-  }
-  void save(StateWriter& state) const override {
-    state.put(skipped_);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    skipped_ = state.get();
-    run_.ledger().restore_skipped(key_, skipped_);
-    input_->restore(state);
-  }
-
- private:
-  static constexpr std::size_t kInlineGroup = 16;
-
-  std::size_t make(std::size_t count, std::span<Item> out) {
-    const std::span<const Item> items(items_.data(), count);
-    const std::span<WorkItem> work(work_.data(), count);
-    for (Patience patience;;) {
-      for (WorkItem& item : work) item = WorkItem();
-      GroupContext context(run_.memory(), key_, run_.retry());
-      read_items(items, work, {}, context);
-      compute_items(items, work, {}, context);
-      if (!context.starved() || context.starved_bytes() > run_.memory().limit() ||
-          run_.cancelled()) {
-        break;
-      }
-      std::vector<WorkItem> starved(work.begin(), work.end());
-      for (WorkItem& item : work) item = WorkItem();
-      for (WorkItem& item : starved) item.element.clear();
-      if (!run_.wait_for_memory(patience)) {
-        std::move(starved.begin(), starved.end(), work.begin());
-        break;
-      }
-    }
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
-        Status over =
-            run_.ledger().add(owner_, key_, std::exchange(good_, 0) + 1, work[i].status.error());
-        ++skipped_;
-        if (over.ok()) continue;
-        work[i].status = std::move(over);
-      } else {
-        ++good_;
-      }
-      out[kept++] = value_of(items[i], work[i]);
-    }
-    return kept;
-  }
-
-  Run& run_;
-  const Node& owner_;
-  OrderIteratorPtr input_;
-  std::uint64_t key_;
-  std::uint64_t good_ = 0;     // since the last bad one
-  std::uint64_t skipped_ = 0;  // bad ones
-  std::vector<Item> items_;
-  std::vector<WorkItem> work_;
-};
-
 }  // namespace
 
 AtWork::AtWork(Run& run) noexcept : outer_(std::exchange(working, &run)) {
@@ -148,118 +71,6 @@ Resting::Resting() noexcept {
 }
 Resting::~Resting() {
   if (working != nullptr) working->active.fetch_add(1, std::memory_order_acq_rel);
-}
-
-BlockingPool::BlockingPool(int initial, int limit) : limit_(static_cast<std::size_t>(limit)) {
-  MutexLock lock(mutex_);
-  for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
-}
-
-BlockingPool::~BlockingPool() {
-  std::vector<std::jthread> threads;
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    ready_.notify_all();
-    threads.swap(threads_);
-  }
-}
-
-void BlockingPool::submit(std::function<void()> work) {
-  MutexLock lock(mutex_);
-  queue_.push_back({std::move(work), std::chrono::steady_clock::now()});
-  grow_if_late();
-  if (idle_ > 0) ready_.notify_one();
-}
-
-void BlockingPool::grow_if_late() {
-  constexpr auto kMoment = std::chrono::milliseconds(2);
-  if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
-  if (std::chrono::steady_clock::now() - queue_.front().since < kMoment) return;
-  try {
-    threads_.emplace_back([this] { serve(); });
-  } catch (...) {
-    if (threads_.empty()) throw;  // else those that are there will do
-  }
-}
-
-void BlockingPool::serve() {
-  MutexLock lock(mutex_);
-  for (;;) {
-    while (queue_.empty() && !stopping_) {
-      ++idle_;
-      ready_.wait(mutex_);
-      --idle_;
-    }
-    if (queue_.empty()) return;
-    Task task = queue_.pop_front();
-    grow_if_late();
-    lock.unlock();
-    task.work();
-    lock.lock();
-  }
-}
-
-Status SkipLedger::add(const Node& stage, std::uint64_t key, std::uint64_t reached,
-                       const Error& error) {
-  quarantine_.add(error);
-  MutexLock lock(mutex_);
-  if (!over_.ok()) return over_;  // the same error on its way through the next stage
-  ++errors_.count;
-  ++skipped_[key];
-  if (errors_.first.size() < kKept) errors_.first.push_back(error);
-  Passed& passed = stages_.try_emplace(&stage, before_).first->second;
-  passed.seen += reached;
-  ++passed.bad;
-  const bool too_many = errors_.count > options_.max_errors;
-  const bool too_large_share =
-      passed.seen >= 100 &&
-      static_cast<double>(passed.bad) > options_.max_error_share * static_cast<double>(passed.seen);
-  if (!too_many && !too_large_share) return {};
-  over_ = Error(error.code(),
-                std::to_string(errors_.count) + " bad elements of " + std::to_string(passed.seen) +
-                    " exceed the error budget; the last: " + error.cause(),
-                error.where(), error.original());
-  return over_;
-}
-
-void SkipLedger::surfaced(const Error& error) {
-  MutexLock lock(mutex_);
-  ++errors_.count;
-  if (errors_.first.size() < kKept) errors_.first.push_back(error);
-}
-
-void SkipLedger::end(const Error& error) {
-  MutexLock lock(mutex_);
-  if (!over_.ok()) return;
-  over_ = error;
-  ++errors_.count;
-  if (errors_.first.size() < kKept) errors_.first.push_back(error);
-}
-
-std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
-  MutexLock lock(mutex_);
-  const auto found = skipped_.find(key);
-  return found == skipped_.end() ? 0 : found->second;
-}
-
-void SkipLedger::restore_skipped(std::uint64_t key, std::uint64_t skipped) {
-  MutexLock lock(mutex_);
-  errors_.count += skipped;
-  skipped_[key] += skipped;
-  before_.seen += skipped;
-  before_.bad += skipped;
-}
-
-void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
-  MutexLock lock(mutex_);
-  errors_.count = errors;
-  before_ = {errors + good, errors};
-}
-
-ErrorStats SkipLedger::stats() const {
-  MutexLock lock(mutex_);
-  return errors_;
 }
 
 Run::Run(NodePtr root, const RunOptions& options)

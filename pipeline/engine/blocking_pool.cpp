@@ -1,0 +1,57 @@
+#include "pipeline/engine/blocking_pool.h"
+
+#include <utility>
+
+namespace penstock {
+
+BlockingPool::BlockingPool(int initial, int limit) : limit_(static_cast<std::size_t>(limit)) {
+  MutexLock lock(mutex_);
+  for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
+}
+
+BlockingPool::~BlockingPool() {
+  std::vector<std::jthread> threads;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    ready_.notify_all();
+    threads.swap(threads_);
+  }
+}
+
+void BlockingPool::submit(std::function<void()> work) {
+  MutexLock lock(mutex_);
+  queue_.push_back({std::move(work), std::chrono::steady_clock::now()});
+  grow_if_late();
+  if (idle_ > 0) ready_.notify_one();
+}
+
+void BlockingPool::grow_if_late() {
+  constexpr auto kMoment = std::chrono::milliseconds(2);
+  if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
+  if (std::chrono::steady_clock::now() - queue_.front().since < kMoment) return;
+  try {
+    threads_.emplace_back([this] { serve(); });
+  } catch (...) {
+    if (threads_.empty()) throw;  // else those that are there will do
+  }
+}
+
+void BlockingPool::serve() {
+  MutexLock lock(mutex_);
+  for (;;) {
+    while (queue_.empty() && !stopping_) {
+      ++idle_;
+      ready_.wait(mutex_);
+      --idle_;
+    }
+    if (queue_.empty()) return;
+    Task task = queue_.pop_front();
+    grow_if_late();
+    lock.unlock();
+    task.work();
+    lock.lock();
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,42 @@
+// Threads for work that waits.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "pipeline/core/ring.h"
+#include "pipeline/core/thread_annotations.h"
+
+namespace penstock {
+
+/// Threads for work that may wait. There is one more, up to a limit, whenever work has waited
+/// longer than a moment for one: so a slow device gets depth, and a fast one no threads it does not
+/// need.
+class BlockingPool {
+ public:
+  BlockingPool(int initial, int limit);
+  ~BlockingPool();
+  void submit(std::function<void()> work) EXCLUDES(mutex_);
+
+ private:
+  void serve() EXCLUDES(mutex_);
+  void grow_if_late() REQUIRES(mutex_);
+
+  struct Task {
+    std::function<void()> work;
+    std::chrono::steady_clock::time_point since;
+  };
+
+  const std::size_t limit_;
+  Mutex mutex_;
+  CondVar ready_;
+  Ring<Task> queue_ GUARDED_BY(mutex_);
+  std::size_t idle_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock

@@ -1,0 +1,235 @@
+#include <algorithm>
+
+#include "pipeline/core/kill_point.h"
+#include "pipeline/engine/edge.h"
+
+namespace penstock {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kChunk = 64;
+
+}  // namespace
+
+void Edge::abandon(Group& group) noexcept {
+  break_down();
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  MutexLock lock(mutex_);
+  if (std::exchange(group.ready, false)) --ready_;
+  if (--in_flight_ == 0 && stopping()) changed_.notify_all();
+}
+
+void Edge::dispatch() noexcept {
+  try {
+    hand_over_all();
+  } catch (...) {
+    break_down();
+  }
+}
+
+void Edge::hand_over_all() {
+  while (!stopping()) {
+    const std::size_t room = wait_for_room();
+    if (room == 0 || stopping()) return;
+    Group& group = take_group();
+    const std::size_t wanted = std::min(room, sizer_.size());
+    const auto start = Clock::now();
+    if (!input_threw_) {
+      take_snapshot();
+      fill(group, wanted);
+    }
+    count_wait(counters_->wait_input_ns, start);
+    if (group.count == 0) {
+      std::function<void()> exhausted;
+      MutexLock lock(mutex_);
+      input_ended_ = true;
+      ended();
+      exhausted = std::move(exhausted_);
+      changed_.notify_all();
+      lock.unlock();
+      if (exhausted && !stopping()) exhausted();
+      return;
+    }
+    group.first = sequence_;
+    sequence_ += group.count;
+    if (free_order_) remember(group);
+    if (!hand_over(group)) return;
+  }
+}
+
+// Takes what is there: a source that gives less than it was asked for is not asked again.
+void Edge::fill(Group& group, std::size_t wanted) {
+  const AtWork at_work(run_);
+  try {
+    while (group.count < wanted) {
+      const std::size_t asked = std::min(wanted - group.count, kBlock);
+      const std::size_t pulled = input_->pull({group.items.data() + group.count, asked});
+      group.count += had_.empty() ? pulled : drop_had({group.items.data() + group.count, pulled});
+      if (pulled < asked && (group.count > 0 || pulled == 0)) break;
+    }
+  } catch (...) {
+    group.items[group.count++] = item_of(Parcel::make(status_from_current_exception()), sequence_);
+    input_threw_ = true;
+  }
+}
+
+/// Moves the items that the consumer has not had to the front and returns how many they are.
+std::size_t Edge::drop_had(std::span<Item> items) {
+  std::size_t kept = 0;
+  for (Item& item : items) {
+    const auto found = had_.find(item.ordinal);
+    if (found != had_.end()) {
+      had_.erase(found);
+      item = Item();
+    } else if (&items[kept++] != &item) {
+      items[kept - 1] = std::move(item);
+    }
+  }
+  return kept;
+}
+
+void Edge::remember(const Group& group) {
+  MutexLock lock(mutex_);
+  std::vector<std::uint64_t>& ordinals = snapshots_[snapshots_.size() - 1].ordinals;
+  for (const Item& item : group.all_items()) ordinals.push_back(item.ordinal);
+}
+
+bool Edge::hand_over(Group& group) {
+  group.context.emplace(run_.memory(), key_, run_.retry());
+  const bool reads = reads_block(group.all_items());
+  const std::size_t kept = stores() && !reads ? std::min(group.count, kChunk) : group.count;
+  if (group.work.size() < kept) group.work.resize(kept);
+  for (std::size_t i = 0; i < kept; ++i) {
+    group.work[i].keep = true;
+    group.work[i].row = Row();
+  }
+  const std::uint64_t bytes = read_bytes(group.all_items());
+  if (bytes > 0) {
+    const auto start = Clock::now();
+    for (Patience patience;;) {
+      const std::uint64_t seen = run_.memory().releases();
+      if (run_.memory().reserve(bytes)) {
+        group.context->promise(bytes);
+        break;
+      }
+      if (stopping()) return false;
+      // Nobody will make room: let the group try with what there is.
+      if (bytes > run_.memory().limit() || patience.over(run_)) break;
+      run_.memory().wait_for_release(seen, 20);
+    }
+    count_wait(counters_->wait_memory_ns, start);
+  }
+  {
+    MutexLock lock(mutex_);
+    reads_block_ = reads;
+    admit(group);
+    ++in_flight_;
+    group.ready = !reads;
+    ready_ += reads ? 0 : 1;
+  }
+  run_.active.fetch_add(1, std::memory_order_acq_rel);
+  run_.groups.fetch_add(1, std::memory_order_acq_rel);
+  try {
+    if (reads) {
+      run_.submit([this, &group] { read(group); }, true);
+    } else {
+      run_.submit([this, &group] { compute(group); }, ops_block(group.all_items()));
+    }
+  } catch (...) {
+    abandon(group);
+    return false;
+  }
+  kill_point("handed over");
+  return true;
+}
+
+void Edge::read(Group& group) noexcept {
+  try {
+    if (!stopping()) {
+      read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+    }
+    {
+      MutexLock lock(mutex_);
+      group.ready = true;
+      ++ready_;
+    }
+    if (!ops_block(group.all_items())) {
+      run_.submit([this, &group] { compute(group); }, false);
+      return;
+    }
+  } catch (...) {
+    abandon(group);
+    return;
+  }
+  compute(group);
+}
+
+void Edge::compute(Group& group) noexcept {
+  if (!stopping()) {
+    try {
+      const auto start = Clock::now();
+      make(group, reads_block(group.all_items()));
+      sizer_.learn(group.count, Clock::now() - start, group.context->allocated());
+    } catch (...) {
+      abandon(group);
+      return;
+    }
+    if (group.context->starved()) {
+      {
+        MutexLock lock(mutex_);
+        ++starved_;
+        group.starved = true;
+      }
+      run_.active.fetch_sub(1, std::memory_order_acq_rel);
+      starve(group);
+      return;
+    }
+  }
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  finish(group);
+}
+
+// Results that are stored at once are made in chunks that stay in the cache.
+void Edge::make(Group& group, bool was_read) {
+  const std::size_t step = stores() && !was_read ? kChunk : group.count;
+  for (std::size_t first = 0; first < group.count; first += step) {
+    const std::size_t count = std::min(step, group.count - first);
+    const std::span<WorkItem> work(group.work.data(), count);
+    const std::span<const Row> rows = group.all_rows();
+    compute_items(group.all_items().subspan(first, count), work,
+                  rows.empty() ? rows : rows.subspan(first, count), *group.context);
+    if (stores()) store(group, first, work);
+  }
+}
+
+void Edge::finish(Group& group) noexcept {
+  kill_point("group done");
+  bool wake = false;
+  bool was_crowded = false;
+  {
+    MutexLock lock(mutex_);
+    group.done = true;
+    was_crowded = crowded();
+    if (std::exchange(group.starved, false)) --starved_;
+    if (std::exchange(group.ready, false)) --ready_;
+    if (reads_block_ && ready_ == 0 && in_flight_ > read_ahead_) {
+      read_ahead_ = std::min(2 * read_ahead_, kMostReadAhead);  // nothing was left to work on
+    }
+    try {
+      finished(group);
+    } catch (...) {
+      break_down_locked();
+    }
+    wake = waiting_;
+  }
+  // Not under the lock, which the woken thread takes first; and before the edge may be destroyed.
+  if (wake) changed_.notify_all();
+  MutexLock lock(mutex_);
+  if (was_crowded) run_.waker().notify();
+  --in_flight_;
+  if (in_flight_ == 0 && stopping()) changed_.notify_all();
+}
+
+}  // namespace penstock

@@ -1,0 +1,91 @@
+// Values of datasets inside datasets.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/engine/executor.h"
+#include "pipeline/engine/run.h"
+
+namespace penstock {
+
+/// Values made where they are pulled, rather than handed over: datasets inside of others come and
+/// go by the thousand.
+class InlineValues final : public OrderIterator {
+ public:
+  InlineValues(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key)
+      : run_(run),
+        owner_(owner),
+        input_(std::move(input)),
+        key_(key),
+        items_(kInlineGroup),
+        work_(kInlineGroup) {}
+
+  std::size_t pull(std::span<Item> out) override {
+    for (;;) {
+      const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
+      if (count == 0) return 0;
+      const std::size_t kept = make(count, out);
+      if (kept > 0) return kept;
+    }
+  }
+  void save(StateWriter& state) const override {
+    state.put(skipped_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    skipped_ = state.get();
+    run_.ledger().restore_skipped(key_, skipped_);
+    input_->restore(state);
+  }
+
+ private:
+  static constexpr std::size_t kInlineGroup = 16;
+
+  std::size_t make(std::size_t count, std::span<Item> out) {
+    const std::span<const Item> items(items_.data(), count);
+    const std::span<WorkItem> work(work_.data(), count);
+    for (Patience patience;;) {
+      for (WorkItem& item : work) item = WorkItem();
+      GroupContext context(run_.memory(), key_, run_.retry());
+      read_items(items, work, {}, context);
+      compute_items(items, work, {}, context);
+      if (!context.starved() || context.starved_bytes() > run_.memory().limit() ||
+          run_.cancelled()) {
+        break;
+      }
+      std::vector<WorkItem> starved(work.begin(), work.end());
+      for (WorkItem& item : work) item = WorkItem();
+      for (WorkItem& item : starved) item.element.clear();
+      if (!run_.wait_for_memory(patience)) {
+        std::move(starved.begin(), starved.end(), work.begin());
+        break;
+      }
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
+        Status over =
+            run_.ledger().add(owner_, key_, std::exchange(good_, 0) + 1, work[i].status.error());
+        ++skipped_;
+        if (over.ok()) continue;
+        work[i].status = std::move(over);
+      } else {
+        ++good_;
+      }
+      out[kept++] = value_of(items[i], work[i]);
+    }
+    return kept;
+  }
+
+  Run& run_;
+  const Node& owner_;
+  OrderIteratorPtr input_;
+  std::uint64_t key_;
+  std::uint64_t good_ = 0;     // since the last bad one
+  std::uint64_t skipped_ = 0;  // bad ones
+  std::vector<Item> items_;
+  std::vector<WorkItem> work_;
+};
+
+}  // namespace penstock

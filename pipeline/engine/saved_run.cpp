@@ -1,0 +1,134 @@
+#include "pipeline/engine/saved_run.h"
+
+#include <cstring>
+#include <set>
+
+#include <penstock/error.h>
+
+#include "pipeline/core/state.h"
+#include "pipeline/engine/guarantee.h"
+#include "pipeline/io/crc32c.h"
+#include "pipeline/order/shard.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kMagic = "penstock state 2\n";
+
+std::uint32_t checksum(std::string_view bytes) {
+  return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+}
+
+/// Which shard a state was saved by.
+Fingerprint::OtherShard shard_of(const SavedRun& saved, const Node& root) {
+  if (!saved.other_shards.empty()) return saved.other_shards.front();
+  const Node* node = &root;
+  while (node->name() != "shard") node = node->inputs()[0].get();
+  Description description;
+  node->describe(description);
+  Fingerprint::OtherShard same;
+  for (const auto& [key, value] : description.entries()) {
+    if (key == "count") same.count = same.old_count = std::stoull(value);
+    if (key == "index") same.index = same.old_index = std::stoull(value);
+  }
+  return same;
+}
+
+}  // namespace
+
+SavedRun SavedRun::parse(std::string_view bytes, const Node& root) {
+  const Error damaged(ErrorCode::data_loss, "the state is damaged");
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 4) throw damaged;
+  std::uint32_t sum = 0;
+  std::memcpy(&sum, bytes.data() + bytes.size() - 4, 4);
+  bytes.remove_suffix(4);
+  if (sum != checksum(bytes)) throw damaged;
+  StateReader state(bytes.substr(kMagic.size()));
+  SavedRun saved;
+  saved.other_shards = Fingerprint(root).check(state);
+  saved.seed = state.get();
+  saved.epoch = state.get();
+  saved.ended = state.get() != 0;
+  saved.errors = state.get();
+  saved.elements = state.get();
+  saved.batches = state.get();
+  saved.in_epoch.elements = state.get();
+  saved.in_epoch.batches = state.get();
+  saved.in_epoch.padded_rows = state.get();
+  saved.tree = state.get_bytes();
+  return saved;
+}
+
+std::string SavedRun::bytes(const Node& root) const {
+  StateWriter state;
+  Fingerprint(root).save(state);
+  for (const std::uint64_t number :
+       {seed, epoch, std::uint64_t{ended ? 1U : 0U}, errors, elements, batches, in_epoch.elements,
+        in_epoch.batches, in_epoch.padded_rows}) {
+    state.put(number);
+  }
+  state.put_bytes(tree);
+  std::string bytes(kMagic);
+  bytes += state.bytes();
+  const std::uint32_t sum = checksum(bytes);
+  bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
+  return bytes;
+}
+
+std::uint64_t SavedRun::consumed() const {
+  return tree.empty() ? 0 : StateReader(tree).get();
+}
+
+SavedRun SavedRun::merge(const std::vector<std::string>& states, const Node& root) {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::invalid_argument,
+                "the run can't go on with another number of consumers: " + why);
+  };
+  if (const std::string why = inelastic(root); !why.empty()) refuse(why);
+  if (states.empty()) refuse("there are no states");
+  SavedRun merged;
+  std::uint64_t elements = 0;
+  std::set<std::uint64_t> seen;
+  std::uint64_t count = 0;
+  std::uint64_t here = 0;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    SavedRun saved = parse(states[i], root);
+    const Fingerprint::OtherShard shard = shard_of(saved, root);
+    if (i == 0) {
+      merged = saved;
+      count = shard.old_count;
+      here = shard.count;
+    }
+    const auto name = [](std::size_t consumer) { return "state " + std::to_string(consumer); };
+    if (shard.old_count != count || !seen.insert(shard.old_index).second) {
+      refuse(name(i) + " is of shard " + std::to_string(shard.old_index) + " of " +
+             std::to_string(shard.old_count) + ", which does not go with those before it");
+    }
+    if (saved.seed != merged.seed || saved.epoch != merged.epoch || saved.ended != merged.ended ||
+        saved.consumed() != merged.consumed() ||
+        saved.in_epoch.batches != merged.in_epoch.batches) {
+      refuse(name(0) + " was saved behind " + std::to_string(merged.consumed()) +
+             " elements of epoch " + std::to_string(merged.epoch) + ", and " + name(i) +
+             " behind " + std::to_string(saved.consumed()) + " of epoch " +
+             std::to_string(saved.epoch));
+    }
+    elements += saved.elements;
+  }
+  if (seen.size() != count) {
+    refuse("there are " + std::to_string(seen.size()) + " states of " + std::to_string(count) +
+           " consumers");
+  }
+  StateWriter tree;  // of an edge: what it consumed, passed over, and its input's state
+  const std::uint64_t consumed = merged.consumed();
+  for (const std::uint64_t number :
+       {consumed, std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0}}) {
+    tree.put(number);
+  }
+  tree.put_bytes(resharded_state(consumed * count));
+  tree.put(merged.in_epoch.batches);
+  merged.tree = tree.take();
+  merged.elements = elements / here;
+  return merged;
+}
+
+}  // namespace penstock
