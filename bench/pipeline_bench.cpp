@@ -5,6 +5,8 @@
 //       threads
 //   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
 //   penstock_pipeline_bench epochs FOLDER [ROUNDS]   the gap between two epochs, in batches
+//   penstock_pipeline_bench damaged CLEAN DAMAGED [ROUNDS]   two folders of TFRecord files that
+//       differ in some bad records, with `skip`
 // Pin it (taskset) and keep the machine quiet. Ratios are medians over the rounds.
 
 #include <algorithm>
@@ -181,6 +183,56 @@ void bench_epochs(const std::string& folder, int rounds) {
   std::printf("epochs: the gap is %.2f of the median between batches\n", median(gaps));
 }
 
+/// Elements that were delivered each second, over `epochs` epochs behind one that is not measured.
+double rate_of(const Dataset& dataset, std::uint64_t epochs, std::uint64_t& errors) {
+  Iterator iterator =
+      dataset.iterate({.seed = kSeed, .epochs = epochs + 1, .on_error = OnError::skip});
+  std::uint64_t elements = 0;
+  Clock::time_point start;
+  do {
+    if (iterator.epoch() == 1) {
+      start = Clock::now();
+      elements = 0;
+    }
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      elements += static_cast<std::uint64_t>(next.value().valid_rows);
+    }
+  } while (iterator.next_epoch());
+  errors = iterator.stats().errors.count / (epochs + 1);
+  return static_cast<double>(elements) / seconds_since(start);
+}
+
+void bench_damaged(const std::string& clean, const std::string& damaged, int rounds) {
+  const auto open = [](const std::string& folder) {
+    return tfrecord({folder + "/*.tfrecord"})
+        .shuffle()
+        .map_op(parse_example(
+            {{.key = "image/encoded", .component = "image"},
+             {.key = "image/class/label", .dtype = DType::i64, .component = "label"}}))
+        .map_op(decode_image().resize(224, 224).random_flip().normalize().op())
+        .batch(64);
+  };
+  const Dataset with[2] = {open(clean), open(damaged)};
+  constexpr std::uint64_t kEpochs = 1;
+  std::vector<double> ratios;
+  std::uint64_t errors[2] = {};
+  for (int round = 0; round < rounds; ++round) {
+    double rate[2] = {};
+    // The first of a pair is the clean one and the damaged one in turn.
+    for (const int side : {round % 2, 1 - round % 2}) {
+      rate[side] = rate_of(with[side], kEpochs, errors[side]);
+    }
+    ratios.push_back(rate[1] / rate[0]);
+    std::printf("elements/s: clean %.0f, damaged %.0f; ratio %.3f\n", rate[0], rate[1],
+                ratios.back());
+  }
+  if (errors[0] != 0) throw std::runtime_error("the clean records are not");
+  std::printf("damaged: %llu of %lld records bad, throughput %.3f of the clean run's\n",
+              static_cast<unsigned long long>(errors[1]),
+              static_cast<long long>(tfrecord({damaged + "/*.tfrecord"}).cardinality()),
+              median(ratios));
+}
+
 int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto rounds = [&](int at, int otherwise) {
@@ -192,11 +244,13 @@ int run(int argc, char** argv) {
     bench_range(rounds(2, 5));
   } else if (what == "epochs" && argc > 2) {
     bench_epochs(argv[2], rounds(3, 7));
+  } else if (what == "damaged" && argc > 3) {
+    bench_damaged(argv[2], argv[3], rounds(4, 5));
   } else {
     std::fprintf(
         stderr,
         "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] | range [ROUNDS] | epochs "
-        "FOLDER [ROUNDS]\n");
+        "FOLDER [ROUNDS] | damaged CLEAN DAMAGED [ROUNDS]\n");
     return 2;
   }
   return 0;

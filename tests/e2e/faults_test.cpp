@@ -1,4 +1,6 @@
 // Damaged data sets: what is found, what is passed over, and what is said.
+// PENSTOCK_DAMAGED=10000 makes those with 1 % of bad records as large.
+#include <cstdlib>
 #include <set>
 #include <sstream>
 
@@ -50,7 +52,7 @@ class Faults : public testing::TestWithParam<int> {
   TempFolder folder_;
 };
 
-constexpr const char* kCertain = "header,empty,dimensions,scans,tables";
+constexpr const char* kCertain = "tenth,header,empty,dimensions,scans,tables";
 
 TEST_F(Faults, AreSkippedAndCounted) {
   for (const char* format : {"folder", "tar", "tfrecord"}) {
@@ -72,6 +74,59 @@ TEST_F(Faults, AreSkippedAndCounted) {
       EXPECT_FALSE(error["cause"].get<std::string>().empty());
       EXPECT_FALSE(error["stage"].get<std::string>().empty());
     }
+  }
+}
+
+/// Shard, offset and index of a record.
+using Address = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+
+TEST_F(Faults, OfOnePercentAreThoseReportedAndBatchesStayFull) {
+  const char* asked = std::getenv("PENSTOCK_DAMAGED");
+  const std::uint64_t count = asked != nullptr ? std::stoull(asked) : 1500;
+  const std::string data = folder_ / "data";
+  for (const std::string format : {"tfrecord", "tar", "folder"}) {
+    SCOPED_TRACE(format);
+    std::filesystem::remove_all(data);
+    Flags synth{
+        "synth",     data,   "--images", std::to_string(count),
+        "--format",  format, "--size",   "40x60",
+        "--corrupt", "1%",   "--fault",  format == "tfrecord" ? "crc,header,tenth" : "header,tenth",
+        "--classes", "1"};
+    if (format != "folder") synth.insert(synth.end(), {"--shards", "4"});
+    ASSERT_EQ(run_program(synth).code, 0);
+    std::set<Address> damaged;
+    for (const json& line : manifest(data))
+      damaged.emplace(data + "/" + line["shard"].get<std::string>(), line["offset"], line["index"]);
+    ASSERT_GT(damaged.size(), count / 200);
+
+    const std::string quarantine = folder_ / (format + ".jsonl");
+    const std::string digests = folder_ / (format + ".digests");
+    Flags flags = source(format);
+    flags.insert(flags.end(), {"--shuffle", "--resize", "32x32", "--flip", "--batch", "16",
+                               "--seed", "5", "--threads", "3", "--on-error", "skip",
+                               "--quarantine", quarantine, "--digests", digests});
+    const json report = profile_json(flags);
+    std::set<Address> reported;
+    std::istringstream lines(read_file(quarantine));
+    for (std::string line; std::getline(lines, line);) {
+      const json bad = json::parse(line);
+      EXPECT_TRUE(reported.emplace(bad["shard"], bad["offset"], bad["index"]).second) << line;
+    }
+    EXPECT_EQ(reported, damaged);
+    EXPECT_EQ(report["errors"]["count"], damaged.size());
+    EXPECT_EQ(report["elements"], count - damaged.size());
+    EXPECT_EQ(report["batches"], (count - damaged.size() + 15) / 16);
+    std::istringstream batches(read_file(digests));
+    std::uint64_t left = count - damaged.size();
+    for (std::string epoch, batch, rows, digest; batches >> epoch >> batch >> rows >> digest;) {
+      EXPECT_EQ(std::stoull(rows), std::min<std::uint64_t>(left, 16)) << batch;
+      left -= std::stoull(rows);
+    }
+    EXPECT_EQ(left, 0U);
+    std::printf(
+        "figure: damaged %s: %zu of %llu records bad, %zu reported, all where they lie; "
+        "batches full\n",
+        format.c_str(), damaged.size(), static_cast<unsigned long long>(count), reported.size());
   }
 }
 

@@ -99,7 +99,10 @@ TEST(Faults, ChangeWhatTheySay) {
     const Damaged damaged = damage_image(fault, jpeg, rng);
     EXPECT_NE(damaged.bytes, jpeg) << fault;
     EXPECT_FALSE(damaged.detail.empty()) << fault;
-    if (fault == "truncate") {
+    if (fault == "tenth") {
+      EXPECT_EQ(damaged.bytes.size(), jpeg.size() / 10);
+    }
+    if (fault == "truncate" || fault == "tenth") {
       EXPECT_EQ(damaged.bytes, jpeg.substr(0, damaged.bytes.size()));
     }
     if (fault == "dimensions") {

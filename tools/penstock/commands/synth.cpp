@@ -62,7 +62,8 @@ class Synth final : public Command {
     app()->add_option("--corrupt", corrupt_, "share of samples to damage: 1%")->type_name("P%");
     app()
         ->add_option("--fault", options_.faults,
-                     "how to damage: truncate, flip, header, empty, dimensions, scans, tables; "
+                     "how to damage: truncate, tenth (cut to a tenth), flip, header, empty, "
+                     "dimensions, scans, tables; "
                      "tfrecord: crc; cifar10: label; csv: field (default: all)")
         ->delimiter(',')
         ->type_name("NAME,...");

@@ -37,6 +37,12 @@ Damaged truncate(std::string jpeg, Rng& rng) {
   return {jpeg, "cut to " + std::to_string(jpeg.size()) + of(whole)};
 }
 
+Damaged tenth(std::string jpeg, Rng&) {
+  const std::size_t whole = jpeg.size();
+  jpeg.resize(whole / 10);
+  return {jpeg, "cut to " + std::to_string(jpeg.size()) + of(whole)};
+}
+
 Damaged flip(std::string jpeg, Rng& rng) {
   const std::size_t at = rng.below(jpeg.size());
   const int bit = static_cast<int>(rng.below(8));
@@ -85,8 +91,8 @@ Damaged tables(std::string jpeg, Rng& rng) {
 }  // namespace
 
 const std::vector<std::string>& image_faults() {
-  static const std::vector<std::string> kFaults{"truncate",   "flip",  "header", "empty",
-                                                "dimensions", "scans", "tables"};
+  static const std::vector<std::string> kFaults{"truncate", "tenth",      "flip",  "header",
+                                                "empty",    "dimensions", "scans", "tables"};
   return kFaults;
 }
 
@@ -102,7 +108,7 @@ std::size_t find_segment(std::string_view jpeg, int marker) {
 Damaged damage_image(std::string_view fault, std::string jpeg, Rng& rng) {
   using Fault = Damaged (*)(std::string, Rng&);
   static const std::map<std::string_view, Fault> kFaults{
-      {"truncate", truncate},     {"flip", flip},   {"header", header},
+      {"truncate", truncate},     {"tenth", tenth}, {"flip", flip},    {"header", header},
       {"dimensions", dimensions}, {"scans", scans}, {"tables", tables}};
   if (fault == "empty") return {"", "empty"};
   const auto found = kFaults.find(fault);

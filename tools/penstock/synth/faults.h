@@ -10,10 +10,10 @@
 namespace penstock::tool {
 
 /// What can be done to an encoded image, by name:
-/// "truncate" (cut short), "flip" (one bit), "header" (the first bytes are not an image's),
-/// "empty", "dimensions" (65,500 x 65,500 are claimed), "scans" (thousands of them), "tables" (a
-/// Huffman table that can't be). All but a flipped bit, or a cut behind what is read, are errors to
-/// a decoder.
+/// "truncate" (cut anywhere), "tenth" (nine tenths are missing), "flip" (one bit), "header" (the
+/// first bytes are not an image's), "empty", "dimensions" (65,500 x 65,500 are claimed), "scans"
+/// (thousands of them), "tables" (a Huffman table that can't be). All but a flipped bit, or a cut
+/// behind what is read, are errors to a decoder.
 const std::vector<std::string>& image_faults();
 
 struct Damaged {

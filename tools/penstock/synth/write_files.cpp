@@ -74,8 +74,9 @@ class TarWriter final : public Writer {
     const int shard = shard_of(sample.index, options_.count, options_.shards);
     if (shard != shard_) open(shard);
     const std::string key = sample_key(sample.index);
+    const std::uint64_t offset = file_->offset();
     put(key + ".cls", std::to_string(sample.label));
-    const std::uint64_t offset = put(key + ".jpg", sample.encoded);
+    put(key + ".jpg", sample.encoded);
     return {name_, offset, sample.encoded.size()};
   }
 
@@ -85,12 +86,10 @@ class TarWriter final : public Writer {
   }
 
  private:
-  std::uint64_t put(const std::string& name, const std::string& bytes) {
+  void put(const std::string& name, const std::string& bytes) {
     file_->write(tar_header(name, bytes.size()));
-    const std::uint64_t offset = file_->offset();
     file_->write(bytes);
     file_->write(std::string((512 - bytes.size() % 512) % 512, '\0'));
-    return offset;
   }
 
   void open(int shard) {

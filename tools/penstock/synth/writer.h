@@ -20,8 +20,8 @@ struct Sample {
 
 /// Where a sample came to lie.
 struct Place {
-  std::string file;  ///< relative to the data set
-  std::uint64_t offset = 0;
+  std::string file;          ///< relative to the data set
+  std::uint64_t offset = 0;  ///< of the whole sample, as errors give it
   std::uint64_t bytes = 0;
 };
 
