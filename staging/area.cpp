@@ -158,6 +158,7 @@ StagedBatch StagingState::lease(Flight& flight) {
 }
 
 std::optional<StagedBatch> StagingState::get() {
+  const Range range(*device_, "penstock: wait for a batch");
   MutexLock lock(mutex_);
   const std::int64_t asked = clock_.now();
   for (;;) {

@@ -51,6 +51,7 @@ StagingSlot& StagingState::claim(Flight& flight) {
 
 void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
   layout_.check(pieces, padded_rows);
+  const Range range(*device_, "penstock: put a batch");
   Flight& flight = *permit.flight_;
   flight.pieces.assign(std::make_move_iterator(pieces.begin()),
                        std::make_move_iterator(pieces.end()));

@@ -69,7 +69,10 @@ void StagingState::reap() {
       MutexLock lock(mutex_);
       if (!collect(events)) break;
     }
-    device_->wait_any(events, kick_);
+    {
+      const Range range(*device_, "penstock: wait for the device");
+      device_->wait_any(events, kick_);
+    }
     const Status status = device_->status();
     if (!status.ok()) {
       MutexLock lock(mutex_);

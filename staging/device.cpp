@@ -6,6 +6,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "staging/cuda/module.h"
 #include "staging/host/host_device.h"
+#include "staging/host/host_options.h"
 
 namespace penstock {
 
@@ -67,6 +68,8 @@ std::vector<DevicePtr> devices(std::string_view list) {
     if (name == "cuda:*") {
       const int count = cuda_module().count();
       for (int i = 0; i < count; ++i) result.push_back(device({DeviceKind::cuda, i}));
+    } else if (is_host_with_options(name)) {
+      result.push_back(HostDevice::make(parse_host_options(name)));
     } else {
       result.push_back(device(DeviceId::parse(name)));
     }

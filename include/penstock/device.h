@@ -205,6 +205,9 @@ class Device : public std::enable_shared_from_this<Device> {
   /// takes the flag down. Where the runtime can't wait for one of several, until the first is done.
   virtual void wait_any(std::span<const EventView> events, Kick& flag) = 0;
   virtual void kick(Kick& flag) noexcept = 0;
+  /// What the calling thread does from here on, for profilers (NVTX); nests. See `Range`.
+  virtual void begin_range(const char* /*name*/) noexcept {}
+  virtual void end_range() noexcept {}
 
   // What the host's checker must be told; nothing elsewhere.
   /// The calling thread writes or reads this memory now.
@@ -219,10 +222,24 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void guard(std::span<std::byte> /*memory*/, bool /*open*/, StreamState& /*stream*/) {}
 };
 
+/// Names what a thread does in a scope, for profilers.
+class Range {
+ public:
+  Range(Device& device, const char* name) noexcept : device_(device) { device_.begin_range(name); }
+  ~Range() { device_.end_range(); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  Device& device_;
+};
+
 /// Opens "cuda:0" or "host:0". Calls for one id share the device. Throws Error{not_found} if there
 /// is none, saying whether driver, library or device is missing.
 DevicePtr device(DeviceId id);
-/// "cuda:0,cuda:1", "host:0"; "cuda:*" is all that are visible. The same may be named twice.
+/// "cuda:0,cuda:1", "host:0"; "cuda:*" is all that are visible. The same may be named twice. A host
+/// device may be told to behave like another, "host:0:bytes_per_s=1e9:hang_copy=7", and is then not
+/// shared; see docs/staging.md. Throws Error{invalid_argument} for what it does not know.
 std::vector<DevicePtr> devices(std::string_view list);
 
 }  // namespace penstock

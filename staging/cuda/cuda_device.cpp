@@ -1,4 +1,6 @@
 // cuda:N, one to one over the CUDA runtime.
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,7 +23,9 @@ class CudaStream final : public StreamState {
   CudaStream(CUcontext context, std::string name, cudaStream_t foreign)
       : context_(context), name_(std::move(name)), stream_(foreign), owned_(foreign == nullptr) {
     const Current current(context_);
-    if (owned_) ensure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+    if (!owned_) return;
+    ensure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+    nvtxNameCudaStreamA(stream_, name_.c_str());
   }
   ~CudaStream() override {
     const Current current(context_);
@@ -312,6 +316,8 @@ class CudaDevice final : public Device {
     flag.raised = true;
     clock_.notify(kicked_);
   }
+  void begin_range(const char* name) noexcept override { nvtxRangePushA(name); }
+  void end_range() noexcept override { nvtxRangePop(); }
 
  private:
   /// Remembers what went wrong.

@@ -291,5 +291,55 @@ TEST(Towers, AreFedInEveryMode) {
   }
 }
 
+Outcome on_device(const std::string& device, const Flags& more = {}) {
+  Flags flags{"profile",  "--range", "100000", "--batch", "16",
+              "--device", device,    "--json", "-",       "--quiet"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return run_program(flags);
+}
+
+TEST(Towers, ALostDeviceIsExitCode70) {
+  const Outcome outcome = on_device("host:0,host:1:fail_record=60:sticky");
+  EXPECT_EQ(outcome.code, 70);
+  EXPECT_EQ(outcome.json()["outcome"], "device lost");
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("penstock: host:1: "), HasSubstr("the device with it"),
+                                 Not(HasSubstr("host:0"))));
+  EXPECT_EQ(outcome.json()["towers"].size(), 2U);
+}
+
+TEST(Towers, ACopyThatNeverEndsIsExitCode75AndNamed) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = on_device("host:0:hang_copy=9,host:1", {"--watchdog", "1"});
+  EXPECT_EQ(outcome.code, 75);
+  EXPECT_EQ(outcome.json()["outcome"], "no progress");
+  EXPECT_THAT(outcome.err,
+              testing::ContainsRegex("penstock: the copy into slot [01] of host:0 on stream copy"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(Towers, LittleDeviceMemoryMeansFewerSlotsOrAnError) {
+  const Outcome fewer = on_device("host:0:fail_allocation=2", {"--batches", "50"});
+  EXPECT_EQ(fewer.code, 0) << fewer.err;
+  EXPECT_EQ(fewer.json()["batches"], 50);
+  EXPECT_THAT(fewer.err, AllOf(HasSubstr("1 of 2 slots"), HasSubstr("bytes of device memory")));
+  const Outcome none = on_device("host:0:memory=10");
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("128 bytes of device memory wanted, 10 of 10 free")));
+}
+
+TEST(Towers, PinningThatIsRefusedIsSaidOnce) {
+  const Outcome outcome = on_device("host:0:copies:fail_pinning=1", {"--batches", "50"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::size_t said = outcome.err.find("pinning memory was refused");
+  ASSERT_NE(said, std::string::npos);
+  EXPECT_EQ(outcome.err.find("pinning memory was refused", said + 1), std::string::npos);
+}
+
+TEST(Towers, WhatNoDeviceKnowsIsRefused) {
+  const Outcome outcome = on_device("host:0:speed=9");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("bytes_per_s=N"), HasSubstr("not \"speed=9\"")));
+}
+
 }  // namespace
 }  // namespace penstock::test

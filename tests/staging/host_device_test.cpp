@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "staging/host/host_device.h"
+#include "staging/host/host_options.h"
 #include "tests/support/log_capture.h"
 
 namespace penstock {
@@ -151,6 +152,33 @@ TEST(HostFaults, ACopyThatNeverEndsHoldsItsStreamUpAndNobodyElse) {
     EXPECT_TRUE(first.view().done());
     EXPECT_FALSE(second.view().done());
   }  // the streams can be destroyed all the same
+}
+
+TEST(HostOptions, AreReadFromText) {
+  const HostOptions options = parse_host_options(
+      "host:3:bytes_per_s=1.5e9:latency_us=20:memory=4096:fail_allocation=1:fail_pinning=2:"
+      "fail_record=3:sticky:hang_copy=4:check");
+  EXPECT_EQ(options.index, 3);
+  EXPECT_FALSE(options.unified);
+  EXPECT_EQ(options.bytes_per_s, 1.5e9);
+  EXPECT_EQ(options.latency_ns, 20'000);
+  EXPECT_EQ(options.memory_bytes, 4096U);
+  EXPECT_TRUE(options.check);
+  EXPECT_EQ(options.faults.fail_allocation, 1U);
+  EXPECT_EQ(options.faults.fail_pinning, 2U);
+  EXPECT_EQ(options.faults.fail_record, 3U);
+  EXPECT_TRUE(options.faults.sticky);
+  EXPECT_EQ(options.faults.hang_copy, 4U);
+  EXPECT_TRUE(parse_host_options("host:0:fail_pinning=1").unified);
+  EXPECT_FALSE(parse_host_options("host:0:copies").unified);
+  for (const char* wrong : {"host:0:", "host:0:speed=1", "host:0:copies=1", "host:0:memory",
+                            "host:0:memory=", "host:0:memory=-1", "host:0:memory=1x",
+                            "host:0:memory=inf", "host:0:memory=nan", "host:0:memory=1e300",
+                            "host:x:copies", "host:0:copies:", "host::copies"}) {
+    EXPECT_THROW(parse_host_options(wrong), Error) << wrong;
+  }
+  EXPECT_FALSE(is_host_with_options("host:0"));
+  EXPECT_FALSE(is_host_with_options("cuda:0:copies"));
 }
 
 /// Two streams and a region, checked.
