@@ -1,8 +1,7 @@
 // The whole engine beside its limits, interleaved in one run:
-//   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS]   images → crops → batches, beside the
-//   bare
-//       region-decode loop over the same files (already in memory) and crops, on one and two
-//       threads
+//   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS]   images → crops → batches, beside
+//       the bare region-decode loop over the same files (already in memory) and crops, on one and
+//       two threads; from the first call on, and behind the first epoch
 //   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
 //   penstock_pipeline_bench epochs FOLDER [ROUNDS]   the gap between two epochs, in batches
 //   penstock_pipeline_bench damaged CLEAN DAMAGED [ROUNDS]   two folders of TFRecord files that
@@ -86,57 +85,63 @@ double run_loop(const std::vector<std::vector<std::byte>>& files, std::uint64_t 
   return seconds_since(start);
 }
 
-/// One epoch more than `epochs`: the first touches the slots' memory, which a machine may take long
-/// to provide, and is not measured.
-double run_pipeline(const Dataset& dataset, std::uint64_t epochs, int threads,
-                    std::uint64_t expected) {
-  Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = epochs + 1, .threads = threads});
+/// Seconds an image.
+struct Cost {
+  double whole = 0;   // from the first call on
+  double steady = 0;  // behind the first epoch, which touches the slots' memory
+};
+
+Cost run_pipeline(const Dataset& dataset, std::uint64_t epochs, int threads, std::uint64_t images) {
+  const auto start = Clock::now();
+  Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = epochs, .threads = threads});
   std::uint64_t elements = 0;
-  Clock::time_point start;
+  double first = 0;
   do {
-    if (iterator.epoch() == 1) {
-      start = Clock::now();
-      elements = 0;
-    }
     for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
       elements += static_cast<std::uint64_t>(next.value().valid_rows);
     }
+    if (iterator.epoch() == 0) first = seconds_since(start);
   } while (iterator.next_epoch());
   const double took = seconds_since(start);
-  if (elements != expected) throw std::runtime_error("elements are missing");
-  return took;
+  if (elements != images * epochs) throw std::runtime_error("elements are missing");
+  return {took / static_cast<double>(elements),
+          (took - first) / static_cast<double>(elements - images)};
 }
 
 void bench_images(const std::string& folder, int rounds, std::uint64_t epochs) {
   const std::vector<std::vector<std::byte>> files = load(folder);
   const Dataset dataset = pictures(folder);
-  const std::uint64_t count = files.size() * epochs;
-  std::vector<double> ratio[3];
+  std::vector<double> whole[3];
+  std::vector<double> steady[3];
   std::vector<double> scaling;
   for (int round = -1; round < rounds; ++round) {
     double loop[3] = {};
-    double pipeline[3] = {};
+    Cost pipeline[3];
     for (const int threads : {1, 2}) {
       // Twice each, in opposite order, so that a drift of the machine falls on both.
+      const double each = 2.0 * static_cast<double>(files.size() * epochs);
       loop[threads] = run_loop(files, epochs, threads);
-      pipeline[threads] = run_pipeline(dataset, epochs, threads, count);
-      pipeline[threads] += run_pipeline(dataset, epochs, threads, count);
-      loop[threads] += run_loop(files, epochs, threads);
+      const Cost one = run_pipeline(dataset, epochs, threads, files.size());
+      const Cost two = run_pipeline(dataset, epochs, threads, files.size());
+      loop[threads] = (loop[threads] + run_loop(files, epochs, threads)) / each;
+      pipeline[threads] = {(one.whole + two.whole) / 2, (one.steady + two.steady) / 2};
     }
     if (round < 0) continue;  // warms up
-    for (const int threads : {1, 2}) ratio[threads].push_back(loop[threads] / pipeline[threads]);
-    scaling.push_back((pipeline[1] / pipeline[2]) / (loop[1] / loop[2]));
-    const double each = 2.0 * static_cast<double>(count);
+    for (const int threads : {1, 2}) {
+      whole[threads].push_back(loop[threads] / pipeline[threads].whole);
+      steady[threads].push_back(loop[threads] / pipeline[threads].steady);
+    }
+    scaling.push_back((pipeline[1].steady / pipeline[2].steady) / (loop[1] / loop[2]));
     std::printf(
-        "us an image: one thread %.0f bare, %.0f whole; two %.0f, %.0f; whole/bare %.3f, %.3f; "
-        "scaling %.2f of %.2f\n",
-        1e6 * loop[1] / each, 1e6 * pipeline[1] / each, 1e6 * loop[2] / each,
-        1e6 * pipeline[2] / each, ratio[1].back(), ratio[2].back(), pipeline[1] / pipeline[2],
-        loop[1] / loop[2]);
+        "us an image: bare %.0f, %.0f on two threads; pipeline %.0f, %.0f; of the bare loop's "
+        "throughput %.3f, %.3f; with its start %.3f, %.3f\n",
+        1e6 * loop[1], 1e6 * loop[2], 1e6 * pipeline[1].steady, 1e6 * pipeline[2].steady,
+        steady[1].back(), steady[2].back(), whole[1].back(), whole[2].back());
   }
   std::printf(
-      "images: throughput of the bare loop's, one thread %.3f, two %.3f; of its scaling %.3f\n",
-      median(ratio[1]), median(ratio[2]), median(scaling));
+      "images: of the bare loop's throughput %.3f, %.3f on two threads; with its start %.3f, %.3f; "
+      "of its scaling %.3f\n",
+      median(steady[1]), median(steady[2]), median(whole[1]), median(whole[2]), median(scaling));
 }
 
 void bench_range(int rounds) {
@@ -236,10 +241,10 @@ void bench_damaged(const std::string& clean, const std::string& damaged, int rou
 int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto rounds = [&](int at, int otherwise) {
-    return argc > at ? std::atoi(argv[at]) : otherwise;
+    return argc > at ? std::max(1, std::atoi(argv[at])) : otherwise;
   };
   if (what == "images" && argc > 2) {
-    bench_images(argv[2], rounds(3, 7), static_cast<std::uint64_t>(rounds(4, 3)));
+    bench_images(argv[2], rounds(3, 7), static_cast<std::uint64_t>(std::max(2, rounds(4, 3))));
   } else if (what == "range") {
     bench_range(rounds(2, 5));
   } else if (what == "epochs" && argc > 2) {

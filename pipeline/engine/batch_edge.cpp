@@ -45,6 +45,14 @@ void BatchEdge::open_filling(Ref<Slot> slot) {
   fillings_.push_back(std::move(fresh));
 }
 
+// Memory that was never used is dear: while there is enough to work on, a large slot is waited for
+// until it comes back, rather than another one made.
+SlotPool::Make BatchEdge::willing() const {
+  constexpr std::size_t kLarge = 4U << 20;
+  const bool busy = run_.ready.load(std::memory_order_seq_cst) >= run_.plenty();
+  return busy && pool_->layout().bytes >= kLarge ? SlotPool::Make::if_must : SlotPool::Make::within;
+}
+
 std::size_t BatchEdge::wait_for_room() {
   const auto start = Clock::now();
   for (;;) {
@@ -57,7 +65,7 @@ std::size_t BatchEdge::wait_for_room() {
       while (room < sizer_.size() && !crowded()) {
         // Only where the consumer waits and yet keeps every slot may one more be made.
         const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
-        Ref<Slot> slot = pool_->take(beyond);
+        Ref<Slot> slot = pool_->take(beyond ? SlotPool::Make::beyond : willing());
         if (!slot) break;
         open_filling(std::move(slot));
         room += rows();

@@ -57,6 +57,8 @@ class BatchEdge final : public Edge {
 
   bool skipping() const noexcept { return run_.options().on_error == OnError::skip; }
   std::size_t rows() const noexcept { return static_cast<std::size_t>(pool_->layout().rows); }
+  /// How many slots may be made now.
+  SlotPool::Make willing() const;
   void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
   Filling& filling(std::uint64_t number) REQUIRES(mutex_);
   static std::size_t find_entry(const Filling& target, std::uint64_t sequence);

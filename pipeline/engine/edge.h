@@ -93,6 +93,9 @@ class Edge : public OrderIterator {
   }
   void recycle(Group& group) REQUIRES(mutex_);
 
+  /// Notes that a group has been read, so that it waits for nothing but a thread, or no longer.
+  void set_ready(Group& group, bool ready) REQUIRES(mutex_);
+
   bool consumer_waits() const REQUIRES(mutex_) { return waiting_; }
   /// Groups that may wait for threads at once: enough to keep every one busy.
   std::size_t ready_limit() const { return 2 * static_cast<std::size_t>(run_.threads()) + 4; }

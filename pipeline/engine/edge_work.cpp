@@ -13,11 +13,23 @@ constexpr std::size_t kChunk = 64;
 
 }  // namespace
 
+void Edge::set_ready(Group& group, bool ready) {
+  if (std::exchange(group.ready, ready) == ready) return;
+  if (ready) {
+    ++ready_;
+    run_.ready.fetch_add(1, std::memory_order_seq_cst);
+  } else {
+    --ready_;
+    // An order thread may wait for just this before it makes another slot.
+    if (run_.ready.fetch_sub(1, std::memory_order_seq_cst) == run_.plenty()) run_.waker().notify();
+  }
+}
+
 void Edge::abandon(Group& group) noexcept {
   break_down();
   run_.active.fetch_sub(1, std::memory_order_acq_rel);
   MutexLock lock(mutex_);
-  if (std::exchange(group.ready, false)) --ready_;
+  set_ready(group, false);
   if (--in_flight_ == 0 && stopping()) changed_.notify_all();
 }
 
@@ -126,8 +138,7 @@ bool Edge::hand_over(Group& group) {
     reads_block_ = reads;
     admit(group);
     ++in_flight_;
-    group.ready = !reads;
-    ready_ += reads ? 0 : 1;
+    set_ready(group, !reads);
   }
   run_.active.fetch_add(1, std::memory_order_acq_rel);
   run_.groups.fetch_add(1, std::memory_order_acq_rel);
@@ -152,8 +163,7 @@ void Edge::read(Group& group) noexcept {
     }
     {
       MutexLock lock(mutex_);
-      group.ready = true;
-      ++ready_;
+      set_ready(group, true);
     }
     if (!ops_block(group.all_items())) {
       run_.submit([this, &group] { compute(group); }, false);
@@ -213,7 +223,7 @@ void Edge::finish(Group& group) noexcept {
     group.done = true;
     was_crowded = crowded();
     if (std::exchange(group.starved, false)) --starved_;
-    if (std::exchange(group.ready, false)) --ready_;
+    set_ready(group, false);
     if (reads_block_ && ready_ == 0 && in_flight_ > read_ahead_) {
       read_ahead_ = std::min(2 * read_ahead_, kMostReadAhead);  // nothing was left to work on
     }

@@ -96,6 +96,10 @@ class Run final : public RunServices {
   /// Groups that are executed now, and threads that work for an order segment: those who may give
   /// memory back.
   std::atomic<int> active{0};
+  /// Groups that are executed or wait for nothing but a thread.
+  std::atomic<int> ready{0};
+  /// As many of them as keep every thread busy for a while.
+  int plenty() const noexcept { return 2 * threads_; }
   /// Groups that were handed over so far.
   std::atomic<std::uint64_t> groups{0};
   /// Callers of `Iterator::next` that wait now.

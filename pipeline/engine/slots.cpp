@@ -185,14 +185,17 @@ SlotPool::~SlotPool() {
   }
 }
 
-Ref<Slot> SlotPool::take(bool beyond) {
+Ref<Slot> SlotPool::take(Make make) {
+  const std::size_t most = make == Make::beyond   ? SIZE_MAX
+                           : make == Make::within ? limit_
+                                                  : std::min<std::size_t>(limit_, 2);
   Slot* slot = nullptr;
   {
     MutexLock lock(mutex_);
     if (!free_.empty()) {
       slot = free_.back();
       free_.pop_back();
-    } else if ((made_ >= limit_ && !beyond) || !memory_->charge(layout_.bytes)) {
+    } else if (made_ >= most || !memory_->charge(layout_.bytes)) {
       return {};
     } else {
       ++made_;

@@ -75,9 +75,13 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   ~SlotPool();
 
   const SlotLayout& layout() const noexcept { return layout_; }
-  /// A free slot, or null. `beyond` may exceed the limit while the budget has room, for when a
-  /// consumer keeps batches.
-  Ref<Slot> take(bool beyond) EXCLUDES(mutex_);
+  enum class Make {
+    if_must,  ///< two in all: one to fill while another is with the consumer
+    within,   ///< as many as the limit says
+    beyond,   ///< more, for a consumer that keeps batches
+  };
+  /// A free slot, else one that is made while the budget has room, else null.
+  Ref<Slot> take(Make make) EXCLUDES(mutex_);
   /// Slots that could be taken now without going beyond the limit.
   std::size_t available() const EXCLUDES(mutex_);
   std::size_t made() const EXCLUDES(mutex_);
