@@ -217,8 +217,9 @@ class Iterator::Impl {
     return tree;
   }
 
-  /// When everything of this epoch has been handed over, the next one is begun. Called without the
-  /// lock on the trees, because that may be now.
+  /// When everything of this epoch has been handed over, the next one is begun: by the thread of
+  /// the old tree's edge, which whoever takes the tree down waits for. So each epoch is begun once.
+  /// Called without the lock on the trees, because that may be now.
   void watch(OrderIterator& tree, std::uint64_t epoch) EXCLUDES(trees_mutex_) {
     if (epoch + 1 >= epochs_) return;
     static_cast<Edge&>(tree).on_exhausted([this, epoch] {
@@ -230,7 +231,7 @@ class Iterator::Impl {
       }
       static_cast<Edge&>(*opened).start();
       MutexLock lock(trees_mutex_);
-      if (epoch_ == epoch && !upcoming_) upcoming_.swap(opened);
+      upcoming_.swap(opened);
     });
   }
 

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <thread>
 
+#include <penstock/sources.h>
+
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -104,6 +106,21 @@ TEST(Engine, RunsManyShortEpochs) {
   for (int epoch = 0; epoch < 50; ++epoch) expected += "0 1 | 2 ;";
   EXPECT_EQ(run(numbers(3).batch(2), {.epochs = 50, .threads = 2}), expected);
   EXPECT_EQ(run(numbers(0).batch(2), {.epochs = 3}), " ; ; ;");
+}
+
+TEST(Engine, BeginsEachEpochOnceHoweverLongThatTakes) {
+  std::atomic<int> passes{0};
+  const Dataset dataset = generate(
+      [&] {
+        if (passes++ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        return [x = std::int64_t{0}](Element& out) mutable {
+          out.set("x", Tensor::scalar(x));
+          return x++ < 2;
+        };
+      },
+      Spec({{"x", DType::i64, {}}}), "slow_to_begin");
+  EXPECT_EQ(run(dataset.batch(2), {.epochs = 3, .threads = 2}), "0 1 ;0 1 ;0 1 ;");
+  EXPECT_EQ(passes, 3);
 }
 
 TEST(Engine, CancelWakesAWaitingConsumer) {

@@ -106,7 +106,7 @@ TEST_P(StagingAreaOn, NoMoreIsUnderWayThanSlotsAndAhead) {
   for (const int ahead : {0, 1, 4}) {
     StagingArea area(shared(), numbers_spec(), 1, {.slots = 2, .ahead = ahead});
     std::atomic<int> reserved{0};
-    const Actor producer = start([&] {
+    Actor producer = start([&] {
       try {
         std::vector<StagingPermit> permits;
         for (;;) {
@@ -119,7 +119,8 @@ TEST_P(StagingAreaOn, NoMoreIsUnderWayThanSlotsAndAhead) {
     });
     pause(30 * kMs);
     EXPECT_EQ(reserved, 2 + ahead);
-    StagingArea closed(std::move(area));
+    area.fail(Error(ErrorCode::cancelled, "over"));
+    producer.reset();
   }
 }
 
