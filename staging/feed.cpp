@@ -66,11 +66,12 @@ std::vector<Dataset> shards_of(const Dataset& dataset, std::size_t towers) {
 }
 
 std::unique_ptr<Feed::Impl> make_feed(const std::vector<Dataset>& datasets,
-                                      std::vector<DevicePtr> devices, FeedOptions options) {
+                                      std::vector<DevicePtr> devices, FeedOptions options,
+                                      std::optional<std::string_view> saved = {}) {
   check_options(options, devices.size());
   const auto towers = static_cast<std::int64_t>(devices.size());
   const bool sharded = options.mode == FeedMode::sharded;
-  if (sharded && datasets.size() != devices.size()) {
+  if (datasets.size() != (sharded ? devices.size() : 1)) {
     throw Error(ErrorCode::invalid_argument, std::to_string(datasets.size()) + " datasets for " +
                                                  std::to_string(towers) + " towers");
   }
@@ -90,6 +91,11 @@ std::unique_ptr<Feed::Impl> make_feed(const std::vector<Dataset>& datasets,
   if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
   RunOptions run = options.run;
   if (options.end == EpochEnd::wrap) ++run.epochs;
+  FeedState state;
+  if (saved) {
+    state = decode(*saved,
+                   {options.mode, options.end, options.in_turn, static_cast<int>(towers), rows});
+  }
   std::vector<BatchSourcePtr> sources;
   for (const Dataset& dataset : datasets) {
     if (batch_stage(dataset).batch_size() != batch.batch_size() ||
@@ -98,23 +104,39 @@ std::unique_ptr<Feed::Impl> make_feed(const std::vector<Dataset>& datasets,
                   "the towers' datasets make different batches: " + datasets[0].spec().to_string() +
                       " and " + dataset.spec().to_string());
     }
-    sources.push_back(std::make_unique<IteratorSource>(dataset.iterate(run)));
+    sources.push_back(std::make_unique<IteratorSource>(
+        saved ? dataset.restore(state.position.sources[sources.size()], run)
+              : dataset.iterate(run)));
   }
   return std::make_unique<Feed::Impl>(std::move(sources), datasets[0].spec(), rows,
-                                      std::move(devices), std::move(options));
+                                      std::move(devices), std::move(options), std::move(state));
+}
+
+/// What each source reads.
+std::vector<Dataset> inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {
+  return mode == FeedMode::sharded && towers > 0 ? shards_of(dataset, towers)
+                                                 : std::vector<Dataset>{dataset};
 }
 
 }  // namespace
 
 Feed::Feed(const Dataset& dataset, std::vector<DevicePtr> devices, FeedOptions options)
-    : Feed(options.mode == FeedMode::sharded && !devices.empty()
-               ? shards_of(dataset, devices.size())
-               : std::vector<Dataset>{dataset},
-           devices, options) {}
+    : Feed(inputs_of(dataset, options.mode, devices.size()), devices, options) {}
 
 Feed::Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
            FeedOptions options)
     : impl_(make_feed(datasets, std::move(devices), std::move(options))) {}
+
+Feed Feed::restore(std::string_view state, const Dataset& dataset, std::vector<DevicePtr> devices,
+                   FeedOptions options) {
+  const std::vector<Dataset> inputs = inputs_of(dataset, options.mode, devices.size());
+  return restore(state, inputs, std::move(devices), std::move(options));
+}
+
+Feed Feed::restore(std::string_view state, const std::vector<Dataset>& datasets,
+                   std::vector<DevicePtr> devices, FeedOptions options) {
+  return Feed(make_feed(datasets, std::move(devices), std::move(options), state));
+}
 
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Feed::Feed(Feed&&) noexcept = default;
@@ -135,6 +157,9 @@ Device& Feed::device(int tower) const {
 }
 FeedStats Feed::stats() const {
   return impl_->stats();
+}
+std::string Feed::save() const {
+  return impl_->save();
 }
 void Feed::cancel() noexcept {
   impl_->cancel();

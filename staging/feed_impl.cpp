@@ -1,5 +1,6 @@
 #include "staging/feed_impl.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace penstock {
@@ -30,11 +31,15 @@ Feed::Impl::Tower::Tower(Impl& of, int number, DevicePtr device, const Spec& bat
       area(std::move(device), batches, rows, staging_options(of.options_)) {}
 
 Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
-                 std::vector<DevicePtr> devices, FeedOptions options)
+                 std::vector<DevicePtr> devices, FeedOptions options, FeedState state)
     : options_(std::move(options)),
+      rows_(rows),
       clock_(devices.at(0)->clock()),
       sources_(std::move(sources)),
-      maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows) {
+      maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows),
+      journal_(static_cast<int>(devices.size())) {
+  maker_.go_on_at(state.position);
+  if (maker_.over()) last_end_ = 0;
   looked_ns_ = now();
   for (DevicePtr& device : devices) {
     if (&device->clock() != &clock_)
@@ -42,6 +47,14 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
     towers_.push_back(std::make_unique<Tower>(*this, towers(), std::move(device), batches, rows));
   }
   for (const auto& tower : towers_) tower->area.state_->observe(tower.get());
+  for (const FeedJournal::Event& event : state.events) {
+    for (const FeedJournal::Part& part : event.parts) {
+      if (!event.end || !part.given || part.tower == FeedJournal::kNobody) continue;
+      std::atomic<std::uint64_t>& ends = tower_at(part.tower).ends;
+      ends.store(event.last ? UINT64_MAX : ends + 1, std::memory_order_relaxed);
+    }
+  }
+  start_journal(std::move(state));
   if (options_.in_turn) {
     threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { feed_in_turn(); }); }));
     return;
@@ -49,6 +62,15 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { lay_table(); }); }));
   for (int t = 0; t < towers(); ++t) {
     threads_.push_back(clock_.start(kFeederRank, [this, t] { guarded([this, t] { serve(t); }); }));
+  }
+}
+
+void Feed::Impl::start_journal(FeedState state) {
+  try {
+    journal_.start(maker_.position().encode(), std::move(state.events), state.counts);
+  } catch (const Error& error) {
+    cant_save_ = error;  // some graphs have no position
+    maker_.never_save();
   }
 }
 
@@ -93,6 +115,7 @@ std::optional<StagedBatch> Feed::Impl::next(int number) {
   if (ended(number)) return std::nullopt;
   try {
     std::optional<StagedBatch> batch = tower.area.get();
+    journal_.given(number, batch ? batch->valid_rows() : -1);
     if (!batch) tower.ends.fetch_add(1, std::memory_order_acq_rel);
     return batch;
   } catch (const Error& error) {
@@ -121,11 +144,23 @@ void Feed::Impl::put(int tower, StagingPermit permit, Share& share) {
   timeline_.add(FeederTimeline::Doing::room, tower, begin, now());
 }
 
-void Feed::Impl::make(Step& step) {
+std::uint64_t Feed::Impl::make(Step& step) {
   const std::int64_t begin = now();
+  const bool save = !cant_save_ && journal_.wants_position(begin);
+  const std::uint64_t event =
+      journal_.begin(save ? maker_.position().encode() : std::string(), begin);
   maker_.next(step);
+  if (step.end) journal_.set_end(event, step.last);
   timeline_.add(FeederTimeline::Doing::upstream, -1, begin, now());
   look_for_culprit();
+  return event;
+}
+
+std::string Feed::Impl::save() const {
+  StateWriter writer;
+  if (cant_save_) throw Error(*cant_save_);
+  journal_.save(writer);
+  return encode(shape(), writer.bytes());
 }
 
 // Once a second, and only if somebody had to wait: looking allocates.
@@ -149,86 +184,105 @@ void Feed::Impl::look_for_culprit() {
 void Feed::Impl::feed_in_turn() {
   std::vector<StagingPermit> permits;
   Step step;
-  for (std::uint64_t ends = 1;;) {
+  for (std::uint64_t ends = 1; !maker_.over();) {
     // Room first, so that nothing is made before it is of use.
     for (int t = 0; t < towers(); ++t) permits.push_back(reserve(t));
-    make(step);
-    if (step.error || step.end) {
-      permits.clear();
-      if (step.last) last_end_.store(ends, std::memory_order_release);
-      for (const auto& tower : towers_) {
-        if (step.error) {
-          tower->area.put_error(*step.error);
-        } else {
-          tower->area.put_end();
-        }
-      }
-      if (step.last || step.error) return;
-      ++ends;
-      continue;
-    }
+    const std::uint64_t event = make(step);
+    if (step.end && step.last) last_end_.store(ends, std::memory_order_release);
     for (int t = 0; t < towers(); ++t) {
       const auto at = static_cast<std::size_t>(t);
-      put(t, std::move(permits[at]), step.shares[at]);
+      StagingArea& area = tower_at(t).area;
+      if (step.error) {
+        area.put_error(*step.error);
+      } else if (!journal_.part(event, at).given) {
+        journal_.assign(event, at, t);
+        if (step.end) {
+          area.put_end();
+        } else {
+          put(t, std::move(permits[at]), step.shares[at]);
+        }
+      }
     }
     permits.clear();
+    if (step.error) return;
+    ends += step.end ? 1 : 0;
   }
 }
 
-void Feed::Impl::lay(Share share) {
+void Feed::Impl::lay(Dish dish) {
   MutexLock lock(table_mutex_);
   while (table_.size() >= towers_.size() && !closing_) clock_.wait(table_mutex_, table_changed_);
-  table_.push_back({std::move(share), false, {}});
+  table_.push_back(std::move(dish));
   clock_.notify(table_changed_);
+}
+
+// One for each tower, all at once; nothing of the next epoch before all are taken.
+void Feed::Impl::lay_ends(const Step& step, std::uint64_t event) {
+  MutexLock lock(table_mutex_);
+  for (int t = 0; t < towers(); ++t) {
+    const auto at = static_cast<std::size_t>(t);
+    if (step.error || !journal_.part(event, at).given)
+      table_.push_back({{}, event, at, t, true, step.error});
+  }
+  clock_.notify(table_changed_);
+  while (!table_.empty() && !closing_) clock_.wait(table_mutex_, table_changed_);
 }
 
 void Feed::Impl::lay_table() {
   Step step;
-  for (std::uint64_t ends = 1;;) {
-    make(step);
-    if (!step.end && !step.error) {
-      for (Share& share : step.shares) {
-        if (!share.pieces.empty() || share.padded_rows > 0) lay(std::move(share));
-      }
+  for (std::uint64_t ends = 1; !maker_.over();) {
+    const std::uint64_t event = make(step);
+    if (step.end || step.error) {
+      if (step.last) last_end_.store(ends, std::memory_order_release);
+      ++ends;
+      lay_ends(step, event);
       continue;
     }
-    if (step.last) last_end_.store(ends, std::memory_order_release);
-    ++ends;
-    // One for each tower, all at once: each takes one, and nobody goes on before all have.
-    MutexLock lock(table_mutex_);
-    ends_on_table_ = towers();
-    ++rounds_of_ends_;
-    for (int t = 0; t < towers(); ++t) table_.push_back({{}, true, step.error});
-    clock_.notify(table_changed_);
-    if (step.last || step.error) return;
-    while (ends_on_table_ > 0 && !closing_) clock_.wait(table_mutex_, table_changed_);
-    if (closing_) return;
+    for (std::size_t part = 0; part < step.shares.size(); ++part) {
+      Share& share = step.shares[part];
+      const FeedJournal::Part known = journal_.part(event, part);
+      if (known.given) continue;
+      if (share.pieces.empty() && share.padded_rows == 0) {
+        journal_.drop(event, part);
+      } else {
+        lay({std::move(share), event, part, known.tower});
+      }
+    }
   }
 }
 
-void Feed::Impl::serve(int number) {
-  StagingArea& area = tower_at(number).area;
-  for (std::uint64_t ends = 0; ends < last_end_.load(std::memory_order_acquire);) {
-    StagingPermit permit = reserve(number);
-    Dish dish;
-    {
-      MutexLock lock(table_mutex_);
-      while (table_.empty() && !closing_) clock_.wait(table_mutex_, table_changed_);
-      if (closing_) return;
-      dish = table_.pop_front();
-      ends_on_table_ -= dish.end ? 1 : 0;
+Feed::Impl::Dish Feed::Impl::take_dish(int tower) {
+  const auto may_take = [tower](const Dish& dish) {
+    return dish.tower == tower || dish.tower == FeedJournal::kNobody;
+  };
+  MutexLock lock(table_mutex_);
+  while (!closing_) {
+    const auto found = std::find_if(table_.begin(), table_.end(), may_take);
+    if (found != table_.end()) {
+      Dish dish = std::move(*found);
+      table_.erase(found);
       clock_.notify(table_changed_);
-      const std::uint64_t round = rounds_of_ends_;
-      while (dish.end && ends_on_table_ > 0 && rounds_of_ends_ == round && !closing_)
-        clock_.wait(table_mutex_, table_changed_);
+      return dish;
     }
+    clock_.wait(table_mutex_, table_changed_);
+  }
+  throw Error(ErrorCode::cancelled, "the feed is closed");
+}
+
+void Feed::Impl::serve(int number) {
+  Tower& tower = tower_at(number);
+  std::uint64_t ends = tower.ends.load(std::memory_order_relaxed);
+  while (ends < last_end_.load(std::memory_order_acquire)) {
+    StagingPermit permit = reserve(number);
+    Dish dish = take_dish(number);
     if (dish.error) {
-      area.put_error(*dish.error);
+      tower.area.put_error(*dish.error);
       return;
     }
+    journal_.assign(dish.event, dish.part, number);
     if (dish.end) {
       ++ends;
-      area.put_end();
+      tower.area.put_end();
     } else {
       put(number, std::move(permit), dish.share);
     }
@@ -247,6 +301,9 @@ FeedStats Feed::Impl::stats() const {
     stats.towers.push_back(tower->ledger.stats(who));
     stats.towers.back().device = tower->area.device().id().to_string();
   }
+  const FeedJournal::Counts counts = journal_.counts();
+  stats.batches = counts.batches;
+  stats.elements = counts.elements;
   stats.lost = maker_.lost();
   stats.wrapped = maker_.wrapped();
   return stats;

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <penstock/feed.h>
 #include <penstock/staging_area.h>
 
-#include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
+#include "staging/feed_state.h"
+#include "staging/journal.h"
 #include "staging/ledger.h"
 #include "staging/source.h"
 #include "staging/steps.h"
@@ -24,9 +27,10 @@ namespace penstock {
 /// there is room.
 class Feed::Impl {
  public:
-  /// `rows`: of one tower's full batch. The devices must share a clock.
+  /// `rows`: of one tower's full batch. The devices must share a clock. `state`: the sources stand
+  /// where it says.
   Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
-       std::vector<DevicePtr> devices, FeedOptions options);
+       std::vector<DevicePtr> devices, FeedOptions options, FeedState state = {});
   ~Impl();
 
   std::optional<StagedBatch> next(int tower);
@@ -34,6 +38,7 @@ class Feed::Impl {
   int towers() const noexcept { return static_cast<int>(towers_.size()); }
   Device& device(int tower) const { return tower_at(tower).area.device(); }
   FeedStats stats() const;
+  std::string save() const;
   void fail(const Error& error) noexcept EXCLUDES(fail_mutex_, table_mutex_);
   void cancel() noexcept;
 
@@ -52,28 +57,41 @@ class Feed::Impl {
   Tower& tower_at(int tower) const;
   /// What lies on the table: a share, an epoch's end, or an error.
   struct Dish {
-    Share share;
+    Share share{};
+    std::uint64_t event = 0;  // of the journal
+    std::size_t part = 0;
+    int tower = FeedJournal::kNobody;  // whose it must be
     bool end = false;
-    std::optional<Error> error;
+    std::optional<Error> error{};
   };
 
   void feed_in_turn();
   void lay_table() EXCLUDES(table_mutex_);
-  void lay(Share share) EXCLUDES(table_mutex_);
+  void lay(Dish dish) EXCLUDES(table_mutex_);
+  void lay_ends(const Step& step, std::uint64_t event) EXCLUDES(table_mutex_);
+  Dish take_dish(int tower) EXCLUDES(table_mutex_);
   void serve(int tower) EXCLUDES(table_mutex_);
   /// Runs a thread's body; what it throws is everybody's.
   void guarded(const std::function<void()>& body) noexcept;
   StagingPermit reserve(int tower);
   void put(int tower, StagingPermit permit, Share& share);
-  void make(Step& step);
+  /// The step's number in the journal.
+  std::uint64_t make(Step& step);
+  void start_journal(FeedState state);
   void look_for_culprit();
   std::int64_t now() const noexcept { return clock_.now(); }
+  FeedShape shape() const noexcept {
+    return {options_.mode, options_.end, options_.in_turn, towers(), rows_};
+  }
 
   const FeedOptions options_;
+  const std::int64_t rows_;  // of one tower's full batch
   Clock& clock_;
   const std::vector<BatchSourcePtr> sources_;
   FeederTimeline timeline_;
   StepMaker maker_;
+  FeedJournal journal_;
+  std::optional<Error> cant_save_;  // constant once threads run
   std::vector<std::unique_ptr<Tower>> towers_;
   std::atomic<std::uint64_t> last_end_{UINT64_MAX};  // that end is the last one
   std::atomic<bool> cancelled_{false};
@@ -87,9 +105,7 @@ class Feed::Impl {
 
   Mutex table_mutex_;
   Signal table_changed_;
-  Ring<Dish> table_ GUARDED_BY(table_mutex_);
-  int ends_on_table_ GUARDED_BY(table_mutex_) = 0;
-  std::uint64_t rounds_of_ends_ GUARDED_BY(table_mutex_) = 0;
+  std::deque<Dish> table_ GUARDED_BY(table_mutex_);
   bool closing_ GUARDED_BY(table_mutex_) = false;
 
   std::vector<Actor> threads_;

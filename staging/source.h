@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <penstock/iterator.h>
@@ -16,6 +17,8 @@ class BatchSource {
   virtual Next next() = 0;
   virtual bool next_epoch() = 0;
   virtual Stats stats() const = 0;
+  /// What `next` has returned, as Iterator::save. By the thread that calls `next`.
+  virtual std::string save() const = 0;
   virtual void cancel() noexcept = 0;
 };
 
@@ -27,6 +30,7 @@ class IteratorSource final : public BatchSource {
   Next next() override { return iterator_.next(); }
   bool next_epoch() override { return iterator_.next_epoch(); }
   Stats stats() const override { return iterator_.stats(); }
+  std::string save() const override { return iterator_.save(); }
   void cancel() noexcept override { iterator_.cancel(); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/core/state.h"
+
 namespace penstock {
 namespace {
 
@@ -88,7 +90,9 @@ void StepMaker::deal_rest(const Gathered& from, Step& step) const {
 
 // Elements of the next epoch, in their order, over and over if there are too few.
 bool StepMaker::complete(Step& step) {
-  if (!open_next_epoch() || !gather(upcoming_, step)) return false;
+  if (!open_next_epoch()) return false;
+  if (saves_) before_upcoming_ = save_sources();
+  if (!gather(upcoming_, step)) return false;
   has_upcoming_ = true;
   for (Piece& piece : upcoming_.pieces) piece.shared = true;
   std::vector<Piece> order;
@@ -118,7 +122,7 @@ bool StepMaker::complete(Step& step) {
 }
 
 void StepMaker::finish_epoch(Step& step) {
-  epoch_over_ = true;
+  at_.epoch_over = true;
   const Gathered& rest = gathered_;
   if (rest.rows == 0) return;
   bool delivered = false;
@@ -144,11 +148,55 @@ void StepMaker::finish_epoch(Step& step) {
 }
 
 bool StepMaker::open_next_epoch() {
-  if (opened_) return true;
+  if (at_.opened) return true;
   bool all = true;
   for (BatchSource* source : sources_) all = source->next_epoch() && all;
-  opened_ = all;
+  at_.opened = all;
   return all;
+}
+
+std::vector<std::string> StepMaker::save_sources() const {
+  std::vector<std::string> saved;
+  for (const BatchSource* source : sources_) saved.push_back(source->save());
+  return saved;
+}
+
+StepMaker::Position StepMaker::position() const {
+  Position position = at_;
+  position.lost = lost();
+  position.wrapped = wrapped();
+  position.sources = has_upcoming_ ? before_upcoming_ : save_sources();
+  return position;
+}
+
+void StepMaker::go_on_at(const Position& position) {
+  at_ = position;
+  at_.sources.clear();
+  lost_.store(position.lost, std::memory_order_relaxed);
+  wrapped_.store(position.wrapped, std::memory_order_relaxed);
+}
+
+std::string StepMaker::Position::encode() const {
+  StateWriter writer;
+  writer.put((epoch_over ? 1U : 0U) | (opened ? 2U : 0U) | (over ? 4U : 0U));
+  for (const std::uint64_t number : {epoch, lost, wrapped}) writer.put(number);
+  writer.put(sources.size());
+  for (const std::string& source : sources) writer.put_bytes(source);
+  return writer.take();
+}
+
+StepMaker::Position StepMaker::Position::decode(std::string_view bytes) {
+  StateReader reader(bytes);
+  Position position;
+  const std::uint64_t flags = reader.get();
+  position.epoch_over = (flags & 1) != 0;
+  position.opened = (flags & 2) != 0;
+  position.over = (flags & 4) != 0;
+  for (std::uint64_t* number : {&position.epoch, &position.lost, &position.wrapped})
+    *number = reader.get();
+  for (std::uint64_t left = reader.get(); left > 0; --left)
+    position.sources.emplace_back(reader.get_bytes());
+  return position;
 }
 
 void StepMaker::next(Step& step) {
@@ -159,12 +207,12 @@ void StepMaker::next(Step& step) {
   }
   step.end = step.last = false;
   step.error.reset();
-  if (!epoch_over_ && !over_) {
+  if (!at_.epoch_over && !at_.over) {
     if (has_upcoming_) {
       std::swap(gathered_, upcoming_);
       has_upcoming_ = false;
     } else if (!gather(gathered_, step)) {
-      over_ = true;
+      at_.over = true;
       return;
     }
     if (gathered_.rows == full()) {
@@ -174,7 +222,7 @@ void StepMaker::next(Step& step) {
     finish_epoch(step);
     gathered_.pieces.clear();
     if (step.error) {
-      over_ = true;
+      at_.over = true;
       return;
     }
     const auto has_rows = [](const Share& share) {
@@ -183,11 +231,11 @@ void StepMaker::next(Step& step) {
     if (std::any_of(step.shares.begin(), step.shares.end(), has_rows)) return;
   }
   step.end = true;
-  epoch_over_ = false;
-  ++epoch_;
-  over_ = over_ || epoch_ >= options_.run.epochs || !open_next_epoch();
-  opened_ = false;
-  step.last = over_;
+  at_.epoch_over = false;
+  ++at_.epoch;
+  at_.over = at_.over || at_.epoch >= options_.run.epochs || !open_next_epoch();
+  at_.opened = false;
+  step.last = at_.over;
 }
 
 }  // namespace penstock

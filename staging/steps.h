@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <penstock/feed.h>
@@ -39,6 +41,28 @@ class StepMaker {
   /// The next step, made in `step`, whose memory is used again.
   void next(Step& step);
 
+  /// Between two steps.
+  struct Position {
+    bool epoch_over = false;  ///< its end is the next step
+    bool opened = false;      ///< the next epoch
+    bool over = false;
+    std::uint64_t epoch = 0;
+    std::uint64_t lost = 0;
+    std::uint64_t wrapped = 0;
+    std::vector<std::string> sources;  ///< BatchSource::save of each
+
+    std::string encode() const;
+    /// Throws Error{data_loss}.
+    static Position decode(std::string_view bytes);
+  };
+  /// Throws what BatchSource::save does.
+  Position position() const;
+  /// REQUIRES: no step was made, and the sources stand where the position says.
+  void go_on_at(const Position& position);
+  /// The graph has no position.
+  void never_save() noexcept { saves_ = false; }
+  bool over() const noexcept { return at_.over; }
+
   std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   std::uint64_t wrapped() const noexcept { return wrapped_.load(std::memory_order_relaxed); }
 
@@ -55,6 +79,7 @@ class StepMaker {
   bool complete(Step& step);
   void finish_epoch(Step& step);
   bool open_next_epoch();
+  std::vector<std::string> save_sources() const;
   std::int64_t full() const noexcept { return rows_ * towers_; }
   bool sharded() const noexcept { return options_.mode == FeedMode::sharded; }
 
@@ -65,10 +90,9 @@ class StepMaker {
   Gathered gathered_;
   Gathered upcoming_;  // the next epoch's first step, if it was looked at
   bool has_upcoming_ = false;
-  bool epoch_over_ = false;  // its end is the next step
-  bool opened_ = false;      // the next epoch
-  bool over_ = false;
-  std::uint64_t epoch_ = 0;
+  bool saves_ = true;
+  std::vector<std::string> before_upcoming_;  // the sources' positions
+  Position at_;                               // without what is kept elsewhere
   std::atomic<std::uint64_t> lost_{0};
   std::atomic<std::uint64_t> wrapped_{0};
 };

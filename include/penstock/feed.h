@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,7 +68,9 @@ struct TowerStats {
 struct FeedStats {
   std::vector<TowerStats> towers;
   Stats run;                  ///< of the input; of tower 0's if each has its own
-  std::uint64_t lost = 0;     ///< elements that were left and not delivered
+  std::uint64_t batches = 0;   ///< that `next` has returned to all towers together…
+  std::uint64_t elements = 0;  ///< … and their valid rows; those before `restore` are counted too
+  std::uint64_t lost = 0;      ///< elements that were left and not delivered
   std::uint64_t wrapped = 0;  ///< elements taken from the next epoch's start
 };
 
@@ -92,6 +95,15 @@ class Feed {
   /// Sharded, with a dataset for each tower.
   Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
        FeedOptions options = {});
+  /// Goes on where `state` was saved: each tower gets what it was not given yet, with the same
+  /// bytes. What was on its way to a tower goes to that one, also out of turn. Mode, end, rows and
+  /// the number of towers must be the same; devices, slots, threads and memory may differ. Throws
+  /// what the constructor and Dataset::restore throw, Error{invalid_argument} saying what differs,
+  /// and Error{data_loss} for a damaged state.
+  static Feed restore(std::string_view state, const Dataset& dataset,
+                      std::vector<DevicePtr> devices, FeedOptions options = {});
+  static Feed restore(std::string_view state, const std::vector<Dataset>& datasets,
+                      std::vector<DevicePtr> devices, FeedOptions options = {});
   explicit Feed(std::unique_ptr<Impl> impl);
   Feed(Feed&&) noexcept;
   Feed& operator=(Feed&&) noexcept;
@@ -107,6 +119,9 @@ class Feed {
   int towers() const noexcept;
   Device& device(int tower) const;
   FeedStats stats() const;
+  /// What `next` has returned to each tower so far, whatever is prefetched: a few hundred bytes for
+  /// each input. Thread-safe. Throws what Iterator::save does.
+  std::string save() const;
   /// Wakes every waiting call with Error{cancelled}.
   void cancel() noexcept;
 

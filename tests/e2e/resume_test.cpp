@@ -162,5 +162,47 @@ TEST_F(Resume, RefusesWhatIsNotTheSame) {
   EXPECT_EQ(run_program({"profile", "--range", "10", "--state", at("S")}).code, 2);
 }
 
+TEST_F(Resume, TowersGoOnWhereTheyWere) {
+  for (const Flags& mode :
+       {Flags{"--feed", "split"}, Flags{"--feed", "per_tower", "--epoch-end", "pad"},
+        Flags{"--feed", "sharded", "--epoch-end", "stop"}, Flags{"--pace", "free"}}) {
+    SCOPED_TRACE(mode.back());
+    for (const char* file : {"T", "T.previous"}) std::filesystem::remove(at(file));
+    const Flags run =
+        Flags{"profile", "--quiet",  "--range", "2000",     "--shuffle",     "--batch",
+              "8",       "--epochs", "2",       "--device", "host:0,host:1", "--step-ms",
+              "1",       "--state",  at("T"),   "--json",   at("report"),    "--save-every",
+              "5"} +
+        mode;
+    Rng random(2, 0, 0);
+    int stopped = 0;
+    for (int hop = 0;; ++hop) {
+      Program program(run);
+      std::this_thread::sleep_for(std::chrono::milliseconds(30 + random.below(100) + 40 * hop));
+      program.signal(hop % 2 == 0 ? SIGTERM : SIGKILL);
+      const Outcome outcome = program.wait();
+      if (outcome.code == 128 + SIGKILL) continue;
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      const auto report = nlohmann::json::parse(read_file(at("report")));
+      if (report["outcome"] == "interrupted") {
+        ++stopped;
+        continue;
+      }
+      EXPECT_EQ(report["outcome"], "finished");
+      // 250 batches an epoch; as wholes to one tower each, or as halves to both.
+      const std::uint64_t parts = mode.back() == "split" ? 2 : 1;
+      EXPECT_EQ(report["resumed"]["elements"].get<std::uint64_t>() +
+                    report["elements"].get<std::uint64_t>(),
+                4000U);
+      EXPECT_EQ(report["resumed"]["batches"].get<std::uint64_t>() +
+                    report["batches"].get<std::uint64_t>(),
+                500 * parts);
+      EXPECT_LE(report["state_bytes"], 4096);
+      break;
+    }
+    EXPECT_GE(stopped, 1);
+  }
+}
+
 }  // namespace
 }  // namespace penstock::test

@@ -12,54 +12,16 @@
 #include "staging/host/host_device.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/scripted.h"
+#include "tests/staging/take.h"
 
 namespace penstock {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-std::vector<DevicePtr> some_devices(int count, bool unified) {
-  std::vector<DevicePtr> devices;
-  for (int i = 0; i < count; ++i)
-    devices.push_back(HostDevice::make({.index = i, .unified = unified, .check = !unified}));
-  return devices;
-}
-
-/// Everything a tower gets: of each epoch, each batch's valid numbers.
-using Taken = std::vector<std::vector<Numbers>>;
-
-Taken take_all(Feed& feed, int tower) {
-  Taken taken(1);
-  const Stream stream(feed.device(tower).shared_from_this(), "tower");
-  while (!feed.ended(tower)) {
-    std::optional<StagedBatch> batch = feed.next(tower);
-    if (!batch) {
-      taken.emplace_back();
-      continue;
-    }
-    batch->wait(stream);
-    Numbers numbers = test::read<std::int64_t>(stream, (*batch)[0]);
-    numbers.resize(static_cast<std::size_t>(batch->valid_rows()));
-    taken.back().push_back(std::move(numbers));
-    batch->release(stream);
-  }
-  taken.pop_back();
-  return taken;
-}
-
-std::vector<Taken> take_all(Feed& feed) {
-  std::vector<Taken> taken(static_cast<std::size_t>(feed.towers()));
-  std::vector<std::thread> threads;
-  for (int t = 0; t < feed.towers(); ++t) {
-    threads.emplace_back([&, t] { taken[static_cast<std::size_t>(t)] = take_all(feed, t); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return taken;
-}
-
-Dataset numbers_dataset(std::int64_t n, std::int64_t batch) {
-  return range(n).map([](const Element& in) { return in; }).batch(batch);
-}
+using test::Numbers;
+using test::numbers_dataset;
+using test::some_devices;
+using test::take_all;
+using test::Taken;
 
 class FeedModes : public testing::TestWithParam<std::tuple<FeedMode, EpochEnd, bool>> {};
 

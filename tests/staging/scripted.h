@@ -25,6 +25,7 @@ struct Script {
   std::int64_t takes_ns = 0;   ///< each
   std::int64_t fails_at = -1;  ///< batch
   Stats stats{};               ///< of one batch
+  bool saves = true;
 };
 
 /// One component "x" of u8 [rows, row_bytes] whose rows begin with the number.
@@ -75,6 +76,11 @@ class ScriptedSource final : public BatchSource {
       stage.wait_s *= static_cast<double>(made_);
     }
     return stats;
+  }
+  /// Refused if the script is said to have no position.
+  std::string save() const override {
+    if (!script_.saves) throw Error(ErrorCode::invalid_argument, "the script has no position");
+    return std::to_string(epoch_) + ":" + std::to_string(at_);
   }
   void cancel() noexcept override { cancelled_ = true; }
 

@@ -46,8 +46,7 @@ class Profile final : public Command {
         app()
             ->add_option("--state", options_.state_file,
                          "go on from this file if it exists, and save the position there; cuts the "
-                         "file of --digests back to it")
-            ->needs("--digests")
+                         "file of --digests, which it needs without --device, back to it")
             ->type_name("FILE")
             ->group(group);
     app()
@@ -94,6 +93,8 @@ class Profile final : public Command {
   int run() override {
     const PipelineSpec spec = flags_.finish();
     options_.seed = random_seed();
+    if (!options_.state_file.empty() && options_.devices.empty() && options_.digests_file.empty())
+      throw UsageError("--state requires --digests");
     options_.feed.max_bytes = bytes_of(max_bytes_, "--max-bytes");
     if (!device_memory_.empty())
       options_.feed.device_memory = bytes_of(device_memory_, "--device-memory");
@@ -124,6 +125,7 @@ class Profile final : public Command {
                                                {"pad", EpochEnd::pad},
                                                {"wrap", EpochEnd::wrap},
                                                {"stop", EpochEnd::stop}};
+    const std::map<std::string, bool> paces{{"step", true}, {"free", false}};
     CLI::Option* device =
         app()
             ->add_option("--device", options_.devices,
@@ -131,7 +133,7 @@ class Profile final : public Command {
                          "host:0,host:1")
             ->type_name("LIST")
             ->group(group);
-    for (const char* other : {"--digest", "--digests", "--state", "--dump"})
+    for (const char* other : {"--digest", "--digests", "--dump"})
       device->excludes(app()->get_option(other));
     const auto add = [&](const char* flag, auto& value, const char* help) {
       return app()->add_option(flag, value, help)->needs(device)->group(group);
@@ -142,6 +144,10 @@ class Profile final : public Command {
     add("--epoch-end", options_.feed.end, "drop (default), pad, wrap or stop")
         ->transform(CLI::CheckedTransformer(ends))
         ->type_name("POLICY");
+    add("--pace", options_.feed.in_turn,
+        "step (default): towers get their batches in turn; free: whoever has room first")
+        ->transform(CLI::CheckedTransformer(paces))
+        ->type_name("PACE");
     add("--device-slots", options_.feed.slots, "batches on each device at once (default 2)")
         ->check(CLI::Range(1, 64))
         ->type_name("N");

@@ -43,7 +43,8 @@ double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint
   return expected;
 }
 
-/// Where the run begins: at what the state file says, if there is one.
+}  // namespace
+
 Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed) {
   std::optional<Progress> saved;
   if (!options.state_file.empty()) saved = load_progress(options.state_file);
@@ -58,6 +59,8 @@ Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::
                      options.state_file);
   return *std::move(saved);
 }
+
+namespace {
 
 Iterator iterator_of(const Dataset& dataset, const Progress& start, const RunOptions& run,
                      const std::string& state_file) {

@@ -11,6 +11,7 @@
 
 #include "tools/penstock/graph/pipeline_spec.h"
 #include "tools/penstock/report/report.h"
+#include "tools/penstock/run/progress.h"
 #include "tools/penstock/support/interrupts.h"
 
 namespace penstock::tool {
@@ -35,6 +36,9 @@ std::string title_of(const PipelineSpec& spec);
 
 /// A report with what is known before anything runs.
 Report report_of(const PipelineSpec& spec);
+/// Where the run begins: at what the state file says, if there is one. Throws UsageError for a seed
+/// that is not the state's.
+Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed);
 /// Fills in what the process has used and decoded.
 void note_process(Report& report);
 

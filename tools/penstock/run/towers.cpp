@@ -57,6 +57,18 @@ int weight(Ending ending) {
   }
 }
 
+Feed feed_of(const Dataset& dataset, const Progress& start, const ProfileOptions& options,
+             const FeedOptions& feed_options) {
+  if (start.iterator.empty()) return Feed(dataset, devices(options.devices), feed_options);
+  try {
+    return Feed::restore(start.iterator, dataset, devices(options.devices), feed_options);
+  } catch (const Error& error) {
+    if (!error.where().shard.empty()) throw;
+    throw Error(error.code(), error.cause(),
+                {.shard = options.state_file, .stage = error.where().stage});
+  }
+}
+
 }  // namespace
 
 bool Towers::over() const {
@@ -84,7 +96,10 @@ void Towers::step(int tower) {
     if (steps_.step_ns > 0) stream.view().busy(steps_.step_ns);
     batch->release(stream);
     ++taken;
-    delivered_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t delivered = delivered_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (steps_.save_every == 0 || delivered % steps_.save_every != 0) continue;
+    const std::lock_guard lock(saving_);
+    steps_.save();
   }
   stream.view().synchronize();
 }
@@ -145,14 +160,32 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   feed_options.run = run_options(spec, options.seed);
   // Sooner than the monitor's, so that what hangs is named.
   if (options.watchdog_s > 0) feed_options.watchdog_s = 0.7 * options.watchdog_s;
-  report.seed = feed_options.run.seed;
+  const Progress start = start_of(options, spec, feed_options.run.seed);
+  report.seed = feed_options.run.seed = start.seed;
   const double step_ms = spec.run.get("step_ms", 0.0);
   report.build_s = seconds_since(begin);
   const double cpu_before = cpu_seconds();
-  auto feed = std::make_unique<Feed>(dataset, devices(options.devices), feed_options);
-  Towers towers(*feed, {static_cast<std::int64_t>(step_ms * 1e6),
-                        static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0})),
-                        options.limit_s});
+  auto feed = std::make_unique<Feed>(feed_of(dataset, start, options, feed_options));
+  const FeedStats before = feed->stats();
+  if (!start.iterator.empty()) {
+    report.resumed_batches = before.batches;
+    report.resumed_elements = before.elements;
+  }
+  const auto save = [&] {
+    Progress progress;
+    progress.seed = start.seed;
+    progress.iterator = feed->save();
+    report.state_bytes = std::max<std::uint64_t>(report.state_bytes, progress.iterator.size());
+    save_progress(options.state_file, progress);
+  };
+  const bool saves = !options.state_file.empty();
+  const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
+  Towers towers(*feed, {.step_ns = static_cast<std::int64_t>(step_ms * 1e6),
+                        .batch_limit = limit > before.batches ? limit - before.batches : limit,
+                        .limit_s = options.limit_s,
+                        .save_every = saves ? options.save_every : 0,
+                        .save = save});
+  if (limit > 0 && before.batches >= limit) towers.stop();
   const auto cancel = [&] {
     towers.stop();
     feed->cancel();
@@ -175,6 +208,10 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
     if (monitor.gave_up() && report.ending != Ending::device_lost)
       report.ending = Ending::no_progress;
   }
+  // Not behind an error: whoever goes on is to do again what was under way.
+  const bool whole = report.ending == Ending::finished || report.ending == Ending::batch_limit ||
+                     report.ending == Ending::interrupted;
+  if (saves && whole) save();
   report.cpu_s = cpu_seconds() - cpu_before;
   note_process(report);
   // Destroying it would wait for what hangs.

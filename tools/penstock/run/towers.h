@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 
 #include <penstock/feed.h>
 
@@ -18,13 +20,15 @@ struct TowerSteps {
   std::int64_t step_ns = 0;       ///< its stream is occupied for so long
   std::uint64_t batch_limit = 0;  ///< of all towers together; 0: none
   double limit_s = 0;             ///< 0: none
+  std::uint64_t save_every = 0;   ///< batches; 0: never
+  std::function<void()> save{};   ///< called by a tower's thread, one at a time
 };
 
 /// Takes batches until the end, an error or a limit, with a thread for each tower. Used once;
 /// `stop` and `delivered` by any thread.
 class Towers {
  public:
-  Towers(Feed& feed, TowerSteps steps) : feed_(feed), steps_(steps) {}
+  Towers(Feed& feed, TowerSteps steps) : feed_(feed), steps_(std::move(steps)) {}
 
   /// Fills in the report's counts, times, towers and ending.
   void run(Report& report);
@@ -43,6 +47,7 @@ class Towers {
   std::atomic<std::int64_t> first_ns_{0};  // the first batch was there
   std::atomic<std::uint64_t> delivered_{0};
   std::atomic<std::uint64_t> epoch_{0};
+  std::mutex saving_;
 };
 
 /// Runs the spec on the towers that the options name. After Ending::no_progress threads of the run

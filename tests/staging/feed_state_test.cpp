@@ -1,0 +1,289 @@
+// Feeds that are stopped anywhere and go on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <penstock/rng.h>
+
+#include "staging/feed_impl.h"
+#include "tests/staging/scripted.h"
+#include "tests/staging/take.h"
+
+namespace penstock {
+namespace {
+
+using test::Numbers;
+using test::some_devices;
+
+constexpr int kTowers = 3;
+constexpr std::int64_t kRows = 2;
+
+/// What a tower was given, one after the other: valid numbers, and nothing for an epoch's end.
+using Given = std::vector<Numbers>;
+
+Dataset dataset_for(FeedMode mode, std::int64_t n) {
+  return range(n)
+      .shuffle({.seed = 5})
+      .map([](const Element& in) { return in; })
+      .batch(mode == FeedMode::split ? kTowers * kRows : kRows);
+}
+
+/// One call of `next`; false once the feed has ended for this tower.
+bool take_one(Feed& feed, int tower, Given& given) {
+  if (feed.ended(tower)) return false;
+  const Stream stream(feed.device(tower).shared_from_this(), "tower");
+  std::optional<StagedBatch> batch = feed.next(tower);
+  if (!batch) {
+    given.emplace_back();
+    return true;
+  }
+  batch->wait(stream);
+  Numbers numbers = test::read<std::int64_t>(stream, (*batch)[0]);
+  numbers.resize(static_cast<std::size_t>(batch->valid_rows()));
+  given.push_back(std::move(numbers));
+  return true;
+}
+
+bool ended(const Feed& feed) {
+  bool all = true;
+  for (int t = 0; t < feed.towers(); ++t) all = all && feed.ended(t);
+  return all;
+}
+
+/// Towers take in a random order, none more than `apart` ahead of another, until each has ended or
+/// `most` were taken in all.
+void take_some(Feed& feed, std::vector<Given>& given, std::size_t most, std::uint64_t seed,
+               std::size_t apart) {
+  Rng rng(9, seed, 0);
+  for (std::size_t taken = 0; taken < most && !ended(feed);) {
+    std::size_t least = SIZE_MAX;
+    for (const Given& each : given) least = std::min(least, each.size());
+    const auto tower = static_cast<std::size_t>(rng.below(kTowers));
+    if (given[tower].size() - least >= apart) continue;
+    taken += take_one(feed, static_cast<int>(tower), given[tower]) ? 1 : 0;
+  }
+}
+
+struct Kind {
+  FeedMode mode = FeedMode::per_tower;
+  EpochEnd end = EpochEnd::drop;
+};
+
+FeedOptions options_for(const Kind& kind) {
+  FeedOptions options;
+  options.mode = kind.mode;
+  options.end = kind.end;
+  options.run.epochs = 3;
+  options.run.threads = 2;
+  options.run.seed = 11;
+  return options;
+}
+
+class FeedStates : public testing::TestWithParam<std::tuple<FeedMode, EpochEnd>> {};
+
+TEST_P(FeedStates, EachTowerGoesOnWhereItWas) {
+  const Kind kind{std::get<0>(GetParam()), std::get<1>(GetParam())};
+  for (const std::int64_t n : {4, 31}) {
+    const Dataset dataset = dataset_for(kind.mode, n);
+    std::vector<Given> whole(kTowers);
+    std::uint64_t lost = 0;
+    {
+      Feed feed(dataset, some_devices(kTowers, true), options_for(kind));
+      take_some(feed, whole, SIZE_MAX, 0, 2);
+      lost = feed.stats().lost;
+    }
+    for (std::uint64_t seed = 0; seed < 2; ++seed) {
+      SCOPED_TRACE(testing::Message() << "n " << n << ", seed " << seed);
+      std::vector<Given> given(kTowers);
+      Rng rng(3, seed, 0);
+      std::string state;
+      for (int hop = 0;; ++hop) {
+        FeedOptions options = options_for(kind);
+        options.slots = 1 + static_cast<int>(rng.below(3));
+        const std::vector<DevicePtr> devices = some_devices(kTowers, hop % 2 == 0);
+        Feed feed = hop == 0 ? Feed(dataset, devices, options)
+                             : Feed::restore(state, dataset, devices, options);
+        take_some(feed, given, rng.below(9), 100 * seed + static_cast<std::uint64_t>(hop),
+                  static_cast<std::size_t>(options.slots));
+        state = feed.save();
+        EXPECT_LE(state.size(), 4096U);
+        if (!ended(feed)) continue;
+        EXPECT_EQ(feed.stats().lost, lost);
+        break;
+      }
+      ASSERT_EQ(given, whole);
+      Feed over = Feed::restore(state, dataset, some_devices(kTowers, true), options_for(kind));
+      for (int t = 0; t < kTowers; ++t) {
+        EXPECT_FALSE(over.next(t));
+        EXPECT_FALSE(over.next(t));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FeedStates,
+                         testing::Combine(testing::Values(FeedMode::split, FeedMode::per_tower,
+                                                          FeedMode::sharded),
+                                          testing::Values(EpochEnd::drop, EpochEnd::pad,
+                                                          EpochEnd::wrap, EpochEnd::stop)));
+
+class FreePace : public testing::TestWithParam<EpochEnd> {};
+
+TEST_P(FreePace, DeliversTheSameMultisetAndWhatWasAssignedStays) {
+  constexpr std::int64_t kN = 101;
+  const Dataset dataset = dataset_for(FeedMode::per_tower, kN);
+  FeedOptions options = options_for({FeedMode::per_tower, GetParam()});
+  options.in_turn = false;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(4, seed, 0);
+    std::vector<Given> given(kTowers);
+    std::string state;
+    for (int hop = 0;; ++hop) {
+      Feed feed = hop == 0 ? Feed(dataset, some_devices(kTowers, true), options)
+                           : Feed::restore(state, dataset, some_devices(kTowers, true), options);
+      // One tower may run far ahead, and the others may have batches that they did not take.
+      const auto favourite = static_cast<int>(rng.below(kTowers));
+      for (auto left = rng.below(6); left > 0; --left)
+        take_one(feed, favourite, given[static_cast<std::size_t>(favourite)]);
+      state = feed.save();
+      if (hop < 4) continue;
+      std::vector<std::thread> threads;
+      for (int t = 0; t < kTowers; ++t) {
+        threads.emplace_back([&, t] {
+          while (take_one(feed, t, given[static_cast<std::size_t>(t)])) {
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      break;
+    }
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      Numbers all;
+      for (Given& tower : given) {
+        const auto end = std::find(tower.begin(), tower.end(), Numbers());
+        ASSERT_NE(end, tower.end());
+        for (auto batch = tower.begin(); batch != end; ++batch)
+          all.insert(all.end(), batch->begin(), batch->end());
+        tower.erase(tower.begin(), end + 1);
+      }
+      const std::int64_t full = kN / (kTowers * kRows) * (kTowers * kRows);
+      std::sort(all.begin(), all.end());
+      if (GetParam() == EpochEnd::drop) {
+        // The last of the shuffled are lost.
+        ASSERT_EQ(static_cast<std::int64_t>(all.size()), full);
+        EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+      } else {
+        Numbers expected(kN);
+        for (std::int64_t i = 0; i < kN; ++i) expected[static_cast<std::size_t>(i)] = i;
+        EXPECT_EQ(all, expected);
+      }
+    }
+    for (const Given& tower : given) EXPECT_TRUE(tower.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, FreePace,
+                         testing::Values(EpochEnd::drop, EpochEnd::pad, EpochEnd::stop));
+
+TEST(FeedState, ABatchThatWasAssignedGoesToTheSameTower) {
+  const Dataset dataset = range(40).batch(1);
+  FeedOptions options;
+  options.in_turn = false;
+  std::string state;
+  {
+    Feed feed(dataset, some_devices(2, true), options);
+    Given given;
+    // Tower 1 never asks: it keeps what it was assigned while tower 0 takes all others.
+    for (int i = 0; i < 30; ++i) take_one(feed, 0, given);
+    state = feed.save();
+  }
+  std::vector<Numbers> first(2);
+  for (int again = 0; again < 2; ++again) {
+    Feed feed = Feed::restore(state, dataset, some_devices(2, true), options);
+    Given given;
+    take_one(feed, 1, given);
+    first[static_cast<std::size_t>(again)] = given[0];
+  }
+  EXPECT_EQ(first[0], first[1]);
+  EXPECT_LT(first[0][0], 6);  // it was among the first
+}
+
+TEST(FeedState, AnErrorIsMetAgain) {
+  const Dataset dataset = range(100)
+                              .map([](const Element& in) {
+                                if (in[0].item<std::int64_t>() == 41)
+                                  throw std::runtime_error("no");
+                                return in;
+                              })
+                              .batch(4);
+  std::string state;
+  for (int run = 0; run < 3; ++run) {
+    const std::vector<DevicePtr> devices = some_devices(1, true);
+    Feed feed = run == 0 ? Feed(dataset, devices) : Feed::restore(state, dataset, devices);
+    Given given;
+    const auto drain = [&] {
+      while (take_one(feed, 0, given)) {
+      }
+    };
+    EXPECT_EQ(test::code_of(drain), ErrorCode::user);
+    EXPECT_EQ(given.size(), run == 0 ? 10U : 0U);
+    state = feed.save();
+  }
+}
+
+TEST(FeedState, IsRefusedByAnotherFeedOrIfDamaged) {
+  const Dataset dataset = range(100).batch(6);
+  std::string state;
+  {
+    Feed feed(dataset, some_devices(2, true));
+    Given given;
+    take_one(feed, 0, given);
+    state = feed.save();
+  }
+  const auto code = [&](std::string_view bytes, const Dataset& of, int towers,
+                        const FeedOptions& options) {
+    return test::code_of(
+        [&] { static_cast<void>(Feed::restore(bytes, of, some_devices(towers, true), options)); });
+  };
+  EXPECT_EQ(code(state, dataset, 2, {}), std::nullopt);
+  EXPECT_EQ(code(state, dataset, 3, {}), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(state, dataset, 2, {.mode = FeedMode::split}), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(state, dataset, 2, {.end = EpochEnd::pad}), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(state, dataset, 2, {.in_turn = false}), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(state, range(100).batch(7), 2, {}), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(state, range(101).batch(6), 2, {}), ErrorCode::invalid_argument);
+  EXPECT_THAT(test::text_of(
+                  [&] { static_cast<void>(Feed::restore(state, dataset, some_devices(3, true))); }),
+              testing::HasSubstr("number of towers was 2, not 3"));
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    EXPECT_EQ(code(state.substr(0, i), dataset, 2, {}), ErrorCode::data_loss) << i;
+    std::string flipped = state;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
+    const std::optional<ErrorCode> refused = code(flipped, dataset, 2, {});
+    EXPECT_TRUE(refused == ErrorCode::data_loss) << i;
+  }
+}
+
+TEST(FeedState, AGraphWithoutAPositionRunsAndSaysWhy) {
+  std::vector<BatchSourcePtr> sources;
+  sources.push_back(std::make_unique<test::ScriptedSource>(
+      test::Script{.elements = 7, .rows = 2, .epochs = 3, .saves = false}));
+  FeedOptions options;
+  options.end = EpochEnd::wrap;
+  options.run.epochs = 2;
+  Feed feed(std::make_unique<Feed::Impl>(std::move(sources), test::ScriptedSource::spec(), 2,
+                                         some_devices(2, true), options));
+  const auto saves = [&] { static_cast<void>(feed.save()); };
+  EXPECT_EQ(test::code_of(saves), ErrorCode::invalid_argument);
+  int steps = 0;
+  while (!feed.ended(1)) {
+    for (int t = 0; t < 2; ++t) steps += feed.next(t) ? 1 : 0;
+  }
+  EXPECT_EQ(steps, 8);
+  EXPECT_THAT(test::text_of(saves), testing::HasSubstr("no position"));
+}
+
+}  // namespace
+}  // namespace penstock
