@@ -11,3 +11,9 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(URING IMPORTED_TARGET liburing)
+
+# Of the trainer alone, not of the library.
+if(PENSTOCK_BUILD_TOOLS OR PENSTOCK_BUILD_TESTS)
+  find_library(PENSTOCK_DNNL dnnl REQUIRED)
+  find_library(PENSTOCK_GOMP NAMES gomp libgomp.so.1 REQUIRED)
+endif()

@@ -30,12 +30,11 @@ StagingSlot& StagingState::claim(Flight& flight) {
   const std::int64_t since = clock_.now();
   for (;;) {
     throw_if_over();
-    flight.slot = take_slot();
-    if (flight.slot != nullptr) break;
+    if (!free_slots_.empty()) break;
     wait_for_change(since);
   }
-  flight.has_slot = true;
-  StagingSlot& slot = *flight.slot;
+  StagingSlot& slot = *free_slots_.pop_front();
+  flight.slot = &slot;
   flight.times.sequence = claimed_++;
   queue_.push_back({&flight, {}});
   if (slot.packed != nullptr) device_->take_over(slot.packed);
@@ -45,7 +44,7 @@ StagingSlot& StagingState::claim(Flight& flight) {
   slot.releases = 0;
   if (slot.closed && !in_place_) {
     copy.wait(*slot.closed);
-    device_->guard({slot.data, pool_->bytes()}, true, copy.state());
+    device_->guard({slot.data, layout_.bytes()}, true, copy.state());
   }
   return slot;
 }
@@ -67,7 +66,7 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
   }
   MutexLock lock(mutex_);
   if (error) {
-    give_slot(flight);
+    free_slots_.push_back(flight.slot);
     flight.slot = nullptr;
     flight.error = error;
   } else {

@@ -33,7 +33,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
     if (!in_place_) {
       for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
       std::swap(dropped, flight.pieces);
-      if (flight.released) give_slot(flight);
+      if (flight.released) free_slots_.push_back(flight.slot);
       changed();
     }
     return true;
@@ -53,7 +53,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   if (in_place_) {
     for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
     std::swap(dropped, flight.pieces);
-    give_slot(flight);
+    free_slots_.push_back(flight.slot);
   }
   recycle(flight);
   return true;

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev
   libisal-dev libhwy-dev libxxhash-dev liburing-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
-  libgmock-dev)
+  libgmock-dev libdnnl-dev)
 if [ "${1:-}" = --checks ]; then
   packages+=(git clang clang-format clang-tidy shellcheck dpkg-dev)
 elif [ $# -gt 0 ]; then

@@ -28,7 +28,7 @@ int run(int argc, char** argv) {
   program.footer("penstock SUBCOMMAND --help tells more.");
   std::vector<std::unique_ptr<Command>> commands;
   for (const auto make : {make_profile, make_explain, make_inspect, make_verify,
-                          make_check_determinism, make_replay, make_synth})
+                          make_check_determinism, make_replay, make_synth, make_train})
     commands.push_back(make(program));
   try {
     program.parse(argc, argv);

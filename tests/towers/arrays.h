@@ -1,0 +1,57 @@
+// Arrays for tests.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <penstock/rng.h>
+
+#include "towers/array.h"
+#include "towers/layer.h"
+#include "towers/variables.h"
+
+namespace penstock::towers::test {
+
+inline Array array_of(const Shape& shape, std::initializer_list<float> values) {
+  Array array(shape);
+  std::copy(values.begin(), values.end(), array.data());
+  return array;
+}
+
+/// Values in [-1, 1] that are all different, none near 0, at least `1 / size` apart, so that a
+/// small step changes neither a sign nor a maximum.
+inline Array spread_array(const Shape& shape, std::uint64_t seed) {
+  Array array(shape);
+  const std::size_t n = array.size();
+  std::vector<float> values;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float sign = i % 2 == 0 ? 1.0F : -1.0F;
+    values.push_back(sign * (0.1F + 0.9F * static_cast<float>(i + 1) / static_cast<float>(n)));
+  }
+  Rng rng(seed, 0, 0);
+  for (std::size_t i = n; i > 1; --i) std::swap(values[i - 1], values[rng.below(i)]);
+  std::copy(values.begin(), values.end(), array.data());
+  return array;
+}
+
+inline std::vector<float> list(const Array& array) {
+  return {array.data(), array.data() + array.size()};
+}
+
+/// A step over so many rows, all valid.
+inline Pass pass_over(std::int64_t rows, bool training = true) {
+  Pass pass;
+  pass.training = training;
+  pass.valid_rows = rows;
+  return pass;
+}
+
+inline VariableStore host_store(int towers = 1, std::uint64_t seed = 7) {
+  std::vector<DeviceId> ids;
+  for (int i = 0; i < towers; ++i) ids.push_back({DeviceKind::host, i});
+  return VariableStore(ids, seed);
+}
+
+}  // namespace penstock::towers::test

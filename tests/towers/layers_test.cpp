@@ -1,0 +1,305 @@
+// Every layer against finite differences, and what each promises beside.
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/towers/arrays.h"
+#include "towers/layers/conv2d.h"
+#include "towers/layers/dense.h"
+#include "towers/layers/dropout.h"
+#include "towers/layers/l2.h"
+#include "towers/layers/lrn.h"
+#include "towers/layers/pool.h"
+#include "towers/layers/relu.h"
+#include "towers/layers/softmax_loss.h"
+#include "towers/onednn.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::expect_error;
+using test::array_of;
+using test::host_store;
+using test::list;
+using test::pass_over;
+using test::spread_array;
+
+struct Case {
+  std::string name;
+  Shape in;
+  std::function<LayerPtr(const Scope&)> make;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.name;
+}
+
+const Initializer kSome = Initializer::normal(0.5F);
+
+class EveryLayer : public testing::TestWithParam<Case> {};
+
+double dot(const Array& a, const Array& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    sum += static_cast<double>(a.data()[i]) * static_cast<double>(b.data()[i]);
+  return sum;
+}
+
+/// The derivative of <weights, layer(in)> with regard to one value, by central differences.
+double difference(Layer& layer, const Array& in, const Array& weights, float& value) {
+  constexpr float kStep = 2e-3F;
+  const Pass pass = pass_over(in.dim(0));
+  const float old = value;
+  value = old + kStep;
+  const float above = value;
+  const double high = dot(weights, layer.forward(in, pass));
+  value = old - kStep;
+  const double low = dot(weights, layer.forward(in, pass));
+  const double width = static_cast<double>(above) - static_cast<double>(value);
+  value = old;
+  return (high - low) / width;
+}
+
+void expect_derivatives(Layer& layer, const Array& in, const Array& weights, Array& values,
+                        const Array& gradient, const std::string& what) {
+  ASSERT_EQ(values.size(), gradient.size()) << what;
+  const std::size_t stride = std::max<std::size_t>(1, values.size() / 37);
+  for (std::size_t i = 0; i < values.size(); i += stride) {
+    const double expected = difference(layer, in, weights, values.data()[i]);
+    const double got = gradient.data()[i];
+    EXPECT_NEAR(got, expected, 2e-3 + 1e-2 * std::abs(expected)) << what << " at " << i;
+  }
+}
+
+TEST_P(EveryLayer, GradientsAreThoseOfFiniteDifferences) {
+  set_compute_threads(1);
+  VariableStore store = host_store();
+  const LayerPtr layer = GetParam().make(store.tower(0) / "layer");
+  Array in = spread_array(GetParam().in, 3);
+  const Pass pass = pass_over(in.dim(0));
+  const Array weights = spread_array(layer->forward(in, pass).shape(), 5);
+  Array in_gradient;
+  for (int round = 0; round < 2; ++round) {  // variables' gradients add up
+    layer->forward(in, pass);
+    const Array& result = layer->backward(weights, pass);
+    in_gradient.resize(result.shape());
+    std::copy_n(result.data(), result.size(), in_gradient.data());
+  }
+  EXPECT_EQ(in_gradient.shape(), in.shape());
+  expect_derivatives(*layer, in, weights, in, in_gradient, "input");
+  for (Variable* variable : store.of(0)) {
+    if (!variable->trainable) continue;
+    ASSERT_TRUE(variable->has_gradient);
+    Array half(variable->value.shape());
+    for (std::size_t i = 0; i < half.size(); ++i) half.data()[i] = variable->gradient.data()[i] / 2;
+    expect_derivatives(*layer, in, weights, variable->value, half, variable->name);
+  }
+}
+
+TEST_P(EveryLayer, TakesOtherNumbersOfRows) {
+  VariableStore store = host_store();
+  const LayerPtr layer = GetParam().make(store.tower(0) / "layer");
+  const Array in = spread_array(GetParam().in, 3);
+  const Array out = [&] {
+    const Array& result = layer->forward(in, pass_over(in.dim(0), false));
+    Array copy(result.shape());
+    std::copy_n(result.data(), result.size(), copy.data());
+    return copy;
+  }();
+  const Shape one = GetParam().in.with(0, 1);
+  const Array first = Array::view(in.data(), one);
+  const Array& alone = layer->forward(first, pass_over(1, false));
+  ASSERT_EQ(alone.dim(0), 1);
+  for (std::size_t i = 0; i < alone.size(); ++i)
+    EXPECT_NEAR(alone.data()[i], out.data()[i], 1e-5) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layers, EveryLayer,
+    testing::Values(
+        Case{"conv2d",
+             {3, 5, 6, 3},
+             [](const Scope& scope) {
+               return conv2d(scope, {.in = 3,
+                                     .out = 4,
+                                     .kernel = 3,
+                                     .padding = {1, 1},
+                                     .initializer = kSome,
+                                     .bias_initializer = kSome});
+             }},
+        Case{"conv2d_strided",
+             {2, 7, 7, 16},
+             [](const Scope& scope) {
+               return conv2d(scope, {.in = 16,
+                                     .out = 16,
+                                     .kernel = 3,
+                                     .stride = 2,
+                                     .padding = Padding::same(7, 3, 2),
+                                     .bias = false,
+                                     .initializer = kSome});
+             }},
+        Case{"conv2d_1x1",
+             {2, 3, 3, 5},
+             [](const Scope& scope) {
+               return conv2d(scope, {.in = 5, .out = 2, .initializer = kSome});
+             }},
+        Case{"dense",
+             {4, 3, 5},
+             [](const Scope& scope) {
+               return dense(scope,
+                            {.in = 15, .out = 6, .initializer = kSome, .bias_initializer = kSome});
+             }},
+        Case{"relu", {3, 20}, [](const Scope& scope) { return relu(scope); }},
+        Case{"lrn",
+             {2, 2, 3, 7},
+             [](const Scope& scope) {
+               return lrn(scope, {.radius = 2, .bias = 1, .alpha = 0.3F, .beta = 0.75F});
+             }},
+        Case{"lrn_other_beta",
+             {2, 9},
+             [](const Scope& scope) {
+               return lrn(scope, {.radius = 4, .bias = 2, .alpha = 0.1F, .beta = 0.5F});
+             }},
+        Case{"max_pool", {2, 6, 6, 4}, [](const Scope& scope) { return pool(scope, {}); }},
+        Case{"max_pool_overlapping",
+             {2, 6, 6, 3},
+             [](const Scope& scope) {
+               return pool(scope, {Pooling::max, 3, 2, Padding::same(6, 3, 2)});
+             }},
+        Case{"average_pool",
+             {2, 5, 5, 3},
+             [](const Scope& scope) {
+               return pool(scope, {Pooling::average, 3, 2, {1, 1}});
+             }},
+        Case{"global_average_pool",
+             {2, 3, 4, 5},
+             [](const Scope& scope) { return global_average_pool(scope); }},
+        Case{"dropout", {3, 10}, [](const Scope& scope) { return dropout(scope, 0.4F); }},
+        Case{"sequential",
+             {2, 4, 4, 2},
+             [](const Scope& scope) {
+               auto layers = std::make_unique<Sequential>();
+               layers->add(conv2d(scope / "a", {.in = 2, .out = 8, .initializer = kSome}))
+                   .add(pool(scope, {Pooling::average}))
+                   .add(dense(scope / "b", {.in = 32, .out = 3, .initializer = kSome}));
+               return LayerPtr(std::move(layers));
+             }}),
+    [](const testing::TestParamInfo<Case>& made) { return made.param.name; });
+
+TEST(Layers, WrongShapesAreErrorsThatNameTheLayer) {
+  VariableStore store = host_store();
+  const LayerPtr convolution = conv2d(store.tower(0) / "c", {.in = 3, .out = 2, .kernel = 3});
+  const LayerPtr full = dense(store.tower(0) / "d", {.in = 4, .out = 2});
+  expect_error(ErrorCode::invalid_argument, "c/conv2d: expected [n,h,w,3], got [1,4,4,2]", [&] {
+    convolution->forward(Array({1, 4, 4, 2}), pass_over(1));
+  });
+  expect_error(ErrorCode::invalid_argument, "an image as large as the kernel", [&] {
+    convolution->forward(Array({1, 2, 2, 3}), pass_over(1));
+  });
+  expect_error(ErrorCode::invalid_argument, "d/dense: expected rows of 4, got [2,5]", [&] {
+    full->forward(Array({2, 5}), pass_over(2));
+  });
+}
+
+TEST(Layers, FirstLayersOweNoGradient) {
+  VariableStore store = host_store();
+  const LayerPtr layer = dense(store.tower(0), {.in = 4, .out = 2, .input_gradient = false});
+  const Array in = spread_array({3, 4}, 1);
+  layer->forward(in, pass_over(3));
+  EXPECT_TRUE(layer->backward(Array({3, 2}), pass_over(3)).empty());
+}
+
+TEST(Padding, SameIsTensorFlows) {
+  const auto same = [](std::int64_t extent, std::int64_t kernel, std::int64_t stride) {
+    const Padding padding = Padding::same(extent, kernel, stride);
+    return std::pair(padding.low, padding.high);
+  };
+  EXPECT_EQ(same(24, 3, 2), std::pair(std::int64_t{0}, std::int64_t{1}));
+  EXPECT_EQ(same(24, 5, 1), std::pair(std::int64_t{2}, std::int64_t{2}));
+  EXPECT_EQ(same(5, 2, 2), std::pair(std::int64_t{0}, std::int64_t{1}));
+  EXPECT_EQ(same(4, 1, 4), std::pair(std::int64_t{0}, std::int64_t{0}));
+}
+
+TEST(Lrn, AlphaIsNotDividedByTheWindow) {
+  VariableStore store = host_store();
+  const LayerPtr layer = lrn(store.tower(0), {.radius = 1, .bias = 1, .alpha = 1, .beta = 0.5F});
+  const Array in = array_of({1, 3}, {1, 2, 2});
+  const Array& out = layer->forward(in, pass_over(1));
+  EXPECT_NEAR(out.data()[0], 1 / std::sqrt(1 + 5.0), 1e-6);
+  EXPECT_NEAR(out.data()[1], 2 / std::sqrt(1 + 9.0), 1e-6);
+  EXPECT_NEAR(out.data()[2], 2 / std::sqrt(1 + 8.0), 1e-6);
+}
+
+TEST(Dropout, DependsOnTheElementAndNotOnTheTower) {
+  VariableStore store = host_store();
+  const LayerPtr layer = dropout(store.tower(0) / "d", 0.5F);
+  const Array in = [] {
+    Array ones({8, 33});
+    ones.fill(1);
+    return ones;
+  }();
+  const std::vector<float> whole = list(layer->forward(in, pass_over(8)));
+  Pass second = pass_over(4);
+  second.first = 4;
+  const Array half = Array::view(in.data(), {4, 33});
+  const std::vector<float> part = list(layer->forward(half, second));
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 4 * 33));
+  Pass strided = pass_over(4);
+  strided.first = 1;
+  strided.stride = 2;
+  const std::vector<float> odd = list(layer->forward(half, strided));
+  EXPECT_TRUE(std::equal(odd.begin(), odd.begin() + 33, whole.begin() + 33));
+  EXPECT_TRUE(std::equal(odd.begin() + 33, odd.begin() + 66, whole.begin() + 3 * 33));
+  Pass later = pass_over(8);
+  later.step = 1;
+  EXPECT_NE(list(layer->forward(in, later)), whole);
+}
+
+TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
+  VariableStore store = host_store();
+  const LayerPtr layer = dropout(store.tower(0) / "d", 0.3F);
+  Array in({100, 100});
+  in.fill(1);
+  double sum = 0;
+  for (const float value : list(layer->forward(in, pass_over(100)))) sum += value;
+  EXPECT_NEAR(sum / 10'000, 1, 0.03);  // sigma 0.0065
+  EXPECT_EQ(&layer->forward(in, pass_over(100, false)), &in);
+  expect_error(ErrorCode::invalid_argument, "rate", [&] { dropout(store.tower(0), 1.0F); });
+}
+
+TEST(SoftmaxLoss, IsTheMeanOverValidRowsAndSaysWhichLabelIsWrong) {
+  SoftmaxLoss loss;
+  const Array logits = array_of({3, 2}, {0, 0, 3, 1, 9, -9});
+  Pass pass = pass_over(2);
+  const auto result = loss.forward(logits, std::vector<std::int64_t>{1, 0, 0}, pass);
+  EXPECT_NEAR(result.loss_sum, std::log(2.0) + std::log(1 + std::exp(-2.0)), 1e-6);
+  EXPECT_EQ(result.correct, 1);
+  const std::vector<float> gradient = list(loss.backward());
+  const auto share = static_cast<float>(1 / (1 + std::exp(-2.0)));
+  const std::vector<float> expected{0.25F, -0.25F, (share - 1) / 2, (1 - share) / 2, 0, 0};
+  EXPECT_THAT(gradient, testing::Pointwise(testing::FloatNear(1e-6F), expected));
+  expect_error(ErrorCode::invalid_argument, "label 2 in row 1 is none of 2 classes", [&] {
+    loss.forward(logits, std::vector<std::int64_t>{1, 2, 0}, pass);
+  });
+  // Large logits do not overflow.
+  const Array large = array_of({1, 2}, {1e30F, -1e30F});
+  EXPECT_EQ(loss.forward(large, std::vector<std::int64_t>{0}, pass_over(1)).loss_sum, 0);
+}
+
+TEST(L2, IsHalfTheSquareAndAddsToTheGradient) {
+  VariableStore store = host_store();
+  Variable& variable = store.tower(0).get("v", {2}, {Initializer::constant(3)});
+  L2 decay;
+  decay.add(variable, 0.5F);
+  EXPECT_DOUBLE_EQ(decay.forward(), 0.5 * 0.5 * 18);
+  decay.backward();
+  decay.backward();
+  EXPECT_EQ(list(variable.gradient), (std::vector<float>{3, 3}));
+}
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,335 @@
+#include "towers/strategies/strategy.h"
+
+#include <deque>
+#include <map>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/towers/arrays.h"
+#include "towers/strategies/replica_tokens.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::expect_error;
+using test::host_store;
+using test::list;
+
+/// Towers with variables a [2] and b [1], all 1.
+VariableStore small_store(int towers) {
+  VariableStore store = host_store(towers);
+  for (int t = 0; t < towers; ++t) {
+    store.tower(t).get("a", {2}, {Initializer::constant(1)});
+    store.tower(t).get("b", {1}, {Initializer::constant(1)});
+  }
+  store.pack();
+  return store;
+}
+
+void on_all(int towers, const std::function<void(int)>& body) {
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < towers; ++t) threads.emplace_back(body, t);
+}
+
+void set_gradient(Variable& variable, float value) {
+  variable.gradient.fill(value);
+  variable.has_gradient = true;
+}
+
+StrategyOptions options_of(StrategyKind kind, Combine combine = Combine::average) {
+  StrategyOptions options;
+  options.kind = kind;
+  options.combine = combine;
+  options.update = {make_optimizer("momentum:0.9"), Schedule::constant(0.5)};
+  options.timeout_s = 20;
+  return options;
+}
+
+TEST(Collective, AddsUpTheSameBitsOnAllRanksAndNamesWhoIsMissing) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    const std::unique_ptr<Collective> group = make_host_collective(ranks);
+    std::vector<std::vector<float>> values(static_cast<std::size_t>(ranks));
+    on_all(ranks, [&](int rank) {
+      auto& mine = values[static_cast<std::size_t>(rank)];
+      for (int i = 0; i < 10'007; ++i) mine.push_back(0.1F * static_cast<float>(rank + i));
+      group->sum(rank, std::span<float>(mine));
+    });
+    float expected = 0;
+    for (int r = 0; r < ranks; ++r) expected += 0.1F * static_cast<float>(r + 5000);
+    EXPECT_EQ(values[0][5000], expected);
+    for (const auto& other : values) EXPECT_EQ(other, values[0]);
+  }
+  const std::unique_ptr<Collective> group = make_host_collective(3, 0.05);
+  on_all(2, [&](int rank) {
+    expect_error(ErrorCode::no_progress, "tower 1 has not come",
+                 [&] { group->barrier(rank == 0 ? 0 : 2); });
+  });
+}
+
+TEST(Collective, AnErrorEndsAllWaiting) {
+  const std::unique_ptr<Collective> group = make_host_collective(2);
+  on_all(2, [&](int rank) {
+    if (rank == 0) {
+      expect_error(ErrorCode::device_lost, "gone", [&] { group->barrier(0); });
+    } else {
+      group->fail(Error(ErrorCode::device_lost, "gone"));
+    }
+  });
+  expect_error(ErrorCode::device_lost, "gone", [&] { group->barrier(1); });
+}
+
+TEST(CombineGradients, WeighsByRowsAndLeavesOutWhatHasNone) {
+  VariableStore store = small_store(3);
+  const std::unique_ptr<Collective> group = make_host_collective(3);
+  // a: on all towers; b: on tower 1 and, without rows, on tower 2.
+  for (int t = 0; t < 3; ++t) set_gradient(*store.of(t)[0], static_cast<float>(t + 1));
+  set_gradient(*store.of(1)[1], 7);
+  store.of(0)[1]->gradient.fill(1e9F);  // left over from another step
+  set_gradient(*store.of(2)[1], 100);
+  const std::vector<std::int64_t> rows{1, 3, 0};
+  on_all(3, [&](int t) {
+    combine_gradients(store, *group, t, rows[static_cast<std::size_t>(t)], Combine::average);
+  });
+  for (int t = 0; t < 3; ++t) {
+    EXPECT_FLOAT_EQ(store.of(t)[0]->gradient.data()[0], (1 * 1 + 3 * 2) / 4.0F);
+    EXPECT_FLOAT_EQ(store.of(t)[1]->gradient.data()[0], 7);
+    EXPECT_TRUE(store.of(t)[1]->has_gradient);
+  }
+}
+
+TEST(CombineGradients, NobodyGetsAGradientThatNobodyHas) {
+  VariableStore store = small_store(2);
+  const std::unique_ptr<Collective> group = make_host_collective(2);
+  for (int t = 0; t < 2; ++t) set_gradient(*store.of(t)[0], 1);
+  on_all(2, [&](int t) { combine_gradients(store, *group, t, 4, Combine::sum); });
+  EXPECT_FLOAT_EQ(store.of(0)[0]->gradient.data()[0], 2);
+  EXPECT_FALSE(store.of(0)[1]->has_gradient);
+}
+
+class Synchronous : public testing::TestWithParam<StrategyKind> {};
+
+TEST_P(Synchronous, GiveTheSameValuesOnEveryTower) {
+  constexpr int kTowers = 3;
+  const auto values = [&](StrategyKind kind) {
+    VariableStore store = small_store(kTowers);
+    const StrategyPtr strategy = make_strategy(store, options_of(kind));
+    on_all(kTowers, [&](int t) {
+      for (int step = 0; step < 5; ++step) {
+        for (Variable* variable : store.of(t)) variable->has_gradient = false;
+        set_gradient(*store.of(t)[0], 0.3F * static_cast<float>(t + step));
+        if (step % 2 == 1) set_gradient(*store.of(t)[1], 0.7F);
+        strategy->update(t, 2 + t);
+      }
+    });
+    EXPECT_EQ(strategy->step(), 5U);
+    std::vector<std::vector<float>> all;
+    for (int t = 0; t < kTowers; ++t)
+      all.emplace_back(store.values(t).begin(), store.values(t).end());
+    return all;
+  };
+  const auto mine = values(GetParam());
+  EXPECT_EQ(mine[1], mine[0]);
+  EXPECT_EQ(mine[2], mine[0]);
+  EXPECT_EQ(mine, values(StrategyKind::replicated)) << "differs from replicated";
+  EXPECT_NE(mine[0][0], 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, Synchronous,
+                         testing::Values(StrategyKind::replicated, StrategyKind::parameter_device,
+                                         StrategyKind::spread),
+                         [](const auto& made) { return std::string(name_of(made.param)); });
+
+TEST(Strategies, SumWithANthOfTheRateEqualsAverage) {
+  const auto run = [](Combine combine, double rate) {
+    VariableStore store = small_store(4);
+    StrategyOptions options = options_of(StrategyKind::replicated, combine);
+    options.update = {make_optimizer("sgd"), Schedule::constant(rate)};
+    const StrategyPtr strategy = make_strategy(store, options);
+    on_all(4, [&](int t) {
+      for (int step = 0; step < 3; ++step) {
+        set_gradient(*store.of(t)[0], static_cast<float>(t));
+        strategy->update(t, 8);
+      }
+    });
+    return list(store.of(0)[0]->value);
+  };
+  EXPECT_THAT(run(Combine::sum, 0.1 / 4),
+              testing::Pointwise(testing::FloatNear(1e-6F), run(Combine::average, 0.1)));
+}
+
+TEST(Async, CountsHowOldGradientsAre) {
+  VariableStore store = small_store(2);
+  StrategyOptions options = options_of(StrategyKind::async);
+  options.max_staleness = 2;
+  options.update.optimizer = make_optimizer("sgd");
+  const StrategyPtr strategy = make_strategy(store, options);
+  const auto push = [&](int t) {
+    set_gradient(*store.of(t)[0], 1);
+    strategy->update(t, 1);
+  };
+  push(0);  // fresh
+  push(1);  // one update has been made since tower 1 looked
+  push(1);  // fresh
+  push(1);
+  push(0);  // 3 old: dropped
+  push(0);  // it has looked again
+  const StrategyStats stats = strategy->stats();
+  EXPECT_EQ(stats.applied, 5U);
+  EXPECT_EQ(stats.dropped, 1U);
+  EXPECT_EQ(stats.staleness, (std::vector<std::uint64_t>{4, 1}));
+  EXPECT_EQ(strategy->step(), 5U);
+  strategy->settle();
+  EXPECT_FLOAT_EQ(store.of(1)[0]->value.data()[0], 1 - 5 * 0.5F);
+  EXPECT_EQ(list(store.of(0)[0]->value), list(store.of(1)[0]->value));
+}
+
+TEST(SyncReplicas, AveragesTheFirstAndDropsTheStale) {
+  VariableStore store = small_store(3);
+  StrategyOptions options = options_of(StrategyKind::sync_replicas);
+  options.aggregate = 2;
+  options.update.optimizer = make_optimizer("sgd");
+  const StrategyPtr strategy = make_strategy(store, options);
+  for (int t = 0; t < 3; ++t) set_gradient(*store.of(t)[0], static_cast<float>(t));
+  on_all(2, [&](int t) { strategy->update(t, 1); });
+  EXPECT_EQ(strategy->step(), 1U);
+  EXPECT_FLOAT_EQ(store.of(0)[0]->value.data()[0], 1 - 0.5F * 0.5F);
+  strategy->update(2, 1);  // for step 0, which is over
+  EXPECT_EQ(strategy->stats().dropped, 1U);
+  EXPECT_EQ(list(store.of(2)[0]->value), list(store.of(0)[0]->value));
+}
+
+TEST(SyncReplicas, WhoIsLeftGoesOnWithTheTokensOfWhoLeft) {
+  VariableStore store = small_store(2);
+  const StrategyPtr strategy = make_strategy(store, options_of(StrategyKind::sync_replicas));
+  on_all(2, [&](int t) {
+    if (t == 1) return strategy->leave(1);
+    for (int step = 0; step < 5; ++step) {
+      set_gradient(*store.of(0)[0], 1);
+      strategy->update(0, 1);
+    }
+  });
+  EXPECT_EQ(strategy->step(), 2U);
+  strategy->settle();
+  EXPECT_EQ(strategy->stats().applied, 4U);
+  EXPECT_EQ(strategy->stats().dropped, 1U) << "half an update is none";
+  EXPECT_EQ(list(store.of(0)[0]->value), list(store.of(1)[0]->value));
+}
+
+TEST(SyncReplicas, TooFewTowersAreAnErrorInTime) {
+  VariableStore store = small_store(2);
+  StrategyOptions options = options_of(StrategyKind::sync_replicas);
+  options.timeout_s = 0.05;
+  const StrategyPtr strategy = make_strategy(store, options);
+  expect_error(ErrorCode::no_progress, "too few towers", [&] { strategy->update(0, 1); });
+}
+
+/// SEMANTICS of SyncReplicasOptimizer written down a second time, without queues: a discrete-event
+/// model of replicas that take `durations` for a step.
+struct Counts {
+  std::uint64_t applied = 0, dropped = 0, updates = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+
+Counts model_of(int aggregate, const std::vector<std::int64_t>& durations, std::int64_t until) {
+  const int total = static_cast<int>(durations.size());
+  constexpr std::int64_t kNever = INT64_MAX;
+  std::vector<std::int64_t> ready = durations;  // when each replica's step ends; kNever: it waits
+  std::vector<std::uint64_t> local(durations.size(), 0);
+  std::vector<std::size_t> waiting;
+  std::map<std::uint64_t, int> tokens;  // by step; taken from the oldest
+  if (aggregate > total) tokens[0] = aggregate - total;
+  Counts counts;
+  int fresh = 0;
+  for (;;) {
+    const auto next = static_cast<std::size_t>(std::ranges::min_element(ready) - ready.begin());
+    const std::int64_t now = ready[next];
+    if (now > until) return counts;
+    if (local[next] < counts.updates) {
+      ++counts.dropped;
+    } else {
+      ++counts.applied;
+      if (++fresh == aggregate) {
+        fresh = 0;
+        ++counts.updates;
+        tokens[counts.updates] += std::max(total, aggregate);
+      }
+    }
+    ready[next] = kNever;
+    waiting.push_back(next);
+    while (!waiting.empty() && !tokens.empty()) {
+      const std::size_t replica = waiting.front();
+      waiting.erase(waiting.begin());
+      local[replica] = tokens.begin()->first;
+      if (--tokens.begin()->second == 0) tokens.erase(tokens.begin());
+      ready[replica] = now + durations[replica];
+    }
+  }
+}
+
+/// The same with the strategy's own rules.
+Counts tokens_of(int aggregate, const std::vector<std::int64_t>& durations, std::int64_t until) {
+  ReplicaTokens tokens(static_cast<int>(durations.size()), aggregate);
+  std::multimap<std::int64_t, std::size_t> events;
+  for (std::size_t r = 0; r < durations.size(); ++r) events.emplace(durations[r], r);
+  std::vector<std::uint64_t> local(durations.size(), 0);
+  std::deque<std::size_t> waiting;
+  Counts counts;
+  while (!events.empty() && events.begin()->first <= until) {
+    const auto [now, replica] = *events.begin();
+    events.erase(events.begin());
+    switch (tokens.push(local[replica])) {
+      case ReplicaTokens::Push::dropped:
+        ++counts.dropped;
+        break;
+      case ReplicaTokens::Push::completed:
+        tokens.updated();
+        [[fallthrough]];
+      case ReplicaTokens::Push::added:
+        ++counts.applied;
+        break;
+    }
+    waiting.push_back(replica);
+    while (!waiting.empty() && tokens.take(local[waiting.front()])) {
+      events.emplace(now + durations[waiting.front()], waiting.front());
+      waiting.pop_front();
+    }
+  }
+  counts.updates = tokens.step();
+  return counts;
+}
+
+TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
+  struct Setting {
+    int aggregate;
+    std::vector<std::int64_t> durations;
+  };
+  // Prime durations, so that no two steps end at the same time for long.
+  const std::vector<Setting> settings{{3, {101, 103, 107, 331}}, {3, {101, 103, 107, 109}},
+                                      {4, {101, 103, 107, 331}}, {1, {101, 331}},
+                                      {4, {101, 331}},           {2, {101, 103, 1009}},
+                                      {5, {101, 103, 107}}};
+  for (const Setting& setting : settings) {
+    const Counts model = model_of(setting.aggregate, setting.durations, 100'000);
+    EXPECT_EQ(tokens_of(setting.aggregate, setting.durations, 100'000), model) << setting.aggregate;
+    EXPECT_EQ(model.applied / static_cast<std::uint64_t>(setting.aggregate), model.updates);
+  }
+  // With a backup, the slow one's work is lost and the others' pace kept.
+  const Counts backed = model_of(3, {101, 103, 107, 331}, 100'000);
+  EXPECT_GT(backed.dropped, 0U);
+  EXPECT_GT(backed.updates, 2 * model_of(4, {101, 103, 107, 331}, 100'000).updates);
+  // No replica alone makes updates for ever where both are asked for.
+  EXPECT_EQ(tokens_of(2, {101, 1'000'000}, 100'000).updates, 0U);
+}
+
+TEST(Strategies, NamesAreReadBack) {
+  for (const char* name : {"replicated", "parameter_device", "spread", "async", "sync_replicas"})
+    EXPECT_EQ(name_of(parse_strategy(name)), name);
+  expect_error(ErrorCode::invalid_argument, "no strategy horovod; there are: replicated",
+               [] { parse_strategy("horovod"); });
+}
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,305 @@
+#include "towers/trainer.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/data.h"
+#include "tests/support/errors.h"
+#include "tests/towers/twins.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::data_path;
+using penstock::test::thrown_by;
+using test::Hidden;
+using test::Linear;
+using test::maker;
+using test::options_for;
+using test::picture_twin;
+using test::points;
+
+TrainObserver nobody;
+
+/// PENSTOCK_TRAIN_STEPS, or few.
+std::uint64_t steps_or(std::uint64_t few) {
+  const char* text = std::getenv("PENSTOCK_TRAIN_STEPS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : few;
+}
+
+double mean(const std::vector<float>& values, std::size_t first, std::size_t last) {
+  double sum = 0;
+  for (std::size_t i = first; i < last; ++i) sum += static_cast<double>(values[i]);
+  return sum / static_cast<double>(last - first);
+}
+
+struct Towers {
+  int count;
+  std::int64_t batch;
+  FeedMode mode;
+};
+
+/// One tower with 2B, two with B in the three ways, four with B/2: the same updates.
+const std::vector<Towers> kAlike{{1, 16, FeedMode::per_tower}, {2, 8, FeedMode::split},
+                                 {2, 8, FeedMode::per_tower},  {2, 8, FeedMode::sharded},
+                                 {4, 4, FeedMode::per_tower},  {4, 4, FeedMode::sharded}};
+
+/// Steps of which the variables after training, and the gradients of the last, are returned.
+struct Trained {
+  std::vector<std::vector<float>> values, gradients;
+};
+
+Trained train(const ModelMaker& make, const Dataset& data, const Towers& towers,
+              std::uint64_t steps) {
+  TrainOptions options = options_for(towers.count, towers.batch);
+  options.feed.mode = towers.mode;
+  options.max_steps = steps;
+  options.epochs = 100;
+  Trainer trainer(make, data, std::nullopt, options);
+  EXPECT_EQ(trainer.run(nobody).steps, steps);
+  Trained result;
+  for (const Variable* variable : trainer.variables().of(0)) {
+    result.values.emplace_back(variable->value.data(),
+                               variable->value.data() + variable->value.size());
+    result.gradients.emplace_back(variable->gradient.data(),
+                                  variable->gradient.data() + variable->gradient.size());
+  }
+  return result;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(a[i]), 2);
+  }
+  return std::sqrt(difference) / (std::sqrt(norm) + 1e-12);
+}
+
+void expect_alike(const ModelMaker& make, const Dataset& data, std::uint64_t steps,
+                  double tolerance) {
+  const Trained first = train(make, data, kAlike.front(), 1);
+  const Trained last = train(make, data, kAlike.front(), steps);
+  for (std::size_t i = 1; i < kAlike.size(); ++i) {
+    SCOPED_TRACE("setting " + std::to_string(i));
+    const Trained one = train(make, data, kAlike[i], 1);
+    const Trained all = train(make, data, kAlike[i], steps);
+    for (std::size_t v = 0; v < first.values.size(); ++v) {
+      EXPECT_LE(distance(first.gradients[v], one.gradients[v]), 1e-5) << v;
+      EXPECT_LE(distance(last.values[v], all.values[v]), tolerance) << v;
+    }
+  }
+}
+
+TEST(Trainer, TowersAreAsOneWithTheirBatchesTogether) {
+  expect_alike(maker<Linear>(), points(640).shuffle(), 20, 1e-5);
+}
+
+TEST(Trainer, TowersAreAsOneWithDropoutToo) {
+  expect_alike(maker<Hidden>(), points(640).shuffle(), 20, 1e-5);
+}
+
+TEST(Trainer, TowersAreAsOneOnTheCifarNetwork) {
+  const ModelKind& kind = model_kind("cifar10");
+  expect_alike(kind.make, kind.input(picture_twin(320).shuffle(), true), steps_or(3), 1e-4);
+}
+
+TEST(Trainer, LearnsInEveryStrategyAndFeedMode) {
+  for (const StrategyKind kind :
+       {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread,
+        StrategyKind::async, StrategyKind::sync_replicas}) {
+    for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
+      if (kind == StrategyKind::sync_replicas && mode != FeedMode::per_tower) continue;
+      SCOPED_TRACE(std::string(name_of(kind)) + " " + std::to_string(static_cast<int>(mode)));
+      TrainOptions options = options_for(2, 16);
+      options.feed.mode = mode;
+      options.epochs = 12;
+      options.strategy.kind = kind;
+      options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::parse("cosine:0.1")};
+      Trainer trainer(maker<Linear>(), points(640).shuffle(), points(200), options);
+      const TrainResult result = trainer.run(nobody);
+      ASSERT_TRUE(result.evaluation);
+      EXPECT_EQ(result.evaluation->rows, 200);
+      EXPECT_GT(result.evaluation->accuracy, 0.95);
+      EXPECT_GE(result.steps, 200U);
+    }
+  }
+}
+
+TEST(Trainer, LearnsTheTwinOfCifar) {
+  const std::uint64_t steps = steps_or(30);
+  const ModelKind& kind = model_kind("cifar10");
+  TrainOptions options = options_for(2, 16);
+  options.max_steps = steps;
+  options.epochs = 100;
+  options.strategy.update = {make_optimizer(kind.optimizer), Schedule::constant(0.01)};
+  Trainer trainer(kind.make, kind.input(picture_twin(640).shuffle(), true),
+                  kind.input(picture_twin(100, 2), false), options);
+  const TrainResult result = trainer.run(nobody);
+  ASSERT_EQ(result.losses.size(), steps);
+  EXPECT_LT(mean(result.losses, steps - 5, steps), mean(result.losses, 0, 5) - 0.3);
+  EXPECT_GT(result.evaluation->accuracy, 0.3);
+}
+
+TEST(Trainer, LearnsRealPictures) {
+  const std::string path = data_path("cifar10-train.tar");
+  PENSTOCK_NEED_DATA(path);
+  const std::uint64_t steps = steps_or(24);
+  const ModelKind& kind = model_kind("cifar10");
+  TrainOptions options = options_for(2, 32);
+  options.max_steps = steps;
+  options.strategy.update = {make_optimizer("adam"), Schedule::constant(0.001)};
+  Trainer trainer(kind.make, kind.input(tar({path}, {{.index_folder = "-"}}).shuffle(), true),
+                  std::nullopt, options);
+  const TrainResult result = trainer.run(nobody);
+  EXPECT_LT(mean(result.losses, steps - 5, steps), mean(result.losses, 0, 5) - 0.1);
+}
+
+TEST(Trainer, TheSameRunGivesTheSameBits) {
+  const auto digest = [](std::uint64_t seed) {
+    TrainOptions options = options_for(3, 8);
+    options.seed = seed;
+    options.epochs = 3;
+    Trainer trainer(maker<Hidden>(), points(200).shuffle(), std::nullopt, options);
+    return trainer.run(nobody).digest;
+  };
+  EXPECT_EQ(digest(1), digest(1));
+  EXPECT_NE(digest(1), digest(2));
+}
+
+TEST(Trainer, EpochEndsGiveTheStepsThatAreDocumented) {
+  const auto steps = [](EpochEnd end) {
+    TrainOptions options = options_for(2, 8);
+    options.feed.end = end;
+    options.epochs = 2;
+    Trainer trainer(maker<Linear>(), points(37), points(5), options);
+    const TrainResult result = trainer.run(nobody);
+    EXPECT_EQ(trainer.planned_steps(), result.steps);
+    EXPECT_EQ(result.evaluation->rows, 5) << "a test set that ends in mid-batch";
+    return std::pair(result.steps, result.elements);
+  };
+  EXPECT_EQ(steps(EpochEnd::drop), std::pair(std::uint64_t{4}, std::uint64_t{64}));
+  EXPECT_EQ(steps(EpochEnd::pad), std::pair(std::uint64_t{6}, std::uint64_t{74}));
+  EXPECT_EQ(steps(EpochEnd::stop), std::pair(std::uint64_t{6}, std::uint64_t{74}));
+}
+
+TEST(Trainer, EvaluatesWhenAskedAndTellsInOrder) {
+  struct Log final : TrainObserver {
+    void on_step(const StepReport& report) override { steps.push_back(report.step); }
+    void on_evaluation(const Evaluation& evaluation) override {
+      evaluated.push_back(evaluation.step);
+    }
+    std::vector<std::uint64_t> steps, evaluated;
+  } log;
+  TrainOptions options = options_for(2, 4);
+  options.evaluate_every = 4;
+  options.max_steps = 10;
+  options.epochs = 3;
+  Trainer trainer(maker<Linear>(), points(40), points(10), options);
+  trainer.run(log);
+  EXPECT_THAT(log.steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(log.evaluated, testing::ElementsAre(4, 8, 10));
+}
+
+/// Throws in the third step of tower 1.
+class Fragile : public Linear {
+ public:
+  explicit Fragile(const Scope& scope) : Linear(scope) {}
+  void backward(const Pass& pass) override {
+    if (pass.tower == 1 && ++steps_ == 3)
+      throw Error(ErrorCode::resource_exhausted, "no memory for 12 bytes");
+    Linear::backward(pass);
+  }
+
+ private:
+  int steps_ = 0;
+};
+
+TEST(Trainer, ATowerThatThrowsEndsTheRunWithItsError) {
+  for (const StrategyKind kind : {StrategyKind::replicated, StrategyKind::parameter_device,
+                                  StrategyKind::async, StrategyKind::sync_replicas}) {
+    TrainOptions options = options_for(3, 4);
+    options.strategy.kind = kind;
+    options.epochs = 50;
+    Trainer trainer(maker<Fragile>(), points(100), std::nullopt, options);
+    const std::optional<Error> error = thrown_by([&] { trainer.run(nobody); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+    EXPECT_THAT(error->what(), testing::HasSubstr("tower 1: no memory for 12 bytes"));
+  }
+}
+
+TEST(Trainer, ABadElementEndsTheRunWithItsAddress) {
+  const Dataset data = points(64).map(
+      [](Element element) {
+        if (element["label"].item<std::int64_t>() == 2) throw std::runtime_error("bad point");
+        return element;
+      },
+      {.name = "check"});
+  Trainer trainer(maker<Linear>(), data, std::nullopt, options_for(2, 4));
+  const std::optional<Error> error = thrown_by([&] { trainer.run(nobody); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(),
+              testing::AllOf(testing::HasSubstr("bad point"), testing::HasSubstr("check")));
+}
+
+TEST(Trainer, ALossThatIsNoNumberIsAnError) {
+  TrainOptions options = options_for(2, 4);
+  options.strategy.update.schedule = Schedule::constant(1e38);
+  options.epochs = 20;
+  Trainer trainer(maker<Hidden>(), points(100), std::nullopt, options);
+  const std::optional<Error> error = thrown_by([&] { trainer.run(nobody); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), testing::HasSubstr("the loss is no number at step"));
+}
+
+TEST(Trainer, StopsAfterTheStepAtHand) {
+  TrainOptions options = options_for(2, 4);
+  options.epochs = 1'000'000;
+  Trainer trainer(maker<Linear>(), points(100), std::nullopt, options);
+  struct Stopper final : TrainObserver {
+    void on_step(const StepReport& report) override {
+      if (report.step == 5) trainer->stop();
+    }
+    Trainer* trainer = nullptr;
+  } stopper;
+  stopper.trainer = &trainer;
+  EXPECT_LE(trainer.run(stopper).steps, 8U);
+}
+
+TEST(Trainer, WrongOptionsAreRefused) {
+  const auto refused = [](const std::function<void(TrainOptions&)>& change,
+                          const std::string& text) {
+    TrainOptions options = options_for(1, 4);
+    change(options);
+    const std::optional<Error> error =
+        thrown_by([&] { Trainer(maker<Linear>(), points(8), std::nullopt, options); });
+    ASSERT_TRUE(error) << text;
+    EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error->what(), testing::HasSubstr(text));
+  };
+  refused([](TrainOptions& o) { o.devices.clear(); }, "a device for each tower");
+  refused([](TrainOptions& o) { o.batch = 0; }, "at least one row");
+  refused([](TrainOptions& o) { o.epochs = 0; }, "at least one epoch");
+  refused([](TrainOptions& o) { o.threads = -1; }, "thread");
+  refused(
+      [](TrainOptions& o) {
+        o.strategy.kind = StrategyKind::sync_replicas;
+        o.feed.mode = FeedMode::sharded;
+      },
+      "sync_replicas needs batches that any tower may take");
+  refused(
+      [](TrainOptions& o) {
+        o.batch = 100;
+        o.strategy.update.schedule = Schedule::parse("cosine:1");
+      },
+      "needs the number of steps");
+}
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,81 @@
+#include "towers/variables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/towers/arrays.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::expect_error;
+using test::host_store;
+using test::list;
+
+TEST(Variables, FirstTowerCreatesAndOthersGetTheSameValues) {
+  VariableStore store = host_store(2);
+  const VariableOptions options{Initializer::normal(1)};
+  Variable& a = (store.tower(0) / "fc").get("weights", {3, 4}, options);
+  Variable& b = (store.tower(1) / "fc").get("weights", {3, 4}, {});
+  EXPECT_EQ(a.name, "fc/weights");
+  EXPECT_NE(&a, &b);
+  EXPECT_EQ(list(a.value), list(b.value));
+  store.pack();
+  EXPECT_EQ(a.value.data(), store.values(0).data());
+  EXPECT_EQ(list(a.value), list(b.value));
+  EXPECT_EQ(store.gradients(1).size(), 12U);
+}
+
+TEST(Variables, RulesOfSharingNameTheVariable) {
+  VariableStore store = host_store(2);
+  const Scope first = store.tower(0) / "conv1";
+  Variable& created = first.get("weights", {2, 2}, {});
+  expect_error(ErrorCode::invalid_argument, "variable conv1/weights exists already", [&] {
+    first.get("weights", {2, 2}, {});
+  });
+  EXPECT_EQ(&first.reuse().get("weights", {2, 2}, {}), &created);
+  expect_error(ErrorCode::invalid_argument, "variable conv1/biases does not exist",
+               [&] { first.reuse().get("biases", {2}, {}); });
+  expect_error(ErrorCode::invalid_argument, "variable conv1/weights has shape [2,2], not [2,3]",
+               [&] {
+                 (store.tower(1) / "conv1").get("weights", {2, 3}, {});
+               });
+  expect_error(ErrorCode::invalid_argument, "variable conv2/weights does not exist", [&] {
+    (store.tower(1) / "conv2").get("weights", {2, 2}, {});
+  });
+  expect_error(ErrorCode::invalid_argument, "conv1/weights is not used by every tower",
+               [&] { store.pack(); });
+}
+
+TEST(Variables, ValuesAreAFunctionOfSeedAndName) {
+  const auto draw = [](std::uint64_t seed, const char* name, bool other_first) {
+    VariableStore store = host_store(1, seed);
+    if (other_first) store.tower(0).get("other", {5}, {Initializer::normal(1)});
+    return list(store.tower(0).get(name, {100}, {Initializer::truncated_normal(0.5F)}).value);
+  };
+  EXPECT_EQ(draw(1, "a", false), draw(1, "a", true));
+  EXPECT_NE(draw(1, "a", false), draw(2, "a", false));
+  EXPECT_NE(draw(1, "a", false), draw(1, "b", false));
+  EXPECT_THAT(draw(1, "a", false), testing::Each(testing::AllOf(testing::Ge(-1), testing::Le(1))));
+}
+
+TEST(Variables, DigestSeesEveryValue) {
+  VariableStore store = host_store(1);
+  Variable& variable = store.tower(0).get("v", {3}, {});
+  store.pack();
+  const std::uint64_t before = store.digest();
+  EXPECT_EQ(before, store.digest());
+  variable.value.data()[2] = 1e-30F;
+  EXPECT_NE(before, store.digest());
+}
+
+TEST(Variables, NoTowersAndOtherDevicesAreRefused) {
+  expect_error(ErrorCode::invalid_argument, "no towers", [] { VariableStore store({}, 1); });
+  VariableStore store({{DeviceKind::cuda, 0}}, 1);
+  expect_error(ErrorCode::not_found, "conv2d for a/ can't be computed on cuda:0",
+               [&] { (store.tower(0) / "a").require_host("conv2d"); });
+}
+
+}  // namespace
+}  // namespace penstock::towers

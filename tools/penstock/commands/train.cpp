@@ -1,0 +1,156 @@
+#include <cstdio>
+
+#include <penstock/feed.h>
+
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/run/train_data.h"
+#include "tools/penstock/run/train_view.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/interrupts.h"
+#include "tools/penstock/support/messages.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/text.h"
+#include "tools/penstock/support/usage_error.h"
+#include "towers/trainer.h"
+
+namespace penstock::tool {
+namespace {
+
+class Train final : public Command {
+ public:
+  explicit Train(CLI::App& program)
+      : Command(program, "train", "train a model on one tower or many",
+                "penstock train --model cifar10 --data cifar10-train.tar \\\n"
+                "      --eval-data cifar10-test.tar --device host:0,host:1 --epochs 8") {
+    add("Data", "--data", data_, "PATH",
+        "labelled images: .tar, .bin (CIFAR-10), IMAGES,LABELS (IDX) or a folder")
+        ->required();
+    add("Data", "--data-range", data_range_, "A:B", "of these, records A up to B");
+    add("Data", "--eval-data", eval_data_, "PATH", "the same to evaluate with, after each epoch");
+    add("Data", "--eval-range", eval_range_, "A:B", "of these, records A up to B");
+    add("Model", "--model", model_, "NAME", join(towers::model_names(), ", "))->required();
+    add("Model", "--optimizer", optimizer_, "RULE",
+        "sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON; default: the model's");
+    add("Model", "--schedule", schedule_, "RATE",
+        "constant:R, step:R:FACTOR:EVERY, cosine:R or one_cycle:R[:WARM]; default: the model's");
+    add("Model", "--clip-norm", clip_norm_, "NORM", "bounds the norm of all gradients together")
+        ->check(CLI::PositiveNumber);
+    add_towers();
+    const std::string run = "Run";
+    add(run, "--batch", options_.batch, "ROWS", "of each tower's batches (default 64)")
+        ->check(CLI::PositiveNumber);
+    add(run, "--epochs", options_.epochs, "N", "default 1")->check(CLI::PositiveNumber);
+    add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(CLI::PositiveNumber);
+    add(run, "--eval-every", options_.evaluate_every, "N", "updates; default: each epoch")
+        ->check(CLI::PositiveNumber);
+    add(run, "--seed", options_.seed, "N", "of variables, order and augmentation (default 0)");
+    app()
+        ->add_flag("--deterministic", deterministic_,
+                   "the same bits on every machine of this kind: one thread for each tower, towers "
+                   "in step")
+        ->group(run);
+    add(run, "--json", json_, "FILE", "write the result as JSON (-: to stdout)");
+    app()->add_flag("--quiet", quiet_, "no progress and no summary; only errors")->group(run);
+  }
+
+  int run() override {
+    Interrupts interrupts;
+    const towers::ModelKind& kind = towers::model_kind(model_);
+    finish_options(kind);
+    const Dataset train = kind.input(open(data_, data_range_, "--data-range").shuffle(), true);
+    std::optional<Dataset> test;
+    if (!eval_data_.empty())
+      test = kind.input(open(eval_data_, eval_range_, "--eval-range"), false);
+    towers::Trainer trainer(kind.make, train, test, options_);
+    towers::TrainResult result;
+    {
+      TrainView view(quiet_ ? nullptr : stderr, trainer.planned_steps());
+      const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
+      result = trainer.run(view);
+    }
+    if (!quiet_) std::fputs(train_text(result).c_str(), json_ == "-" ? stderr : stdout);
+    if (!json_.empty()) write_output(json_, train_json(result));
+    return interrupts.received() != 0 ? interrupts.exit_code() : static_cast<int>(kOk);
+  }
+
+ private:
+  template <typename T>
+  CLI::Option* add(const std::string& group, const char* flag, T& value, const char* type,
+                   const std::string& help) {
+    return app()->add_option(flag, value, help)->type_name(type)->group(group);
+  }
+
+  void add_towers() {
+    const std::string group = "Towers";
+    const std::map<std::string, FeedMode> modes{{"split", FeedMode::split},
+                                                {"per_tower", FeedMode::per_tower},
+                                                {"sharded", FeedMode::sharded}};
+    const std::map<std::string, EpochEnd> ends{{"drop", EpochEnd::drop},
+                                               {"pad", EpochEnd::pad},
+                                               {"wrap", EpochEnd::wrap},
+                                               {"stop", EpochEnd::stop}};
+    add(group, "--device", devices_, "LIST", "a tower on each: host:0,host:1 (default host:0)");
+    add(group, "--strategy", strategy_, "NAME",
+        "replicated (default), parameter_device, spread, async or sync_replicas");
+    add(group, "--combine", combine_, "HOW", "average (default) or sum of towers' gradients")
+        ->check(CLI::IsMember({"average", "sum"}));
+    add(group, "--aggregate", options_.strategy.aggregate, "N",
+        "sync_replicas: gradients for each update; default: as many as towers")
+        ->check(CLI::PositiveNumber);
+    add(group, "--max-staleness", options_.strategy.max_staleness, "N",
+        "async: gradients that are more updates old are dropped")
+        ->check(CLI::NonNegativeNumber);
+    add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded")
+        ->transform(CLI::CheckedTransformer(modes));
+    add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop")
+        ->transform(CLI::CheckedTransformer(ends));
+    add(group, "--tower-threads", options_.threads, "N",
+        "that compute a tower's steps; default: all, divided")
+        ->check(CLI::Range(1, 4096));
+  }
+
+  static Dataset open(const std::string& path, const std::string& range, const char* flag) {
+    try {
+      return open_train_data(path, range);
+    } catch (const UsageError& error) {
+      throw error.at(flag);
+    }
+  }
+
+  void finish_options(const towers::ModelKind& kind) {
+    options_.devices = devices(devices_);
+    towers::StrategyOptions& strategy = options_.strategy;
+    strategy.kind = towers::parse_strategy(strategy_);
+    strategy.combine = combine_ == "sum" ? towers::Combine::sum : towers::Combine::average;
+    strategy.update.optimizer =
+        towers::make_optimizer(optimizer_.empty() ? kind.optimizer : optimizer_);
+    strategy.update.schedule =
+        towers::Schedule::parse(schedule_.empty() ? kind.schedule : schedule_);
+    strategy.update.clip_norm = clip_norm_ > 0 ? clip_norm_ : kind.clip_norm;
+    if (!deterministic_) return;
+    if (options_.threads == 0) options_.threads = 1;
+    if (strategy.kind == towers::StrategyKind::async ||
+        strategy.kind == towers::StrategyKind::sync_replicas)
+      throw UsageError("towers that do not wait for each other are not deterministic",
+                       "--deterministic with --strategy " + strategy_);
+  }
+
+  towers::TrainOptions options_;
+  std::string data_, data_range_, eval_data_, eval_range_;
+  std::string model_, optimizer_, schedule_;
+  float clip_norm_ = 0;
+  std::string devices_ = "host:0";
+  std::string strategy_ = "replicated";
+  std::string combine_ = "average";
+  std::string json_;
+  bool deterministic_ = false;
+  bool quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train(CLI::App& program) {
+  return std::make_unique<Train>(program);
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,136 @@
+#include "tools/penstock/run/train_view.h"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/terminal.h"
+
+namespace penstock::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string decimal(double value, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return text.data();
+}
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 20> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+}  // namespace
+
+TrainView::TrainView(std::FILE* stream, std::uint64_t planned)
+    : stream_(stream),
+      planned_(planned),
+      redraws_(stream != nullptr && traits_of(stream).interactive) {}
+
+TrainView::~TrainView() {
+  clear_line();
+}
+
+void TrainView::clear_line() {
+  if (drawn_) std::fputs("\r\x1b[K", stream_);
+  drawn_ = false;
+}
+
+void TrainView::on_step(const towers::StepReport& report) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool first = elements_ == 0;
+  if (first) began_ = shown_ = now;
+  elements_ += static_cast<std::uint64_t>(report.rows);
+  loss_ = first ? report.loss : 0.95 * loss_ + 0.05 * report.loss;
+  accuracy_ = first ? report.accuracy : 0.95 * accuracy_ + 0.05 * report.accuracy;
+  if (stream_ == nullptr || first) return;
+  if (now - shown_ < (redraws_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) return;
+  shown_ = now;
+  const double seconds = std::chrono::duration<double>(now - began_).count();
+  const double rate = static_cast<double>(elements_) / seconds;
+  std::string line = "step " + grouped(report.step + 1);
+  if (planned_ > 0) line += "/" + grouped(planned_);
+  line += "  epoch " + std::to_string(report.epoch + 1) + "  loss " + decimal(loss_, 4) +
+          "  accuracy " + decimal(100 * accuracy_, 1) + " %  " + human_count(rate) + " images/s";
+  if (planned_ > report.step + 1)
+    line += "  " +
+            human_seconds(static_cast<double>(planned_ - report.step - 1) * seconds *
+                          static_cast<double>(report.rows) / static_cast<double>(elements_)) +
+            " left";
+  clear_line();
+  std::fputs(
+      (redraws_ ? fit(line, static_cast<std::size_t>(traits_of(stream_).width - 1)) : line + "\n")
+          .c_str(),
+      stream_);
+  std::fflush(stream_);
+  drawn_ = redraws_;
+}
+
+void TrainView::on_evaluation(const towers::Evaluation& evaluation) {
+  if (stream_ == nullptr) return;
+  clear_line();
+  std::fputs(("step " + grouped(evaluation.step) + "  test loss " + decimal(evaluation.loss, 4) +
+              "  test accuracy " + decimal(100 * evaluation.accuracy, 2) + " % of " +
+              grouped(static_cast<std::uint64_t>(evaluation.rows)) + "\n")
+                 .c_str(),
+             stream_);
+  std::fflush(stream_);
+}
+
+std::string train_text(const towers::TrainResult& result) {
+  std::string text = grouped(result.steps) + " updates, " + grouped(result.elements) +
+                     " images in " + human_seconds(result.train_s) + ": " +
+                     human_count(result.elements_per_second()) + " images/s\n";
+  for (std::size_t t = 0; t < result.feed.towers.size(); ++t) {
+    const TowerStats& tower = result.feed.towers[t];
+    text += "tower " + std::to_string(t) + " on " + tower.device + ": " + grouped(tower.steps) +
+            " steps, stalled " + human_share(tower.stall_share());
+    for (const auto& [cause, seconds] : tower.causes)
+      if (seconds > 0.01 * tower.wall_s) text += ", " + cause + " " + human_seconds(seconds);
+    text += "\n";
+  }
+  if (result.strategy.applied > 0)
+    text += "gradients: " + grouped(result.strategy.applied) + " applied, " +
+            grouped(result.strategy.dropped) + " dropped as stale\n";
+  return text;
+}
+
+std::string train_json(const towers::TrainResult& result) {
+  Json json;
+  json["steps"] = result.steps;
+  json["images"] = result.elements;
+  json["images_per_second"] = result.elements_per_second();
+  json["train_seconds"] = result.train_s;
+  json["test_accuracy"] = result.evaluation ? Json(result.evaluation->accuracy) : Json(nullptr);
+  json["test_loss"] = result.evaluation ? Json(result.evaluation->loss) : Json(nullptr);
+  json["train_loss"] = result.losses;
+  Json towers = Json::array();
+  Json stalls = Json::array();
+  for (const TowerStats& tower : result.feed.towers) {
+    stalls.push_back(tower.stall_share());
+    Json causes = Json::object();
+    for (const auto& [cause, seconds] : tower.causes) causes[cause] = seconds;
+    towers.push_back({{"device", tower.device},
+                      {"steps", tower.steps},
+                      {"images", tower.elements},
+                      {"wall_s", tower.wall_s},
+                      {"step_s", tower.step_s},
+                      {"stall_s", tower.stall_s},
+                      {"other_s", tower.other_s},
+                      {"causes", causes}});
+  }
+  json["stall_share"] = stalls;
+  json["towers"] = towers;
+  json["gradients_applied"] = result.strategy.applied;
+  json["gradients_dropped"] = result.strategy.dropped;
+  json["staleness"] = result.strategy.staleness;
+  json["variables_digest"] = hex(result.digest);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace penstock::tool

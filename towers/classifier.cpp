@@ -1,0 +1,28 @@
+#include "towers/classifier.h"
+
+namespace penstock::towers {
+
+Loss Classifier::forward(const Batch& batch, const Pass& pass) {
+  image_ = batch.f32("image");
+  const Array& logits = layers_.forward(image_, pass);
+  const SoftmaxLoss::Result result = loss_.forward(logits, batch.i64("label"), pass);
+  return {result.loss_sum, decay_.forward(), result.correct, batch.valid_rows()};
+}
+
+void Classifier::backward(const Pass& pass) {
+  layers_.backward(loss_.backward(), pass);
+  decay_.backward();
+}
+
+Dataset image_and_label(const Dataset& stored) {
+  const Spec& spec = stored.spec();
+  const Spec output({spec[spec.require("image")], spec[spec.require("label")]});
+  if (spec == output) return stored;
+  return stored.map(
+      [](Element in) {
+        return Element{{"image", in["image"]}, {"label", in["label"]}};
+      },
+      {.name = "image_and_label", .output = output});
+}
+
+}  // namespace penstock::towers

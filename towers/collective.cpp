@@ -1,0 +1,112 @@
+#include "towers/collective.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock::towers {
+namespace {
+
+class HostCollective final : public Collective {
+ public:
+  HostCollective(int ranks, double timeout_s)
+      : timeout_s_(timeout_s),
+        arrived_(static_cast<std::size_t>(ranks)),
+        values_(static_cast<std::size_t>(ranks)),
+        counts_(static_cast<std::size_t>(ranks)) {}
+
+  int size() const noexcept override { return static_cast<int>(arrived_.size()); }
+
+  void barrier(int rank) override {
+    std::unique_lock lock(mutex_);
+    if (error_) throw Error(*error_);
+    arrived_[static_cast<std::size_t>(rank)] = true;
+    if (++waiting_ == arrived_.size()) {
+      waiting_ = 0;
+      arrived_.assign(arrived_.size(), false);
+      ++generation_;
+      changed_.notify_all();
+      return;
+    }
+    const std::uint64_t mine = generation_;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s_);
+    while (generation_ == mine && !error_) {
+      if (changed_.wait_until(lock, until) == std::cv_status::timeout && generation_ == mine &&
+          !error_) {
+        error_ = missing();
+        changed_.notify_all();
+      }
+    }
+    if (generation_ == mine) throw Error(*error_);
+  }
+
+  void sum(int rank, std::span<float> values) override { add(rank, values); }
+  void sum(int rank, std::span<double> values) override { add(rank, values); }
+
+  void fail(const Error& error) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    changed_.notify_all();
+  }
+
+ private:
+  template <typename T>
+  void add(int rank, std::span<T> values) {
+    const auto me = static_cast<std::size_t>(rank);
+    values_[me] = values.data();
+    counts_[me] = values.size();
+    barrier(rank);
+    for (const std::size_t count : counts_)
+      if (count != values.size())
+        throw Error(ErrorCode::invalid_argument, "towers add up " + std::to_string(count) +
+                                                     " and " + std::to_string(values.size()) +
+                                                     " values");
+    const std::size_t ranks = values_.size();
+    const std::size_t begin = values.size() * me / ranks;
+    const std::size_t end = values.size() * (me + 1) / ranks;
+    constexpr std::size_t kBlock = 4096;  // stays in the first cache
+    for (std::size_t at = begin; at < end; at += kBlock) {
+      const std::size_t count = std::min(kBlock, end - at);
+      T* total = static_cast<T*>(values_[0]) + at;
+      for (std::size_t r = 1; r < ranks; ++r) {
+        const T* other = static_cast<const T*>(values_[r]) + at;
+        for (std::size_t i = 0; i < count; ++i) total[i] += other[i];
+      }
+      for (std::size_t r = 1; r < ranks; ++r)
+        std::copy_n(total, count, static_cast<T*>(values_[r]) + at);
+    }
+    barrier(rank);
+  }
+
+  Error missing() const {
+    std::string names;
+    for (std::size_t r = 0; r < arrived_.size(); ++r)
+      if (!arrived_[r]) names += (names.empty() ? "" : ", ") + std::to_string(r);
+    return {ErrorCode::no_progress, "tower " + names + " has not come to the exchange in " +
+                                        std::to_string(timeout_s_) + " s"};
+  }
+
+  const double timeout_s_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> arrived_;  // guarded by mutex_, as all down to error_
+  std::size_t waiting_ = 0;
+  std::uint64_t generation_ = 0;
+  std::optional<Error> error_;
+  std::vector<void*> values_;  // each written by its rank between barriers
+  std::vector<std::size_t> counts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_host_collective(int ranks, double timeout_s) {
+  if (ranks < 1) throw Error(ErrorCode::invalid_argument, "a collective needs at least one rank");
+  return std::make_unique<HostCollective>(ranks, timeout_s);
+}
+
+}  // namespace penstock::towers

@@ -1,0 +1,160 @@
+#include "towers/layers/conv2d.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "towers/onednn.h"
+
+namespace penstock::towers {
+namespace {
+
+using Descriptor = dnnl::memory::desc;
+using Tag = dnnl::memory::format_tag;
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+
+class Conv2d final : public Layer {
+ public:
+  Conv2d(const Scope& scope, const Conv2dOptions& options)
+      : name_(scope.prefix() + "conv2d"),
+        options_(options),
+        weights_(scope.get("weights", {options.out, options.in, options.kernel, options.kernel},
+                           {options.initializer})),
+        biases_(options.bias ? &scope.get("biases", {options.out}, {options.bias_initializer})
+                             : nullptr) {}
+
+  const Array& forward(const Array& in, const Pass& /*pass*/) override {
+    if (!(in.shape() == in_shape_)) prepare(in.shape());
+    in_ = &in;
+    const dnnl::memory weights = blocked(forward_->weights_desc(), weights_.value);
+    std::unordered_map<int, dnnl::memory> arguments{
+        {DNNL_ARG_SRC, memory_of(forward_->src_desc(), in)},
+        {DNNL_ARG_WEIGHTS, weights},
+        {DNNL_ARG_DST, memory_of(forward_->dst_desc(), out_)}};
+    if (biases_ != nullptr)
+      arguments.emplace(DNNL_ARG_BIAS, memory_of(forward_->bias_desc(), biases_->value));
+    run(forward_run_, arguments);
+    return out_;
+  }
+
+  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
+    add_variables_gradient(gradient);
+    if (!options_.input_gradient) return nothing_;
+    in_gradient_.resize(in_shape_);
+    run(data_run_, {{DNNL_ARG_DIFF_DST, memory_of(data_->diff_dst_desc(), gradient)},
+                    {DNNL_ARG_WEIGHTS, blocked(data_->weights_desc(), weights_.value)},
+                    {DNNL_ARG_DIFF_SRC, memory_of(data_->diff_src_desc(), in_gradient_)}});
+    return in_gradient_;
+  }
+
+ private:
+  void prepare(const Shape& in) {
+    if (in.rank() != 4 || in[3] != options_.in)
+      wrong_shape(name_, "[n,h,w," + std::to_string(options_.in) + "]", in);
+    const auto extent = [&](std::int64_t size) {
+      return (size + options_.padding.low + options_.padding.high - options_.kernel) /
+                 options_.stride +
+             1;
+    };
+    const Shape out{in[0], extent(in[1]), extent(in[2]), options_.out};
+    if (out[1] < 1 || out[2] < 1) wrong_shape(name_, "an image as large as the kernel", in);
+    const Descriptor source = channels_last(in);
+    const Descriptor target = channels_last(out);
+    const Descriptor any(dims(), kF32, Tag::any);
+    const Descriptor bias =
+        biases_ != nullptr ? Descriptor({options_.out}, kF32, Tag::a) : Descriptor();
+    const dnnl::memory::dims strides{options_.stride, options_.stride};
+    const dnnl::memory::dims low{options_.padding.low, options_.padding.low};
+    const dnnl::memory::dims high{options_.padding.high, options_.padding.high};
+    const auto method = dnnl::algorithm::convolution_direct;
+    forward_.emplace(dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, method,
+                                                     source, any, bias, target, strides, low, high),
+                     cpu_engine());
+    forward_run_ = dnnl::convolution_forward(*forward_);
+    sums_.emplace(dnnl::convolution_backward_weights::desc(method, source, any, bias, target,
+                                                           strides, low, high),
+                  cpu_engine(), *forward_);
+    sums_run_ = dnnl::convolution_backward_weights(*sums_);
+    if (options_.input_gradient) {
+      data_.emplace(
+          dnnl::convolution_backward_data::desc(method, source, any, target, strides, low, high),
+          cpu_engine(), *forward_);
+      data_run_ = dnnl::convolution_backward_data(*data_);
+    }
+    in_shape_ = in;
+    out_.resize(out);
+  }
+
+  void add_variables_gradient(const Array& gradient) {
+    dnnl::memory sums(sums_->diff_weights_desc(), cpu_engine());
+    std::unordered_map<int, dnnl::memory> arguments{
+        {DNNL_ARG_SRC, memory_of(sums_->src_desc(), *in_)},
+        {DNNL_ARG_DIFF_DST, memory_of(sums_->diff_dst_desc(), gradient)},
+        {DNNL_ARG_DIFF_WEIGHTS, sums}};
+    Array bias_sums;
+    if (biases_ != nullptr) {
+      bias_sums.resize({options_.out});
+      arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(sums_->diff_bias_desc(), bias_sums));
+    }
+    run(sums_run_, arguments);
+    dnnl::primitive_attr add;
+    if (weights_.accumulate() != 0) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      add.set_post_ops(sum);
+    }
+    dnnl::memory total = memory_of(plain(), weights_.gradient);
+    dnnl::reorder(sums, total, add).execute(cpu_stream(), sums, total);
+    if (biases_ == nullptr) return;
+    const float keep = biases_->accumulate();
+    std::ranges::transform(bias_sums.values(), biases_->gradient.values(), biases_->gradient.data(),
+                           [keep](float sum, float old) { return keep == 0 ? sum : old + sum; });
+  }
+
+  dnnl::memory::dims dims() const {
+    return {options_.out, options_.in, options_.kernel, options_.kernel};
+  }
+  Descriptor plain() const { return {dims(), kF32, Tag::oihw}; }
+
+  /// The values in the layout that a primitive likes best.
+  dnnl::memory blocked(const Descriptor& desc, const Array& values) const {
+    dnnl::memory from = memory_of(plain(), values);
+    if (desc == plain()) return from;
+    dnnl::memory to(desc, cpu_engine());
+    dnnl::reorder(from, to).execute(cpu_stream(), from, to);
+    return to;
+  }
+
+  static void run(const dnnl::primitive& primitive,
+                  const std::unordered_map<int, dnnl::memory>& arguments) {
+    primitive.execute(cpu_stream(), arguments);
+    cpu_stream().wait();
+  }
+
+  const std::string name_;
+  const Conv2dOptions options_;
+  Variable& weights_;
+  Variable* const biases_;
+
+  Shape in_shape_;
+  std::optional<dnnl::convolution_forward::primitive_desc> forward_;
+  std::optional<dnnl::convolution_backward_weights::primitive_desc> sums_;
+  std::optional<dnnl::convolution_backward_data::primitive_desc> data_;
+  dnnl::primitive forward_run_, sums_run_, data_run_;
+  const Array* in_ = nullptr;
+  Array out_, in_gradient_, nothing_;
+};
+
+}  // namespace
+
+Padding Padding::same(std::int64_t extent, std::int64_t kernel, std::int64_t stride) {
+  const std::int64_t positions = (extent + stride - 1) / stride;
+  const std::int64_t total = std::max<std::int64_t>(0, (positions - 1) * stride + kernel - extent);
+  return {total / 2, total - total / 2};
+}
+
+LayerPtr conv2d(const Scope& scope, const Conv2dOptions& options) {
+  scope.require_host("conv2d");
+  return std::make_unique<Conv2d>(scope, options);
+}
+
+}  // namespace penstock::towers

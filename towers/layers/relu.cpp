@@ -1,0 +1,36 @@
+#include "towers/layers/relu.h"
+
+namespace penstock::towers {
+namespace {
+
+class Relu final : public Layer {
+ public:
+  const Array& forward(const Array& in, const Pass& /*pass*/) override {
+    out_.resize(in.shape());
+    const float* from = in.data();
+    float* to = out_.data();
+    for (std::size_t i = 0; i < in.size(); ++i) to[i] = from[i] > 0 ? from[i] : 0;
+    return out_;
+  }
+
+  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
+    in_gradient_.resize(out_.shape());
+    const float* from = gradient.data();
+    const float* out = out_.data();
+    float* to = in_gradient_.data();
+    for (std::size_t i = 0; i < out_.size(); ++i) to[i] = out[i] > 0 ? from[i] : 0;
+    return in_gradient_;
+  }
+
+ private:
+  Array out_, in_gradient_;
+};
+
+}  // namespace
+
+LayerPtr relu(const Scope& scope) {
+  scope.require_host("relu");
+  return std::make_unique<Relu>();
+}
+
+}  // namespace penstock::towers

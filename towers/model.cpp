@@ -1,0 +1,72 @@
+#include "towers/model.h"
+
+#include <map>
+#include <utility>
+
+#include <penstock/error.h>
+
+namespace penstock::towers {
+namespace {
+
+std::map<std::string, ModelKind, std::less<>>& kinds() {
+  static std::map<std::string, ModelKind, std::less<>> all;
+  return all;
+}
+
+}  // namespace
+
+Batch::Batch(const StagedBatch& batch)
+    : find_([&batch](std::string_view name) { return batch[name]; }),
+      rows_(batch.size() > 0 ? batch.at(0).shape[0] : 0),
+      valid_rows_(batch.valid_rows()) {}
+
+Batch::Batch(const Element& batch)
+    : find_([&batch](std::string_view name) {
+        const Tensor& tensor = batch[name];
+        // Models only read.
+        return DeviceTensor{tensor.dtype(), tensor.shape(),
+                            const_cast<std::byte*>(tensor.data())};  // NOLINT
+      }),
+      rows_(batch.empty() ? 0 : batch[0].dim(0)),
+      valid_rows_(batch.valid_rows < 0 ? rows_ : batch.valid_rows) {}
+
+DeviceTensor Batch::find(std::string_view component, DType dtype) const {
+  DeviceTensor tensor = find_(component);
+  if (tensor.dtype != dtype)
+    throw Error(ErrorCode::invalid_argument, "component " + std::string(component) + ": expected " +
+                                                 std::string(name_of(dtype)) + ", got " +
+                                                 std::string(name_of(tensor.dtype)));
+  return tensor;
+}
+
+Array Batch::f32(std::string_view component) const {
+  const DeviceTensor tensor = find(component, DType::f32);
+  return Array::view(reinterpret_cast<const float*>(tensor.data), tensor.shape);
+}
+
+std::span<const std::int64_t> Batch::i64(std::string_view component) const {
+  const DeviceTensor tensor = find(component, DType::i64);
+  return {reinterpret_cast<const std::int64_t*>(tensor.data),
+          static_cast<std::size_t>(tensor.shape.volume())};
+}
+
+const ModelKind& model_kind(std::string_view name) {
+  const auto found = kinds().find(name);
+  if (found != kinds().end()) return found->second;
+  std::string known;
+  for (const std::string& other : model_names()) known += (known.empty() ? "" : ", ") + other;
+  throw Error(ErrorCode::not_found, "no model " + std::string(name) + "; there are: " + known);
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds()) names.push_back(name);
+  return names;
+}
+
+ModelRegistration::ModelRegistration(ModelKind kind) {
+  const std::string name = kind.name;
+  kinds().emplace(name, std::move(kind));
+}
+
+}  // namespace penstock::towers

@@ -1,0 +1,87 @@
+// The network of TensorFlow's CIFAR-10 tutorial: two convolutions with local response
+// normalisation, two dense layers, crops of 24x24. Source: Krizhevsky's cuda-convnet and the
+// tutorial's text.
+#include <penstock/image.h>
+
+#include "towers/classifier.h"
+#include "towers/layers/conv2d.h"
+#include "towers/layers/dense.h"
+#include "towers/layers/lrn.h"
+#include "towers/layers/pool.h"
+#include "towers/layers/relu.h"
+
+namespace penstock::towers {
+namespace {
+
+constexpr std::int64_t kCrop = 24;
+constexpr std::int64_t kPooled = kCrop / 4;
+
+class Cifar10 final : public Classifier {
+ public:
+  explicit Cifar10(const Scope& scope) {
+    const auto half = [&] { return pool(scope, {Pooling::max, 3, 2, Padding::same(kCrop, 3, 2)}); };
+    layers_
+        .add(conv2d(scope / "conv1", {.in = 3,
+                                      .out = 64,
+                                      .kernel = 5,
+                                      .padding = {2, 2},
+                                      .initializer = Initializer::truncated_normal(0.05F),
+                                      .input_gradient = false}))
+        .add(relu(scope))
+        .add(half())
+        .add(lrn(scope / "norm1"))
+        .add(conv2d(scope / "conv2", {.in = 64,
+                                      .out = 64,
+                                      .kernel = 5,
+                                      .padding = {2, 2},
+                                      .initializer = Initializer::truncated_normal(0.05F),
+                                      .bias_initializer = Initializer::constant(0.1F)}))
+        .add(relu(scope))
+        .add(lrn(scope / "norm2"))
+        .add(half());
+    const std::int64_t features = kPooled * kPooled * 64;
+    add_dense(scope / "local3", features, 384, 0.04F, 0.1F);
+    add_dense(scope / "local4", 384, 192, 0.04F, 0.1F);
+    layers_.add(
+        dense(scope / "softmax",
+              {.in = 192, .out = 10, .initializer = Initializer::truncated_normal(1.0F / 192)}));
+    // Half of the tutorial's: it decays once an update, whose batches are smaller there.
+    decay_.add((scope / "local3").reuse().get("weights", {384, features}, {}), 0.002F);
+    decay_.add((scope / "local4").reuse().get("weights", {192, 384}, {}), 0.002F);
+  }
+
+ private:
+  void add_dense(const Scope& scope, std::int64_t in, std::int64_t out, float deviation,
+                 float bias) {
+    layers_
+        .add(dense(scope, {.in = in,
+                           .out = out,
+                           .initializer = Initializer::truncated_normal(deviation),
+                           .bias_initializer = Initializer::constant(bias)}))
+        .add(relu(scope));
+  }
+};
+
+Dataset input(const Dataset& stored, bool training) {
+  const bool encoded = stored.spec()[stored.spec().require("image")].dtype == DType::bytes;
+  const Dataset labelled = image_and_label(stored);
+  const ImageOps pixels = encoded ? decode_image("image") : image_ops("image");
+  const NormalizeOptions normal{.mean = {0.4914F, 0.4822F, 0.4465F},
+                                .deviation = {0.2470F, 0.2435F, 0.2616F},
+                                .layout = Layout::hwc};
+  if (training)
+    return labelled.map(pixels.random_pad_crop(kCrop, kCrop, 0).random_flip().normalize(normal));
+  return labelled.map(pixels.center_crop(kCrop, kCrop).normalize(normal));
+}
+
+const ModelRegistration registration({.name = "cifar10",
+                                      .help = "the CIFAR-10 tutorial's network, 1.07 M parameters",
+                                      .make = [](const Scope& scope) -> ModelPtr {
+                                        return std::make_unique<Cifar10>(scope);
+                                      },
+                                      .input = input,
+                                      .optimizer = "momentum:0.9",
+                                      .schedule = "one_cycle:0.05"});
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,63 @@
+// LeNet-5 for MNIST, with relu and max pooling as is usual today. Source: LeCun et al., "Gradient-
+// based learning applied to document recognition", 1998.
+#include <penstock/image.h>
+
+#include "towers/classifier.h"
+#include "towers/layers/conv2d.h"
+#include "towers/layers/dense.h"
+#include "towers/layers/pool.h"
+#include "towers/layers/relu.h"
+
+namespace penstock::towers {
+namespace {
+
+class LeNet final : public Classifier {
+ public:
+  explicit LeNet(const Scope& scope) {
+    layers_
+        .add(conv2d(scope / "conv1", {.in = 1,
+                                      .out = 6,
+                                      .kernel = 5,
+                                      .padding = {2, 2},
+                                      .initializer = Initializer::he(25),
+                                      .input_gradient = false}))
+        .add(relu(scope))
+        .add(pool(scope, {}))
+        .add(conv2d(scope / "conv2",
+                    {.in = 6, .out = 16, .kernel = 5, .initializer = Initializer::he(150)}))
+        .add(relu(scope))
+        .add(pool(scope, {}))
+        .add(dense(scope / "fc1", {.in = 400, .out = 120, .initializer = Initializer::he(400)}))
+        .add(relu(scope))
+        .add(dense(scope / "fc2", {.in = 120, .out = 84, .initializer = Initializer::he(120)}))
+        .add(relu(scope))
+        .add(dense(scope / "fc3",
+                   {.in = 84, .out = 10, .initializer = Initializer::glorot(84, 10)}));
+  }
+};
+
+/// {image: u8 [28,28], label: i64 or u8} -> {image: f32 [28,28,1], label: i64}.
+Dataset input(const Dataset& stored, bool /*training*/) {
+  const Spec spec({{"image", DType::f32, {28, 28, 1}}, {"label", DType::i64, {}}});
+  return stored.map(
+      [](const Element& in, Element& out, Rng&) {
+        const std::span<const std::uint8_t> from = in["image"].values<std::uint8_t>();
+        const std::span<float> to = out["image"].mutable_values<float>();
+        for (std::size_t i = 0; i < to.size(); ++i)
+          to[i] = (static_cast<float>(from[i]) / 255 - 0.1307F) / 0.3081F;
+        out["label"].mutable_values<std::int64_t>()[0] = in["label"].item<std::int64_t>();
+      },
+      {.name = "lenet_input", .output = spec});
+}
+
+const ModelRegistration registration({.name = "lenet",
+                                      .help = "LeNet-5 for MNIST's digits, 62 k parameters",
+                                      .make = [](const Scope& scope) -> ModelPtr {
+                                        return std::make_unique<LeNet>(scope);
+                                      },
+                                      .input = input,
+                                      .optimizer = "momentum:0.9",
+                                      .schedule = "one_cycle:0.05"});
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,28 @@
+#include "towers/numbers.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <penstock/error.h>
+
+namespace penstock::towers {
+
+NamedNumbers parse_named_numbers(const std::string& text, const std::string& what) {
+  NamedNumbers parsed;
+  std::size_t at = text.find(':');
+  parsed.name = text.substr(0, at);
+  while (at != std::string::npos) {
+    const std::size_t end = text.find(':', at + 1);
+    const std::string part = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
+    double value = 0;
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || stop != part.data() + part.size() || !std::isfinite(value))
+      throw Error(ErrorCode::invalid_argument,
+                  what + " " + text + ": \"" + part + "\" is no number");
+    parsed.numbers.push_back(value);
+    at = end;
+  }
+  return parsed;
+}
+
+}  // namespace penstock::towers

@@ -1,0 +1,134 @@
+#include "towers/optimizer.h"
+
+#include <cmath>
+#include <utility>
+
+#include <penstock/error.h>
+
+#include "towers/numbers.h"
+
+namespace penstock::towers {
+namespace {
+
+class Sgd final : public Optimizer {
+ public:
+  std::string describe() const override { return "sgd"; }
+  std::vector<std::string> slots() const override { return {}; }
+  void apply(std::span<float> value, std::span<const float> gradient, std::span<Array> /*slots*/,
+             float rate, std::uint64_t /*step*/) const override {
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= rate * gradient[i];
+  }
+};
+
+class Momentum final : public Optimizer {
+ public:
+  Momentum(float keep, bool nesterov) : keep_(keep), nesterov_(nesterov) {}
+  std::string describe() const override {
+    return (nesterov_ ? "nesterov:" : "momentum:") + std::to_string(keep_);
+  }
+  std::vector<std::string> slots() const override { return {"momentum"}; }
+  void apply(std::span<float> value, std::span<const float> gradient, std::span<Array> slots,
+             float rate, std::uint64_t /*step*/) const override {
+    float* momentum = slots[0].data();
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      momentum[i] = keep_ * momentum[i] + gradient[i];
+      value[i] -= rate * (nesterov_ ? gradient[i] + keep_ * momentum[i] : momentum[i]);
+    }
+  }
+
+ private:
+  const float keep_;
+  const bool nesterov_;
+};
+
+class Adam final : public Optimizer {
+ public:
+  Adam(double first, double second, double epsilon)
+      : first_(first), second_(second), epsilon_(static_cast<float>(epsilon)) {}
+  std::string describe() const override {
+    return "adam:" + std::to_string(first_) + ":" + std::to_string(second_) + ":" +
+           std::to_string(epsilon_);
+  }
+  std::vector<std::string> slots() const override { return {"adam_first", "adam_second"}; }
+  void apply(std::span<float> value, std::span<const float> gradient, std::span<Array> slots,
+             float rate, std::uint64_t step) const override {
+    float* mean = slots[0].data();
+    float* square = slots[1].data();
+    const auto first = static_cast<float>(first_);
+    const auto second = static_cast<float>(second_);
+    const auto count = static_cast<double>(step + 1);
+    const auto scale = static_cast<float>(rate / (1 - std::pow(first_, count)));
+    const auto root = static_cast<float>(1 / std::sqrt(1 - std::pow(second_, count)));
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      mean[i] = first * mean[i] + (1 - first) * gradient[i];
+      square[i] = second * square[i] + (1 - second) * gradient[i] * gradient[i];
+      value[i] -= scale * mean[i] / (std::sqrt(square[i]) * root + epsilon_);
+    }
+  }
+
+ private:
+  const double first_, second_;
+  const float epsilon_;
+};
+
+}  // namespace
+
+OptimizerPtr make_optimizer(const std::string& text) {
+  const NamedNumbers parsed = parse_named_numbers(text, "optimizer");
+  const auto in_unit = [&](double value) {
+    if (!(value >= 0 && value < 1))
+      throw Error(ErrorCode::invalid_argument, "optimizer " + text + ": a share must be in [0, 1)");
+    return value;
+  };
+  if (parsed.name == "sgd" && parsed.numbers.empty()) return std::make_shared<Sgd>();
+  if ((parsed.name == "momentum" || parsed.name == "nesterov") && parsed.numbers.size() <= 1)
+    return std::make_shared<Momentum>(static_cast<float>(in_unit(parsed.at(0, 0.9))),
+                                      parsed.name == "nesterov");
+  if (parsed.name == "adam" && parsed.numbers.size() <= 3)
+    return std::make_shared<Adam>(in_unit(parsed.at(0, 0.9)), in_unit(parsed.at(1, 0.999)),
+                                  parsed.at(2, 1e-8));
+  throw Error(ErrorCode::invalid_argument,
+              "optimizer: expected sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON, got " + text);
+}
+
+Updater::Updater(std::span<Variable* const> variables, UpdateOptions options)
+    : options_(std::move(options)) {
+  const std::size_t count = options_.optimizer->slots().size();
+  for (const Variable* variable : variables) {
+    std::vector<Array>& slots = slots_.emplace_back();
+    for (std::size_t i = 0; i < count && variable->trainable; ++i)
+      slots.emplace_back(variable->value.shape());
+  }
+}
+
+void Updater::clip(std::span<Variable* const> variables) const {
+  if (options_.clip_norm <= 0) return;
+  const double norm = gradient_norm(variables);
+  if (norm <= static_cast<double>(options_.clip_norm)) return;
+  const auto scale = static_cast<float>(static_cast<double>(options_.clip_norm) / norm);
+  for (Variable* variable : variables)
+    if (variable->has_gradient)
+      for (float& value : variable->gradient.values()) value *= scale;
+}
+
+void Updater::apply(Variable& variable, std::size_t index, std::uint64_t step) {
+  if (!variable.has_gradient || !variable.trainable) return;
+  options_.optimizer->apply(variable.value.values(), variable.gradient.values(), slots_[index],
+                            static_cast<float>(options_.schedule.at(step)), step);
+}
+
+void Updater::apply(std::span<Variable* const> variables, std::uint64_t step) {
+  clip(variables);
+  for (std::size_t i = 0; i < variables.size(); ++i) apply(*variables[i], i, step);
+}
+
+double gradient_norm(std::span<Variable* const> variables) {
+  double sum = 0;
+  for (const Variable* variable : variables)
+    if (variable->has_gradient)
+      for (const float value : variable->gradient.values())
+        sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+}  // namespace penstock::towers

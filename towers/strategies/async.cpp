@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "towers/strategies/strategy.h"
+
+namespace penstock::towers {
+namespace {
+
+/// One copy of the values that is nobody's own; a tower updates it with what it has, whatever the
+/// others have done since it looked.
+class Async final : public Strategy {
+ public:
+  Async(VariableStore& store, const StrategyOptions& options)
+      : store_(store),
+        options_(options),
+        updater_(store.of(0), options.update),
+        seen_(static_cast<std::size_t>(store.towers())) {
+    for (const Variable* variable : store.of(0)) {
+      Variable& copy = *copies_.emplace_back(std::make_unique<Variable>());
+      copy.name = variable->name;
+      copy.trainable = variable->trainable;
+      copy.value.resize(variable->value.shape());
+      std::ranges::copy(variable->value.values(), copy.value.data());
+    }
+  }
+
+  void update(int tower, std::int64_t rows) override {
+    const std::span<Variable* const> mine = store_.of(tower);
+    const std::lock_guard lock(mutex_);
+    std::uint64_t& seen = seen_[static_cast<std::size_t>(tower)];
+    const std::uint64_t age = step_ - seen;
+    if (options_.max_staleness >= 0 && age > static_cast<std::uint64_t>(options_.max_staleness)) {
+      ++stats_.dropped;
+    } else if (rows > 0) {
+      updater_.clip(mine);
+      for (std::size_t v = 0; v < mine.size(); ++v) apply(*mine[v], v);
+      ++step_;
+      ++stats_.applied;
+      if (stats_.staleness.size() <= age) stats_.staleness.resize(age + 1);
+      ++stats_.staleness[age];
+    }
+    take(mine);
+    seen = step_;
+  }
+
+  // Nobody waits for anybody.
+  void fail(const Error& /*error*/) noexcept override {}
+  bool synchronous() const noexcept override { return false; }
+
+  std::uint64_t step() const override {
+    const std::lock_guard lock(mutex_);
+    return step_;
+  }
+
+  StrategyStats stats() const override {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+  void settle() override {
+    for (int tower = 0; tower < store_.towers(); ++tower) take(store_.of(tower));
+    seen_.assign(seen_.size(), step_);
+  }
+
+  std::span<Array> slots(std::size_t variable) override { return updater_.slots(variable); }
+
+  void restore(std::uint64_t step) override {
+    step_ = step;
+    for (std::size_t v = 0; v < copies_.size(); ++v)
+      std::ranges::copy(store_.of(0)[v]->value.values(), copies_[v]->value.data());
+    settle();
+  }
+
+ private:
+  void apply(Variable& mine, std::size_t index) {
+    Variable& shared = *copies_[index];
+    // A statistic is nobody's gradient: the latest counts.
+    if (!mine.trainable) std::ranges::copy(mine.value.values(), shared.value.data());
+    shared.has_gradient = mine.has_gradient;
+    shared.gradient = Array::view(mine.gradient.data(), mine.gradient.shape());
+    updater_.apply(shared, index, step_);
+  }
+
+  void take(std::span<Variable* const> mine) const {
+    for (std::size_t v = 0; v < mine.size(); ++v)
+      std::ranges::copy(copies_[v]->value.values(), mine[v]->value.data());
+  }
+
+  VariableStore& store_;
+  const StrategyOptions options_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<std::unique_ptr<Variable>> copies_;
+  Updater updater_;
+  std::uint64_t step_ = 0;
+  std::vector<std::uint64_t> seen_;  // the update that each tower's values are behind
+  StrategyStats stats_;
+};
+
+}  // namespace
+
+StrategyPtr make_async(VariableStore& store, const StrategyOptions& options) {
+  return std::make_unique<Async>(store, options);
+}
+
+}  // namespace penstock::towers

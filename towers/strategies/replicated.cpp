@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <vector>
+
+#include "towers/strategies/strategy.h"
+
+namespace penstock::towers {
+namespace {
+
+class Replicated final : public Strategy {
+ public:
+  Replicated(VariableStore& store, const StrategyOptions& options)
+      : store_(store),
+        options_(options),
+        collective_(make_host_collective(store.towers(), options.timeout_s)),
+        steps_(static_cast<std::size_t>(store.towers())) {
+    for (int tower = 0; tower < store.towers(); ++tower)
+      updaters_.emplace_back(store.of(tower), options.update);
+  }
+
+  void update(int tower, std::int64_t rows) override {
+    const auto t = static_cast<std::size_t>(tower);
+    combine_gradients(store_, *collective_, tower, rows, options_.combine);
+    updaters_[t].apply(store_.of(tower), steps_[t]++);
+  }
+
+  void fail(const Error& error) noexcept override { collective_->fail(error); }
+  std::uint64_t step() const override { return steps_.front(); }
+  std::span<Array> slots(std::size_t variable) override {
+    return updaters_.front().slots(variable);
+  }
+
+  void restore(std::uint64_t step) override {
+    steps_.assign(steps_.size(), step);
+    for (int tower = 1; tower < store_.towers(); ++tower) {
+      std::ranges::copy(store_.values(0), store_.values(tower).data());
+      for (std::size_t v = 0; v < store_.of(0).size(); ++v)
+        for (std::size_t s = 0; s < slots(v).size(); ++s)
+          std::ranges::copy(slots(v)[s].values(),
+                            updaters_[static_cast<std::size_t>(tower)].slots(v)[s].data());
+    }
+  }
+
+ private:
+  VariableStore& store_;
+  const StrategyOptions options_;
+  std::unique_ptr<Collective> collective_;
+  std::vector<Updater> updaters_;     // each of its tower
+  std::vector<std::uint64_t> steps_;  // each of its tower; alike between steps
+};
+
+}  // namespace
+
+StrategyPtr make_replicated(VariableStore& store, const StrategyOptions& options) {
+  return std::make_unique<Replicated>(store, options);
+}
+
+}  // namespace penstock::towers

@@ -1,0 +1,166 @@
+#include "towers/variables.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include <penstock/error.h>
+#include <penstock/rng.h>
+
+namespace penstock::towers {
+namespace {
+
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t state = text.size();
+  for (const char c : text) state = mix_path(state, static_cast<unsigned char>(c));
+  return state;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, "variable " + name + " " + why);
+}
+
+}  // namespace
+
+float Variable::accumulate() noexcept {
+  return std::exchange(has_gradient, true) ? 1.0F : 0.0F;
+}
+
+Initializer Initializer::glorot(std::int64_t in, std::int64_t out) {
+  return {Kind::uniform, std::sqrt(6.0F / static_cast<float>(in + out))};
+}
+
+Initializer Initializer::he(std::int64_t in) {
+  return normal(std::sqrt(2.0F / static_cast<float>(in)));
+}
+
+void Initializer::fill(std::span<float> values, std::uint64_t seed, std::string_view name) const {
+  Rng rng(mix64(seed), hash(name), 0);
+  for (float& value : values) {
+    switch (kind) {
+      case Kind::constant:
+        value = scale;
+        break;
+      case Kind::uniform:
+        value = static_cast<float>(rng.uniform(-scale, scale));
+        break;
+      case Kind::normal:
+      case Kind::truncated_normal: {
+        double draw = rng.normal();
+        while (kind == Kind::truncated_normal && std::abs(draw) > 2) draw = rng.normal();
+        value = scale * static_cast<float>(draw);
+        break;
+      }
+    }
+  }
+}
+
+Scope Scope::operator/(std::string_view name) const {
+  return {*store_, tower_, prefix_ + std::string(name) + "/", reuse_};
+}
+
+Scope Scope::reuse() const {
+  return {*store_, tower_, prefix_, true};
+}
+
+Variable& Scope::get(std::string_view name, const Shape& shape,
+                     const VariableOptions& options) const {
+  return store_->get(tower_, prefix_ + std::string(name), shape, options, reuse_);
+}
+
+const DeviceId& Scope::device() const {
+  return store_->towers_[static_cast<std::size_t>(tower_)].device;
+}
+
+void Scope::require_host(std::string_view what) const {
+  if (device().kind == DeviceKind::host) return;
+  throw Error(ErrorCode::not_found, std::string(what) + " for " + prefix_ +
+                                        " can't be computed on " + device().to_string() +
+                                        ": towers train on host devices");
+}
+
+VariableStore::VariableStore(std::vector<DeviceId> towers, std::uint64_t seed) : seed_(seed) {
+  if (towers.empty()) throw Error(ErrorCode::invalid_argument, "no towers to hold variables");
+  for (const DeviceId& device : towers) towers_.push_back({device});
+}
+
+Scope VariableStore::tower(int tower) {
+  return {*this, tower, "", tower > 0};
+}
+
+Variable& VariableStore::get(int tower, const std::string& name, const Shape& shape,
+                             const VariableOptions& options, bool reuse) {
+  const auto known = entries_.find(name);
+  if (!reuse && known != entries_.end())
+    refuse(name, "exists already; only a scope that reuses may share it");
+  if (reuse && known == entries_.end()) refuse(name, "does not exist, and its scope reuses");
+  if (known != entries_.end() && !(known->second.shape == shape))
+    refuse(name, "has shape " + known->second.shape.to_string() + ", not " + shape.to_string());
+  const Entry& entry =
+      known != entries_.end()
+          ? known->second
+          : entries_.emplace(name, Entry{entries_.size(), shape, options}).first->second;
+
+  Tower& mine = towers_[static_cast<std::size_t>(tower)];
+  mine.variables.resize(std::max(mine.variables.size(), entry.index + 1));
+  Variable*& place = mine.variables[entry.index];
+  if (place == nullptr) {
+    auto variable = std::make_unique<Variable>();
+    variable->name = name;
+    variable->trainable = entry.options.trainable;
+    variable->value.resize(shape);
+    variable->gradient.resize(shape);
+    entry.options.initializer.fill(variable->value.values(), seed_, name);
+    place = variable.get();
+    mine.owned.push_back(std::move(variable));
+  }
+  return *place;
+}
+
+void VariableStore::pack() {
+  offsets_.clear();
+  std::size_t total = 0;
+  for (const Variable* variable : of(0)) {
+    offsets_.push_back(total);
+    total += variable->value.size();
+  }
+  const Shape flat{static_cast<std::int64_t>(total)};
+  for (Tower& tower : towers_) {
+    tower.variables.resize(entries_.size());
+    tower.values.resize(flat);
+    tower.gradients = Array(flat);
+    for (const auto& [name, entry] : entries_) {
+      Variable* variable = tower.variables[entry.index];
+      if (variable == nullptr) refuse(name, "is not used by every tower");
+      float* value = tower.values.data() + offsets_[entry.index];
+      std::ranges::copy(variable->value.values(), value);
+      variable->value = Array::view(value, entry.shape);
+      variable->gradient = Array::view(tower.gradients.data() + offsets_[entry.index], entry.shape);
+    }
+  }
+}
+
+std::span<Variable* const> VariableStore::of(int tower) const {
+  return towers_[static_cast<std::size_t>(tower)].variables;
+}
+
+std::span<float> VariableStore::values(int tower) noexcept {
+  return towers_[static_cast<std::size_t>(tower)].values.values();
+}
+
+std::span<float> VariableStore::gradients(int tower) noexcept {
+  return towers_[static_cast<std::size_t>(tower)].gradients.values();
+}
+
+std::uint64_t VariableStore::digest() const {
+  std::uint64_t state = 0;
+  for (const Variable* variable : of(0)) {
+    state = mix_path(state, hash(variable->name));
+    for (const float value : variable->value.values())
+      state = mix_path(state, std::bit_cast<std::uint32_t>(value));
+  }
+  return state;
+}
+
+}  // namespace penstock::towers

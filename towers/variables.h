@@ -1,0 +1,136 @@
+// Variables: the parameters of a model, on each tower.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <penstock/device.h>
+
+#include "towers/array.h"
+
+namespace penstock::towers {
+
+/// One tower's copy of a variable. Used by the tower's thread, and by the strategy between steps.
+struct Variable {
+  std::string name;  ///< "conv1/weights"
+  Array value;
+  Array gradient;             ///< meaningless unless has_gradient
+  bool has_gradient = false;  ///< set by the backward pass, taken down before each step
+  bool trainable = true;      ///< false: a statistic, such as a moving average; has no gradient
+
+  /// What whoever adds a gradient multiplies the old one by: 0 for the first of a step, then 1.
+  float accumulate() noexcept;
+};
+
+/// What a variable begins with: a function of the seed and its name alone.
+struct Initializer {
+  enum class Kind { constant, normal, truncated_normal, uniform } kind = Kind::constant;
+  float scale = 0;  ///< the constant, the standard deviation, or the bound of [-scale, scale)
+
+  static Initializer constant(float value) { return {Kind::constant, value}; }
+  static Initializer normal(float deviation) { return {Kind::normal, deviation}; }
+  /// Draws beyond two standard deviations are drawn again, as TF does.
+  static Initializer truncated_normal(float deviation) {
+    return {Kind::truncated_normal, deviation};
+  }
+  /// Glorot and Bengio, 2010: uniform in ±sqrt(6 / (in + out)).
+  static Initializer glorot(std::int64_t in, std::int64_t out);
+  /// He et al., 2015, for what a relu follows: normal with sqrt(2 / in).
+  static Initializer he(std::int64_t in);
+
+  void fill(std::span<float> values, std::uint64_t seed, std::string_view name) const;
+};
+
+struct VariableOptions {
+  Initializer initializer{};
+  bool trainable = true;
+};
+
+class VariableStore;
+
+/// A place for names within a tower. Cheap to copy; the store must outlive it.
+class Scope {
+ public:
+  /// "conv1" below this scope.
+  Scope operator/(std::string_view name) const;
+  /// The same place, where variables that this tower has are shared instead of created.
+  Scope reuse() const;
+  /// Creates the variable, or shares it where the scope reuses. Throws Error{invalid_argument}
+  /// naming the variable: it exists and is to be created, it does not and is to be reused, or it
+  /// has another shape.
+  Variable& get(std::string_view name, const Shape& shape, const VariableOptions& options) const;
+
+  int tower() const noexcept { return tower_; }
+  const std::string& prefix() const noexcept { return prefix_; }
+  /// Where the tower computes.
+  const DeviceId& device() const;
+  /// Throws Error{not_found} naming `what` unless the tower computes on a host device. Each layer's
+  /// function asks this where another kind of device would get a form of its own.
+  void require_host(std::string_view what) const;
+
+ private:
+  friend class VariableStore;
+  Scope(VariableStore& store, int tower, std::string prefix, bool reuse)
+      : store_(&store), tower_(tower), prefix_(std::move(prefix)), reuse_(reuse) {}
+
+  VariableStore* store_;
+  int tower_;
+  std::string prefix_;
+  bool reuse_;
+};
+
+/// The variables of all towers. The first tower creates, the others reuse: they get copies of equal
+/// value. Build the towers' models one after the other on one thread, then `pack`.
+///
+///     VariableStore store({host0, host1}, 42);
+///     Variable& w = (store.tower(0) / "fc").get("weights", {10, 4}, {Initializer::he(4)});
+///     store.tower(1).get("fc/weights", {10, 5}, {});  // Error: … has shape [10,4], not [10,5]
+class VariableStore {
+ public:
+  VariableStore(std::vector<DeviceId> towers, std::uint64_t seed);
+
+  Scope tower(int tower);
+  /// Puts each tower's values, and its gradients, one behind the other, so that they are exchanged
+  /// in one piece. Throws Error{invalid_argument} naming a variable that a tower did not take up.
+  void pack();
+
+  int towers() const noexcept { return static_cast<int>(towers_.size()); }
+  /// In the order of creation, the same on every tower.
+  std::span<Variable* const> of(int tower) const;
+  /// After `pack`: all values, or gradients, of a tower.
+  std::span<float> values(int tower) noexcept;
+  std::span<float> gradients(int tower) noexcept;
+  /// Where a variable begins in these.
+  std::size_t offset(std::size_t variable) const { return offsets_.at(variable); }
+  /// Of names and values of tower 0.
+  std::uint64_t digest() const;
+
+ private:
+  friend class Scope;
+  struct Entry {
+    std::size_t index;
+    Shape shape;
+    VariableOptions options;
+  };
+  struct Tower {
+    DeviceId device;
+    std::vector<std::unique_ptr<Variable>> owned{};
+    std::vector<Variable*> variables{};
+    Array values{}, gradients{};
+  };
+  Variable& get(int tower, const std::string& name, const Shape& shape,
+                const VariableOptions& options, bool reuse);
+
+  const std::uint64_t seed_;
+  std::map<std::string, Entry> entries_;
+  std::vector<Tower> towers_;
+  std::vector<std::size_t> offsets_;
+};
+
+}  // namespace penstock::towers
