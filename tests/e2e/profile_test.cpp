@@ -124,7 +124,7 @@ TEST_F(Profile, ReportsWhatItMeasured) {
   EXPECT_LE(report["memory"]["peak_bytes"], report["memory"]["budget_bytes"]);
   EXPECT_GT(report["memory"]["rss_peak_bytes"], 0);
   EXPECT_GT(report["threads"], 0);
-  EXPECT_THAT(report["jpeg_backend"].get<std::string>(), HasSubstr("jpeg"));
+  EXPECT_THAT(report["jpeg_backend"]["library"].get<std::string>(), HasSubstr("jpeg"));
   const json& decoding = report["decoding"];
   EXPECT_EQ(decoding["jpeg"], report["elements"]);
   EXPECT_EQ(decoding["png"], 0);
@@ -132,6 +132,19 @@ TEST_F(Profile, ReportsWhatItMeasured) {
   EXPECT_GT(decoding["jpeg_rows_spared"], 0);
   EXPECT_THAT(report["verdict"].get<std::string>(), Not(IsEmpty()));
   EXPECT_TRUE(profile_json(source("folder") + Flags{"--take", "3"})["digest"].is_null());
+}
+
+TEST_F(Profile, CountsWhoDecodesJpegs) {
+  const auto backend = [&](const char* name) {
+    return profile_json(source("folder") + Flags{"--random-resized-crop", "24", "--seed", "1",
+                                                 "--jpeg-backend", name, "--digest"});
+  };
+  const json own = backend("own");
+  EXPECT_EQ(own["jpeg_backend"]["own"], own["elements"]);
+  EXPECT_TRUE(own["jpeg_backend"]["fallback"].empty());
+  const json library = backend("libjpeg-turbo");
+  EXPECT_EQ(library["jpeg_backend"]["own"], 0);
+  EXPECT_EQ(library["digest"], own["digest"]);
 }
 
 TEST_F(Profile, CountsHowImagesAreDecoded) {

@@ -8,6 +8,7 @@
 
 #include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/image/png.h"
+#include "pipeline/work/jpeg/decoder.h"
 
 namespace penstock::image {
 
@@ -53,7 +54,7 @@ Format detect_format(std::span<const std::byte> bytes) noexcept {
   return Format::unknown;
 }
 
-Decoders::Decoders() : jpeg_(make_jpeg_decoder()), png_(make_png_decoder()) {}
+Decoders::Decoders() : jpeg_(jpeg::make_chosen_decoder()), png_(make_png_decoder()) {}
 
 void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
   const auto format_at = [&](std::size_t i) { return detect_format(jobs[i].bytes); };
@@ -68,7 +69,7 @@ void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
                             job.bytes.empty() ? "an empty image" : "neither a JPEG nor a PNG");
       }
     } else {
-      (format == Format::jpeg ? jpeg_ : png_)->decode(run, options);
+      (format == Format::jpeg ? *jpeg_ : *png_).decode(run, options);
       count(format, run);
     }
     first = last;

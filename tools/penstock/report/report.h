@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <penstock/feed.h>
@@ -26,6 +27,9 @@ struct Decoding {
   std::array<std::uint64_t, 4> jpeg_scales{};  ///< JPEGs at full size, 1/2, 1/4 and 1/8
   std::uint64_t jpeg_rows = 0;                 ///< decoded, at those scales
   std::uint64_t jpeg_rows_spared = 0;          ///< outside of crops
+  std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by our own back end
+  /// JPEGs that it left to libjpeg-turbo, by reason; those only that happened.
+  std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
 };
 
 /// An epoch that was delivered to its end.

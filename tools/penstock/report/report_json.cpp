@@ -27,6 +27,14 @@ Json decoding_json(const Decoding& decoding) {
           {"jpeg_rows", decoding.jpeg_rows},  {"jpeg_rows_spared", decoding.jpeg_rows_spared}};
 }
 
+Json backend_json(const Report& report) {
+  Json fallback = Json::object();
+  for (const auto& [reason, count] : report.decoding.jpeg_fallback) fallback[reason] = count;
+  return {{"library", report.jpeg_backend.empty() ? Json(nullptr) : Json(report.jpeg_backend)},
+          {"own", report.decoding.jpeg_own},
+          {"fallback", std::move(fallback)}};
+}
+
 Json stage_json(const StageStats& stage) {
   return {{"name", stage.name},     {"items", stage.items},   {"bytes", stage.bytes},
           {"busy_s", stage.busy_s}, {"wait_s", stage.wait_s}, {"waits_on", stage.waits_on}};
@@ -103,7 +111,7 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   json["seed"] = report.seed;
   json["io"] = report.io;
   json["digest"] = report.digest ? Json(hex16(*report.digest)) : Json(nullptr);
-  json["jpeg_backend"] = report.jpeg_backend.empty() ? Json(nullptr) : Json(report.jpeg_backend);
+  json["jpeg_backend"] = backend_json(report);
   json["decoding"] = decoding_json(report.decoding);
   json["pipeline"] = pipeline_toml;
   // Names of files may hold any bytes; JSON holds UTF-8.

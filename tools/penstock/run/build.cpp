@@ -5,6 +5,7 @@
 
 #include <penstock/batch_ops.h>
 
+#include "pipeline/work/jpeg/decoder.h"
 #include "tools/penstock/run/identity.h"
 #include "tools/penstock/run/image_chain.h"
 #include "tools/penstock/support/numbers.h"
@@ -186,9 +187,16 @@ Dataset add_stage(const Dataset& in, const Settings& stage) {
   return kAdders.at(stage.kind().name)(in, stage);
 }
 
+jpeg::Backend jpeg_backend(const Settings& run) {
+  const std::string name = run.get("jpeg_backend", std::string("auto"));
+  if (name == "own") return jpeg::Backend::own;
+  return name == "auto" ? jpeg::Backend::automatic : jpeg::Backend::libjpeg_turbo;
+}
+
 }  // namespace
 
 Dataset build(const PipelineSpec& spec) {
+  jpeg::choose(jpeg_backend(spec.run));
   const FileSystemPtr files = make_file_system(spec.run.get("io", std::string("pread")));
   return add_stages(build_source(*spec.source, files), spec.stages);
 }

@@ -8,6 +8,7 @@
 #include <penstock/version.h>
 
 #include "pipeline/work/image/codec.h"
+#include "pipeline/work/jpeg/decoder.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
@@ -30,8 +31,14 @@ std::string jpeg_backend() {
 
 /// One run is all that a process decodes.
 Decoding decoding() {
-  const image::JpegWork jpeg = image::jpeg_work();
-  return {image::decoder_stats(), jpeg.images, jpeg.rows, jpeg.rows_spared};
+  const image::JpegWork work = image::jpeg_work();
+  const jpeg::Counts by = jpeg::counts();
+  Decoding decoding{image::decoder_stats(), work.images, work.rows, work.rows_spared, by.own, {}};
+  for (std::size_t i = 0; i < jpeg::kForeignCount; ++i)
+    if (by.foreign[i] > 0)
+      decoding.jpeg_fallback.emplace_back(jpeg::name_of(static_cast<jpeg::Foreign>(i)),
+                                          by.foreign[i]);
+  return decoding;
 }
 
 double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {

@@ -1,0 +1,122 @@
+#include "pipeline/work/jpeg/bits.h"
+
+#include <cstring>
+
+namespace penstock::jpeg {
+
+namespace {
+
+constexpr std::ptrdiff_t kWord = 8;
+/// libjpeg-turbo holds at most 64 bits and looks one byte beyond a 0xff; twice that when stuffed.
+constexpr std::ptrdiff_t kReadAhead = 32;
+
+void find_plain(Bits& bits) noexcept {
+  const auto left = static_cast<std::size_t>(bits.end - bits.next);
+  const void* found = left == 0 ? nullptr : std::memchr(bits.next, 0xff, left);
+  const auto* stop = found == nullptr ? bits.end : static_cast<const std::uint8_t*>(found);
+  bits.plain = stop - bits.next >= kWord ? stop - kWord : nullptr;
+}
+
+void add_zeros(Bits& bits) noexcept {
+  const int added = (63 - bits.count) / 8 * 8;
+  bits.count += added;
+  bits.missing += added;
+}
+
+}  // namespace
+
+void begin_bits(Bits& bits, std::span<const std::uint8_t> bytes) noexcept {
+  bits = {};
+  bits.next = bytes.data();
+  bits.end = bytes.data() + bytes.size();
+  find_plain(bits);
+}
+
+void refill_slowly(Bits& bits) noexcept {
+  bool passed = false;
+  while (bits.count < 56) {
+    if (bits.next == bits.end) {
+      bits.starved = true;
+      add_zeros(bits);
+      break;
+    }
+    const std::uint8_t byte = *bits.next;
+    if (byte == 0xff) {
+      if (bits.end - bits.next < 2 || bits.next[1] != 0) {
+        bits.starved = bits.starved || bits.end - bits.next < 2;
+        add_zeros(bits);
+        break;
+      }
+      ++bits.next;
+      passed = true;
+    }
+    ++bits.next;
+    bits.window |= std::uint64_t{byte} << (56 - bits.count);
+    bits.count += 8;
+  }
+  if (passed) find_plain(bits);
+}
+
+bool skip_marker(Bits& bits, std::uint8_t marker) noexcept {
+  refill_slowly(bits);
+  const int left = bits.count - bits.missing;
+  if (left < 0 || left >= 8) return false;
+  const std::uint8_t* at = bits.next;
+  if (at == bits.end || *at != 0xff) return false;
+  while (at != bits.end && *at == 0xff) ++at;
+  if (at == bits.end || *at != marker) return false;
+  begin_bits(bits, {at + 1, bits.end});
+  return true;
+}
+
+int take_symbol(Bits& bits, const Code& code) noexcept {
+  int length = 0;
+  int symbol = 0;
+  if (const std::uint16_t entry = code.short_codes[bits.window >> (64 - kTableBits)]; entry != 0) {
+    length = entry & 255;
+    symbol = entry >> 8;
+  } else {
+    const auto next = static_cast<std::uint32_t>(bits.window >> 48);
+    length = kTableBits + 1;
+    while (next >= code.limits[static_cast<std::size_t>(length)]) ++length;
+    if (length > 16) return -1;
+    const auto index = static_cast<std::int32_t>(next >> (16 - length)) +
+                       code.offsets[static_cast<std::size_t>(length)];
+    symbol = code.symbols[static_cast<std::size_t>(index) & 255];
+  }
+  bits.window <<= length;
+  bits.count -= length;
+  return symbol;
+}
+
+unsigned take_run(Bits& bits, const Code& code, unsigned k, std::int16_t* block) noexcept {
+  refill_slowly(bits);
+  const int symbol = take_symbol(bits, code);
+  if (symbol < 0) return kBadBlock;
+  const int size = symbol & 15;
+  const auto run = static_cast<unsigned>(symbol >> 4);
+  if (size == 0) {
+    if (run != 15) return kEndOfBlock;
+    return k + 16 <= kBlockSize ? k + 16 : kBadBlock;
+  }
+  const int value = take_value(bits, size);
+  if (k + run >= kBlockSize) return kBadBlock;
+  if (block != nullptr) block[k + run] = static_cast<std::int16_t>(value);
+  return k + run + 1;
+}
+
+bool at_end(Scan& scan) noexcept {
+  constexpr std::uint8_t kEndOfImage = 0xd9;
+  return skip_marker(scan.bits, kEndOfImage);
+}
+
+bool far_from_end(const Scan& scan) noexcept {
+  const Bits& bits = scan.bits;
+  if (bits.starved) return false;
+  if (bits.missing > 0 || bits.end - bits.next >= kReadAhead) return true;
+  for (const std::uint8_t* at = bits.next; bits.end - at >= 2; ++at)
+    if (at[0] == 0xff && at[1] != 0 && at[1] != 0xff) return true;
+  return false;
+}
+
+}  // namespace penstock::jpeg

@@ -1,0 +1,157 @@
+#include "pipeline/work/jpeg/huffman.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace penstock::jpeg {
+
+namespace {
+
+/// At most this many are kept; more than any file has.
+constexpr std::size_t kKeep = 16;
+constexpr int kWindow = 5;  // coefficients in an entry of `runs`
+
+bool build(const HuffmanSpec& spec, Code& code) {
+  code.short_codes.fill(0);
+  code.symbols = spec.symbols;
+  code.limits.fill(0);
+  code.offsets.fill(0);
+  std::uint32_t next = 0;
+  std::size_t index = 0;
+  for (int length = 1; length <= 16; ++length) {
+    const std::size_t count = spec.counts[static_cast<std::size_t>(length - 1)];
+    if (index + count > spec.symbols.size()) return false;
+    const auto place = static_cast<std::size_t>(length);
+    code.offsets[place] = static_cast<std::int32_t>(index) - static_cast<std::int32_t>(next);
+    for (std::size_t i = 0; i < count; ++i, ++index, ++next) {
+      if (length > kTableBits) continue;
+      const int spare = kTableBits - length;
+      const auto first = static_cast<std::size_t>(next) << spare;
+      if (first >= kTableSize) return false;
+      const auto entry = static_cast<std::uint16_t>(length | spec.symbols[index] << 8);
+      std::fill_n(code.short_codes.begin() + static_cast<std::ptrdiff_t>(first),
+                  std::size_t{1} << spare, entry);
+    }
+    // No code may be all ones.
+    if (count > 0 && next >= std::uint32_t{1} << length) return false;
+    code.limits[place] = next << (16 - length);
+    next <<= 1;
+  }
+  code.limits[17] = ~0U;
+  return true;
+}
+
+/// What one symbol at the top of the index says.
+struct Step {
+  int bits = 0;  ///< 0: it does not fit
+  int run = 0;
+  int value = 0;
+  bool zeros = false;  ///< sixteen zeros, no coefficient
+  bool end = false;
+};
+
+Step step_of(const Code& code, unsigned index, int available) {
+  const std::uint16_t entry = code.short_codes[index];
+  const int length = entry & 255;
+  const int size = entry >> 8 & 15;
+  if (length == 0 || length + size > available) return {};
+  Step step;
+  step.bits = length + size;
+  step.run = entry >> 12;
+  if (size == 0) {
+    step.zeros = step.run == 15;
+    step.end = !step.zeros;
+    return step;
+  }
+  const int bits = static_cast<int>(index >> (kTableBits - step.bits)) & ((1 << size) - 1);
+  step.value = bits >= 1 << (size - 1) ? bits : bits + 1 - (1 << size);
+  return step;
+}
+
+std::uint64_t run_of(const Code& code, unsigned index) {
+  int bits = 0;
+  unsigned length = 0;
+  int first = -1;  // where the window begins
+  std::uint64_t values = 0;
+  while (length < kBlockSize) {
+    const unsigned rest = index << bits & (kTableSize - 1);
+    const Step step = step_of(code, rest, kTableBits - bits);
+    if (step.bits == 0) break;
+    if (step.end) {
+      bits += step.bits;
+      length += kEndOfBlock;
+      break;
+    }
+    if (step.zeros) {
+      if (length + 16 > kBlockSize) break;
+      bits += step.bits;
+      length += 16;
+      continue;
+    }
+    const int at = static_cast<int>(length) + step.run;
+    if (at >= kBlockSize) break;
+    if (first < 0) first = at;
+    if (at - first >= kWindow || step.value > 127 || step.value < -128) break;
+    const auto byte = static_cast<std::uint64_t>(static_cast<std::uint8_t>(step.value));
+    values |= byte << (8 * (at - first));
+    bits += step.bits;
+    length = static_cast<unsigned>(at) + 1;
+  }
+  if (bits == 0) return 0;
+  if (values == 0) first = 0;
+  return static_cast<std::uint64_t>(bits) | std::uint64_t{length} << 8 |
+         static_cast<std::uint64_t>(first) << 16 | values << 24;
+}
+
+std::unique_ptr<AcTable> build_ac(const HuffmanSpec& spec, std::unique_ptr<AcTable> table) {
+  if (!table) table = std::make_unique_for_overwrite<AcTable>();
+  if (!build(spec, table->code)) return nullptr;
+  for (unsigned i = 0; i < kTableSize; ++i) table->runs[i] = run_of(table->code, i);
+  return table;
+}
+
+std::unique_ptr<DcTable> build_dc(const HuffmanSpec& spec, std::unique_ptr<DcTable> table) {
+  if (!table) table = std::make_unique_for_overwrite<DcTable>();
+  if (!build(spec, table->code)) return nullptr;
+  std::size_t count = 0;
+  for (const std::uint8_t of_length : spec.counts) count += of_length;
+  const auto end = spec.symbols.begin() + static_cast<std::ptrdiff_t>(count);
+  if (std::any_of(spec.symbols.begin(), end, [](std::uint8_t symbol) { return symbol > 15; }))
+    return nullptr;
+  return table;
+}
+
+}  // namespace
+
+void TableCache::begin() noexcept {
+  ++file_;
+}
+
+template <typename Table, typename Build>
+const Table* TableCache::find(std::vector<Entry<Table>>& entries, const HuffmanSpec& spec,
+                              Build build_table) {
+  for (Entry<Table>& entry : entries) {
+    if (entry.table && entry.spec == spec) {
+      entry.used = file_;
+      return entry.table.get();
+    }
+  }
+  if (entries.size() < kKeep) entries.emplace_back();
+  Entry<Table>& oldest = *std::min_element(
+      entries.begin(), entries.end(),
+      [](const Entry<Table>& a, const Entry<Table>& b) { return a.used < b.used; });
+  oldest.table = build_table(spec, std::move(oldest.table));
+  oldest.spec = spec;
+  oldest.used = oldest.table ? file_ : 0;
+  return oldest.table.get();
+}
+
+const AcTable* TableCache::ac(const HuffmanSpec& spec) {
+  return find(ac_, spec, build_ac);
+}
+
+const DcTable* TableCache::dc(const HuffmanSpec& spec) {
+  return find(dc_, spec, build_dc);
+}
+
+}  // namespace penstock::jpeg

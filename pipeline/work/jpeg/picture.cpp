@@ -1,0 +1,311 @@
+#include "pipeline/work/jpeg/picture.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::jpeg {
+
+namespace {
+
+/// Rows of pixels that are given at once.
+constexpr int kRows = 8;
+/// In front of a row of samples, and behind it.
+constexpr std::size_t kMargin = 64;
+/// Rows above an iMCU row that may still be needed: one row group and its context.
+constexpr int kMaxKept = 5;
+/// Larger working memory is given back after the image.
+constexpr std::size_t kKeep = 8U << 20;
+
+constexpr int divide_up(int a, int b) noexcept {
+  return (a + b - 1) / b;
+}
+constexpr std::size_t align(std::size_t bytes) noexcept {
+  return (bytes + 63) / 64 * 64;
+}
+
+}  // namespace
+
+Foreign Picture::begin(const Header& header, std::span<const std::byte> file, int channels) {
+  header_ = &header;
+  channels_ = channels;
+  if (header.color == ColorModel::rgb && channels == 1) return Foreign::color;
+  tables_.begin();
+  scan_.plane_count = header.component_count;
+  for (int i = 0; i < header.component_count; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const Component& component = header.components[place];
+    Plane& plane = scan_.planes[place];
+    plane.ac = tables_.ac(header.ac[static_cast<std::size_t>(component.ac)]);
+    plane.dc = tables_.dc(header.dc[static_cast<std::size_t>(component.dc)]);
+    if (plane.ac == nullptr || plane.dc == nullptr) return Foreign::tables;
+    const auto& values = header.quantisation[static_cast<std::size_t>(component.quantisation)];
+    std::ranges::transform(values.values, plane.quantisation.begin(),
+                           [](std::uint16_t value) { return static_cast<std::int16_t>(value); });
+    plane.predictor = 0;
+    plane.batch.count = 0;
+  }
+  scan_.restart_interval = header.restart_interval;
+  scan_.restart_left = header.restart_interval;
+  scan_.next_restart = 0;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(file.data());
+  begin_bits(scan_.bits, {bytes + header.scan, file.size() - header.scan});
+  return Foreign::none;
+}
+
+bool Picture::choose_upsampling(Strip& strip, const Component& component, bool fancy) {
+  const int in_across = component.horizontal * strip.side / side_;
+  const int in_down = component.vertical * strip.side / side_;
+  const int out_across = header_->max_horizontal;
+  const int out_down = header_->max_vertical;
+  if (in_across * side_ != component.horizontal * strip.side ||
+      in_down * side_ != component.vertical * strip.side || out_across % in_across != 0 ||
+      out_down % in_down != 0)
+    return false;
+  strip.across = out_across / in_across;
+  strip.down = out_down / in_down;
+  if (strip.across == 1 && strip.down == 1) {
+    strip.upsampling = Upsampling::none;
+  } else if (fancy && strip.across == 2 && strip.down == 1 && strip.width > 2) {
+    strip.upsampling = Upsampling::columns;
+  } else if (fancy && strip.across == 1 && strip.down == 2) {
+    strip.upsampling = Upsampling::rows;
+  } else if (fancy && strip.across == 2 && strip.down == 2 && strip.width > 2) {
+    strip.upsampling = Upsampling::both;
+  } else {
+    strip.upsampling = Upsampling::repeat;
+  }
+  return true;
+}
+
+Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) {
+  const Header& header = *header_;
+  kernels_ = &row_kernels();
+  side_ = kBlockSide / plan.denominator;
+  shrunk_ = {divide_up(header.height, plan.denominator), divide_up(header.width, plan.denominator)};
+  region_ = plan.region;
+  whole_ = image::check_region(region_, shrunk_);
+  const bool single = header.component_count == 1;
+  context_ = false;
+  for (int i = 0; i < header.component_count; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const Component& component = header.components[place];
+    Strip& strip = strips_[place];
+    strip = {};
+    strip.needed = i == 0 || channels_ == 3;
+    strip.side = side_;
+    while (strip.side < kBlockSide &&
+           header.max_horizontal * side_ % (component.horizontal * strip.side * 2) == 0 &&
+           header.max_vertical * side_ % (component.vertical * strip.side * 2) == 0)
+      strip.side *= 2;
+    strip.width = divide_up(header.width * component.horizontal * strip.side,
+                            header.max_horizontal * kBlockSide);
+    strip.height = divide_up(header.height * component.vertical * strip.side,
+                             header.max_vertical * kBlockSide);
+    // The library looks at all components, whether needed or not.
+    if (!choose_upsampling(strip, component, side_ > 1)) return Foreign::sampling;
+    if (!strip.needed) strip.upsampling = Upsampling::none;
+    context_ =
+        context_ || strip.upsampling == Upsampling::rows || strip.upsampling == Upsampling::both;
+    const int margin =
+        strip.upsampling == Upsampling::columns || strip.upsampling == Upsampling::both ? 1 : 0;
+    strip.first = region_.left / strip.across;
+    strip.last = std::min(divide_up(region_.left + region_.width, strip.across), strip.width);
+    Plane& plane = scan_.planes[place];
+    plane.side = strip.needed ? strip.side : 0;
+    plane.horizontal = single ? 1 : component.horizontal;
+    plane.vertical = single ? 1 : component.vertical;
+    plane.first_block = strip.needed ? std::max(strip.first - margin, 0) / strip.side : 0;
+    plane.last_block =
+        strip.needed ? divide_up(std::min(strip.last + margin, strip.width), strip.side) : 0;
+    strip.vertical = component.vertical;
+  }
+  scan_.mcus = single ? divide_up(header.width, kBlockSide)
+                      : divide_up(header.width, header.max_horizontal * kBlockSide);
+  imcu_height_ = side_ * header.max_vertical;
+  imcu_rows_ = divide_up(header.height, header.max_vertical * kBlockSide);
+  const int bottom = region_.top + region_.height - 1;
+  last_imcu_ = bottom / imcu_height_;
+  // As the library does, even where the very pixels would not need it: it judges more bytes.
+  if (context_ && bottom % imcu_height_ >= imcu_height_ - header.max_vertical)
+    last_imcu_ = std::min(last_imcu_ + 1, imcu_rows_ - 1);
+  next_imcu_ = 0;
+  given_ = 0;
+  return layout(max_bytes) ? Foreign::none : Foreign::memory;
+}
+
+bool Picture::layout(std::uint64_t max_bytes) {
+  const auto blocks_across = [&](const Component& component) {
+    return static_cast<std::size_t>(scan_.mcus) * static_cast<std::size_t>(component.horizontal);
+  };
+  row_stride_ = align(static_cast<std::size_t>(region_.width + 2 * kBlockSide) * 3 +
+                      image::kRowPadding + 3 * kRowSlack);
+  std::size_t size = 64 + kRows * row_stride_;
+  for (int i = 0; i < header_->component_count; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    Strip& strip = strips_[place];
+    if (!strip.needed) continue;
+    const auto side = static_cast<std::size_t>(strip.side);
+    strip.stride = align(blocks_across(header_->components[place]) * side + 2 * kMargin);
+    size += strip.stride * (kMaxKept + static_cast<std::size_t>(strip.vertical) * side);
+    size +=
+        align(static_cast<std::size_t>(region_.width + 4 * kBlockSide) + 2 * kMargin + kRowSlack);
+  }
+  if (size > max_bytes) return false;
+  if (memory_.size() < size || memory_.size() > std::max(kKeep, size)) {
+    memory_ = std::vector<std::uint8_t>(size);
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+  std::uint8_t* at = memory_.data() + (64 - address % 64) % 64;
+  const auto take = [&](std::size_t bytes) {
+    std::uint8_t* taken = at;
+    at += bytes;
+    return taken;
+  };
+  rows_ = take(kRows * row_stride_);
+  for (int i = 0; i < header_->component_count; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    Strip& strip = strips_[place];
+    if (!strip.needed) continue;
+    const auto rows = kMaxKept + static_cast<std::size_t>(strip.vertical * strip.side);
+    strip.samples = take(strip.stride * rows) + kMargin;
+    strip.pixels = take(
+        align(static_cast<std::size_t>(region_.width + 4 * kBlockSide) + 2 * kMargin + kRowSlack));
+    scan_.planes[place].stride = strip.stride;
+  }
+  return true;
+}
+
+const std::uint8_t* Picture::sample_row(const Strip& strip, int y) const noexcept {
+  const int row = std::clamp(y, 0, strip.height - 1) - strip.top;
+  return strip.samples + static_cast<std::size_t>(row) * strip.stride;
+}
+
+void Picture::make_room(Strip& strip, int imcu_row) {
+  const int rows = strip.vertical * strip.side;
+  const int begin = imcu_row * rows;
+  // One row group, and one row above it.
+  const int group = header_->max_vertical / strip.down;
+  const int keep = imcu_row == 0 || !context_ ? 0 : std::min(group + 1, begin);
+  if (keep > 0) {
+    const int from = begin - keep - strip.top;
+    std::memmove(strip.samples - kMargin,
+                 strip.samples - kMargin + static_cast<std::size_t>(from) * strip.stride,
+                 static_cast<std::size_t>(keep) * strip.stride);
+  }
+  strip.top = begin - keep;
+  strip.kept = keep;
+}
+
+void Picture::pad_edges(Strip& strip, int imcu_row) {
+  if (strip.upsampling != Upsampling::columns && strip.upsampling != Upsampling::both) return;
+  const int rows = strip.vertical * strip.side;
+  for (int y = 0; y < rows; ++y) {
+    if (imcu_row * rows + y >= strip.height) break;
+    std::uint8_t* row = strip.samples + static_cast<std::size_t>(strip.kept + y) * strip.stride;
+    row[-1] = row[0];
+    row[strip.width] = row[strip.width - 1];
+  }
+}
+
+bool Picture::decode_imcu_row(int imcu_row) {
+  const int above = region_.top - (context_ ? 1 : 0);
+  // Rows whose pixels, or whose neighbours' pixels, lie in the region.
+  const bool wanted =
+      (imcu_row + 1) * imcu_height_ > above - (context_ ? header_->max_vertical : 0);
+  for (int i = 0; i < header_->component_count; ++i) {
+    Strip& strip = strips_[static_cast<std::size_t>(i)];
+    if (!strip.needed) continue;
+    make_room(strip, imcu_row);
+    scan_.planes[static_cast<std::size_t>(i)].target =
+        strip.samples + static_cast<std::size_t>(strip.kept) * strip.stride;
+  }
+  // A file of one component has a row of MCUs for each row of blocks.
+  const bool single = header_->component_count == 1;
+  const int rows = single ? header_->components[0].vertical : 1;
+  const int block_rows = divide_up(header_->height, kBlockSide);
+  for (int y = 0; y < rows; ++y) {
+    if (single && imcu_row * rows + y >= block_rows) break;
+    if (!decode_row(scan_, wanted)) return false;
+    Plane& plane = scan_.planes[0];
+    plane.target += static_cast<std::size_t>(plane.side) * plane.stride;
+  }
+  if (wanted) {
+    for (int i = 0; i < header_->component_count; ++i) {
+      Strip& strip = strips_[static_cast<std::size_t>(i)];
+      if (strip.needed) pad_edges(strip, imcu_row);
+    }
+  }
+  return true;
+}
+
+bool Picture::advance(image::PixelSink& sink) {
+  while (next_imcu_ <= last_imcu_) {
+    if (!decode_imcu_row(next_imcu_)) return false;
+    const bool last = ++next_imcu_ > last_imcu_;
+    if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return false;
+    int end = next_imcu_ * imcu_height_;
+    if (context_ && next_imcu_ < imcu_rows_) end -= header_->max_vertical;
+    end = std::min(end, region_.top + region_.height);
+    if (end > region_.top + given_) {
+      give(end - region_.top, sink);
+      return true;
+    }
+  }
+  return true;
+}
+
+const std::uint8_t* Picture::pixel_row(Strip& strip, int y) {
+  const auto left = static_cast<std::size_t>(region_.left);
+  const auto first = static_cast<std::size_t>(strip.first);
+  const auto last = static_cast<std::size_t>(strip.last);
+  if (strip.upsampling == Upsampling::none) return sample_row(strip, y) + left;
+  Upsample job;
+  job.first = first;
+  job.last = last;
+  job.out = strip.pixels;
+  const std::uint8_t* pixels =
+      strip.pixels + (left - first * static_cast<std::size_t>(strip.across));
+  switch (strip.upsampling) {
+    case Upsampling::columns:
+      job.near = sample_row(strip, y);
+      kernels_->columns(job);
+      break;
+    case Upsampling::rows:
+    case Upsampling::both:
+      job.near = sample_row(strip, y / 2);
+      job.upper = y % 2 == 0;
+      job.far = sample_row(strip, y / 2 + (job.upper ? -1 : 1));
+      (strip.upsampling == Upsampling::rows ? kernels_->rows : kernels_->both)(job);
+      break;
+    default: {
+      const std::uint8_t* row = sample_row(strip, y / strip.down);
+      if (strip.across == 1) return row + left;
+      repeat_columns(row, first, last, static_cast<std::size_t>(strip.across), strip.pixels);
+    }
+  }
+  return pixels;
+}
+
+void Picture::give(int end, image::PixelSink& sink) {
+  const auto width = static_cast<std::size_t>(region_.width);
+  while (given_ < end) {
+    const int count = std::min(kRows, end - given_);
+    for (int i = 0; i < count; ++i) {
+      const int y = region_.top + given_ + i;
+      std::uint8_t* out = rows_ + static_cast<std::size_t>(i) * row_stride_;
+      if (channels_ == 1) {
+        std::memcpy(out, pixel_row(strips_[0], y), width);
+        continue;
+      }
+      const std::uint8_t* parts[3];
+      for (std::size_t c = 0; c < 3; ++c) parts[c] = pixel_row(strips_[c], y);
+      const auto convert =
+          header_->color == ColorModel::ycc ? kernels_->to_rgb : kernels_->interleave;
+      convert(parts[0], parts[1], parts[2], width, out);
+    }
+    given_ += count;
+    sink.rows(rows_, row_stride_, count);
+  }
+}
+
+}  // namespace penstock::jpeg

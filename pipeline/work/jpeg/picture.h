@@ -1,0 +1,89 @@
+// The region of one image, from its scan to rows of pixels.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/work/image/codec.h"
+#include "pipeline/work/jpeg/header.h"
+#include "pipeline/work/jpeg/rows.h"
+#include "pipeline/work/jpeg/scan.h"
+
+namespace penstock::jpeg {
+
+/// How a component's samples become pixels.
+enum class Upsampling { none, columns, rows, both, repeat };
+
+/// A component's samples around the row of MCUs that was decoded last: the rows that are still
+/// needed of those above, then its own.
+struct Strip {
+  bool needed = false;
+  int side = 8;      ///< of a block's samples
+  int vertical = 1;  ///< blocks of an iMCU row
+  int width = 0;     ///< samples that mean something
+  int height = 0;
+  Upsampling upsampling = Upsampling::none;
+  int across = 1;  ///< pixels a sample, of `repeat`
+  int down = 1;    ///< …and of all others too
+  int first = 0;   ///< samples that the region's columns touch
+  int last = 0;
+  int top = 0;   ///< the row that is kept first
+  int kept = 0;  ///< rows that are kept
+  std::size_t stride = 0;
+  std::uint8_t* samples = nullptr;
+  std::uint8_t* pixels = nullptr;  ///< an upsampled row
+};
+
+/// Decodes regions. Keeps its memory from one to the next. Not synchronised.
+class Picture {
+ public:
+  Picture() = default;
+  Picture(const Picture&) = delete;
+  Picture& operator=(const Picture&) = delete;
+
+  /// Prepares for a file whose header was read and whose pixels will have `channels`, 1 or 3.
+  /// Returns why it can't be done, or none.
+  Foreign begin(const Header& header, std::span<const std::byte> file, int channels);
+  /// Chooses what to decode: `plan` is within the image. Returns why it can't be done, or none.
+  Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes);
+  image::Size shrunk() const noexcept { return shrunk_; }
+  /// Decodes the next rows and gives some to the sink, unless all are through. False if the bytes
+  /// are left to libjpeg-turbo, as are the rows that were not given yet.
+  bool advance(image::PixelSink& sink);
+  bool done() const noexcept { return given_ == region_.height; }
+  int given() const noexcept { return given_; }
+
+ private:
+  bool layout(std::uint64_t max_bytes);
+  bool choose_upsampling(Strip& strip, const Component& component, bool fancy);
+  void make_room(Strip& strip, int imcu_row);
+  bool decode_imcu_row(int imcu_row);
+  void pad_edges(Strip& strip, int imcu_row);
+  void give(int end, image::PixelSink& sink);
+  const std::uint8_t* sample_row(const Strip& strip, int y) const noexcept;
+  const std::uint8_t* pixel_row(Strip& strip, int y);
+
+  const Header* header_ = nullptr;
+  int channels_ = 3;
+  TableCache tables_;
+  Scan scan_;
+  std::array<Strip, 3> strips_;
+  const RowKernels* kernels_ = nullptr;
+  image::Size shrunk_;
+  image::Rect region_;
+  bool whole_ = false;
+  bool context_ = false;  ///< pixels of one row group depend on the next
+  int side_ = 8;          ///< of a block of the least shrunken component
+  int imcu_height_ = 8;   ///< pixels
+  int imcu_rows_ = 0;
+  int next_imcu_ = 0;
+  int last_imcu_ = 0;
+  int given_ = 0;  ///< rows
+  std::vector<std::uint8_t> memory_;
+  std::size_t row_stride_ = 0;
+  std::uint8_t* rows_ = nullptr;
+};
+
+}  // namespace penstock::jpeg

@@ -1,0 +1,60 @@
+// Our JPEG decoder beside libjpeg-turbo's, which is right by definition.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "pipeline/work/image/jpeg.h"
+#include "pipeline/work/jpeg/decoder.h"
+#include "tests/support/decoding.h"
+
+namespace penstock::test {
+
+class JpegPair {
+ public:
+  /// Empty if both make the same of a file, region by region: pixels, verdicts and their words.
+  /// `own`: ours must not have left it to the library.
+  std::string difference(std::span<const std::byte> bytes, const DecodePlan& plan, bool own,
+                         const DecodeOptions& options = {}) {
+    const auto choose = [&](const ImageInfo&) { return plan; };
+    return compare(bytes, choose, own, options);
+  }
+  std::string difference_of_all(std::span<const std::byte> bytes, bool own,
+                                const DecodeOptions& options = {}) {
+    return compare(bytes, all, own, options);
+  }
+
+ private:
+  std::string compare(std::span<const std::byte> bytes, const Keeper::Plan& plan, bool own,
+                      const DecodeOptions& options) {
+    const std::uint64_t before = jpeg::counts().own;
+    const Outcome ours = decode(*own_, bytes, plan, options);
+    const bool did_it = jpeg::counts().own > before;
+    const Outcome theirs = decode(*library_, bytes, plan, options);
+    if (ours.status.ok() != theirs.status.ok()) {
+      return (theirs.status.ok() ? "refused: " + std::string(ours.status.error().what())
+                                 : "accepted: " + std::string(theirs.status.error().what())) +
+             (did_it ? " (own)" : " (library)");
+    }
+    if (!ours.status.ok()) {
+      if (std::string(ours.status.error().what()) != theirs.status.error().what())
+        return std::string(ours.status.error().what()) + " instead of " +
+               theirs.status.error().what();
+      return {};
+    }
+    if (ours.pixels.height != theirs.pixels.height || ours.pixels.width != theirs.pixels.width)
+      return "another size";
+    if (ours.pixels.values != theirs.pixels.values)
+      return test::difference(theirs.pixels, ours.pixels,
+                              {0, 0, theirs.pixels.height, theirs.pixels.width}) +
+             (did_it ? " (own)" : " (library)");
+    if (own && !did_it) return "left to the library";
+    return {};
+  }
+
+  std::unique_ptr<image::Decoder> own_ = jpeg::make_decoder();
+  std::unique_ptr<image::Decoder> library_ = image::make_jpeg_decoder();
+};
+
+}  // namespace penstock::test
