@@ -9,29 +9,21 @@
 // Pin it (taskset) and keep the machine quiet. Ratios are medians over the rounds.
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <penstock/penstock.h>
 
 #include "bench/identity.h"
-#include "bench/region_loop.h"
-#include "pipeline/order/support.h"
+#include "bench/limits.h"
 
 namespace penstock::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::uint64_t kSeed = 7;
-constexpr std::uint32_t kCropOp = 2;  // the shuffle draws first
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -42,47 +34,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-std::vector<std::byte> read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  return {bytes, bytes + text.size()};
-}
-
 Dataset pictures(const std::string& folder) {
   return images(folder)
       .shuffle()
       .map_op(decode_image().random_resized_crop(224).random_flip().normalize().op())
       .batch(64);
-}
-
-/// In the order of the source, which its ordinals count.
-std::vector<std::vector<std::byte>> load(const std::string& folder) {
-  std::vector<std::vector<std::byte>> files;
-  Iterator iterator = images(folder).iterate();
-  for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
-    files.push_back(read_file(folder + "/" + std::string(next.value()["key"].bytes_at())));
-  }
-  return files;
-}
-
-double run_loop(const std::vector<std::vector<std::byte>>& files, std::uint64_t epochs,
-                int threads) {
-  std::atomic<std::uint64_t> next{0};
-  const auto work = [&] {
-    RegionLoop loop(224);
-    const std::uint64_t count = files.size() * epochs;
-    for (std::uint64_t i = next++; i < count; i = next++) {
-      const std::uint64_t file = i % files.size();
-      loop.decode(files[file], Rng(epoch_key(kSeed, 1 + i / files.size()), file, kCropOp), file);
-    }
-  };
-  const auto start = Clock::now();
-  std::vector<std::jthread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  others.clear();
-  return seconds_since(start);
 }
 
 /// Seconds an image.
@@ -109,7 +65,7 @@ Cost run_pipeline(const Dataset& dataset, std::uint64_t epochs, int threads, std
 }
 
 void bench_images(const std::string& folder, int rounds, std::uint64_t epochs) {
-  const std::vector<std::vector<std::byte>> files = load(folder);
+  const std::vector<std::vector<std::byte>> files = load_images(folder);
   const Dataset dataset = pictures(folder);
   std::vector<double> whole[3];
   std::vector<double> steady[3];
@@ -120,10 +76,10 @@ void bench_images(const std::string& folder, int rounds, std::uint64_t epochs) {
     for (const int threads : {1, 2}) {
       // Twice each, in opposite order, so that a drift of the machine falls on both.
       const double each = 2.0 * static_cast<double>(files.size() * epochs);
-      loop[threads] = run_loop(files, epochs, threads);
+      loop[threads] = region_loop(files, epochs, threads);
       const Cost one = run_pipeline(dataset, epochs, threads, files.size());
       const Cost two = run_pipeline(dataset, epochs, threads, files.size());
-      loop[threads] = (loop[threads] + run_loop(files, epochs, threads)) / each;
+      loop[threads] = (loop[threads] + region_loop(files, epochs, threads)) / each;
       pipeline[threads] = {(one.whole + two.whole) / 2, (one.steady + two.steady) / 2};
     }
     if (round < 0) continue;  // warms up

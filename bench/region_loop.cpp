@@ -50,9 +50,16 @@ void RegionLoop::State::read_header(std::span<const std::byte> jpeg) {
   if (info.jpeg_color_space != JCS_GRAYSCALE) info.out_color_space = JCS_RGB;
 }
 
-std::size_t RegionLoop::decode_whole(std::span<const std::byte> jpeg) {
+std::size_t RegionLoop::decode_whole(std::span<const std::byte> jpeg, int side) {
   jpeg_decompress_struct& info = state_->info;
   state_->read_header(jpeg);
+  const unsigned shorter = std::min(info.image_width, info.image_height);
+  info.scale_num = 1;
+  info.scale_denom = 1;
+  while (side > 0 && info.scale_denom < 8 &&
+         shorter >= 2 * info.scale_denom * static_cast<unsigned>(side)) {
+    info.scale_denom *= 2;
+  }
   jpeg_start_decompress(&info);
   unsigned char* row = state_->row_of(std::size_t{info.output_width} * 4);
   while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, &row, 1);

@@ -23,8 +23,9 @@ class RegionLoop {
   /// Returns the pixels decoded. `rng` is that of the op for the element, as
   /// WorkContext::rng gives it.
   std::size_t decode(std::span<const std::byte> jpeg, Rng rng, std::uint64_t ordinal);
-  /// The whole image at full scale.
-  std::size_t decode_whole(std::span<const std::byte> jpeg);
+  /// The whole image, at the largest power-of-two scale that keeps both sides at or above `side`;
+  /// 0: at full scale.
+  std::size_t decode_whole(std::span<const std::byte> jpeg, int side = 0);
 
  private:
   struct State;
