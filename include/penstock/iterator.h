@@ -85,7 +85,8 @@ struct RunOptions {
 /// One run of a dataset, made by `Dataset::iterate`. Move-only. `next` may be called from several
 /// threads, each element goes to one of them; `cancel` and `stats` from any. Destroying it cancels
 /// the run and joins its threads (see `close_deadline_ms`); elements that were delivered stay
-/// valid.
+/// valid. A child of `fork` can't use it: `next` gives Error{invalid_argument} there, as does
+/// `Dataset::iterate` in a child of a process that has run a dataset.
 class Iterator {
  public:
   class Impl;

@@ -7,6 +7,7 @@
 #include <penstock/log.h>
 
 #include "pipeline/engine/edge.h"
+#include "pipeline/engine/forks.h"
 #include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/run.h"
 #include "pipeline/engine/saved_run.h"
@@ -17,12 +18,22 @@ namespace {
 
 constexpr std::size_t kKeptEpochs = 1000;
 
+Error away_from_home() {
+  return Error(
+      ErrorCode::invalid_argument,
+      "this process was forked from one that had begun to run datasets, and has none of its "
+      "threads; fork before the first run, or exec");
+}
+
 }  // namespace
 
 class Iterator::Impl {
  public:
   Impl(NodePtr root, const RunOptions& options)
-      : epochs_(options.epochs), unsavable_(unsavable(*root)), run_(std::move(root), options) {}
+      : forks_(first_forks()),
+        epochs_(options.epochs),
+        unsavable_(unsavable(*root)),
+        run_(std::move(root), options) {}
 
   Impl(NodePtr root, const RunOptions& options, const SavedRun& saved)
       : Impl(std::move(root), options) {
@@ -147,6 +158,9 @@ class Iterator::Impl {
     return true;
   }
 
+  /// False in a child of `fork`, where the run has no threads.
+  bool at_home() const noexcept { return forks() == forks_; }
+
   /// Cancels, and waits until nothing is at work. False if that took too long.
   bool close() noexcept {
     run_.cancel();
@@ -180,6 +194,12 @@ class Iterator::Impl {
   }
 
  private:
+  /// The threads that all runs share are those of the process of the first.
+  static std::uint64_t first_forks() {
+    static const std::uint64_t first = forks();
+    if (forks() != first) throw away_from_home();
+    return first;
+  }
   static Error cancelled() { return Error(ErrorCode::cancelled, "the run was cancelled"); }
 
   /// The audit of an epoch that was delivered to its end.
@@ -235,6 +255,7 @@ class Iterator::Impl {
     });
   }
 
+  const std::uint64_t forks_;
   const std::uint64_t epochs_;
   const std::string unsavable_;
   Run run_;
@@ -274,7 +295,12 @@ Iterator::~Iterator() {
 // A read that never completes keeps what it writes to: the run is left to a thread that waits for
 // it, however long.
 void Iterator::close() noexcept {
-  if (!impl_ || impl_->close()) return;
+  if (!impl_) return;
+  if (!impl_->at_home()) {
+    static_cast<void>(impl_.release());  // its threads are the parent's
+    return;
+  }
+  if (impl_->close()) return;
   try {
     log_once(
         LogLevel::warning, "iterator-close",
@@ -288,21 +314,23 @@ void Iterator::close() noexcept {
 }
 
 Next Iterator::next() {
-  return impl_->next();
+  return impl_->at_home() ? impl_->next() : Next(away_from_home());
 }
 bool Iterator::next_epoch() {
-  return impl_->next_epoch();
+  return impl_->at_home() && impl_->next_epoch();
 }
 std::uint64_t Iterator::epoch() const noexcept {
   return impl_->epoch();
 }
 void Iterator::cancel() noexcept {
-  impl_->cancel();
+  if (impl_->at_home()) impl_->cancel();
 }
 Stats Iterator::stats() const {
+  if (!impl_->at_home()) throw away_from_home();
   return impl_->stats();
 }
 std::string Iterator::save() const {
+  if (!impl_->at_home()) throw away_from_home();
   return impl_->save();
 }
 

@@ -3,9 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <latch>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "pipeline/engine/memory.h"
 
@@ -47,6 +51,21 @@ int usable_cpus() {
   }
   if (quota > 0 && period > 0) cpus = std::min(cpus, static_cast<int>(quota / period + 0.5));
   return std::max(cpus, 1);
+}
+
+int startable_threads(int wanted) {
+  // What could once be started can be again, as far as anybody knows; trying takes a moment.
+  static std::atomic<int> most{0};
+  if (wanted <= most.load(std::memory_order_relaxed)) return wanted;
+  std::latch done(1);
+  std::vector<std::jthread> threads;
+  try {
+    while (static_cast<int>(threads.size()) < wanted) threads.emplace_back([&] { done.wait(); });
+    most.store(wanted, std::memory_order_relaxed);
+  } catch (const std::system_error&) {  // so many they are
+  }
+  done.count_down();
+  return static_cast<int>(threads.size());
 }
 
 }  // namespace penstock

@@ -73,5 +73,7 @@ std::uint64_t default_memory_bytes();
 
 /// CPUs that this process may use: its affinity, bounded by the container's quota, at least 1.
 int usable_cpus();
+/// How many of `wanted` threads can be started beside those there are.
+int startable_threads(int wanted);
 
 }  // namespace penstock

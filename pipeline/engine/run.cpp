@@ -1,9 +1,11 @@
 #include "pipeline/engine/run.h"
 
-#include <tbb/global_control.h>
-
 #include <algorithm>
 #include <array>
+
+#include <tbb/global_control.h>
+
+#include <penstock/log.h>
 
 #include "pipeline/engine/batch_edge.h"
 #include "pipeline/engine/inline_values.h"
@@ -31,6 +33,40 @@ void allow_workers() {
   static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
                                          kMostThreads + 1);
   (void)limit;
+}
+
+/// Threads for one run.
+struct Threads {
+  int compute = 0;
+  int waiting = 0;  // at most
+};
+
+/// As many as were asked for, or as the system lets this process start. oneTBB starts its workers
+/// when it needs them, and what it was given is never done if it can't: so room is left for them.
+Threads threads_for(const RunOptions& options) {
+  if (options.threads < 0 || options.threads > kMostThreads) {
+    throw Error(ErrorCode::invalid_argument, "threads must be in [0, " +
+                                                 std::to_string(kMostThreads) + "], not " +
+                                                 std::to_string(options.threads));
+  }
+  constexpr int kOthers = 3;  // what arranges elements, and some to spare
+  Threads threads{options.threads > 0 ? options.threads : usable_cpus(),
+                  options.io_threads > 0 ? options.io_threads : 64};
+  const int wanted = threads.compute + threads.waiting + kOthers;
+  const int found = startable_threads(wanted);
+  if (found == wanted) return threads;
+  const std::string what = "only " + std::to_string(found) +
+                           " threads can be started (RLIMIT_NPROC, or the container's pids.max)";
+  if (found < kOthers + 2) {
+    throw Error(ErrorCode::resource_exhausted,
+                what + ", and a run takes " + std::to_string(kOthers + 2));
+  }
+  threads.compute = std::min(threads.compute, found - kOthers - 1);
+  threads.waiting = std::min(threads.waiting, found - kOthers - threads.compute);
+  log_once(LogLevel::warning, "threads",
+           what + ": computing with " + std::to_string(threads.compute) + ", waiting with up to " +
+               std::to_string(threads.waiting));
+  return threads;
 }
 
 /// Memory for streams, whose threads may wait for it.
@@ -76,17 +112,12 @@ Resting::~Resting() {
 Run::Run(NodePtr root, const RunOptions& options)
     : root_(std::move(root)),
       options_(options),
-      threads_(options.threads > 0 ? options.threads : usable_cpus()),
+      threads_(threads_for(options).compute),
       memory_(std::make_shared<Memory>(
           options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(),
           Allocator::heap())),
       stream_memory_(std::make_unique<StreamMemory>(*this)),
       arena_(threads_, 0) {
-  if (options.threads < 0 || options.threads > kMostThreads) {
-    throw Error(ErrorCode::invalid_argument, "threads must be in [0, " +
-                                                 std::to_string(kMostThreads) + "], not " +
-                                                 std::to_string(options.threads));
-  }
   add_stages(*root_, -1);
   std::uint64_t least = 0;
   std::string parts;
@@ -103,9 +134,8 @@ Run::Run(NodePtr root, const RunOptions& options)
                     "), and the memory budget is " + std::to_string(memory_->limit()));
   }
   allow_workers();
-  const int most = options.io_threads > 0 ? options.io_threads : 64;
-  blocking_ =
-      std::make_unique<BlockingPool>(std::min(options.io_threads > 0 ? most : 1, most), most);
+  const int most = threads_for(options).waiting;
+  blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most);
 }
 
 Run::~Run() {

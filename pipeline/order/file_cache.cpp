@@ -64,12 +64,12 @@ class FileCacheIterator final : public OrderIterator {
     for (Item& item : out.first(count)) {
       if (is_error(item)) continue;
       if (writer_) {
-        located([&] { writer_->add(item.parcel->element, item.ordinal, origin_of(item)); });
+        keep([&] { writer_->add(item.parcel->element, item.ordinal, origin_of(item)); });
       }
       item.ordinal = ordinal_of(item.ordinal);
     }
     position_ += count;
-    if (count == 0 && writer_) located([&] { finish(); });
+    if (count == 0 && writer_) keep([&] { finish(); });
     return count;
   }
 
@@ -102,6 +102,22 @@ class FileCacheIterator final : public OrderIterator {
   }
 
  private:
+  /// A run whose cache can't be written, because the disk is full, goes on without: what would be
+  /// replayed is made again.
+  template <typename F>
+  void keep(F write) {
+    try {
+      located(write);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::resource_exhausted && error.code() != ErrorCode::unavailable) {
+        throw;
+      }
+      stop_filling();
+      log_once(LogLevel::warning, "cache.unwritten",
+               "cache: " + std::string(error.what()) + "; going on without the file");
+    }
+  }
+
   template <typename F>
   void located(F act) const {
     try {

@@ -12,6 +12,7 @@
 namespace penstock {
 namespace {
 
+using test::counting;
 using test::expect_over_inputs;
 using test::expect_vectors;
 using test::iota;
@@ -19,16 +20,6 @@ using test::numbers;
 using test::run;
 using test::values;
 using test::x_of;
-
-/// `input`, counting the elements that are made.
-Dataset counting(const Dataset& input, std::shared_ptr<std::atomic<int>> made) {
-  return input.map(
-      [made](Element element) {
-        ++*made;
-        return element;
-      },
-      {.name = "counting"});
-}
 
 /// Different numbers at each pass.
 Dataset changing(std::int64_t count) {

@@ -3,6 +3,7 @@
 
 #include "pipeline/sources/generate.h"
 #include "tests/support/errors.h"
+#include "tests/support/figure.h"
 #include "tests/support/vectors.h"
 
 namespace penstock {
@@ -249,6 +250,12 @@ TEST(Errors, OfEveryCallableAtEveryPositionAreTheOriginals) {
       return element;
     };
   };
+  const auto number = [check](std::int64_t bad) {
+    return [=](const Element& element) {
+      check(element, bad);
+      return std::int64_t{0};
+    };
+  };
   constexpr std::int64_t kSize = 6;
   const Dataset in = numbers(kSize);
   const std::vector<std::pair<std::string, Build>> builds{
@@ -270,6 +277,23 @@ TEST(Errors, OfEveryCallableAtEveryPositionAreTheOriginals) {
       {"flat_map", [&](auto bad) { return in.flat_map(open(bad), x_spec()); }},
       {"interleave", [&](auto bad) { return in.interleave(open(bad), x_spec(), {.cycle = 2}); }},
       {"map in a batch", [&](auto bad) { return in.map(same(bad)).batch(1); }},
+      {"scan",
+       [&](auto bad) {
+         return in.scan(test::x_element(0), [=](const Element& state, Element element) {
+           check(element, bad);
+           return std::pair(state, std::move(element));
+         });
+       }},
+      {"key of a group", [&](auto bad) { return in.group_by_window(number(bad), {.size = 2}); }},
+      {"length of a bucket",
+       [&](auto bad) {
+         return in.bucket_by_length({.length = number(bad), .bounds = {3}, .sizes = {2, 2}});
+       }},
+      {"class of a resample", [&](auto bad) { return in.rejection_resample(number(bad), {1.0}); }},
+      {"window of a dataset",
+       [&](auto bad) {
+         return in.window(2, [=](const Dataset& window) { return window.map(same(bad)); });
+       }},
   };
   for (const auto& [name, build] : builds) {
     for (std::int64_t bad = 0; bad < kSize; ++bad) {
@@ -289,6 +313,8 @@ TEST(Errors, OfEveryCallableAtEveryPositionAreTheOriginals) {
       EXPECT_EQ(test::errors(build(-1)).size(), 0U) << name;
     }
   }
+  test::figure("F14", "%zu kinds of callables throw at %d positions: each time the original, once",
+               builds.size(), static_cast<int>(kSize));
 }
 
 TEST(Errors, AreCountedAndKept) {

@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
+
+#include <sys/resource.h>
 
 #include "pipeline/io/element_codec.h"
 #include "tests/support/errors.h"
+#include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/vectors.h"
@@ -13,6 +17,7 @@
 namespace penstock {
 namespace {
 
+using test::counting;
 using test::expect_error;
 using test::failing_at;
 using test::iota;
@@ -22,16 +27,6 @@ using test::run;
 using test::TempFolder;
 using test::values;
 using test::x_of;
-
-/// `input`, counting the elements that are made.
-Dataset counting(const Dataset& input, std::shared_ptr<std::atomic<int>> made) {
-  return input.map(
-      [made](Element element) {
-        ++*made;
-        return element;
-      },
-      {.name = "counting"});
-}
 
 Element draw(Element element, Rng& rng) {
   element.set("x", Tensor::scalar(static_cast<std::int64_t>(rng.below(1000000))));
@@ -128,6 +123,36 @@ TEST(FileCache, SnapshotsOfSeveralGraphsShareAFolder) {
   const std::vector<Error> errors = test::errors(nowhere);
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].code(), ErrorCode::not_found);
+}
+
+// F8.
+TEST(FileCache, AFullDiskCostsTheCacheAlone) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const std::string all = run(numbers(500));
+  int places = 0;
+  for (rlim_t room = 0; room < 60'000; room += 1500, ++places) {
+    const TempFolder folder;
+    test::LogCapture log;
+    auto made = std::make_shared<std::atomic<int>>(0);
+    const Dataset cached = counting(numbers(500), made).cache(folder / "cache").repeat(2);
+    const rlimit small{room, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    const std::string got = run(cached);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(got, all + " " + all) << room;
+    const bool kept = std::filesystem::exists(folder / "cache");
+    EXPECT_EQ(*made, kept ? 500 : 1000) << room;
+    EXPECT_LE(log.count("going on without the file"), kept ? 0U : 1U);
+    EXPECT_FALSE(std::filesystem::exists(folder / "cache.partial"));
+    EXPECT_EQ(run(cached), all + " " + all) << room;  // there is room again
+  }
+  std::signal(SIGXFSZ, handler);
+  test::figure("F8",
+               "cache: the disk full at %d places: the elements are right at each, the file "
+               "whole or not there",
+               places);
 }
 
 TEST(FileCache, HasOneWriter) {

@@ -2,6 +2,7 @@
 add_executable(crash_victim crash/victim.cpp crash/graphs.cpp
   ${PROJECT_SOURCE_DIR}/pipeline/io/durable.cpp
   ${PROJECT_SOURCE_DIR}/pipeline/engine/edge.cpp
+  ${PROJECT_SOURCE_DIR}/pipeline/engine/edge_work.cpp
   ${PROJECT_SOURCE_DIR}/pipeline/engine/batch_edge.cpp)
 target_compile_definitions(crash_victim PRIVATE PENSTOCK_KILL_POINTS)
 target_include_directories(crash_victim PRIVATE ${PROJECT_SOURCE_DIR})

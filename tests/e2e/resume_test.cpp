@@ -7,6 +7,7 @@
 
 #include <penstock/rng.h>
 
+#include "tests/support/figure.h"
 #include "tests/support/program.h"
 
 namespace penstock::test {
@@ -86,6 +87,7 @@ TEST_F(Resume, SavesOnSigtermAndLeavesWithZero) {
   const Flags slow =
       Flags{"profile", "--quiet", "--save-every", "1000000", "--step-ms", "1"} + graph + state();
   int interrupted = 0;
+  double longest = 0;
   // The first is given the seed, those that go on need not be.
   for (Flags flags = slow + Flags{"--seed", "4"};; flags = slow) {
     Program program(flags + Flags{"--json", at("report")});
@@ -93,7 +95,10 @@ TEST_F(Resume, SavesOnSigtermAndLeavesWithZero) {
     program.signal(SIGTERM);
     const auto asked = std::chrono::steady_clock::now();
     ASSERT_EQ(program.wait().code, 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
+    longest = std::max(
+        longest, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - asked)
+                     .count());
+    EXPECT_LT(longest, 5000);
     const auto report = nlohmann::json::parse(read_file(at("report")));
     if (report["outcome"] == "batch limit") {
       EXPECT_EQ(report["resumed"]["batches"].get<std::uint64_t>() +
@@ -107,6 +112,8 @@ TEST_F(Resume, SavesOnSigtermAndLeavesWithZero) {
     ++interrupted;
   }
   EXPECT_GE(interrupted, 1);
+  figure("F13", "%d runs told by SIGTERM: saved and left with 0, at most %.0f ms after",
+         interrupted, longest);
   EXPECT_EQ(read_file(at("D")), whole);
 }
 

@@ -14,6 +14,7 @@
 #include <penstock/sources.h>
 
 #include "pipeline/io/fault.h"
+#include "tests/support/figure.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -113,8 +114,9 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
     }
   }
   std::sort(waits.begin(), waits.end());
-  std::cout << waits.size() << " cancelled, " << rounds << " destroyed; until next() said so: p99 "
-            << waits[waits.size() * 99 / 100] << " ms, at most " << waits.back() << " ms\n";
+  test::figure("F16",
+               "%zu cancelled, %d destroyed; until next says so p99 %.2f ms, at most %.1f ms",
+               waits.size(), rounds, waits[waits.size() * 99 / 100], waits.back());
   EXPECT_LE(settled_threads(before), before);
 }
 
@@ -152,7 +154,7 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
         std::max(longest, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     faulty->release();
   }
-  std::cout << "closed in at most " << longest << " ms\n";
+  test::figure("F7", "60 closes while a read hangs, deadline 20 ms: at most %.1f ms", longest);
   EXPECT_LT(longest, 1000);
   EXPECT_LE(settled_threads(before), before);
 }
@@ -175,7 +177,7 @@ TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
     if (iterator.epoch() == 50) warm = status_of("VmRSS");
   } while (iterator.next_epoch());
   const long grown = status_of("VmRSS") - warm;
-  std::cout << "grown by " << grown << " KiB in 150 epochs\n";
+  test::figure("F18", "grown by %ld KiB in 150 epochs", grown);
   EXPECT_LT(grown, kShadowed ? 65536 : 2048);
 }
 

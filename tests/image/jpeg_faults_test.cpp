@@ -12,6 +12,7 @@
 
 #include "pipeline/work/image/jpeg.h"
 #include "tests/support/decoding.h"
+#include "tests/support/figure.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
 
@@ -108,6 +109,9 @@ TEST(JpegFaults, FlippedBitsGetTheVerdictOfTheLibrary) {
   EXPECT_GT(verdicts[Verdict::good], 100);
   EXPECT_GT(verdicts[Verdict::warned], 100);
   EXPECT_GT(verdicts[Verdict::refused], 100);
+  test::figure("F26",
+               "flipped bits: %d decode, %d warn, %d are refused, each as libjpeg-turbo says",
+               verdicts[Verdict::good], verdicts[Verdict::warned], verdicts[Verdict::refused]);
 }
 
 TEST(JpegFaults, LenientDecodersCountWhatTheyLetPass) {
@@ -150,7 +154,10 @@ TEST(JpegFaults, HugeDimensionsAreRefusedAfterTheHeader) {
   const Bytes huge = test::with_dimensions(make_jpeg(make_pixels(8, 8, 3)), 65'500, 65'500);
   const auto start = std::chrono::steady_clock::now();
   expect_refused(huge, ErrorCode::out_of_range, "65500 x 65500");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+  const auto took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took, std::chrono::milliseconds(100));
+  test::figure("F23", "65500 x 65500 pixels claimed: refused behind the header in %.0f us",
+               std::chrono::duration<double, std::micro>(took).count());
   // Above what the library itself allows.
   expect_refused(test::with_dimensions(make_jpeg(make_pixels(8, 8, 3)), 65'535, 65'535),
                  ErrorCode::data_loss, "Maximum supported image dimension");
@@ -184,7 +191,11 @@ TEST(JpegFaults, ScansAtTheLimitAndThousands) {
   for (int i = 0; i < 5000; ++i) bomb.insert(bomb.end(), scan.begin(), scan.end());
   bomb.push_back(std::byte{0xff});
   bomb.push_back(std::byte{0xd9});
+  const auto start = std::chrono::steady_clock::now();
   expect_refused(bomb, ErrorCode::out_of_range, "more than 100 scans", {.strict = false});
+  test::figure(
+      "F24", "5000 scans: refused at 100 in %.0f us",
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
   expect_refused(bomb, ErrorCode::data_loss, "progress", {});
 }
 
@@ -197,6 +208,7 @@ TEST(JpegFaults, MemoryIsLimited) {
   expect_refused(
       test::with_dimensions(make_jpeg(make_pixels(16, 16, 3), {.progressive = true}), 800, 800),
       ErrorCode::out_of_range, "max_codec_bytes", options);
+  test::figure("F25", "progressive 9000 x 9000 refused at max_codec_bytes, 800 x 800 at 1 MiB");
 }
 
 TEST(JpegFaults, WrongHeaders) {

@@ -1,9 +1,11 @@
 #include "pipeline/io/state_file.h"
 
 #include <cerrno>
+#include <map>
 
 #include <gmock/gmock.h>
 
+#include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 
@@ -59,6 +61,7 @@ TEST(StateFile, DamageLeadsToTheOneBefore) {
   folder.write("state", whole + "x");
   EXPECT_EQ(load_state(path), "the first");
   EXPECT_EQ(log.count("going on from the state before"), damaged + 1);
+  test::figure("F10", "%d cuts and flipped bits of a state file: the one before is found", damaged);
   // The damaged one is not worth keeping: the first stays the one before.
   save_state(path, "the third");
   folder.write("state", "garbage");
@@ -103,6 +106,114 @@ TEST(StateFile, AnyFailingStepLeavesAWholeState) {
       if (!failed) break;
     }
     EXPECT_EQ(fails, 7);  // create, write twice, sync, keep, rename, sync folder
+    test::figure(code == ENOSPC ? "F8" : "F11", "%d of 7 steps of a save failed with %s: damaged 0",
+                 fails, code == ENOSPC ? "ENOSPC" : "EIO, fsync among them");
+  }
+}
+
+/// A disk that loses power: what was not synced may be there or not, each on its own; of a file's
+/// contents any part may be. Follows a save through DurableFile's steps and says, for a cut in
+/// front of each of them, what may be found afterwards.
+class PowerCuts {
+ public:
+  using Disk = std::map<std::string, std::string>;  // name: contents
+
+  PowerCuts(Disk disk, std::string contents, bool honest)
+      : disk_(std::move(disk)), contents_(std::move(contents)), honest_(honest) {}
+
+  /// The next step is about to be done.
+  void before(std::string_view step) {
+    add_outcomes();
+    if (step == "create") changes_.emplace_back("", kTemporary);
+    if (step == "sync") synced_ = honest_;
+    if (step == "keep") changes_.emplace_back("state", "state.previous");
+    if (step == "rename") changes_.emplace_back(kTemporary, "state");
+  }
+  void after_all() {
+    add_outcomes();
+    durable_ = true;
+    add_outcomes();
+  }
+  /// What may be found, and whether the save had been promised by then.
+  const std::vector<std::pair<Disk, bool>>& outcomes() const { return outcomes_; }
+
+ private:
+  static constexpr const char* kTemporary = "state.tmp";
+
+  void add_outcomes() {
+    std::vector<std::string> parts{contents_};
+    if (!synced_) {
+      parts.insert(parts.end(), {"", contents_.substr(0, contents_.size() / 2),
+                                 contents_.substr(0, contents_.size() - 1),
+                                 std::string(contents_.size(), '\0')});
+    }
+    const std::size_t all = (std::size_t{1} << changes_.size()) - 1;
+    for (std::size_t kept = durable_ ? all : 0; kept <= all; ++kept) {
+      for (const std::string& part : parts) {
+        Disk disk = disk_;
+        bool possible = true;
+        for (std::size_t i = 0; i < changes_.size(); ++i) {
+          if ((kept >> i & 1) == 0) continue;
+          const auto& [from, to] = changes_[i];
+          const std::string moved = from == "state" ? disk[from] : part;
+          if (!from.empty()) disk.erase(from);
+          possible = possible && (from != "state" || !moved.empty());
+          disk[to] = moved;
+        }
+        if (possible) outcomes_.emplace_back(std::move(disk), durable_);
+      }
+    }
+  }
+
+  Disk disk_;
+  const std::string contents_;
+  const bool honest_;
+  bool synced_ = false;
+  bool durable_ = false;
+  std::vector<std::pair<std::string, std::string>> changes_;
+  std::vector<std::pair<Disk, bool>> outcomes_;
+};
+
+// F10, with what was not synced dropped.
+TEST(StateFile, APowerCutAnywhereLeavesTheOldOrTheNew) {
+  const test::TempFolder scratch;
+  const auto file_of = [&](const std::string& state) {
+    write_state(scratch / "s", state, {});
+    return test::read_file(scratch / "s");
+  };
+  const PowerCuts::Disk before{{"state", file_of("old")}, {"state.previous", file_of("older")}};
+  test::LogCapture log;  // a damaged state is said
+  for (const bool honest : {true, false}) {
+    const test::TempFolder folder;
+    for (const auto& [name, contents] : before) folder.write(name, contents);
+    PowerCuts cuts(before, file_of("new"), honest);
+    write_state(folder / "state", "new", [&](const char* step) {
+      cuts.before(step);
+      return 0;
+    });
+    cuts.after_all();
+    std::map<std::string, int> found;
+    for (const auto& [disk, promised] : cuts.outcomes()) {
+      const test::TempFolder after;
+      for (const auto& [name, contents] : disk) after.write(name, contents);
+      std::string state;
+      try {
+        state = load_state(after / "state").value_or("nothing");
+      } catch (const Error&) {
+        state = "bad";
+      }
+      if (state != "new" && (promised || (state != "old" && state != "older"))) state = "bad";
+      ++found[state];
+    }
+    if (honest) {
+      EXPECT_EQ(found["bad"] + found["older"], 0);
+      EXPECT_GT(found["old"], 0);
+      EXPECT_GT(found["new"], 0);
+      test::figure("F10", "%zu power cuts with unsynced data dropped: old %d, new %d, bad %d",
+                   cuts.outcomes().size(), found["old"], found["new"], found["bad"]);
+    } else {
+      EXPECT_GT(found["bad"], 0) << "a disk that ignores fsync must be seen to lose a promise";
+    }
   }
 }
 

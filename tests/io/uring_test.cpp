@@ -16,6 +16,7 @@
 
 #include <penstock/rng.h>
 
+#include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 
@@ -146,6 +147,7 @@ TEST(UringRefused, FallsBackToPreadAndSaysSoOnce) {
       return falls_back && log.count("io_uring") == 1;
     })) << error;
   }
+  test::figure("F43", "io_uring refused with EPERM and ENOSYS: pread takes over, said once");
 }
 
 }  // namespace

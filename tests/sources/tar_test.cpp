@@ -9,6 +9,7 @@
 #include "pipeline/io/fault.h"
 #include "tests/support/data.h"
 #include "tests/support/errors.h"
+#include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/records.h"
 #include "tests/support/tar.h"
@@ -255,6 +256,7 @@ TEST(TarCorners, RepeatedAndScatteredMembersAreErrors) {
 
 TEST(TarCorners, PaxTricks) {
   const std::string good = tar_member("ok.jpg", "ok");
+  int tricks = 0;
   for (const std::string& records :
        {std::string("x"), std::string("5 a=b"), std::string("999999999999999999999 a=b\n"),
         std::string("3 =\n"), std::string("8 path\n\n"), std::string("0 a=b\n"),
@@ -267,7 +269,12 @@ TEST(TarCorners, PaxTricks) {
     EXPECT_EQ(got[0].at(0), "ok");
     EXPECT_EQ(got[1].at(0)[0], '!') << records;
     EXPECT_THAT(got[1].at(0), HasSubstr("bytes are lost")) << records;
+    ++tricks;
   }
+  test::figure("F30",
+               "%d pax tricks, 7 kinds of links and devices, 5 names that point elsewhere, "
+               "scattered members: errors or data, nothing followed or written",
+               tricks);
   EXPECT_THAT(cause_of(tar_member("g", pax_record("path", "evil.jpg"), 'g') + good),
               HasSubstr("global pax header sets path"));
   EXPECT_THAT(cause_of(tar_member("x", std::string(100'000, 'x'), 'x') + good),

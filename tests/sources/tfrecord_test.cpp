@@ -13,6 +13,7 @@
 #include "pipeline/io/memory.h"
 #include "pipeline/io/pread.h"
 #include "tests/support/errors.h"
+#include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/records.h"
@@ -219,6 +220,8 @@ TEST_P(Damage, EveryFlippedBitIsFoundAndOnlyItsRecordIsLost) {
     ASSERT_EQ(got[hit].error->where().offset, static_cast<std::int64_t>(starts[hit]));
     ASSERT_EQ(got[hit].error->where().index, static_cast<std::int64_t>(hit));
   }
+  test::figure("F3", "%s: %zu of %zu flipped bits of a shard found, only their records lost",
+               name_of(GetParam()).c_str(), sound.size() * 8, sound.size() * 8);
 }
 
 TEST_P(Damage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
@@ -238,6 +241,9 @@ TEST_P(Damage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
     ASSERT_THAT(got[whole].error->what(), HasSubstr("truncated at byte " + std::to_string(cut)));
     ASSERT_EQ(got[whole].error->where().offset, static_cast<std::int64_t>(starts[whole]));
   }
+  test::figure("F4",
+               "%s: cut at each of %zu bytes: what is whole is delivered, one error says where",
+               name_of(GetParam()).c_str(), sound.size() + 1);
 }
 
 TEST_P(Damage, HostileLengthsAllocateNothing) {
@@ -246,6 +252,7 @@ TEST_P(Damage, HostileLengthsAllocateNothing) {
       1,         100,       1 << 20,   1U << 31,  1ULL << 32, (1ULL << 32) + 5, 1ULL << 62,
       kTop,      kTop - 1,  kTop + 12, kMax,      kMax - 1,   kMax - 3,         kMax - 4,
       kMax - 11, kMax - 12, kMax - 15, kMax - 16, kMax - 17,  kMax - 28};
+  std::uint64_t most = 0;
   for (const std::uint64_t length : lengths) {
     const std::string shard = tfrecord_of("ok") + tfrecord_header(length);
     const SourcePtr source = source_of({compressed(shard, GetParam())});
@@ -268,7 +275,11 @@ TEST_P(Damage, HostileLengthsAllocateNothing) {
       EXPECT_FALSE(stream->next(bad, context));
     }
     EXPECT_LT(context.allocated_bytes, 4u << 20) << length;
+    most = std::max<std::uint64_t>(most, context.allocated_bytes);
   }
+  test::figure("F27", "%s: %zu hostile lengths refused, at most %llu bytes allocated",
+               name_of(GetParam()).c_str(), std::size(lengths),
+               static_cast<unsigned long long>(most));
 }
 
 INSTANTIATE_TEST_SUITE_P(TFRecord, Damage,
@@ -322,6 +333,10 @@ TEST(TFRecord, BombsAreBounded) {
   EXPECT_TRUE(by_size->stream()->next(item, context));
   EXPECT_EQ(test::outcome_of(item).text(), "!out_of_range");
   EXPECT_LT(context.allocated_bytes, 1u << 20);
+  test::figure("F29",
+               "%zu bytes of gzip that claim a record of 20 MiB: refused with %llu bytes "
+               "allocated",
+               bomb.size(), static_cast<unsigned long long>(context.allocated_bytes));
   options.limits = {.max_inflate_ratio = 200};
   const SourcePtr by_ratio = source_of({bomb}, options);
   ReadItem other;
@@ -473,6 +488,7 @@ TEST(TFRecord, AShardThatChangesIsAnErrorNotAMixture) {
     ASSERT_EQ(::rename((folder / "g").c_str(), path.c_str()), 0);
   });
   read_after([&] { std::filesystem::remove(path); });
+  test::figure("F5", "4 of 4 ways to replace a shard while it is read are errors, no mixture");
 }
 
 TEST(TFRecord, TheFingerprintFollowsTheContents) {

@@ -149,6 +149,15 @@ Dataset stream(std::vector<std::int64_t> values) {
   return Dataset(std::make_shared<StreamSource>(std::move(values)));
 }
 
+Dataset counting(const Dataset& input, std::shared_ptr<std::atomic<int>> made) {
+  return input.map(
+      [made](Element element) {
+        ++*made;
+        return element;
+      },
+      {.name = "counting"});
+}
+
 Dataset failing_at(const Dataset& input, std::int64_t bad) {
   return input.map(
       [bad](Element element) {

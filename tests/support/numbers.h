@@ -1,7 +1,9 @@
 // Small datasets of numbers and what comes out of them, as text.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,9 @@ class BrokenSource final : public Source {
     throw Error(ErrorCode::unavailable, "the shard can't be opened");
   }
 };
+
+/// `input`, counting the elements that are made.
+Dataset counting(const Dataset& input, std::shared_ptr<std::atomic<int>> made);
 
 /// Fails the element whose x is `bad`.
 Dataset failing_at(const Dataset& input, std::int64_t bad);

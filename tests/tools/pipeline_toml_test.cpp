@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/figure.h"
 #include "tools/penstock/graph/kinds.h"
 #include "tools/penstock/graph/pipeline_spec.h"
 #include "tools/penstock/support/usage_error.h"
@@ -123,6 +124,8 @@ TEST(PipelineToml, RefusesWithTheAddress) {
       EXPECT_THAT(error.what(), HasSubstr(c.where)) << c.text;
     }
   }
+  test::figure("F31", "%zu malformed pipelines: one message each, with the path to the field",
+               std::size(kCases));
 }
 
 TEST(PipelineToml, ChecksTheRangeOfEveryField) {
