@@ -1,18 +1,16 @@
 // cuda:N, one to one over the CUDA runtime.
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
 
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
+#include "staging/cuda/device.h"
 #include "staging/cuda/kernels.h"
-#include "staging/cuda/module.h"
+#include "staging/cuda/pinned.h"
 #include "staging/cuda/runtime.h"
 
 namespace penstock::cuda {
@@ -65,74 +63,6 @@ cudaStream_t native(StreamState& stream) {
 cudaEvent_t native(EventState& event) {
   return static_cast<CudaEvent&>(event).event();
 }
-
-/// Page-locked memory on the device's NUMA node. Keeps nothing but the primary context.
-class Pinned final : public Allocator {
- public:
-  Pinned(int index, CUcontext context, const CudaServices& services)
-      : index_(index), context_(context), services_(services) {}
-
-  std::byte* allocate(std::size_t bytes) override {
-    made.fetch_add(1, std::memory_order_relaxed);
-    void* data = nullptr;
-    {
-      const Current current(context_);
-      const NumaNode node(index_);
-      if (cudaHostAlloc(&data, bytes, cudaHostAllocPortable) == cudaSuccess)
-        return static_cast<std::byte*>(data);
-      static_cast<void>(cudaGetLastError());
-    }
-    refused.fetch_add(1, std::memory_order_relaxed);
-    const std::string device = "cuda:" + std::to_string(index_);
-    services_.log_once(LogLevel::warning, "pageable " + device,
-                       device +
-                           ": pinning memory was refused; batches are staged from pageable "
-                           "memory");
-    return heap().allocate(bytes);
-  }
-  void deallocate(std::byte* data, std::size_t bytes) noexcept override {
-    const Current current(context_);
-    cudaPointerAttributes attributes{};
-    const bool pinned = cudaPointerGetAttributes(&attributes, data) == cudaSuccess &&
-                        attributes.type == cudaMemoryTypeHost;
-    if (pinned) {
-      static_cast<void>(cudaFreeHost(data));
-    } else {
-      static_cast<void>(cudaGetLastError());
-      heap().deallocate(data, bytes);
-    }
-  }
-
-  std::atomic<std::uint64_t> made{0};
-  std::atomic<std::uint64_t> refused{0};
-
- private:
-  /// Memory that is touched first in this scope comes from the device's node, if it has one.
-  class NumaNode {
-   public:
-    explicit NumaNode(int index) {
-      int node = -1;
-      if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, index) != cudaSuccess || node < 0 ||
-          node >= 64)
-        return;
-      const unsigned long mask = 1UL << node;
-      constexpr int kPreferred = 1;
-      set_ = syscall(SYS_set_mempolicy, kPreferred, &mask, 8 * sizeof(mask)) == 0;
-    }
-    ~NumaNode() {
-      if (set_) syscall(SYS_set_mempolicy, 0, nullptr, 0);
-    }
-    NumaNode(const NumaNode&) = delete;
-    NumaNode& operator=(const NumaNode&) = delete;
-
-   private:
-    bool set_ = false;
-  };
-
-  const int index_;
-  const CUcontext context_;
-  const CudaServices services_;
-};
 
 class CudaDevice final : public Device {
  public:
@@ -359,22 +289,9 @@ class CudaDevice final : public Device {
   Status lost_ GUARDED_BY(mutex_);
 };
 
-int count() {
-  int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error == cudaSuccess && devices > 0) return devices;
-  static_cast<void>(cudaGetLastError());
-  if (error == cudaSuccess || error == cudaErrorNoDevice)
-    throw Error(ErrorCode::not_found, "no CUDA device is visible");
-  throw Error(ErrorCode::not_found, std::string("no CUDA here: ") + cudaGetErrorString(error));
-}
+}  // namespace
 
-DevicePtr open(int index, const CudaServices& services) {
-  const int devices = count();
-  if (index >= devices) {
-    throw Error(ErrorCode::not_found, "cuda:" + std::to_string(index) + ": there are " +
-                                          std::to_string(devices) + " CUDA devices");
-  }
+DevicePtr make_device(int index, const CudaServices& services) {
   return std::make_shared<CudaDevice>(index, services);
 }
 
@@ -385,13 +302,4 @@ void one_hot_on(const OneHotPlan& plan, std::int64_t volume, StreamView stream) 
   static_cast<CudaDevice&>(stream.device()).run(&one_hot, plan, volume, stream.state());
 }
 
-}  // namespace
 }  // namespace penstock::cuda
-
-extern "C" __attribute__((visibility("default"))) const penstock::CudaModule*
-penstock_cuda_module() {
-  static const penstock::CudaModule module{penstock::CudaModule::kVersion, &penstock::cuda::count,
-                                           &penstock::cuda::open, &penstock::cuda::finish_on,
-                                           &penstock::cuda::one_hot_on};
-  return &module;
-}

@@ -61,8 +61,10 @@ Status status_of(cudaError_t error, const std::string& what) {
 
 Current::Current(CUcontext context) noexcept {
   driver().push(context);
+  static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
 }
 Current::~Current() {
+  static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
   CUcontext popped = nullptr;
   driver().pop(&popped);
 }

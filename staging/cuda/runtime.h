@@ -22,13 +22,17 @@ inline void ensure(cudaError_t error, const std::string& what) {
 }
 
 /// Makes a device's primary context current for a scope. cudaSetDevice would make a context on the
-/// device that it goes back to, also if nobody uses that one.
+/// device that it goes back to, also if nobody uses that one. What is called in the scope does not
+/// disturb another thread that captures a graph.
 class Current {
  public:
   explicit Current(CUcontext context) noexcept;
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
+
+ private:
+  cudaStreamCaptureMode capture_ = cudaStreamCaptureModeRelaxed;  // here; then, the thread's own
 };
 
 /// The device's primary context, made if there is none. Throws Error{not_found}.
