@@ -110,9 +110,13 @@ class ShardRead {
 void read_pieces(const Shards& shards, std::span<Piece> pieces, ReadContext& context,
                  const std::function<void(Piece&)>& arrived) {
   thread_local std::vector<ReadRequest> requests;
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+  const auto lies_before = [](const Piece& a, const Piece& b) {
     return std::tie(a.shard, a.offset) < std::tie(b.shard, b.offset);
-  });
+  };
+  // Read in their order they are sorted already, and sorting is dear beside a small record.
+  if (!std::is_sorted(pieces.begin(), pieces.end(), lies_before)) {
+    std::sort(pieces.begin(), pieces.end(), lies_before);
+  }
   ShardRead reader(shards, context, requests);
   while (!pieces.empty()) {
     std::size_t n = 1;
