@@ -13,6 +13,13 @@ void set_compute_threads(int threads) {
   omp_set_num_threads(threads);
 }
 
+std::string compute_instructions() {
+  const dnnl_version_t* version = dnnl::version();
+  return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch) + " set " +
+         std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa()));
+}
+
 const dnnl::engine& cpu_engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;

@@ -1,6 +1,8 @@
 // What layers on oneDNN share.
 #pragma once
 
+#include <string>
+
 #include <dnnl.hpp>
 
 #include "towers/array.h"
@@ -10,6 +12,9 @@ namespace penstock::towers {
 /// The calling thread's oneDNN calls use so many threads from now on. The bits of a sum depend on
 /// it.
 void set_compute_threads(int threads);
+
+/// Names the instructions that oneDNN uses here: the bits of a sum depend on them, too.
+std::string compute_instructions();
 
 /// The CPU, and the calling thread's stream.
 const dnnl::engine& cpu_engine();

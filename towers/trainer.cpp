@@ -4,12 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include <penstock/error.h>
 
+#include "towers/checkpoint.h"
 #include "towers/onednn.h"
 #include "towers/step_log.h"
 
@@ -53,6 +55,9 @@ void check(const TrainOptions& options) {
   if (options.strategy.kind == StrategyKind::sync_replicas &&
       options.feed.mode != FeedMode::per_tower)
     refuse("sync_replicas needs batches that any tower may take: feed per_tower");
+  if (options.deterministic && (options.strategy.kind == StrategyKind::async ||
+                                options.strategy.kind == StrategyKind::sync_replicas))
+    refuse("towers that do not wait for each other are not deterministic");
   if (options.threads < 0) refuse("a tower can't compute on less than one thread");
 }
 
@@ -66,7 +71,9 @@ class Trainer::Impl {
     const auto towers = static_cast<int>(options_.devices.size());
     if (options_.threads == 0)
       options_.threads =
-          std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / towers);
+          options_.deterministic
+              ? 1
+              : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / towers);
     planned_ = steps_of(train, options_);
     Schedule& schedule = options_.strategy.update.schedule;
     if (planned_ == 0 && schedule.needs_total())
@@ -83,7 +90,12 @@ class Trainer::Impl {
     store_.pack();
     strategy_ = make_strategy(store_, options_.strategy);
     others_ = make_host_collective(towers, options_.strategy.timeout_s);
-    open_feeds(train, test);
+    if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder);
+    std::optional<RunPosition> position;
+    if (checkpoints_) position = checkpoints_->restore(store_, *strategy_, setting());
+    if (position) epoch_ = position->epoch;
+    resumed_at_ = strategy_->step();
+    open_feeds(train, test, position ? position->feed : std::string());
   }
 
   TrainResult run(TrainObserver& observer) {
@@ -92,15 +104,15 @@ class Trainer::Impl {
     TrainResult result;
     while (!stopped_ && !feed_->ended(0) && !reached(options_.max_steps)) {
       const bool ended = run_steps(log, next_stop());
-      if (!test_feed_ || stopped_) continue;
-      const bool last = feed_->ended(0) || reached(options_.max_steps);
-      const bool due =
-          options_.evaluate_every > 0 ? strategy_->step() % options_.evaluate_every == 0 : ended;
-      if (!due && !last) continue;
-      if (result.evaluation && result.evaluation->step == strategy_->step()) continue;
-      result.evaluation = evaluate();
-      observer.on_evaluation(*result.evaluation);
+      const bool last = stopped_ || feed_->ended(0) || reached(options_.max_steps);
+      if (checkpoints_ && (last || is_due(options_.checkpoint_every, ended)))
+        checkpoints_->save(store_, *strategy_,
+                           {strategy_->step(), epoch_, feed_->save(), setting()});
+      if (test_feed_ && !stopped_ && (last || is_due(options_.evaluate_every, ended)))
+        report_evaluation(result, observer);
     }
+    if (test_feed_ && !stopped_) report_evaluation(result, observer);
+    result.resumed_at = resumed_at_;
     result.steps = strategy_->step();
     result.losses = log.losses();
     result.elements = log.elements();
@@ -144,7 +156,38 @@ class Trainer::Impl {
   Strategy& strategy() noexcept { return *strategy_; }
 
  private:
-  void open_feeds(const Dataset& train, const std::optional<Dataset>& test) {
+  void report_evaluation(TrainResult& result, TrainObserver& observer) {
+    if (result.evaluation && result.evaluation->step == strategy_->step()) return;
+    result.evaluation = evaluate();
+    observer.on_evaluation(*result.evaluation);
+  }
+
+  bool is_due(std::uint64_t every, bool epoch_ended) const {
+    return every > 0 ? strategy_->step() % every == 0 : epoch_ended;
+  }
+
+  /// What a run that goes on must have in common with the one before.
+  std::map<std::string, std::string> setting() const {
+    const StrategyOptions& strategy = options_.strategy;
+    std::map<std::string, std::string> all{
+        {"seed", std::to_string(options_.seed)},
+        {"number of towers", std::to_string(store_.towers())},
+        {"batch", std::to_string(options_.batch)},
+        {"strategy", std::string(name_of(strategy.kind))},
+        {"combination", strategy.combine == Combine::sum ? "sum" : "average"},
+        {"optimizer", strategy.update.optimizer->describe()},
+        {"schedule", strategy.update.schedule.describe()},
+        {"clip norm", std::to_string(strategy.update.clip_norm)}};
+    if (strategy.update.schedule.needs_total()) all["number of steps"] = std::to_string(planned_);
+    if (options_.deterministic) {
+      all["threads of a tower"] = std::to_string(options_.threads);
+      all["instructions"] = compute_instructions();
+    }
+    return all;
+  }
+
+  void open_feeds(const Dataset& train, const std::optional<Dataset>& test,
+                  const std::string& position) {
     const std::int64_t rows =
         options_.feed.mode == FeedMode::split
             ? options_.batch * static_cast<std::int64_t>(options_.devices.size())
@@ -153,7 +196,10 @@ class Trainer::Impl {
     feed.run.seed = options_.seed;
     feed.run.epochs = options_.epochs;
     if (!strategy_->synchronous() && feed.mode == FeedMode::per_tower) feed.in_turn = false;
-    feed_ = std::make_unique<Feed>(train.batch(rows), options_.devices, feed);
+    const Dataset batches = train.batch(rows);
+    feed_ = std::make_unique<Feed>(position.empty()
+                                       ? Feed(batches, options_.devices, feed)
+                                       : Feed::restore(position, batches, options_.devices, feed));
     if (!test) return;
     feed.mode = FeedMode::per_tower;
     feed.end = EpochEnd::pad;
@@ -169,6 +215,9 @@ class Trainer::Impl {
     if (options_.evaluate_every > 0)
       stop = std::min(stop,
                       (strategy_->step() / options_.evaluate_every + 1) * options_.evaluate_every);
+    if (checkpoints_ && options_.checkpoint_every > 0)
+      stop = std::min(
+          stop, (strategy_->step() / options_.checkpoint_every + 1) * options_.checkpoint_every);
     return stop;
   }
 
@@ -184,8 +233,17 @@ class Trainer::Impl {
     });
     if (started_ != Clock::time_point()) train_s_ += seconds_between(started_, Clock::now());
     strategy_->settle();
+    share_statistics();
     if (ended) ++epoch_;
     return ended;
+  }
+
+  /// Those of tower 0 count: they are evaluated with, and saved.
+  void share_statistics() {
+    for (std::size_t v = 0; v < store_.of(0).size(); ++v)
+      for (int tower = 1; tower < store_.towers(); ++tower)
+        if (!store_.of(tower)[v]->trainable)
+          std::ranges::copy(store_.of(0)[v]->value.values(), store_.of(tower)[v]->value.data());
   }
 
   bool train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until) {
@@ -282,7 +340,9 @@ class Trainer::Impl {
   std::vector<Stream> streams_;
   StrategyPtr strategy_;
   std::unique_ptr<Collective> others_;
+  std::optional<Checkpoints> checkpoints_;
   std::uint64_t planned_ = 0;
+  std::uint64_t resumed_at_ = 0;
   std::uint64_t epoch_ = 0;
   double train_s_ = 0;
   std::unique_ptr<Feed> feed_;

@@ -23,8 +23,16 @@ struct TrainOptions {
   std::uint64_t max_steps = 0;       ///< updates at most; 0: as many as the epochs have
   std::uint64_t seed = 0;            ///< of variables, order, augmentation and dropout
   std::uint64_t evaluate_every = 0;  ///< updates; 0: at the end of each epoch
-  /// Threads that compute a tower's steps; 0: the machine's, divided. Bits depend on it.
+  /// Threads that compute a tower's steps; 0: the machine's, divided, or 1 if `deterministic`. Bits
+  /// depend on it.
   int threads = 0;
+  /// The same bits in every run, also in one that was interrupted: refuses strategies for which
+  /// that can't be, and to go on from a checkpoint made with other threads or instructions.
+  bool deterministic = false;
+  /// Where checkpoints are kept, and looked for in the beginning; empty: nowhere.
+  std::string checkpoint_folder{};
+  std::uint64_t checkpoint_every =
+      0;                       ///< updates; 0: at the end of each epoch. `stop` makes one too
   StrategyOptions strategy{};  ///< its schedule is told how many updates there are
   FeedOptions feed{};          ///< its mode, end, slots and memory; the rest is the trainer's
 };
@@ -56,7 +64,8 @@ class TrainObserver {
 
 struct TrainResult {
   std::uint64_t steps = 0;                 ///< updates made
-  std::vector<float> losses{};             ///< of each step
+  std::uint64_t resumed_at = 0;            ///< updates that runs before had made
+  std::vector<float> losses{};             ///< of each step of this run
   std::optional<Evaluation> evaluation{};  ///< the last one
   double train_s = 0;                      ///< in steps, from the first batch on
   std::uint64_t elements = 0;

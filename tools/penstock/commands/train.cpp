@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 
 #include <penstock/feed.h>
@@ -11,6 +12,7 @@
 #include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
+#include "towers/checkpoint.h"
 #include "towers/trainer.h"
 
 namespace penstock::tool {
@@ -43,9 +45,16 @@ class Train final : public Command {
     add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(CLI::PositiveNumber);
     add(run, "--eval-every", options_.evaluate_every, "N", "updates; default: each epoch")
         ->check(CLI::PositiveNumber);
+    add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
+        "keep checkpoints there, and go on from the newest");
+    add(run, "--checkpoint-every", options_.checkpoint_every, "N",
+        "updates; default: each epoch; SIGTERM and SIGINT make one too")
+        ->needs("--checkpoint")
+        ->check(CLI::PositiveNumber);
+    add(run, "--export", export_, "FILE", "write the variables as safetensors at the end");
     add(run, "--seed", options_.seed, "N", "of variables, order and augmentation (default 0)");
     app()
-        ->add_flag("--deterministic", deterministic_,
+        ->add_flag("--deterministic", options_.deterministic,
                    "the same bits on every machine of this kind: one thread for each tower, towers "
                    "in step")
         ->group(run);
@@ -68,8 +77,11 @@ class Train final : public Command {
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
       result = trainer.run(view);
     }
+    if (!export_.empty()) towers::export_variables(trainer.variables(), export_);
     if (!quiet_) std::fputs(train_text(result).c_str(), json_ == "-" ? stderr : stdout);
     if (!json_.empty()) write_output(json_, train_json(result));
+    // What was done is safe: whoever took the machine away is told that all is well.
+    if (interrupts.received() == SIGTERM && !options_.checkpoint_folder.empty()) return kOk;
     return interrupts.received() != 0 ? interrupts.exit_code() : static_cast<int>(kOk);
   }
 
@@ -127,12 +139,6 @@ class Train final : public Command {
     strategy.update.schedule =
         towers::Schedule::parse(schedule_.empty() ? kind.schedule : schedule_);
     strategy.update.clip_norm = clip_norm_ > 0 ? clip_norm_ : kind.clip_norm;
-    if (!deterministic_) return;
-    if (options_.threads == 0) options_.threads = 1;
-    if (strategy.kind == towers::StrategyKind::async ||
-        strategy.kind == towers::StrategyKind::sync_replicas)
-      throw UsageError("towers that do not wait for each other are not deterministic",
-                       "--deterministic with --strategy " + strategy_);
   }
 
   towers::TrainOptions options_;
@@ -143,7 +149,7 @@ class Train final : public Command {
   std::string strategy_ = "replicated";
   std::string combine_ = "average";
   std::string json_;
-  bool deterministic_ = false;
+  std::string export_;
   bool quiet_ = false;
 };
 

@@ -83,9 +83,9 @@ void TrainView::on_evaluation(const towers::Evaluation& evaluation) {
 }
 
 std::string train_text(const towers::TrainResult& result) {
-  std::string text = grouped(result.steps) + " updates, " + grouped(result.elements) +
-                     " images in " + human_seconds(result.train_s) + ": " +
-                     human_count(result.elements_per_second()) + " images/s\n";
+  std::string text = grouped(result.steps - result.resumed_at) + " updates, " +
+                     grouped(result.elements) + " images in " + human_seconds(result.train_s) +
+                     ": " + human_count(result.elements_per_second()) + " images/s\n";
   for (std::size_t t = 0; t < result.feed.towers.size(); ++t) {
     const TowerStats& tower = result.feed.towers[t];
     text += "tower " + std::to_string(t) + " on " + tower.device + ": " + grouped(tower.steps) +
@@ -103,6 +103,7 @@ std::string train_text(const towers::TrainResult& result) {
 std::string train_json(const towers::TrainResult& result) {
   Json json;
   json["steps"] = result.steps;
+  json["resumed_at"] = result.resumed_at;
   json["images"] = result.elements;
   json["images_per_second"] = result.elements_per_second();
   json["train_seconds"] = result.train_s;

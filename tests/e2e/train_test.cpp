@@ -1,0 +1,158 @@
+// `penstock train` as a user runs it: what it writes, killed and resumed, and what it refuses.
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/data.h"
+#include "tests/support/files.h"
+#include "tests/support/program.h"
+
+namespace penstock::test {
+namespace {
+
+std::string big_endian(std::uint32_t value) {
+  std::string text;
+  for (int shift = 24; shift >= 0; shift -= 8) text.push_back(static_cast<char>(value >> shift));
+  return text;
+}
+
+/// Digits in all but name: `count` images of 28x28 in ten classes, as IDX files.
+class Digits {
+ public:
+  explicit Digits(std::uint32_t count) {
+    std::string images =
+        std::string("\0\0\x08\x03", 4) + big_endian(count) + big_endian(28) + big_endian(28);
+    std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(count);
+    const std::string grain = noise(count * 784U);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t label = i % 10;
+      labels.push_back(static_cast<char>(label));
+      for (std::uint32_t at = 0; at < 784; ++at) {
+        const bool inside = at / 28 / 6 == label / 4 && at % 28 / 7 == label % 4;
+        const int dim = static_cast<unsigned char>(grain[i * 784 + at]) / 4;
+        images.push_back(static_cast<char>(inside ? 190 + dim : dim));
+      }
+    }
+    path_ = folder_.write("idx-images", images) + "," + folder_.write("idx-labels", labels);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  TempFolder folder_;
+  std::string path_;
+};
+
+std::vector<std::string> flags(const Digits& digits, std::vector<std::string> more) {
+  std::vector<std::string> all{"train",    "--model",       "lenet",   "--data", digits.path(),
+                               "--device", "host:0,host:1", "--batch", "16",     "--seed",
+                               "5",        "--quiet",       "--json",  "-",      "--deterministic"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST(Train, LearnsAndWritesWhatItDid) {
+  const Digits digits(600);
+  const Outcome outcome = run_program(flags(
+      digits, {"--data-range", "0:500", "--eval-data", digits.path(), "--eval-range",
+               "500:", "--epochs", "6", "--optimizer", "adam", "--schedule", "constant:0.002"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_GT(json["test_accuracy"].get<double>(), 0.9);
+  EXPECT_LT(json["test_loss"].get<double>(), 0.5);
+  EXPECT_EQ(json["steps"], 90);
+  EXPECT_EQ(json["train_loss"].size(), 90U);
+  EXPECT_GT(json["images_per_second"].get<double>(), 0);
+  EXPECT_EQ(json["stall_share"].size(), 2U);
+  EXPECT_EQ(json["variables_digest"].get<std::string>().size(), 16U);
+  for (const nlohmann::json& tower : json["towers"]) {
+    EXPECT_NEAR(tower["step_s"].get<double>() + tower["stall_s"].get<double>() +
+                    tower["other_s"].get<double>(),
+                tower["wall_s"].get<double>(), 1e-6);
+  }
+}
+
+TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
+  const Digits digits(400);
+  const std::vector<std::string> run{"--epochs", "12", "--schedule", "cosine:0.02"};
+  const Outcome whole = run_program(flags(digits, run));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const TempFolder folder;
+  std::vector<std::string> resumable = run;
+  for (const std::string flag : {"--checkpoint", "--checkpoint-every"}) resumable.push_back(flag);
+  resumable.insert(resumable.end() - 1, folder.path());
+  resumable.emplace_back("3");
+  int killed = 0;
+  for (int delay_ms = 60; killed < 40; delay_ms += 23) {
+    Program program(flags(digits, resumable));
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms % 400));
+    program.signal(SIGKILL);
+    if (program.wait().code == 0) break;  // it was done before
+    ++killed;
+  }
+  const Outcome last = run_program(flags(digits, resumable));
+  ASSERT_EQ(last.code, 0) << last.err;
+  EXPECT_EQ(last.json()["variables_digest"], whole.json()["variables_digest"]);
+  EXPECT_GE(killed, 1);
+  RecordProperty("killed", killed);
+}
+
+TEST(Train, ToldToStopItSavesAndGoesOn) {
+  const Digits digits(400);
+  const TempFolder folder;
+  const std::vector<std::string> run{"--epochs", "40", "--checkpoint", folder.path()};
+  {
+    Program program(flags(digits, run));
+    for (int i = 0; i < 1000 && std::filesystem::is_empty(folder.path()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    program.signal(SIGTERM);
+    EXPECT_EQ(program.wait().code, 0);
+  }
+  const Outcome last = run_program(flags(digits, run));
+  ASSERT_EQ(last.code, 0) << last.err;
+  EXPECT_GT(last.json()["resumed_at"].get<int>(), 0);
+  EXPECT_EQ(last.json()["steps"], 40 * 12);
+}
+
+TEST(Train, WrongCommandLinesAreRefused) {
+  const Digits digits(40);
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"--strategy", "ring"}, "no strategy ring; there are: replicated"},
+      {{"--optimizer", "sdg"}, "optimizer: expected sgd"},
+      {{"--schedule", "up:1"}, "schedule: expected"},
+      {{"--data-range", "5"}, "expected A:B"},
+      {{"--data-range", "9:3"}, "can't end before it begins"},
+      {{"--strategy", "async"}, "not deterministic"},
+      {{"--strategy", "sync_replicas", "--feed", "split"}, "feed per_tower"},
+      {{"--checkpoint-every", "5"}, "--checkpoint"},
+      {{"--data-range", "0:5", "--schedule", "cosine:1"}, "needs the number of steps"}};
+  for (const auto& [more, text] : cases) {
+    const Outcome outcome = run_program(flags(digits, more));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(text));
+  }
+  const Outcome model = run_program({"train", "--model", "vgg", "--data", digits.path()});
+  EXPECT_EQ(model.code, 1);
+  EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet"));
+}
+
+TEST(Train, ReachesThePromisedAccuracyOnMnist) {
+  const std::string images = data_path("mnist-t10k-images-idx3-ubyte.gz");
+  PENSTOCK_NEED_DATA(images);
+  const std::string data = images + "," + data_path("mnist-t10k-labels-idx1-ubyte.gz");
+  for (const char* strategy : {"replicated", "async", "sync_replicas"}) {
+    const Outcome outcome =
+        run_program({"train",          "--model",  "lenet",         "--data",     data,
+                     "--data-range",   "0:8000",   "--eval-data",   data,         "--eval-range",
+                     "8000:",          "--device", "host:0,host:1", "--strategy", strategy,
+                     "--batch",        "32",       "--epochs",      "5",          "--schedule",
+                     "one_cycle:0.02", "--quiet",  "--json",        "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_GE(outcome.json()["test_accuracy"].get<double>(), 0.96) << strategy;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::test

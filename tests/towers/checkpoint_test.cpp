@@ -1,0 +1,218 @@
+// Checkpoints: going on to the bit, and what damaged files do.
+#include "towers/checkpoint.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/support/files.h"
+#include "tests/towers/arrays.h"
+#include "tests/towers/twins.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::as_bytes;
+using penstock::test::expect_error;
+using penstock::test::read_file;
+using penstock::test::TempFolder;
+using penstock::test::thrown_by;
+using test::Hidden;
+using test::maker;
+using test::options_for;
+using test::points;
+
+TrainObserver nobody;
+
+std::string header_file(const std::string& header, const std::string& data = {}) {
+  std::string file;
+  for (int i = 0; i < 8; ++i) file.push_back(static_cast<char>(header.size() >> (8 * i) & 0xff));
+  return file + header + data;
+}
+
+TEST(SafeTensors, AreReadBack) {
+  const std::vector<float> values{1, -2, 3};
+  const std::string bytes = "xyz";
+  const std::vector<NamedTensor> tensors{
+      {"a/b", DType::f32, {3, 1}, std::as_bytes(std::span(values))},
+      {"none", DType::i64, {0}, {}},
+      {"c", DType::u8, {3}, as_bytes(bytes)}};
+  const std::string file = encode_safetensors(tensors, {{"k", "v\n\"\x01"}});
+  EXPECT_EQ(file.size() % 8, (3 * 4 + 3) % 8U) << "values begin at a multiple of 8";
+  const SafeTensors read(file);
+  EXPECT_EQ(read.metadata().at("k"), "v\n\"\x01");
+  ASSERT_EQ(read.tensors().size(), 3U);
+  EXPECT_EQ(read.at("a/b").shape, Shape({3, 1}));
+  EXPECT_TRUE(std::ranges::equal(read.at("a/b").bytes, tensors[0].bytes));
+  EXPECT_TRUE(std::ranges::equal(read.at("c").bytes, tensors[2].bytes));
+  expect_error(ErrorCode::not_found, "no tensor d", [&] { static_cast<void>(read.at("d")); });
+}
+
+TEST(SafeTensors, WrongFilesAreRefused) {
+  const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& at) {
+    return R"({"a":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + at +
+           "}}";
+  };
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "too short"},
+      {"1234567", "too short"},
+      {std::string(8, '\xff'), "longer than"},
+      {header_file("{}").substr(0, 9), "longer than"},
+      {header_file("[]"), "does not begin with {"},
+      {header_file(" {}"), "does not begin with {"},
+      {header_file("{"), "no JSON"},
+      {header_file(R"({"a":1,"a":2})"), "twice"},
+      {header_file(R"({"a":{"b":{"c":{"d":{"e":{}}}}}})"), "nested"},
+      {header_file(R"({"a":1})"), "incomplete"},
+      {header_file(R"({"__metadata__":{"a":1}})"), "not all text"},
+      {header_file(entry("F32", "[1]", "[0,4]")), "outside"},
+      {header_file(entry("F32", "[1]", "[4,0]"), "1234"), "outside"},
+      {header_file(entry("F32", "[2]", "[0,4]"), "1234"), "does not fit"},
+      {header_file(entry("X9", "[1]", "[0,4]"), "1234"), "unknown dtype"},
+      {header_file(entry("F32", "[-1]", "[0,4]"), "1234"), "no whole number"},
+      {header_file(entry("F32", "[1.5]", "[0,4]"), "1234"), "no whole number"},
+      {header_file(entry("F32", "[4294967296,4294967296,4]", "[0,0]")), "too large"},
+      {header_file(entry("F32", "[9223372036854775808]", "[0,0]")), "too large"},
+      {header_file(entry("F32", "[1,1,1,1,1,1,1]", "[0,4]"), "1234"), "too many"},
+      {header_file(entry("F32", "[1]", "[0,4]"), "12345"), "behind the last"},
+      {header_file(entry("F32", "[1]", "[4,8]"), "12345678"), "gap"},
+      {header_file(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                   R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                   "123"),
+       "overlap"}};
+  for (const auto& [file, why] : cases)
+    expect_error(ErrorCode::data_loss, why, [&file] { SafeTensors read(file); });
+}
+
+TrainOptions options_in(const std::string& folder, std::uint64_t max_steps) {
+  TrainOptions options = options_for(2, 8);
+  options.deterministic = true;
+  options.checkpoint_folder = folder;
+  options.checkpoint_every = 5;
+  options.epochs = 4;
+  options.max_steps = max_steps;
+  options.strategy.update = {make_optimizer("adam"), Schedule::constant(0.01)};
+  return options;
+}
+
+TrainResult train(const TrainOptions& options) {
+  Trainer trainer(maker<Hidden>(), points(200).shuffle(), std::nullopt, options);
+  return trainer.run(nobody);
+}
+
+TEST(Checkpoints, ARunThatGoesOnEndsWithTheSameBits) {
+  for (const StrategyKind kind :
+       {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread}) {
+    for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
+      const auto run = [&](const std::string& folder, std::uint64_t max_steps) {
+        TrainOptions options = options_in(folder, max_steps);
+        options.strategy.kind = kind;
+        options.feed.mode = mode;
+        return train(options);
+      };
+      const TrainResult whole = run("", 0);
+      EXPECT_EQ(whole.steps, 48U);
+      const TempFolder folder;
+      // In mid-epoch, at an epoch's end, and off the checkpoints' rhythm.
+      for (const std::uint64_t stop : {7U, 12U, 30U, 0U}) {
+        const TrainResult part = run(folder.path(), stop);
+        EXPECT_EQ(part.steps, stop == 0 ? 48U : stop);
+        if (stop == 0) {
+          EXPECT_EQ(part.digest, whole.digest);
+          EXPECT_EQ(part.resumed_at, 30U);
+          EXPECT_TRUE(
+              std::equal(part.losses.begin(), part.losses.end(), whole.losses.begin() + 30));
+        }
+      }
+      // A run that has ended has nothing left to do.
+      EXPECT_EQ(run(folder.path(), 0).digest, whole.digest);
+    }
+  }
+}
+
+TEST(Checkpoints, TheNewestTwoAreKeptAndADamagedOneIsPassedOver) {
+  const TempFolder folder;
+  train(options_in(folder.path(), 17));
+  const std::string newest = folder / "step-000000000017.safetensors";
+  const std::string before = folder / "step-000000000015.safetensors";
+  ASSERT_TRUE(std::filesystem::exists(newest));
+  ASSERT_TRUE(std::filesystem::exists(before));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+  const std::string bytes = read_file(newest);
+  std::string damaged = bytes;
+  damaged[bytes.size() / 2] = static_cast<char>(damaged[bytes.size() / 2] ^ 0x10);
+  folder.write("step-000000000017.safetensors", damaged);
+  const TrainResult result = train(options_in(folder.path(), 20));
+  EXPECT_EQ(result.resumed_at, 15U);
+  EXPECT_EQ(result.digest, train(options_in("", 20)).digest);
+  folder.write("step-000000000017.safetensors", "x");
+  folder.write("step-000000000020.safetensors", bytes.substr(0, bytes.size() - 1));
+  expect_error(ErrorCode::data_loss, "every checkpoint",
+               [&] { train(options_in(folder.path(), 20)); });
+}
+
+TEST(Checkpoints, EveryFlippedByteIsSeen) {
+  const TempFolder folder;
+  train(options_in(folder.path(), 5));
+  const std::string name = "step-000000000005.safetensors";
+  const std::string bytes = read_file(folder / name);
+  VariableStore store = test::host_store(2);
+  for (int t = 0; t < 2; ++t) Hidden model(store.tower(t));
+  store.pack();
+  StrategyOptions options;
+  options.update.optimizer = make_optimizer("adam");
+  const StrategyPtr strategy = make_strategy(store, options);
+  const Checkpoints checkpoints(folder.path());
+  ASSERT_TRUE(checkpoints.restore(store, *strategy, {}));
+  for (std::size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 300) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x01);
+    folder.write(name, damaged);
+    const std::optional<Error> error =
+        thrown_by([&] { checkpoints.restore(store, *strategy, {}); });
+    ASSERT_TRUE(error) << at;
+    EXPECT_EQ(error->code(), ErrorCode::data_loss) << at << error->what();
+  }
+}
+
+TEST(Checkpoints, AnotherRunsAreRefusedByName) {
+  const TempFolder folder;
+  train(options_in(folder.path(), 5));
+  const auto refused = [&](const std::function<void(TrainOptions&)>& change,
+                           const std::string& text) {
+    TrainOptions options = options_in(folder.path(), 10);
+    change(options);
+    expect_error(ErrorCode::invalid_argument, text, [&] { train(options); });
+  };
+  refused([](TrainOptions& o) { o.seed = 9; }, "whose seed is 0, not 9");
+  refused([](TrainOptions& o) { o.batch = 4; }, "whose batch is 8, not 4");
+  refused([](TrainOptions& o) { o.devices.pop_back(); }, "whose number of towers is 2, not 1");
+  refused([](TrainOptions& o) { o.threads = 2; }, "whose threads of a tower is 1, not 2");
+  refused([](TrainOptions& o) { o.strategy.update.optimizer = make_optimizer("sgd"); }, "sgd");
+  refused([](TrainOptions& o) { o.feed.mode = FeedMode::split; }, "another feed: its mode");
+  refused([](TrainOptions& o) { o.strategy.kind = StrategyKind::async; }, "not deterministic");
+}
+
+TEST(Checkpoints, AFolderThatCantBeIsAnError) {
+  const TempFolder folder;
+  folder.write("file", "x");
+  expect_error(ErrorCode::unavailable, "can't make folder",
+               [&] { Checkpoints checkpoints(folder / "file/sub"); });
+  expect_error(ErrorCode::unavailable, "can't open",
+               [&] { write_durably(folder / "none/file", "x"); });
+}
+
+TEST(Export, WritesTheVariablesAlone) {
+  const TempFolder folder;
+  Trainer trainer(maker<Hidden>(), points(40), std::nullopt, options_for(1, 8));
+  trainer.run(nobody);
+  export_variables(trainer.variables(), folder / "model.safetensors");
+  const SafeTensors file(read_file(folder / "model.safetensors"));
+  EXPECT_EQ(file.tensors().size(), 4U);
+  EXPECT_EQ(file.at("a/weights").shape, Shape({16, 4}));
+}
+
+}  // namespace
+}  // namespace penstock::towers

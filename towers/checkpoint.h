@@ -1,0 +1,54 @@
+// A training run on disk.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "towers/safetensors.h"
+#include "towers/strategies/strategy.h"
+#include "towers/variables.h"
+
+namespace penstock::towers {
+
+/// Where a run stands, beside its variables.
+struct RunPosition {
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::string feed;  ///< Feed::save
+  /// What the run's course depends on, by name: a run that goes on must have the same.
+  std::map<std::string, std::string> setting{};
+};
+
+/// Checkpoints in a folder, each a safetensors file: variables, what optimizers remember, and the
+/// position. The newest two are kept. One writer at a time.
+class Checkpoints {
+ public:
+  /// Makes the folder. Throws Error{unavailable} naming it.
+  explicit Checkpoints(std::string folder);
+
+  /// When it returns the checkpoint survives a crash; whenever it is interrupted, those before are
+  /// whole. Throws Error{unavailable | resource_exhausted} naming the file.
+  void save(VariableStore& store, Strategy& strategy, const RunPosition& position);
+  /// Restores tower 0's variables and the strategy from the newest whole checkpoint; nothing if
+  /// there is none. A damaged one is passed over with a warning through the log; if all are, throws
+  /// Error{data_loss}. Throws Error{invalid_argument} naming a setting or a variable that differs.
+  std::optional<RunPosition> restore(VariableStore& store, Strategy& strategy,
+                                     const std::map<std::string, std::string>& setting) const;
+
+ private:
+  std::vector<std::string> files() const;  // oldest first
+
+  const std::string folder_;
+};
+
+/// Writes tower 0's variables alone to `path`, durably.
+void export_variables(const VariableStore& store, const std::string& path);
+
+/// Writes a file so that after a crash it is there in full, or what was there before is. Throws
+/// Error{unavailable | resource_exhausted} naming it.
+void write_durably(const std::string& path, const std::string& contents);
+
+}  // namespace penstock::towers
