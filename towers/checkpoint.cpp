@@ -72,10 +72,14 @@ std::uint64_t number_at(const SafeTensors& file, const std::string& key) {
   return value;
 }
 
-SafeTensors read(const std::string& path) {
+SafeTensors open(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(ErrorCode::unavailable, "can't open it");
-  SafeTensors file(std::string(std::istreambuf_iterator<char>(in), {}));
+  return SafeTensors(std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+SafeTensors read(const std::string& path) {
+  SafeTensors file = open(path);
   if (text_at(file, "format") != kFormat) throw Error(ErrorCode::data_loss, "not a checkpoint");
   if (text_at(file, "digest") != digest_of(file.tensors(), file.metadata()))
     throw Error(ErrorCode::data_loss, "its digest is wrong");
@@ -86,7 +90,7 @@ void load(const SafeTensors& file, const std::string& name, Array& into) {
   const NamedTensor& tensor = file.at(name);
   if (tensor.dtype != DType::f32 || !(tensor.shape == into.shape()))
     throw Error(ErrorCode::invalid_argument, "variable " + name + " has shape " +
-                                                 into.shape().to_string() + ", in the checkpoint " +
+                                                 into.shape().to_string() + ", in the file " +
                                                  tensor.shape.to_string());
   std::memcpy(into.data(), tensor.bytes.data(), tensor.bytes.size());
 }
@@ -174,6 +178,15 @@ std::optional<RunPosition> Checkpoints::restore(
     }
   }
   throw Error(ErrorCode::data_loss, "every checkpoint in " + folder_ + " is damaged");
+}
+
+void import_variables(VariableStore& store, const std::string& path) {
+  try {
+    const SafeTensors file = open(path);
+    for (Variable* variable : store.of(0)) load(file, variable->name, variable->value);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = path});
+  }
 }
 
 void export_variables(const VariableStore& store, const std::string& path) {

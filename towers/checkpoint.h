@@ -47,6 +47,10 @@ class Checkpoints {
 /// Writes tower 0's variables alone to `path`, durably.
 void export_variables(const VariableStore& store, const std::string& path);
 
+/// Gives tower 0's variables the values of such a file. Throws Error{not_found} or
+/// Error{invalid_argument} naming a variable that it lacks or has in another shape.
+void import_variables(VariableStore& store, const std::string& path);
+
 /// Writes a file so that after a crash it is there in full, or what was there before is. Throws
 /// Error{unavailable | resource_exhausted} naming it.
 void write_durably(const std::string& path, const std::string& contents);

@@ -93,7 +93,12 @@ class Trainer::Impl {
     if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder);
     std::optional<RunPosition> position;
     if (checkpoints_) position = checkpoints_->restore(store_, *strategy_, setting());
-    if (position) epoch_ = position->epoch;
+    if (position) {
+      epoch_ = position->epoch;
+    } else if (!options_.initial_variables.empty()) {
+      import_variables(store_, options_.initial_variables);
+      strategy_->restore(0);
+    }
     resumed_at_ = strategy_->step();
     open_feeds(train, test, position ? position->feed : std::string());
   }

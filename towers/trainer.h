@@ -29,6 +29,8 @@ struct TrainOptions {
   /// The same bits in every run, also in one that was interrupted: refuses strategies for which
   /// that can't be, and to go on from a checkpoint made with other threads or instructions.
   bool deterministic = false;
+  /// A safetensors file with the values that variables begin with; empty: their initializers'.
+  std::string initial_variables{};
   /// Where checkpoints are kept, and looked for in the beginning; empty: nowhere.
   std::string checkpoint_folder{};
   std::uint64_t checkpoint_every =

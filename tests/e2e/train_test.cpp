@@ -135,7 +135,7 @@ TEST(Train, WrongCommandLinesAreRefused) {
   }
   const Outcome model = run_program({"train", "--model", "vgg", "--data", digits.path()});
   EXPECT_EQ(model.code, 1);
-  EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet"));
+  EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet, resnet18"));
 }
 
 TEST(Train, ReachesThePromisedAccuracyOnMnist) {

@@ -212,6 +212,15 @@ TEST(Export, WritesTheVariablesAlone) {
   const SafeTensors file(read_file(folder / "model.safetensors"));
   EXPECT_EQ(file.tensors().size(), 4U);
   EXPECT_EQ(file.at("a/weights").shape, Shape({16, 4}));
+
+  TrainOptions options = options_for(2, 8);
+  options.strategy.update.schedule = Schedule::constant(0);
+  options.initial_variables = folder / "model.safetensors";
+  options.seed = 77;
+  Trainer again(maker<Hidden>(), points(40), std::nullopt, options);
+  EXPECT_EQ(again.run(nobody).digest, trainer.variables().digest());
+  expect_error(ErrorCode::not_found, "no tensor fc/weights",
+               [&] { Trainer other(maker<test::Linear>(), points(40), std::nullopt, options); });
 }
 
 }  // namespace

@@ -2,19 +2,25 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
+#include "towers/collective.h"
+#include "towers/layers/batch_norm.h"
 #include "towers/layers/conv2d.h"
 #include "towers/layers/dense.h"
 #include "towers/layers/dropout.h"
+#include "towers/layers/embedding_bag.h"
 #include "towers/layers/l2.h"
 #include "towers/layers/lrn.h"
 #include "towers/layers/pool.h"
 #include "towers/layers/relu.h"
+#include "towers/layers/residual.h"
+#include "towers/layers/similarity.h"
 #include "towers/layers/softmax_loss.h"
 #include "towers/onednn.h"
 
@@ -178,6 +184,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"global_average_pool",
              {2, 3, 4, 5},
              [](const Scope& scope) { return global_average_pool(scope); }},
+        Case{"batch_norm",
+             {4, 3, 2, 3},
+             [](const Scope& scope) { return batch_norm(scope, {.channels = 3}); }},
+        Case{"residual",
+             {2, 3, 3, 2},
+             [](const Scope& scope) {
+               return residual(scope,
+                               conv2d(scope / "a", {.in = 2, .out = 2, .initializer = kSome}));
+             }},
+        Case{"residual_with_shortcut",
+             {2, 4, 4, 2},
+             [](const Scope& scope) {
+               return residual(
+                   scope,
+                   conv2d(scope / "a", {.in = 2, .out = 3, .stride = 2, .initializer = kSome}),
+                   conv2d(scope / "b", {.in = 2, .out = 3, .stride = 2, .initializer = kSome}));
+             }},
         Case{"dropout", {3, 10}, [](const Scope& scope) { return dropout(scope, 0.4F); }},
         Case{"sequential",
              {2, 4, 4, 2},
@@ -189,6 +212,111 @@ INSTANTIATE_TEST_SUITE_P(
                return LayerPtr(std::move(layers));
              }}),
     [](const testing::TestParamInfo<Case>& made) { return made.param.name; });
+
+TEST(BatchNorm, EvaluatesWithMovingStatistics) {
+  VariableStore store = host_store();
+  const LayerPtr layer =
+      batch_norm(store.tower(0), {.channels = 1, .momentum = 0.5F, .epsilon = 0});
+  const Array in = array_of({4, 1}, {1, 3, 5, 99});
+  EXPECT_THAT(list(layer->forward(in, pass_over(3))),
+              testing::ElementsAre(testing::FloatNear(-1.224745F, 1e-5F), 0,
+                                   testing::FloatNear(1.224745F, 1e-5F), testing::_))
+      << "the row that is padding does not count";
+  EXPECT_FLOAT_EQ(store.of(0)[2]->value.data()[0], 1.5F);  // mean: 0 and 3
+  EXPECT_FLOAT_EQ(store.of(0)[3]->value.data()[0], 2.5F);  // variance: 1 and 4, unbiased
+  const Array& out = layer->forward(in, pass_over(4, false));
+  EXPECT_FLOAT_EQ(out.data()[1], 1.5F / std::sqrt(2.5F));
+  EXPECT_FLOAT_EQ(store.of(0)[2]->value.data()[0], 1.5F);
+}
+
+TEST(BatchNorm, SynchronisedTowersAreAsOne) {
+  const BatchNormOptions options{.channels = 2, .synchronised = true};
+  const Array in = spread_array({6, 2, 2}, 1);
+  const Array gradient = spread_array({6, 2, 2}, 2);
+  VariableStore alone = host_store(1);
+  const LayerPtr whole = batch_norm(alone.tower(0), options);
+  const std::vector<float> out = list(whole->forward(in, pass_over(6)));
+  const std::vector<float> back = list(whole->backward(gradient, pass_over(6)));
+  VariableStore store = host_store(2);
+  const std::unique_ptr<Collective> group = make_host_collective(2);
+  std::vector<LayerPtr> layers;
+  for (int t = 0; t < 2; ++t) layers.push_back(batch_norm(store.tower(t), options));
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      const std::int64_t rows = t == 0 ? 2 : 4;
+      const std::size_t at = t * 8;
+      Pass pass = pass_over(rows);
+      pass.tower = static_cast<int>(t);
+      pass.others = group.get();
+      const Array part = Array::view(in.data() + at, {rows, 2, 2});
+      const Array part_gradient = Array::view(gradient.data() + at, {rows, 2, 2});
+      const std::vector<float> mine = list(layers[t]->forward(part, pass));
+      const std::vector<float> mine_back = list(layers[t]->backward(part_gradient, pass));
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        EXPECT_NEAR(mine[i], out[at + i], 1e-6);
+        EXPECT_NEAR(mine_back[i], back[at + i], 1e-6);
+      }
+    });
+  }
+}
+
+/// Checks a loss of rows against differences in one of its inputs.
+void expect_loss_gradient(const std::function<double()>& loss, Array& input,
+                          const std::vector<float>& gradient) {
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    const float old = input.data()[i];
+    input.data()[i] = old + 1e-3F;
+    const double high = loss();
+    input.data()[i] = old - 1e-3F;
+    const double low = loss();
+    input.data()[i] = old;
+    EXPECT_NEAR(gradient[i], (high - low) / 2e-3, 2e-3) << i;
+  }
+}
+
+TEST(Similarity, GradientsAreThoseOfFiniteDifferences) {
+  Array query = spread_array({4, 5}, 1);
+  Array positive = spread_array({4, 5}, 2);
+  Array negative = spread_array({4, 5}, 3);
+  const Pass pass = pass_over(3);  // the last row is padding
+  TripletLoss triplet(1.5F);
+  const auto triplet_loss = [&] {
+    return triplet.forward(query, positive, negative, pass).loss_sum / 3;
+  };
+  triplet_loss();
+  const auto q = list(triplet.query_gradient());
+  const auto p = list(triplet.positive_gradient());
+  const auto n = list(triplet.negative_gradient());
+  expect_loss_gradient(triplet_loss, query, q);
+  expect_loss_gradient(triplet_loss, positive, p);
+  expect_loss_gradient(triplet_loss, negative, n);
+  InBatchNegativesLoss others(5);
+  const auto others_loss = [&] { return others.forward(query, positive, pass).loss_sum / 3; };
+  others_loss();
+  const auto oq = list(others.query_gradient());
+  const auto op = list(others.positive_gradient());
+  expect_loss_gradient(others_loss, query, oq);
+  expect_loss_gradient(others_loss, positive, op);
+  Array zeros({4, 5});
+  const TripletLoss::Result nothing = triplet.forward(zeros, positive, negative, pass);
+  EXPECT_DOUBLE_EQ(nothing.loss_sum, 3 * 1.5) << "zeros are like nothing";
+  EXPECT_EQ(list(triplet.query_gradient()), list(zeros));
+}
+
+TEST(EmbeddingBag, AveragesWhatIsNamed) {
+  VariableStore store = host_store();
+  EmbeddingBag bag(store.tower(0), 3, 2, {});
+  Variable& table = *store.of(0)[0];
+  std::ranges::copy(std::vector<float>{1, 2, 3, 4, 5, 6}, table.value.data());
+  const std::vector<std::int64_t> ids{0, 2, -1, -1, -1, -1, 1, 1, -1};
+  EXPECT_EQ(list(bag.forward(ids, 3)), (std::vector<float>{3, 4, 0, 0, 3, 4}));
+  bag.backward(array_of({3, 2}, {2, 4, 100, 100, 1, 1}));
+  EXPECT_EQ(list(table.gradient), (std::vector<float>{1, 2, 1, 1, 1, 2}));
+  const std::vector<std::int64_t> wrong{0, 3, 1};
+  expect_error(ErrorCode::invalid_argument, "id 3 of sample 1 is none of 3",
+               [&] { bag.forward(wrong, 3); });
+}
 
 TEST(Layers, WrongShapesAreErrorsThatNameTheLayer) {
   VariableStore store = host_store();

@@ -160,6 +160,40 @@ TEST(Trainer, LearnsRealPictures) {
   EXPECT_LT(mean(result.losses, steps - 5, steps), mean(result.losses, 0, 5) - 0.1);
 }
 
+TEST(Trainer, ResNet18LearnsABatchByHeart) {
+  TrainOptions options = options_for(1, 32);
+  options.epochs = 20;
+  options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::constant(0.02)};
+  const Dataset images =
+      picture_twin(64).map(image_ops("image").normalize({.layout = Layout::hwc}));
+  Trainer trainer(model_kind("resnet18").make, images, std::nullopt, options);
+  EXPECT_LT(trainer.run(nobody).losses.back(), 0.05F);
+}
+
+TEST(Trainer, MatchesTexts) {
+  std::string text = "query,positive,negative\n";
+  Rng rng(1, 0, 0);
+  for (int i = 0; i < 600; ++i) {
+    const std::uint64_t topic = rng.below(20);
+    const std::uint64_t other = (topic + 1 + rng.below(19)) % 20;
+    const auto word = [&](char kind, std::uint64_t of) {
+      return kind + std::to_string(of) + " " + "w" + std::to_string(rng.below(50));
+    };
+    text += word('q', topic) + "," + word('a', topic) + "," + word('a', other) + "\n";
+  }
+  const Dataset stored =
+      csv({"texts.csv"},
+          {{.files = make_memory_file_system({{"texts.csv", text}}), .index_folder = "-"}});
+  const ModelKind& kind = model_kind("text_match");
+  TrainOptions options = options_for(2, 16);
+  options.epochs = 20;
+  options.strategy.update = {make_optimizer(kind.optimizer), Schedule::parse(kind.schedule)};
+  Trainer trainer(kind.make, kind.input(stored.take(500).shuffle(), true),
+                  kind.input(stored.skip(500), false), options);
+  const TrainResult result = trainer.run(nobody);
+  EXPECT_GT(result.evaluation->accuracy, 0.9);
+}
+
 TEST(Trainer, TheSameRunGivesTheSameBits) {
   const auto digest = [](std::uint64_t seed) {
     TrainOptions options = options_for(3, 8);

@@ -25,12 +25,18 @@ class Train final : public Command {
                 "penstock train --model cifar10 --data cifar10-train.tar \\\n"
                 "      --eval-data cifar10-test.tar --device host:0,host:1 --epochs 8") {
     add("Data", "--data", data_, "PATH",
-        "labelled images: .tar, .bin (CIFAR-10), IMAGES,LABELS (IDX) or a folder")
+        "labelled images: .tar, .bin (CIFAR-10), IMAGES,LABELS (IDX) or a folder; texts: .csv")
         ->required();
     add("Data", "--data-range", data_range_, "A:B", "of these, records A up to B");
     add("Data", "--eval-data", eval_data_, "PATH", "the same to evaluate with, after each epoch");
     add("Data", "--eval-range", eval_range_, "A:B", "of these, records A up to B");
     add("Model", "--model", model_, "NAME", join(towers::model_names(), ", "))->required();
+    app()->add_flag("--no-shuffle{false}", shuffle_, "keep the order of the data")->group("Data");
+    app()
+        ->add_flag("--no-augment{false}", augment_, "train on elements as they are evaluated")
+        ->group("Data");
+    add("Model", "--init", options_.initial_variables, "FILE",
+        "safetensors with the values that variables begin with");
     add("Model", "--optimizer", optimizer_, "RULE",
         "sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON; default: the model's");
     add("Model", "--schedule", schedule_, "RATE",
@@ -66,7 +72,9 @@ class Train final : public Command {
     Interrupts interrupts;
     const towers::ModelKind& kind = towers::model_kind(model_);
     finish_options(kind);
-    const Dataset train = kind.input(open(data_, data_range_, "--data-range").shuffle(), true);
+    Dataset train = open(data_, data_range_, "--data-range");
+    if (shuffle_) train = train.shuffle();
+    train = kind.input(train, augment_);
     std::optional<Dataset> test;
     if (!eval_data_.empty())
       test = kind.input(open(eval_data_, eval_range_, "--eval-range"), false);
@@ -150,6 +158,8 @@ class Train final : public Command {
   std::string combine_ = "average";
   std::string json_;
   std::string export_;
+  bool shuffle_ = true;
+  bool augment_ = true;
   bool quiet_ = false;
 };
 

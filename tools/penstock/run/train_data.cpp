@@ -15,6 +15,7 @@ Dataset open(const std::string& path) {
   const std::vector<std::string> parts = split(path, ',');
   const std::string name = lower(parts.front());
   if (name.ends_with(".tar")) return tar(parts);
+  if (name.ends_with(".csv")) return csv(parts);
   if (name.ends_with(".bin")) return cifar10(parts);
   if (name.find("idx") != std::string::npos && !name.ends_with("/")) {
     if (parts.size() != 2)

@@ -1,0 +1,60 @@
+#include "towers/layers/embedding_bag.h"
+
+#include <algorithm>
+
+#include <penstock/error.h>
+
+namespace penstock::towers {
+
+EmbeddingBag::EmbeddingBag(const Scope& scope, std::int64_t rows, std::int64_t width,
+                           const Initializer& initializer)
+    : name_(scope.prefix() + "embedding_bag"),
+      table_(scope.get("table", {rows, width}, {initializer})) {
+  scope.require_host("embedding_bag");
+}
+
+std::int64_t EmbeddingBag::named(std::int64_t sample) const {
+  const auto ids =
+      ids_.subspan(static_cast<std::size_t>(sample * most_), static_cast<std::size_t>(most_));
+  return std::ranges::count_if(ids, [](std::int64_t id) { return id >= 0; });
+}
+
+const Array& EmbeddingBag::forward(std::span<const std::int64_t> ids, std::int64_t samples) {
+  const std::int64_t width = table_.value.dim(1);
+  ids_ = ids;
+  most_ = samples > 0 ? static_cast<std::int64_t>(ids.size()) / samples : 0;
+  out_.resize({samples, width});
+  out_.fill(0);
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    const std::int64_t count = named(sample);
+    float* to = out_.data() + sample * width;
+    for (std::int64_t i = sample * most_; i < (sample + 1) * most_; ++i) {
+      const std::int64_t id = ids[static_cast<std::size_t>(i)];
+      if (id < 0) continue;
+      if (id >= table_.value.dim(0))
+        throw Error(ErrorCode::invalid_argument,
+                    name_ + ": id " + std::to_string(id) + " of sample " + std::to_string(sample) +
+                        " is none of " + std::to_string(table_.value.dim(0)));
+      const float* from = table_.value.data() + id * width;
+      for (std::int64_t d = 0; d < width; ++d) to[d] += from[d] / static_cast<float>(count);
+    }
+  }
+  return out_;
+}
+
+void EmbeddingBag::backward(const Array& gradient) {
+  const std::int64_t width = table_.value.dim(1);
+  if (table_.accumulate() == 0) table_.gradient.fill(0);
+  for (std::int64_t sample = 0; sample < gradient.dim(0); ++sample) {
+    const std::int64_t count = named(sample);
+    const float* from = gradient.data() + sample * width;
+    for (std::int64_t i = sample * most_; i < (sample + 1) * most_; ++i) {
+      const std::int64_t id = ids_[static_cast<std::size_t>(i)];
+      if (id < 0) continue;
+      float* to = table_.gradient.data() + id * width;
+      for (std::int64_t d = 0; d < width; ++d) to[d] += from[d] / static_cast<float>(count);
+    }
+  }
+}
+
+}  // namespace penstock::towers

@@ -1,0 +1,53 @@
+#include "towers/layers/residual.h"
+
+#include <utility>
+
+#include "towers/layers/relu.h"
+
+namespace penstock::towers {
+namespace {
+
+class Residual final : public Layer {
+ public:
+  Residual(std::string name, LayerPtr body, LayerPtr shortcut, LayerPtr end)
+      : name_(std::move(name)),
+        body_(std::move(body)),
+        shortcut_(std::move(shortcut)),
+        end_(std::move(end)) {}
+
+  const Array& forward(const Array& in, const Pass& pass) override {
+    const Array& a = body_->forward(in, pass);
+    const Array& b = shortcut_ ? shortcut_->forward(in, pass) : in;
+    if (!(a.shape() == b.shape())) wrong_shape(name_, a.shape().to_string(), b.shape());
+    add(a, b, sum_);
+    return end_->forward(sum_, pass);
+  }
+
+  const Array& backward(const Array& gradient, const Pass& pass) override {
+    const Array& outer = end_->backward(gradient, pass);
+    const Array& a = body_->backward(outer, pass);
+    const Array& b = shortcut_ ? shortcut_->backward(outer, pass) : outer;
+    add(a, b, in_gradient_);
+    return in_gradient_;
+  }
+
+ private:
+  static void add(const Array& a, const Array& b, Array& sum) {
+    sum.resize(a.shape());
+    for (std::size_t i = 0; i < a.size(); ++i) sum.data()[i] = a.data()[i] + b.data()[i];
+  }
+
+  const std::string name_;
+  const LayerPtr body_, shortcut_, end_;
+  Array sum_, in_gradient_;
+};
+
+}  // namespace
+
+LayerPtr residual(const Scope& scope, LayerPtr body, LayerPtr shortcut) {
+  scope.require_host("residual");
+  return std::make_unique<Residual>(scope.prefix() + "residual", std::move(body),
+                                    std::move(shortcut), relu(scope));
+}
+
+}  // namespace penstock::towers

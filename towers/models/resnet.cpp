@@ -1,0 +1,125 @@
+// ResNet-18 and ResNet-50 for ImageNet. Source: He et al., "Deep residual learning for image
+// recognition", 2016; the stride is in the 3x3 convolution, as is usual today.
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <penstock/image.h>
+
+#include "towers/classifier.h"
+#include "towers/layers/batch_norm.h"
+#include "towers/layers/conv2d.h"
+#include "towers/layers/dense.h"
+#include "towers/layers/pool.h"
+#include "towers/layers/relu.h"
+#include "towers/layers/residual.h"
+
+namespace penstock::towers {
+namespace {
+
+constexpr std::int64_t kClasses = 1000;
+
+struct Convolution {
+  std::int64_t in = 0, out = 0, kernel = 1, stride = 1;
+  bool first = false;
+};
+
+/// A convolution without bias and its batch normalisation.
+void add_normalised(Sequential& layers, const Scope& scope, const Convolution& c) {
+  const std::int64_t around = c.kernel / 2;
+  layers
+      .add(conv2d(scope, {.in = c.in,
+                          .out = c.out,
+                          .kernel = c.kernel,
+                          .stride = c.stride,
+                          .padding = {around, around},
+                          .bias = false,
+                          .initializer = Initializer::he(c.out * c.kernel * c.kernel),
+                          .input_gradient = !c.first}))
+      .add(batch_norm(scope, {.channels = c.out}));
+}
+
+LayerPtr shortcut(const Scope& scope, std::int64_t in, std::int64_t out, std::int64_t stride) {
+  if (in == out && stride == 1) return nullptr;
+  auto layers = std::make_unique<Sequential>();
+  add_normalised(*layers, scope / "shortcut", {in, out, 1, stride});
+  return layers;
+}
+
+/// Two 3x3 convolutions.
+LayerPtr basic_block(const Scope& scope, std::int64_t in, std::int64_t width, std::int64_t stride) {
+  auto body = std::make_unique<Sequential>();
+  add_normalised(*body, scope / "conv1", {in, width, 3, stride});
+  body->add(relu(scope));
+  add_normalised(*body, scope / "conv2", {width, width, 3, 1});
+  return residual(scope, std::move(body), shortcut(scope, in, width, stride));
+}
+
+/// 1x1 down, 3x3, 1x1 up to four times the width.
+LayerPtr bottleneck(const Scope& scope, std::int64_t in, std::int64_t width, std::int64_t stride) {
+  auto body = std::make_unique<Sequential>();
+  add_normalised(*body, scope / "conv1", {in, width, 1, 1});
+  body->add(relu(scope));
+  add_normalised(*body, scope / "conv2", {width, width, 3, stride});
+  body->add(relu(scope));
+  add_normalised(*body, scope / "conv3", {width, 4 * width, 1, 1});
+  return residual(scope, std::move(body), shortcut(scope, in, 4 * width, stride));
+}
+
+struct Plan {
+  std::array<int, 4> blocks;
+  bool deep;
+};
+
+class ResNet final : public Classifier {
+ public:
+  ResNet(const Scope& scope, const Plan& plan) {
+    add_normalised(layers_, scope / "stem", {3, 64, 7, 2, true});
+    layers_.add(relu(scope)).add(pool(scope, {Pooling::max, 3, 2, {1, 1}}));
+    std::int64_t in = 64;
+    for (std::size_t stage = 0; stage < plan.blocks.size(); ++stage) {
+      const std::int64_t width = std::int64_t{64} << stage;
+      for (int block = 0; block < plan.blocks[stage]; ++block) {
+        const Scope place =
+            scope / ("stage" + std::to_string(stage + 1)) / ("block" + std::to_string(block + 1));
+        const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
+        layers_.add(plan.deep ? bottleneck(place, in, width, stride)
+                              : basic_block(place, in, width, stride));
+        in = plan.deep ? 4 * width : width;
+      }
+    }
+    layers_.add(global_average_pool(scope))
+        .add(dense(scope / "fc",
+                   {.in = in, .out = kClasses, .initializer = Initializer::normal(0.01F)}));
+  }
+};
+
+Dataset input(const Dataset& stored, bool training) {
+  const NormalizeOptions normal{.layout = Layout::hwc};
+  const Dataset labelled = image_and_label(stored);
+  if (training)
+    return labelled.map(
+        decode_image("image").random_resized_crop(224).random_flip().normalize(normal));
+  return labelled.map(
+      decode_image("image").resize_short(256).center_crop(224, 224).normalize(normal));
+}
+
+ModelKind kind(const std::string& name, const std::string& help, const Plan& plan) {
+  return {.name = name,
+          .help = help,
+          .make = [plan](const Scope& scope) -> ModelPtr {
+            return std::make_unique<ResNet>(scope, plan);
+          },
+          .input = input,
+          .optimizer = "momentum:0.9",
+          .schedule = "cosine:0.1"};
+}
+
+const ModelRegistration resnet18(kind("resnet18", "ResNet-18 for ImageNet, 11.7 M parameters",
+                                      {{2, 2, 2, 2}, false}));
+const ModelRegistration resnet50(kind("resnet50", "ResNet-50 for ImageNet, 25.6 M parameters",
+                                      {{3, 4, 6, 3}, true}));
+
+}  // namespace
+}  // namespace penstock::towers
