@@ -53,6 +53,32 @@ constexpr std::size_t kLanes = hn::MaxLanes(Shorts());
 constexpr std::size_t kBlocks = kLanes / 8;
 static_assert(kBlocks <= kMaxBatch);
 
+#if HWY_TARGET <= HWY_AVX3
+
+// Highway 1.0 has no word for a permutation of two vectors.
+alignas(64) inline constexpr std::uint16_t kZigzag[kBlockSize] = {
+    0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
+    41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
+    46, 51, 55, 60, 21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
+
+HWY_INLINE void gather_rows(const std::int16_t* zigzag, std::int16_t* out) {
+  const __m512i first = _mm512_load_si512(zigzag);
+  const __m512i second = _mm512_load_si512(zigzag + 32);
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m512i from = _mm512_load_si512(kZigzag + 32 * half);
+    const __m512i rows = _mm512_permutex2var_epi16(first, from, second);
+    std::int16_t* to = out + 4 * half * kLanes;
+    _mm_store_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(rows));
+    _mm_store_si128(reinterpret_cast<__m128i*>(to + kLanes), _mm512_extracti32x4_epi32(rows, 1));
+    _mm_store_si128(reinterpret_cast<__m128i*>(to + 2 * kLanes),
+                    _mm512_extracti32x4_epi32(rows, 2));
+    _mm_store_si128(reinterpret_cast<__m128i*>(to + 3 * kLanes),
+                    _mm512_extracti32x4_epi32(rows, 3));
+  }
+}
+
+#else
+
 /// The bytes of one natural row that come from one eighth of the zigzag.
 struct Pick {
   alignas(16) std::uint8_t bytes[16];
@@ -95,7 +121,7 @@ HWY_INLINE hn::Vec<Row> gather_row(const std::int16_t* zigzag) {
   }
 }
 
-template <std::size_t kRow>
+template <std::size_t kRow = 0>
 HWY_INLINE void gather_rows(const std::int16_t* zigzag, std::int16_t* out) {
   if constexpr (kRow < 8) {
     hn::Store(gather_row<kRow>(zigzag), Row(), out + kRow * kLanes);
@@ -103,9 +129,11 @@ HWY_INLINE void gather_rows(const std::int16_t* zigzag, std::int16_t* out) {
   }
 }
 
+#endif
+
 /// Puts a block in zigzag order into the batch.
 HWY_INLINE void add_block(Batch& batch, const std::int16_t* zigzag, std::uint8_t* target) {
-  gather_rows<0>(zigzag, batch.coefficients.data() + batch.count * 8);
+  gather_rows(zigzag, batch.coefficients.data() + batch.count * 8);
   batch.targets[batch.count++] = target;
 }
 
