@@ -105,6 +105,10 @@ unsigned take_run(Bits& bits, const Code& code, unsigned k, std::int16_t* block)
   return k + run + 1;
 }
 
+bool is_good(const Scan& scan) noexcept {
+  return scan.good && scan.bits.count >= scan.bits.missing;
+}
+
 bool at_end(Scan& scan) noexcept {
   constexpr std::uint8_t kEndOfImage = 0xd9;
   return skip_marker(scan.bits, kEndOfImage);

@@ -15,6 +15,9 @@ using image::DecodePlan;
 using image::ImageInfo;
 using image::PixelSink;
 
+/// Two images are decoded at once; from so many at hand it takes the next when one ends.
+constexpr std::size_t kLanes = 8;
+
 struct Counters {
   std::atomic<std::uint64_t> own{0};
   std::array<std::atomic<std::uint64_t>, kForeignCount> foreign{};
@@ -55,54 +58,121 @@ class Resumed final : public PixelSink {
   int given_;
 };
 
+/// One image that is being decoded.
+struct Slot {
+  DecodeJob* job = nullptr;
+  Header header;
+  DecodePlan plan;
+  Picture picture;
+};
+
 class OwnDecoder final : public image::Decoder {
  public:
   OwnDecoder() : library_(image::make_jpeg_decoder()) {}
 
+  std::size_t lanes() const noexcept override { return kLanes; }
+
   void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
-    for (DecodeJob& job : jobs) {
-      try {
-        decode_one(job, options);
-      } catch (...) {
-        job.status = status_from_current_exception();
+    std::size_t next = 0;
+    const auto fill = [&](Slot& slot) {
+      while (slot.job == nullptr && next < jobs.size()) start(slot, jobs[next++], options);
+      return slot.job != nullptr;
+    };
+    for (;;) {
+      const bool first = fill(slots_[0]);
+      const bool second = fill(slots_[1]);
+      if (!first && !second) return;
+      Slot* ended = first ? &slots_[0] : &slots_[1];
+      if (first && second) {
+        Scan& scan = slots_[1].picture.scan();
+        if (&finish_either(slots_[0].picture.scan(), scan) == &scan) ended = &slots_[1];
+      } else {
+        finish_row(ended->picture.scan());
       }
+      end_row(*ended, options);
     }
   }
 
  private:
-  void decode_one(DecodeJob& job, const DecodeOptions& options) {
-    Foreign foreign = read_header(job.bytes, header_);
-    const int channels = header_.color == ColorModel::gray ? 1 : options.channels;
-    if (foreign == Foreign::none) foreign = picture_.begin(header_, job.bytes, channels);
-    if (foreign != Foreign::none) return leave(job, options, foreign);
+  /// `act` may throw, which is the job's status then.
+  template <typename Act>
+  static void guarded(Slot& slot, Act act) {
+    try {
+      act();
+    } catch (...) {
+      slot.job->status = status_from_current_exception();
+      slot.job = nullptr;
+    }
+  }
 
-    image::check_pixels(static_cast<std::uint64_t>(header_.width),
-                        static_cast<std::uint64_t>(header_.height), options.limits);
-    ImageInfo info;
-    info.size = {header_.height, header_.width};
-    info.channels = channels;
-    if (options.orient) info.orientation = image::jpeg_orientation(job.bytes);
-    PixelSink& sink = *job.sink;
-    const DecodePlan plan = sink.plan(info);
-    job.status = Status();
-    if (plan.region.empty()) return;
-    foreign = picture_.choose(plan, options.limits.max_codec_bytes);
-    if (foreign == Foreign::none) {
-      while (!picture_.done() && picture_.advance(sink)) {
+  void start(Slot& slot, DecodeJob& job, const DecodeOptions& options) {
+    slot.job = &job;
+    guarded(slot, [&] {
+      const Foreign foreign = begin(slot, options);
+      if (foreign != Foreign::none) {
+        leave(job, options, foreign);
+        slot.job = nullptr;
       }
-      if (!picture_.done()) foreign = Foreign::data;
+    });
+  }
+
+  /// Says why the image must be decoded by the library from its header on, if so.
+  Foreign begin(Slot& slot, const DecodeOptions& options) {
+    DecodeJob& job = *slot.job;
+    const Header& header = slot.header;
+    Foreign foreign = read_header(job.bytes, slot.header);
+    if (foreign != Foreign::none) return foreign;
+    ImageInfo info;
+    info.channels = header.color == ColorModel::gray ? 1 : options.channels;
+    foreign = slot.picture.begin(header, job.bytes, info.channels);
+    if (foreign != Foreign::none) return foreign;
+    image::check_pixels(static_cast<std::uint64_t>(header.width),
+                        static_cast<std::uint64_t>(header.height), options.limits);
+    info.size = {header.height, header.width};
+    if (options.orient) info.orientation = image::jpeg_orientation(job.bytes);
+    slot.plan = job.sink->plan(info);
+    job.status = Status();
+    if (slot.plan.region.empty()) {
+      slot.job = nullptr;
+      return Foreign::none;
     }
+    foreign = slot.picture.choose(slot.plan, options.limits.max_codec_bytes);
     if (foreign != Foreign::none) {
-      Resumed resumed(sink, plan, picture_.given());
-      job.sink = &resumed;
-      leave(job, options, foreign);
-      job.sink = &sink;
-      return;
+      resume(slot, options, foreign);
+    } else {
+      slot.picture.begin_row();
     }
-    job.denominator = plan.denominator;
-    job.rows = plan.region.height;
-    job.rows_spared = picture_.shrunk().height - plan.region.height;
-    counters().own.fetch_add(1, std::memory_order_relaxed);
+    return Foreign::none;
+  }
+
+  void end_row(Slot& slot, const DecodeOptions& options) {
+    guarded(slot, [&] {
+      switch (slot.picture.end_row(*slot.job->sink)) {
+        case Picture::Progress::more:
+          return slot.picture.begin_row();
+        case Picture::Progress::left:
+          return resume(slot, options, Foreign::data);
+        case Picture::Progress::done:
+          break;
+      }
+      DecodeJob& job = *slot.job;
+      job.denominator = slot.plan.denominator;
+      job.rows = slot.plan.region.height;
+      job.rows_spared = slot.picture.shrunk().height - slot.plan.region.height;
+      counters().own.fetch_add(1, std::memory_order_relaxed);
+      slot.job = nullptr;
+    });
+  }
+
+  /// The library does the whole image again, for the rows that were not given yet.
+  void resume(Slot& slot, const DecodeOptions& options, Foreign reason) {
+    DecodeJob& job = *slot.job;
+    Resumed resumed(*job.sink, slot.plan, slot.picture.given());
+    DecodeJob again{job.bytes, &resumed};
+    leave(again, options, reason);
+    again.sink = job.sink;
+    job = std::move(again);
+    slot.job = nullptr;
   }
 
   void leave(DecodeJob& job, const DecodeOptions& options, Foreign reason) {
@@ -111,8 +181,7 @@ class OwnDecoder final : public image::Decoder {
   }
 
   std::unique_ptr<image::Decoder> library_;
-  Header header_;
-  Picture picture_;
+  std::array<Slot, 2> slots_;
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ Foreign Picture::begin(const Header& header, std::span<const std::byte> file, in
     plane.predictor = 0;
     plane.batch.count = 0;
   }
+  scan_.good = true;
   scan_.restart_interval = header.restart_interval;
   scan_.restart_left = header.restart_interval;
   scan_.next_restart = 0;
@@ -119,6 +120,13 @@ Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) 
         strip.needed ? divide_up(std::min(strip.last + margin, strip.width), strip.side) : 0;
     strip.vertical = component.vertical;
   }
+  scan_.place_count = 0;
+  for (int i = 0; i < header.component_count; ++i) {
+    Plane& plane = scan_.planes[static_cast<std::size_t>(i)];
+    for (int y = 0; y < plane.vertical; ++y)
+      for (int x = 0; x < plane.horizontal; ++x)
+        scan_.places[static_cast<std::size_t>(scan_.place_count++)] = {&plane, x, y};
+  }
   scan_.mcus = single ? divide_up(header.width, kBlockSide)
                       : divide_up(header.width, header.max_horizontal * kBlockSide);
   imcu_height_ = side_ * header.max_vertical;
@@ -128,6 +136,8 @@ Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) 
   // As the library does, even where the very pixels would not need it: it judges more bytes.
   if (context_ && bottom % imcu_height_ >= imcu_height_ - header.max_vertical)
     last_imcu_ = std::min(last_imcu_ + 1, imcu_rows_ - 1);
+  rows_ = single ? header.components[0].vertical : 1;
+  row_ = 0;
   next_imcu_ = 0;
   given_ = 0;
   return layout(max_bytes) ? Foreign::none : Foreign::memory;
@@ -161,7 +171,7 @@ bool Picture::layout(std::uint64_t max_bytes) {
     at += bytes;
     return taken;
   };
-  rows_ = take(kRows * row_stride_);
+  pixels_ = take(kRows * row_stride_);
   for (int i = 0; i < header_->component_count; ++i) {
     const auto place = static_cast<std::size_t>(i);
     Strip& strip = strips_[place];
@@ -207,51 +217,46 @@ void Picture::pad_edges(Strip& strip, int imcu_row) {
   }
 }
 
-bool Picture::decode_imcu_row(int imcu_row) {
-  const int above = region_.top - (context_ ? 1 : 0);
-  // Rows whose pixels, or whose neighbours' pixels, lie in the region.
-  const bool wanted =
-      (imcu_row + 1) * imcu_height_ > above - (context_ ? header_->max_vertical : 0);
-  for (int i = 0; i < header_->component_count; ++i) {
+/// Its pixels, or their neighbours', lie in the region.
+bool Picture::is_wanted() const noexcept {
+  const int margin = context_ ? header_->max_vertical + 1 : 0;
+  return (next_imcu_ + 1) * imcu_height_ > region_.top - margin;
+}
+
+void Picture::begin_row() {
+  for (int i = 0; i < header_->component_count && row_ == 0; ++i) {
     Strip& strip = strips_[static_cast<std::size_t>(i)];
     if (!strip.needed) continue;
-    make_room(strip, imcu_row);
+    make_room(strip, next_imcu_);
     scan_.planes[static_cast<std::size_t>(i)].target =
         strip.samples + static_cast<std::size_t>(strip.kept) * strip.stride;
   }
-  // A file of one component has a row of MCUs for each row of blocks.
-  const bool single = header_->component_count == 1;
-  const int rows = single ? header_->components[0].vertical : 1;
-  const int block_rows = divide_up(header_->height, kBlockSide);
-  for (int y = 0; y < rows; ++y) {
-    if (single && imcu_row * rows + y >= block_rows) break;
-    if (!decode_row(scan_, wanted)) return false;
-    Plane& plane = scan_.planes[0];
-    plane.target += static_cast<std::size_t>(plane.side) * plane.stride;
-  }
-  if (wanted) {
-    for (int i = 0; i < header_->component_count; ++i) {
-      Strip& strip = strips_[static_cast<std::size_t>(i)];
-      if (strip.needed) pad_edges(strip, imcu_row);
-    }
-  }
-  return true;
+  jpeg::begin_row(scan_, is_wanted());
 }
 
-bool Picture::advance(image::PixelSink& sink) {
-  while (next_imcu_ <= last_imcu_) {
-    if (!decode_imcu_row(next_imcu_)) return false;
-    const bool last = ++next_imcu_ > last_imcu_;
-    if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return false;
-    int end = next_imcu_ * imcu_height_;
-    if (context_ && next_imcu_ < imcu_rows_) end -= header_->max_vertical;
-    end = std::min(end, region_.top + region_.height);
-    if (end > region_.top + given_) {
-      give(end - region_.top, sink);
-      return true;
+Picture::Progress Picture::end_row(image::PixelSink& sink) {
+  if (!is_good(scan_)) return Progress::left;
+  // A file of one component has a row of MCUs for each row of blocks, but none below the image.
+  const int block_rows = divide_up(header_->height, kBlockSide);
+  if (++row_ < rows_ && next_imcu_ * rows_ + row_ < block_rows) {
+    Plane& plane = scan_.planes[0];
+    plane.target += static_cast<std::size_t>(plane.side) * plane.stride;
+    return Progress::more;
+  }
+  row_ = 0;
+  if (is_wanted()) {
+    for (int i = 0; i < header_->component_count; ++i) {
+      Strip& strip = strips_[static_cast<std::size_t>(i)];
+      if (strip.needed) pad_edges(strip, next_imcu_);
     }
   }
-  return true;
+  const bool last = ++next_imcu_ > last_imcu_;
+  if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return Progress::left;
+  int end = next_imcu_ * imcu_height_;
+  if (context_ && next_imcu_ < imcu_rows_) end -= header_->max_vertical;
+  end = std::min(end, region_.top + region_.height);
+  if (end > region_.top + given_) give(end - region_.top, sink);
+  return last ? Progress::done : Progress::more;
 }
 
 const std::uint8_t* Picture::pixel_row(Strip& strip, int y) {
@@ -292,7 +297,7 @@ void Picture::give(int end, image::PixelSink& sink) {
     const int count = std::min(kRows, end - given_);
     for (int i = 0; i < count; ++i) {
       const int y = region_.top + given_ + i;
-      std::uint8_t* out = rows_ + static_cast<std::size_t>(i) * row_stride_;
+      std::uint8_t* out = pixels_ + static_cast<std::size_t>(i) * row_stride_;
       if (channels_ == 1) {
         std::memcpy(out, pixel_row(strips_[0], y), width);
         continue;
@@ -304,7 +309,7 @@ void Picture::give(int end, image::PixelSink& sink) {
       convert(parts[0], parts[1], parts[2], width, out);
     }
     given_ += count;
-    sink.rows(rows_, row_stride_, count);
+    sink.rows(pixels_, row_stride_, count);
   }
 }
 

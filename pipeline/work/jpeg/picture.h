@@ -49,17 +49,23 @@ class Picture {
   /// Chooses what to decode: `plan` is within the image. Returns why it can't be done, or none.
   Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes);
   image::Size shrunk() const noexcept { return shrunk_; }
-  /// Decodes the next rows and gives some to the sink, unless all are through. False if the bytes
-  /// are left to libjpeg-turbo, as are the rows that were not given yet.
-  bool advance(image::PixelSink& sink);
-  bool done() const noexcept { return given_ == region_.height; }
+  /// Begins the next row of MCUs: `scan` is to be decoded to its end.
+  void begin_row();
+  Scan& scan() noexcept { return scan_; }
+  /// Behind that row: gives pixels to the sink, if there are any now.
+  enum class Progress {
+    more,
+    done,
+    left  ///< to libjpeg-turbo, as are the rows that were not given yet
+  };
+  Progress end_row(image::PixelSink& sink);
   int given() const noexcept { return given_; }
 
  private:
   bool layout(std::uint64_t max_bytes);
   bool choose_upsampling(Strip& strip, const Component& component, bool fancy);
   void make_room(Strip& strip, int imcu_row);
-  bool decode_imcu_row(int imcu_row);
+  bool is_wanted() const noexcept;
   void pad_edges(Strip& strip, int imcu_row);
   void give(int end, image::PixelSink& sink);
   const std::uint8_t* sample_row(const Strip& strip, int y) const noexcept;
@@ -80,10 +86,12 @@ class Picture {
   int imcu_rows_ = 0;
   int next_imcu_ = 0;
   int last_imcu_ = 0;
+  int rows_ = 1;  ///< of MCUs in an iMCU row
+  int row_ = 0;   ///< of these
   int given_ = 0;  ///< rows
   std::vector<std::uint8_t> memory_;
   std::size_t row_stride_ = 0;
-  std::uint8_t* rows_ = nullptr;
+  std::uint8_t* pixels_ = nullptr;
 };
 
 }  // namespace penstock::jpeg

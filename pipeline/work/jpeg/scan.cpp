@@ -18,9 +18,6 @@ namespace penstock::jpeg {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// A run writes up to eight coefficients from up to 64 behind the last.
-constexpr std::size_t kRoom = 2 * kBlockSize + 16;
-
 /// The parts of Bits that stay in registers.
 struct Hot {
   const std::uint8_t* next;
@@ -80,65 +77,6 @@ HWY_INLINE void put_values(std::uint64_t run, std::int16_t* out) {
 #endif
 }
 
-/// Symbol by symbol: one, or up to the end of the block.
-HWY_NOINLINE unsigned take_slowly(Bits& bits, const AcTable& table, unsigned k, std::int16_t* block,
-                                  bool all) {
-  do {
-    k = take_run(bits, table.code, k, block);
-  } while (all && k < kBlockSize);
-  return k;
-}
-
-/// The AC coefficients of a block, in zigzag order; without kKeep they are only passed over.
-/// Returns 64 or kEndOfBlock and more for good blocks; anything else is kBadBlock.
-template <bool kKeep>
-HWY_INLINE unsigned take_ac(Hot& hot, Bits& bits, const AcTable& table, std::int16_t* block) {
-  unsigned k = 1;
-  for (;;) {
-    refill(hot, bits);
-    for (int i = 0; i < 4; ++i) {
-      const std::uint64_t window = hot.window;
-      const std::uint64_t index = window >> (64 - kTableBits);
-      const std::uint64_t run = table.runs[index];
-      const auto length = static_cast<unsigned>(run & 255);
-      if (HWY_UNLIKELY(length == 0)) {
-        const unsigned code = table.code.short_codes[index];
-        const unsigned size = code >> 8 & 15;
-        const unsigned at = k + (code >> 12);
-        // A symbol with a long value.
-        if (HWY_LIKELY(size != 0 && at < kBlockSize)) {
-          refill(hot, bits);
-          drop(hot, code & 255);
-          const int value = take_value(hot, size);
-          if (kKeep) block[at] = static_cast<std::int16_t>(value);
-          k = at + 1;
-        } else {
-          store(hot, bits);
-          k = take_slowly(bits, table, k, block, false);
-          hot = load(bits);
-        }
-        if (k >= kBlockSize) return k;
-        break;
-      }
-      if (kKeep) put_values(run, block + k + (run >> 16 & 255));
-      drop(hot, length);
-      const unsigned before = k;
-      k += static_cast<unsigned>(run >> 8 & 255);
-      if (k >= kBlockSize) {
-        if (HWY_LIKELY(k == kBlockSize || (k >= kEndOfBlock && k < kEndOfBlock + kBlockSize)))
-          return k;
-        // The block ended amidst the run.
-        hot.window = window;
-        hot.count += static_cast<int>(length);
-        store(hot, bits);
-        k = take_slowly(bits, table, before, block, true);
-        hot = load(bits);
-        return k;
-      }
-    }
-  }
-}
-
 /// Returns a difference of DCs; `good` turns false for bits that are no code.
 HWY_INLINE std::uint32_t take_dc(Hot& hot, Bits& bits, const DcTable& table, bool& good) {
   refill(hot, bits);
@@ -153,7 +91,6 @@ HWY_INLINE std::uint32_t take_dc(Hot& hot, Bits& bits, const DcTable& table, boo
     good = good && symbol >= 0;
     size = symbol < 0 ? 0 : static_cast<unsigned>(symbol);
   }
-  if (size == 0) return 0;
   return static_cast<std::uint32_t>(take_value(hot, size));
 }
 
@@ -177,48 +114,174 @@ HWY_NOINLINE bool begin_interval(Scan& scan) {
   return good;
 }
 
-bool decode_row_here(Scan& scan, bool wanted) {
-  Bits& bits = scan.bits;
-  Hot hot = load(bits);
-  bool good = true;
-  unsigned bad = 0;
-  alignas(64) std::int16_t block[kRoom];
-  for (int mcu = 0; mcu < scan.mcus; ++mcu) {
-    if (scan.restart_interval > 0) {
-      if (scan.restart_left == 0) {
-        store(hot, bits);
-        if (!begin_interval(scan)) return false;
-        hot = load(bits);
-      }
-      --scan.restart_left;
-    }
-    for (int i = 0; i < scan.plane_count; ++i) {
-      Plane& plane = scan.planes[static_cast<std::size_t>(i)];
-      const AcTable& ac = *plane.ac;
-      for (int y = 0; y < plane.vertical; ++y) {
-        for (int x = 0; x < plane.horizontal; ++x) {
-          plane.predictor += take_dc(hot, bits, *plane.dc, good);
-          const int column = mcu * plane.horizontal + x;
-          const bool keep = wanted && column >= plane.first_block && column < plane.last_block;
-          if (!keep || plane.side == 1) bad |= take_ac<false>(hot, bits, ac, nullptr);
-          if (!keep) continue;
-          const auto side = static_cast<std::size_t>(plane.side);
-          std::uint8_t* target = plane.target + static_cast<std::size_t>(y) * side * plane.stride +
-                                 static_cast<std::size_t>(column) * side;
-          std::memset(block, 0, kBlockSize * sizeof(block[0]));
-          block[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
-          if (plane.side > 1) bad |= take_ac<true>(hot, bits, ac, block);
-          finish_block(plane, block, target);
-        }
-      }
-    }
-  }
-  for (int i = 0; i < scan.plane_count; ++i) {
-    Plane& plane = scan.planes[static_cast<std::size_t>(i)];
+HWY_NOINLINE void flush(Scan& scan) {
+  for (Plane& plane : scan.planes)
     if (plane.batch.count > 0) transform(plane.batch, plane.quantisation.data(), plane.stride);
+}
+
+/// Takes the DC of the block at the scan's place. False if the bytes are bad.
+HWY_INLINE bool begin_block(Scan& scan) {
+  if (scan.place == 0 && scan.restart_interval > 0) {
+    if (scan.restart_left == 0 && !begin_interval(scan)) return scan.good = false;
+    --scan.restart_left;
   }
-  store(hot, bits);
-  return good && (bad & kBadBlock) == 0 && bits.count >= bits.missing;
+  const Scan::Place& place = scan.places[static_cast<std::size_t>(scan.place)];
+  Plane& plane = *place.plane;
+  Hot hot = load(scan.bits);
+  plane.predictor += take_dc(hot, scan.bits, *plane.dc, scan.good);
+  refill(hot, scan.bits);
+  store(hot, scan.bits);
+  scan.ac = plane.ac;
+  scan.coefficient = 1;
+  scan.target = nullptr;
+  const int column = scan.mcu * plane.horizontal + place.x;
+  if (scan.wanted && column >= plane.first_block && column < plane.last_block) {
+    const auto side = static_cast<std::size_t>(plane.side);
+    scan.target = plane.target + static_cast<std::size_t>(place.y) * side * plane.stride +
+                  static_cast<std::size_t>(column) * side;
+    std::memset(scan.block.data(), 0, kBlockSize * sizeof(scan.block[0]));
+    scan.block[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
+  }
+  return true;
+}
+
+/// Ends a block and begins the next. False at the end of the row, or of the good bytes.
+HWY_NOINLINE bool next_block(Scan& scan) {
+  if (scan.coefficient >= kBadBlock) {
+    scan.good = false;
+    return false;
+  }
+  if (scan.target != nullptr)
+    finish_block(*scan.places[static_cast<std::size_t>(scan.place)].plane, scan.block.data(),
+                 scan.target);
+  if (++scan.place == scan.place_count) {
+    scan.place = 0;
+    if (++scan.mcu == scan.mcus) {
+      flush(scan);
+      return false;
+    }
+  }
+  return begin_block(scan);
+}
+
+/// What does not lie in the tables: one symbol, or the rest of a block that ends amidst a run.
+HWY_NOINLINE void take_slowly(Scan& scan, bool all) {
+  do {
+    scan.coefficient = take_run(scan.bits, scan.ac->code, scan.coefficient, scan.block.data());
+  } while (all && scan.coefficient < kBlockSize);
+  refill_slowly(scan.bits);
+}
+
+/// A scan whose state is in registers.
+struct Lane {
+  explicit HWY_INLINE Lane(Scan& of) : scan(&of) { enter(); }
+
+  HWY_INLINE void enter() {
+    hot = load(scan->bits);
+    k = scan->coefficient;
+    ac = scan->ac;
+  }
+  HWY_INLINE void leave() {
+    store(hot, scan->bits);
+    scan->coefficient = k;
+  }
+  HWY_INLINE void fill() { refill(hot, scan->bits); }
+
+  /// Takes a run of symbols. False if it was the row's last. REQUIRES: 31 bits, or 10 and then it
+  /// sees that there are more.
+  HWY_INLINE bool step() {
+    const std::uint64_t window = hot.window;
+    const std::uint64_t index = window >> (64 - kTableBits);
+    const std::uint64_t run = ac->runs[index];
+    const auto length = static_cast<unsigned>(run & 255);
+    std::int16_t* block = scan->block.data() + k;
+    if (HWY_UNLIKELY(length == 0)) {
+      const unsigned code = ac->code.short_codes[index];
+      const unsigned size = code >> 8 & 15;
+      const unsigned zeros = code >> 12;
+      if (HWY_LIKELY(size != 0 && k + zeros < kBlockSize)) {
+        // A symbol with a long value.
+        fill();
+        drop(hot, code & 255);
+        block[zeros] = static_cast<std::int16_t>(take_value(hot, size));
+        k += zeros + 1;
+        fill();
+      } else {
+        leave();
+        take_slowly(*scan, false);
+        enter();
+      }
+      return k < kBlockSize || next();
+    }
+    put_values(run, block + (run >> 16 & 255));
+    drop(hot, length);
+    const unsigned before = k;
+    k += static_cast<unsigned>(run >> 8 & 255);
+    if (k < kBlockSize) return true;
+    if (HWY_UNLIKELY(k != kBlockSize && k - kEndOfBlock >= kBlockSize)) {
+      // The block ended amidst the run.
+      hot.window = window;
+      hot.count += static_cast<int>(length);
+      k = before;
+      leave();
+      take_slowly(*scan, true);
+      enter();
+    }
+    return next();
+  }
+  HWY_INLINE bool next() {
+    leave();
+    if (!next_block(*scan)) return false;
+    enter();
+    return true;
+  }
+
+  Scan* scan;
+  Hot hot;
+  unsigned k;
+  const AcTable* ac;
+};
+
+/// Steps for which the bits of a full window last.
+constexpr int kSteps = 56 / kTableBits - 1;
+
+void begin_row_here(Scan& scan, bool wanted) {
+  scan.wanted = wanted;
+  scan.mcu = 0;
+  scan.place = 0;
+  // Bad bytes, or no AC to take: the row ends at once.
+  if (!begin_block(scan)) scan.coefficient = kBadBlock;
+}
+
+void finish_row_here(Scan& scan) {
+  if (!scan.good) return;
+  Lane lane(scan);
+  for (;;) {
+    lane.fill();
+    for (int i = 0; i < kSteps; ++i)
+      if (!lane.step()) return;
+  }
+}
+
+Scan* finish_either_here(Scan& a, Scan& b) {
+  if (!a.good) return &a;
+  if (!b.good) return &b;
+  Lane one(a);
+  Lane two(b);
+  for (;;) {
+    one.fill();
+    two.fill();
+    for (int i = 0; i < kSteps; ++i) {
+      if (!one.step()) {
+        two.leave();
+        return &a;
+      }
+      if (!two.step()) {
+        one.leave();
+        return &b;
+      }
+    }
+  }
 }
 
 bool has_vectors_here() {
@@ -233,10 +296,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace penstock::jpeg {
 
-HWY_EXPORT(decode_row_here);
+HWY_EXPORT(begin_row_here);
+HWY_EXPORT(finish_row_here);
+HWY_EXPORT(finish_either_here);
 
-bool decode_row(Scan& scan, bool wanted) noexcept {
-  return HWY_DYNAMIC_DISPATCH(decode_row_here)(scan, wanted);
+void begin_row(Scan& scan, bool wanted) noexcept {
+  HWY_DYNAMIC_DISPATCH(begin_row_here)(scan, wanted);
+}
+
+void finish_row(Scan& scan) noexcept {
+  HWY_DYNAMIC_DISPATCH(finish_row_here)(scan);
+}
+
+Scan& finish_either(Scan& a, Scan& b) noexcept {
+  return *HWY_DYNAMIC_DISPATCH(finish_either_here)(a, b);
 }
 
 HWY_EXPORT(has_vectors_here);

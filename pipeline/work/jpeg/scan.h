@@ -47,26 +47,52 @@ struct Plane {
   Batch batch;
 };
 
+/// A run of symbols writes up to eight coefficients, from up to 64 behind the last.
+inline constexpr std::size_t kBlockRoom = 2 * kBlockSize + 16;
+
 struct Scan {
   Bits bits;
   int plane_count = 0;
   std::array<Plane, 3> planes;
+  /// The blocks of an MCU in their order.
+  struct Place {
+    Plane* plane = nullptr;
+    int x = 0;
+    int y = 0;
+  };
+  int place_count = 0;
+  std::array<Place, kMaxBlocksInMcu> places{};
   int mcus = 0;  ///< of a row
   int restart_interval = 0;
   int restart_left = 0;  ///< MCUs in front of the next restart marker
   int next_restart = 0;  ///< its number
+
+  // The block that is decoded now.
+  bool wanted = false;  ///< the row is
+  int mcu = 0;
+  int place = 0;
+  const AcTable* ac = nullptr;
+  unsigned coefficient = 0;        ///< the next one
+  std::uint8_t* target = nullptr;  ///< null: nobody needs it
+  bool good = true;
+  alignas(64) std::array<std::int16_t, kBlockRoom> block{};
 };
 
 /// Prepares to read a scan's bytes, which end somewhere in front of the end of `bytes`.
 void begin_bits(Bits& bits, std::span<const std::uint8_t> bytes) noexcept;
 
-/// Decodes a row of MCUs; with `wanted`, also transforms the blocks that are needed to the planes'
-/// targets, beyond whose used part up to kBlockSide - 1 samples may be written. False if
-/// libjpeg-turbo might warn of these bytes; then nothing may be decoded from the scan any more.
-/// Reads nothing outside of the scan's bytes whatever they are.
-bool decode_row(Scan& scan, bool wanted) noexcept;
+/// Begins a row of MCUs; if it is `wanted`, the blocks that are needed will be transformed to the
+/// planes' targets, beyond whose used part up to kBlockSide - 1 samples may be written.
+void begin_row(Scan& scan, bool wanted) noexcept;
+/// Decodes the row to its end. Reads nothing outside of the scan's bytes whatever they are.
+void finish_row(Scan& scan) noexcept;
+/// Decodes rows of two scans at once, which is faster, until one comes to its end: that one.
+Scan& finish_either(Scan& a, Scan& b) noexcept;
+/// Behind a row: false if libjpeg-turbo might warn of its bytes; then nothing may be decoded from
+/// the scan any more.
+bool is_good(const Scan& scan) noexcept;
 
-/// True if the machine has a target whose vectors `decode_row` uses.
+/// True if the machine has vectors that decoding uses.
 bool has_vectors() noexcept;
 
 /// Behind the last row: nothing is left of the scan, and the image's end follows.
