@@ -45,6 +45,7 @@ Foreign Picture::begin(const Header& header, std::span<const std::byte> file, in
     plane.batch.count = 0;
   }
   scan_.good = true;
+  scan_.last_target = nullptr;
   scan_.restart_interval = header.restart_interval;
   scan_.restart_left = header.restart_interval;
   scan_.next_restart = 0;

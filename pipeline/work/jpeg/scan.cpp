@@ -97,8 +97,9 @@ HWY_INLINE std::uint32_t take_dc(Hot& hot, Bits& bits, const DcTable& table, boo
 /// Writes the block's samples, or waits until there are more.
 HWY_INLINE void finish_block(Plane& plane, const std::int16_t* block, std::uint8_t* target) {
   if (HWY_LIKELY(plane.side == kBlockSide)) {
-    add_block(plane.batch, block, target);
+    // Not when the last was added: what is loaded right behind its stores has to wait for them.
     if (is_full(plane.batch)) transform(plane.batch, plane.quantisation.data(), plane.stride);
+    add_block(plane.batch, block, target);
     return;
   }
   std::int16_t natural[kBlockSize];
@@ -114,7 +115,18 @@ HWY_NOINLINE bool begin_interval(Scan& scan) {
   return good;
 }
 
+/// Puts the block off, and transforms the one that was put off before.
+HWY_INLINE void put_off(Scan& scan) {
+  std::int16_t* other = scan.blocks[scan.block == scan.blocks[0].data() ? 1 : 0].data();
+  if (scan.last_target != nullptr) finish_block(*scan.last_plane, other, scan.last_target);
+  scan.last_plane = scan.places[static_cast<std::size_t>(scan.place)].plane;
+  scan.last_target = scan.target;
+  scan.block = other;
+}
+
 HWY_NOINLINE void flush(Scan& scan) {
+  scan.target = nullptr;
+  put_off(scan);
   for (Plane& plane : scan.planes)
     if (plane.batch.count > 0) transform(plane.batch, plane.quantisation.data(), plane.stride);
 }
@@ -139,7 +151,7 @@ HWY_INLINE bool begin_block(Scan& scan) {
     const auto side = static_cast<std::size_t>(plane.side);
     scan.target = plane.target + static_cast<std::size_t>(place.y) * side * plane.stride +
                   static_cast<std::size_t>(column) * side;
-    std::memset(scan.block.data(), 0, kBlockSize * sizeof(scan.block[0]));
+    std::memset(scan.block, 0, kBlockSize * sizeof(std::int16_t));
     scan.block[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
   }
   return true;
@@ -151,9 +163,7 @@ HWY_NOINLINE bool next_block(Scan& scan) {
     scan.good = false;
     return false;
   }
-  if (scan.target != nullptr)
-    finish_block(*scan.places[static_cast<std::size_t>(scan.place)].plane, scan.block.data(),
-                 scan.target);
+  if (scan.target != nullptr) put_off(scan);
   if (++scan.place == scan.place_count) {
     scan.place = 0;
     if (++scan.mcu == scan.mcus) {
@@ -167,7 +177,7 @@ HWY_NOINLINE bool next_block(Scan& scan) {
 /// What does not lie in the tables: one symbol, or the rest of a block that ends amidst a run.
 HWY_NOINLINE void take_slowly(Scan& scan, bool all) {
   do {
-    scan.coefficient = take_run(scan.bits, scan.ac->code, scan.coefficient, scan.block.data());
+    scan.coefficient = take_run(scan.bits, scan.ac->code, scan.coefficient, scan.block);
   } while (all && scan.coefficient < kBlockSize);
   refill_slowly(scan.bits);
 }
@@ -194,7 +204,7 @@ struct Lane {
     const std::uint64_t index = window >> (64 - kTableBits);
     const std::uint64_t run = ac->runs[index];
     const auto length = static_cast<unsigned>(run & 255);
-    std::int16_t* block = scan->block.data() + k;
+    std::int16_t* block = scan->block + k;
     if (HWY_UNLIKELY(length == 0)) {
       const unsigned code = ac->code.short_codes[index];
       const unsigned size = code >> 8 & 15;

@@ -48,7 +48,8 @@ struct Plane {
 };
 
 /// A run of symbols writes up to eight coefficients, from up to 64 behind the last.
-inline constexpr std::size_t kBlockRoom = 2 * kBlockSize + 16;
+/// Keeps blocks aligned.
+inline constexpr std::size_t kBlockRoom = 2 * kBlockSize + 32;
 
 struct Scan {
   Bits bits;
@@ -75,7 +76,12 @@ struct Scan {
   unsigned coefficient = 0;        ///< the next one
   std::uint8_t* target = nullptr;  ///< null: nobody needs it
   bool good = true;
-  alignas(64) std::array<std::int16_t, kBlockRoom> block{};
+  /// That block, and the one before it, which is transformed later: what is loaded right behind
+  /// stores has to wait for them.
+  std::int16_t* block = blocks[0].data();
+  Plane* last_plane = nullptr;
+  std::uint8_t* last_target = nullptr;  ///< null: there is none
+  alignas(64) std::array<std::array<std::int16_t, kBlockRoom>, 2> blocks{};
 };
 
 /// Prepares to read a scan's bytes, which end somewhere in front of the end of `bytes`.
