@@ -116,7 +116,7 @@ HWY_NOINLINE bool begin_interval(Scan& scan) {
 }
 
 /// Puts the block off, and transforms the one that was put off before.
-HWY_INLINE void put_off(Scan& scan) {
+HWY_NOINLINE void put_off(Scan& scan) {
   std::int16_t* other = scan.blocks[scan.block == scan.blocks[0].data() ? 1 : 0].data();
   if (scan.last_target != nullptr) finish_block(*scan.last_plane, other, scan.last_target);
   scan.last_plane = scan.places[static_cast<std::size_t>(scan.place)].plane;
@@ -131,136 +131,147 @@ HWY_NOINLINE void flush(Scan& scan) {
     if (plane.batch.count > 0) transform(plane.batch, plane.quantisation.data(), plane.stride);
 }
 
-/// Takes the DC of the block at the scan's place. False if the bytes are bad.
-HWY_INLINE bool begin_block(Scan& scan) {
-  if (scan.place == 0 && scan.restart_interval > 0) {
-    if (scan.restart_left == 0 && !begin_interval(scan)) return scan.good = false;
-    --scan.restart_left;
-  }
-  const Scan::Place& place = scan.places[static_cast<std::size_t>(scan.place)];
-  Plane& plane = *place.plane;
-  Hot hot = load(scan.bits);
-  plane.predictor += take_dc(hot, scan.bits, *plane.dc, scan.good);
-  refill(hot, scan.bits);
-  store(hot, scan.bits);
-  scan.ac = plane.ac;
-  scan.coefficient = 1;
-  scan.target = nullptr;
-  const int column = scan.mcu * plane.horizontal + place.x;
-  if (scan.wanted && column >= plane.first_block && column < plane.last_block) {
-    const auto side = static_cast<std::size_t>(plane.side);
-    scan.target = plane.target + static_cast<std::size_t>(place.y) * side * plane.stride +
-                  static_cast<std::size_t>(column) * side;
-    std::memset(scan.block, 0, kBlockSize * sizeof(std::int16_t));
-    scan.block[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
-  }
-  return true;
-}
-
-/// Ends a block and begins the next. False at the end of the row, or of the good bytes.
-HWY_NOINLINE bool next_block(Scan& scan) {
-  if (scan.coefficient >= kBadBlock) {
-    scan.good = false;
-    return false;
-  }
-  if (scan.target != nullptr) put_off(scan);
-  if (++scan.place == scan.place_count) {
-    scan.place = 0;
-    if (++scan.mcu == scan.mcus) {
-      flush(scan);
-      return false;
-    }
-  }
-  return begin_block(scan);
-}
-
 /// What does not lie in the tables: one symbol, or the rest of a block that ends amidst a run.
 HWY_NOINLINE void take_slowly(Scan& scan, bool all) {
   do {
     scan.coefficient = take_run(scan.bits, scan.ac->code, scan.coefficient, scan.block);
   } while (all && scan.coefficient < kBlockSize);
-  refill_slowly(scan.bits);
+}
+
+/// Ends a row: always false.
+HWY_NOINLINE bool end_row(Scan& scan) {
+  flush(scan);
+  return false;
 }
 
 /// A scan whose state is in registers.
-struct Lane {
-  explicit HWY_INLINE Lane(Scan& of) : scan(&of) { enter(); }
+class Lane {
+ public:
+  explicit HWY_INLINE Lane(Scan& scan) : scan_(scan) { enter(); }
 
-  HWY_INLINE void enter() {
-    hot = load(scan->bits);
-    k = scan->coefficient;
-    ac = scan->ac;
-  }
   HWY_INLINE void leave() {
-    store(hot, scan->bits);
-    scan->coefficient = k;
+    store(hot_, scan_.bits);
+    scan_.coefficient = k_;
   }
-  HWY_INLINE void fill() { refill(hot, scan->bits); }
+  HWY_INLINE void fill() { refill(hot_, scan_.bits); }
 
-  /// Takes a run of symbols. False if it was the row's last. REQUIRES: 31 bits, or 10 and then it
-  /// sees that there are more.
-  HWY_INLINE bool step() {
-    const std::uint64_t window = hot.window;
-    const std::uint64_t index = window >> (64 - kTableBits);
-    const std::uint64_t run = ac->runs[index];
-    const auto length = static_cast<unsigned>(run & 255);
-    std::int16_t* block = scan->block + k;
-    if (HWY_UNLIKELY(length == 0)) {
-      const unsigned code = ac->code.short_codes[index];
-      const unsigned size = code >> 8 & 15;
-      const unsigned zeros = code >> 12;
-      if (HWY_LIKELY(size != 0 && k + zeros < kBlockSize)) {
-        // A symbol with a long value.
-        fill();
-        drop(hot, code & 255);
-        block[zeros] = static_cast<std::int16_t>(take_value(hot, size));
-        k += zeros + 1;
-        fill();
-      } else {
-        leave();
-        take_slowly(*scan, false);
-        enter();
-      }
-      return k < kBlockSize || next();
-    }
-    put_values(run, block + (run >> 16 & 255));
-    drop(hot, length);
-    const unsigned before = k;
-    k += static_cast<unsigned>(run >> 8 & 255);
-    if (k < kBlockSize) return true;
-    if (HWY_UNLIKELY(k != kBlockSize && k - kEndOfBlock >= kBlockSize)) {
-      // The block ended amidst the run.
-      hot.window = window;
-      hot.count += static_cast<int>(length);
-      k = before;
+  enum class Step { on, ended, unfit };
+  /// Takes a run of symbols. REQUIRES: kTableBits bits.
+  HWY_INLINE Step step() {
+    window_ = hot_.window;
+    run_ = ac_->runs[window_ >> (64 - kTableBits)];
+    const auto length = static_cast<unsigned>(run_ & 255);
+    if (HWY_UNLIKELY(length == 0)) return Step::unfit;
+    put_values(run_, block_ + k_ + (run_ >> 16 & 255));
+    drop(hot_, length);
+    k_ += static_cast<unsigned>(run_ >> 8 & 255);
+    return HWY_LIKELY(k_ < kBlockSize) ? Step::on : Step::ended;
+  }
+
+  /// Behind a step that was unfit: takes one symbol. False if it was the row's last.
+  HWY_INLINE bool take_unfit() {
+    const unsigned code = ac_->code.short_codes[hot_.window >> (64 - kTableBits)];
+    const unsigned size = code >> 8 & 15;
+    const unsigned at = k_ + (code >> 12);
+    if (HWY_LIKELY(size != 0 && at < kBlockSize)) {
+      // Only its value is long.
+      fill();
+      drop(hot_, code & 255);
+      block_[at] = static_cast<std::int16_t>(take_value(hot_, size));
+      k_ = at + 1;
+    } else {
       leave();
-      take_slowly(*scan, true);
+      take_slowly(scan_, false);
+      enter();
+    }
+    return k_ < kBlockSize || next();
+  }
+
+  /// Behind a step with which the block ended. False if it was the row's last.
+  HWY_INLINE bool end() {
+    if (HWY_UNLIKELY(k_ != kBlockSize && k_ - kEndOfBlock >= kBlockSize)) {
+      // It ended amidst the run.
+      k_ -= static_cast<unsigned>(run_ >> 8 & 255);
+      hot_.window = window_;
+      hot_.count += static_cast<int>(run_ & 255);
+      leave();
+      take_slowly(scan_, true);
       enter();
     }
     return next();
   }
-  HWY_INLINE bool next() {
-    leave();
-    if (!next_block(*scan)) return false;
-    enter();
+
+  /// Takes the DC of the block at the scan's place. False if the bytes are bad.
+  HWY_INLINE bool begin() {
+    if (HWY_UNLIKELY(scan_.restart_interval > 0 && scan_.place == 0)) {
+      if (scan_.restart_left == 0) {
+        leave();
+        if (!begin_interval(scan_)) return scan_.good = false;
+        enter();
+      }
+      --scan_.restart_left;
+    }
+    const Scan::Place& place = scan_.places[static_cast<std::size_t>(scan_.place)];
+    Plane& plane = *place.plane;
+    ac_ = plane.ac;
+    scan_.ac = ac_;
+    k_ = 1;
+    plane.predictor += take_dc(hot_, scan_.bits, *plane.dc, scan_.good);
+    scan_.target = nullptr;
+    const int column = scan_.mcu * plane.horizontal + place.x;
+    if (scan_.wanted && column >= plane.first_block && column < plane.last_block) {
+      const auto side = static_cast<std::size_t>(plane.side);
+      scan_.target = plane.target + static_cast<std::size_t>(place.y) * side * plane.stride +
+                     static_cast<std::size_t>(column) * side;
+      std::memset(block_, 0, kBlockSize * sizeof(block_[0]));
+      block_[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
+    }
     return true;
   }
 
-  Scan* scan;
-  Hot hot;
-  unsigned k;
-  const AcTable* ac;
+ private:
+  HWY_INLINE void enter() {
+    hot_ = load(scan_.bits);
+    k_ = scan_.coefficient;
+    ac_ = scan_.ac;
+    block_ = scan_.block;
+  }
+
+  HWY_INLINE bool next() {
+    if (HWY_UNLIKELY(k_ >= kBadBlock)) return scan_.good = false;
+    if (scan_.target != nullptr) {
+      put_off(scan_);
+      block_ = scan_.block;
+    }
+    if (++scan_.place == scan_.place_count) {
+      scan_.place = 0;
+      if (++scan_.mcu == scan_.mcus) {
+        leave();
+        return end_row(scan_);
+      }
+    }
+    return begin();
+  }
+
+  Scan& scan_;
+  Hot hot_;
+  unsigned k_;
+  const AcTable* ac_;
+  std::int16_t* block_;
+  std::uint64_t run_ = 0;  // of the last step, and the window in front of it
+  std::uint64_t window_ = 0;
 };
 
 /// Steps for which the bits of a full window last.
-constexpr int kSteps = 56 / kTableBits - 1;
+constexpr int kSteps = 56 / kTableBits;
 
 void begin_row_here(Scan& scan, bool wanted) {
   scan.wanted = wanted;
   scan.mcu = 0;
   scan.place = 0;
-  // Bad bytes, or no AC to take: the row ends at once.
-  if (!begin_block(scan)) scan.coefficient = kBadBlock;
+  Lane lane(scan);
+  lane.begin();
+  lane.leave();
 }
 
 void finish_row_here(Scan& scan) {
@@ -268,8 +279,17 @@ void finish_row_here(Scan& scan) {
   Lane lane(scan);
   for (;;) {
     lane.fill();
-    for (int i = 0; i < kSteps; ++i)
-      if (!lane.step()) return;
+    for (int i = 0; i < kSteps; ++i) {
+      const Lane::Step step = lane.step();
+      if (step == Lane::Step::unfit) goto unfit;
+      if (step == Lane::Step::ended) goto ended;
+    }
+    continue;
+  unfit:
+    if (!lane.take_unfit()) return;
+    continue;
+  ended:
+    if (!lane.end()) return;
   }
 }
 
@@ -282,15 +302,30 @@ Scan* finish_either_here(Scan& a, Scan& b) {
     one.fill();
     two.fill();
     for (int i = 0; i < kSteps; ++i) {
-      if (!one.step()) {
-        two.leave();
-        return &a;
-      }
-      if (!two.step()) {
-        one.leave();
-        return &b;
-      }
+      const Lane::Step first = one.step();
+      if (first == Lane::Step::unfit) goto first_unfit;
+      if (first == Lane::Step::ended) goto first_ended;
+      const Lane::Step second = two.step();
+      if (second == Lane::Step::unfit) goto second_unfit;
+      if (second == Lane::Step::ended) goto second_ended;
     }
+    continue;
+  first_unfit:
+    if (one.take_unfit()) continue;
+    goto first_done;
+  first_ended:
+    if (one.end()) continue;
+  first_done:
+    two.leave();
+    return &a;
+  second_unfit:
+    if (two.take_unfit()) continue;
+    goto second_done;
+  second_ended:
+    if (two.end()) continue;
+  second_done:
+    one.leave();
+    return &b;
   }
 }
 
