@@ -30,6 +30,6 @@ inline int take_value(Bits& bits, int size) noexcept {
 /// stands then: up to 64, kEndOfBlock when it has ended, kBadBlock for anything libjpeg-turbo might
 /// not take as we do. `block` may be null: the value is dropped.
 unsigned take_run(Bits& bits, const Code& code, unsigned k, std::int16_t* block) noexcept;
-inline constexpr unsigned kBadBlock = 1024;
+inline constexpr unsigned kBadBlock = 400;
 
 }  // namespace penstock::jpeg

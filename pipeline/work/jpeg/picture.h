@@ -86,8 +86,8 @@ class Picture {
   int imcu_rows_ = 0;
   int next_imcu_ = 0;
   int last_imcu_ = 0;
-  int rows_ = 1;  ///< of MCUs in an iMCU row
-  int row_ = 0;   ///< of these
+  int rows_ = 1;   ///< of MCUs in an iMCU row
+  int row_ = 0;    ///< of these
   int given_ = 0;  ///< rows
   std::vector<std::uint8_t> memory_;
   std::size_t row_stride_ = 0;

@@ -65,15 +65,17 @@ HWY_INLINE int take_value(Hot& hot, unsigned size) {
 }
 
 /// The five values of a run as coefficients; writes eight.
-HWY_INLINE void put_values(std::uint64_t run, std::int16_t* out) {
+HWY_INLINE void put_values(const std::uint64_t& run, std::int16_t* out) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
   for (int i = 0; i < 5; ++i)
     out[i] = static_cast<std::int8_t>(static_cast<std::uint8_t>(run >> (24 + 8 * i)));
 #else
-  const hn::FixedTag<std::uint64_t, 1> one;
+  static_assert(std::endian::native == std::endian::little);
   const hn::FixedTag<std::int8_t, 8> bytes;
   const Row row;
-  hn::StoreU(hn::PromoteTo(row, hn::BitCast(bytes, hn::Set(one, run >> 24))), row, out);
+  const auto all = hn::PromoteTo(row, hn::LoadU(bytes, reinterpret_cast<const std::int8_t*>(&run)));
+  const hn::Repartition<std::uint8_t, Row> raw;
+  hn::StoreU(hn::BitCast(row, hn::ShiftRightBytes<6>(raw, hn::BitCast(raw, all))), row, out);
 #endif
 }
 
@@ -151,7 +153,7 @@ class Lane {
 
   HWY_INLINE void leave() {
     store(hot_, scan_.bits);
-    scan_.coefficient = k_;
+    scan_.coefficient = k();
   }
   HWY_INLINE void fill() { refill(hot_, scan_.bits); }
 
@@ -159,39 +161,43 @@ class Lane {
   /// Takes a run of symbols. REQUIRES: kTableBits bits.
   HWY_INLINE Step step() {
     window_ = hot_.window;
-    run_ = ac_->runs[window_ >> (64 - kTableBits)];
+    const std::uint64_t& entry = ac_->runs[window_ >> (64 - kTableBits)];
+    run_ = entry;
     const auto length = static_cast<unsigned>(run_ & 255);
     if (HWY_UNLIKELY(length == 0)) return Step::unfit;
-    put_values(run_, block_ + k_ + (run_ >> 16 & 255));
+    put_values(entry, out_ + (run_ >> 16 & 255));
     drop(hot_, length);
-    k_ += static_cast<unsigned>(run_ >> 8 & 255);
-    return HWY_LIKELY(k_ < kBlockSize) ? Step::on : Step::ended;
+    out_ += run_ >> 8 & 255;
+    // Blocks begin at multiples of their room: these bits say that it is not below 64.
+    constexpr std::uintptr_t kBeyond = (kBlockRoom - kBlockSize) * sizeof(std::int16_t);
+    const bool on = (reinterpret_cast<std::uintptr_t>(out_) & kBeyond) == 0;
+    return HWY_LIKELY(on) ? Step::on : Step::ended;
   }
 
   /// Behind a step that was unfit: takes one symbol. False if it was the row's last.
   HWY_INLINE bool take_unfit() {
     const unsigned code = ac_->code.short_codes[hot_.window >> (64 - kTableBits)];
     const unsigned size = code >> 8 & 15;
-    const unsigned at = k_ + (code >> 12);
+    const unsigned at = k() + (code >> 12);
     if (HWY_LIKELY(size != 0 && at < kBlockSize)) {
       // Only its value is long.
       fill();
       drop(hot_, code & 255);
-      block_[at] = static_cast<std::int16_t>(take_value(hot_, size));
-      k_ = at + 1;
+      out_ += code >> 12;
+      *out_++ = static_cast<std::int16_t>(take_value(hot_, size));
     } else {
       leave();
       take_slowly(scan_, false);
       enter();
     }
-    return k_ < kBlockSize || next();
+    return k() < kBlockSize || next();
   }
 
   /// Behind a step with which the block ended. False if it was the row's last.
   HWY_INLINE bool end() {
-    if (HWY_UNLIKELY(k_ != kBlockSize && k_ - kEndOfBlock >= kBlockSize)) {
+    if (HWY_UNLIKELY(k() != kBlockSize && k() - kEndOfBlock >= kBlockSize)) {
       // It ended amidst the run.
-      k_ -= static_cast<unsigned>(run_ >> 8 & 255);
+      out_ -= run_ >> 8 & 255;
       hot_.window = window_;
       hot_.count += static_cast<int>(run_ & 255);
       leave();
@@ -215,7 +221,7 @@ class Lane {
     Plane& plane = *place.plane;
     ac_ = plane.ac;
     scan_.ac = ac_;
-    k_ = 1;
+    out_ = scan_.block + 1;
     plane.predictor += take_dc(hot_, scan_.bits, *plane.dc, scan_.good);
     scan_.target = nullptr;
     const int column = scan_.mcu * plane.horizontal + place.x;
@@ -223,26 +229,24 @@ class Lane {
       const auto side = static_cast<std::size_t>(plane.side);
       scan_.target = plane.target + static_cast<std::size_t>(place.y) * side * plane.stride +
                      static_cast<std::size_t>(column) * side;
-      std::memset(block_, 0, kBlockSize * sizeof(block_[0]));
-      block_[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
+      std::memset(out_ - 1, 0, kBlockSize * sizeof(*out_));
+      out_[-1] = static_cast<std::int16_t>(static_cast<std::uint16_t>(plane.predictor));
     }
     return true;
   }
 
  private:
+  /// The next coefficient's number; kBlockSize and more when the block ended.
+  HWY_INLINE unsigned k() const { return static_cast<unsigned>(out_ - scan_.block); }
   HWY_INLINE void enter() {
     hot_ = load(scan_.bits);
-    k_ = scan_.coefficient;
+    out_ = scan_.block + scan_.coefficient;
     ac_ = scan_.ac;
-    block_ = scan_.block;
   }
 
   HWY_INLINE bool next() {
-    if (HWY_UNLIKELY(k_ >= kBadBlock)) return scan_.good = false;
-    if (scan_.target != nullptr) {
-      put_off(scan_);
-      block_ = scan_.block;
-    }
+    if (HWY_UNLIKELY(k() == kBadBlock)) return scan_.good = false;
+    if (scan_.target != nullptr) put_off(scan_);
     if (++scan_.place == scan_.place_count) {
       scan_.place = 0;
       if (++scan_.mcu == scan_.mcus) {
@@ -255,9 +259,8 @@ class Lane {
 
   Scan& scan_;
   Hot hot_;
-  unsigned k_;
   const AcTable* ac_;
-  std::int16_t* block_;
+  std::int16_t* out_;      // the next coefficient
   std::uint64_t run_ = 0;  // of the last step, and the window in front of it
   std::uint64_t window_ = 0;
 };

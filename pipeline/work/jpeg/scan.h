@@ -47,9 +47,9 @@ struct Plane {
   Batch batch;
 };
 
-/// A run of symbols writes up to eight coefficients, from up to 64 behind the last.
-/// Keeps blocks aligned.
-inline constexpr std::size_t kBlockRoom = 2 * kBlockSize + 32;
+/// A run of symbols writes up to eight coefficients from up to 64 behind the last, and advances by
+/// up to 255; a power of two, and kBadBlock is within.
+inline constexpr std::size_t kBlockRoom = 512;
 
 struct Scan {
   Bits bits;
@@ -81,7 +81,8 @@ struct Scan {
   std::int16_t* block = blocks[0].data();
   Plane* last_plane = nullptr;
   std::uint8_t* last_target = nullptr;  ///< null: there is none
-  alignas(64) std::array<std::array<std::int16_t, kBlockRoom>, 2> blocks{};
+  alignas(kBlockRoom *
+          sizeof(std::int16_t)) std::array<std::array<std::int16_t, kBlockRoom>, 2> blocks{};
 };
 
 /// Prepares to read a scan's bytes, which end somewhere in front of the end of `bytes`.
