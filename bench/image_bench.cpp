@@ -1,6 +1,6 @@
-// penstock_image_bench FOLDER [ROUNDS] [OPS]: the fused image op beside the bare region-decode
-// loop, one thread, the same files and crops, interleaved. Prints a line per round and the median
-// ratio.
+// penstock_image_bench FOLDER [ROUNDS [OPS [TARGET]]]: the fused image op beside the bare
+// region-decode loop, one thread, the same files and crops, interleaved. Prints a line per round
+// and the median ratio.
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +15,7 @@
 #include <penstock/image.h>
 
 #include "bench/region_loop.h"
+#include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
@@ -145,11 +146,12 @@ int run(const std::string& folder, int rounds, const std::string& ops) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(
-        stderr,
-        "usage: penstock_image_bench FOLDER [ROUNDS] [normalize|half|resize|jitter|small]\n");
+    std::fprintf(stderr,
+                 "usage: penstock_image_bench FOLDER [ROUNDS [normalize|half|resize|jitter|small "
+                 "[TARGET]]]\n");
     return 2;
   }
+  if (argc > 4) penstock::test::use_target(argv[4]);
   return penstock::bench::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 7,
                               argc > 3 ? argv[3] : "normalize");
 }

@@ -1,5 +1,6 @@
 // JPEG and PNG: crashes, and whether a region is what a full decode has there.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "pipeline/work/image/jpeg.h"
@@ -8,7 +9,9 @@
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
+#include "tests/support/jpeg_pair.h"
 #include "tests/support/malformed.h"
+#include "tests/support/simd.h"
 
 namespace penstock::fuzz {
 namespace {
@@ -115,6 +118,28 @@ void run_jpeg(Bytes bytes) {
   const bool good =
       choice.options.strict ? verdict == test::Verdict::good : verdict != test::Verdict::refused;
   require(whole.status.ok() == good, "a verdict that is not libjpeg-turbo's");
+}
+
+void run_own_jpeg(Bytes bytes) {
+  static test::JpegPair pair;
+  static const bool chosen = [] {
+    const char* name = std::getenv("PENSTOCK_SIMD");
+    if (name != nullptr) test::use_target(name);
+    return name != nullptr;
+  }();
+  static_cast<void>(chosen);
+  const Choice choice{Input(bytes)};
+  const auto compare = [&](const test::Keeper::Plan& plan) {
+    const std::string difference = pair.difference(choice.bytes(), plan, false, choice.options);
+    require(difference.empty(), "not what libjpeg-turbo says: " + difference);
+  };
+  compare([&](const ImageInfo& info) {
+    const Size size = choice.size_of(info);
+    return DecodePlan{choice.denominator, {0, 0, size.height, size.width}};
+  });
+  compare([&](const ImageInfo& info) {
+    return DecodePlan{choice.denominator, choice.region_of(info)};
+  });
 }
 
 std::vector<std::string> jpeg_seeds() {

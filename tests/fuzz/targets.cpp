@@ -13,6 +13,7 @@ std::span<const Target> targets() {
       Target{"index", run_index, index_seeds},
       Target{"jpeg", run_jpeg, jpeg_seeds},
       Target{"npy", run_npy, npy_seeds},
+      Target{"own_jpeg", run_own_jpeg, jpeg_seeds},
       Target{"png", run_png, png_seeds},
       Target{"state", run_state, state_seeds},
       Target{"tar", run_tar, tar_seeds},

@@ -43,6 +43,7 @@ std::vector<std::string> npy_seeds();
 std::vector<std::string> csv_seeds();
 // images.cpp
 void run_jpeg(Bytes input);
+void run_own_jpeg(Bytes input);
 void run_png(Bytes input);
 std::vector<std::string> jpeg_seeds();
 std::vector<std::string> png_seeds();

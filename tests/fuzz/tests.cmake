@@ -4,7 +4,7 @@ add_library(penstock_fuzz_targets OBJECT ${fuzz_sources}/targets.cpp ${fuzz_sour
   ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/saved.cpp
   ${fuzz_sources}/settings.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
 target_include_directories(penstock_fuzz_targets PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(penstock_fuzz_targets PRIVATE penstock_private penstock JPEG::JPEG PNG::PNG ZLIB::ZLIB)
+target_link_libraries(penstock_fuzz_targets PRIVATE penstock_private penstock JPEG::JPEG PNG::PNG ZLIB::ZLIB PkgConfig::HWY)
 
 if(TARGET penstock_tools_core)
   penstock_test(fuzz/corpora)

@@ -93,8 +93,6 @@ TEST(JpegVerdicts, OfFilesWithHugeQuantisation) {
         bytes[scan + rng.below(bytes.size() - scan - 2)] ^=
             static_cast<std::byte>(1 << rng.below(8));
       for (const int denominator : {1, 2, 4, 8}) {
-        const auto plan = [&](const image::ImageInfo&) { return 0; };
-        (void)plan;
         const DecodeOptions options = small_options(false);
         ASSERT_EQ(pair.difference(bytes, {denominator, {0, 0, 3, 3}}, false, options), "")
             << name << " " << i << " 1/" << denominator;

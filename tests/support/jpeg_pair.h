@@ -20,6 +20,10 @@ class JpegPair {
     const auto choose = [&](const ImageInfo&) { return plan; };
     return compare(bytes, choose, own, options);
   }
+  std::string difference(std::span<const std::byte> bytes, const Keeper::Plan& plan, bool own,
+                         const DecodeOptions& options = {}) {
+    return compare(bytes, plan, own, options);
+  }
   std::string difference_of_all(std::span<const std::byte> bytes, bool own,
                                 const DecodeOptions& options = {}) {
     return compare(bytes, all, own, options);

@@ -27,4 +27,13 @@ inline void for_each_target(const std::function<void(const std::string& name)>& 
   hwy::GetChosenTarget().DeInit();
 }
 
+/// Lets the process use no better target than this one ("AVX2"), if the machine has it.
+inline void use_target(const std::string& name) {
+  hwy::SetSupportedTargetsForTest(0);
+  std::int64_t left = hwy::SupportedTargets() | HWY_SCALAR;
+  while (left != 0 && name != hwy::TargetName(left & -left)) left &= left - 1;
+  hwy::SetSupportedTargetsForTest(left);
+  hwy::GetChosenTarget().DeInit();
+}
+
 }  // namespace penstock::test

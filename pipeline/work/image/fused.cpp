@@ -15,7 +15,7 @@ namespace {
 /// The most images that any decoder works on at once.
 constexpr std::size_t kMaxLanes = 16;
 /// Amortises the hand-over of small images; larger ones gain nothing from it.
-constexpr std::size_t kGroup = 8;
+constexpr std::size_t kGroup = 4;
 
 struct ThreadState {
   Decoders decoders;

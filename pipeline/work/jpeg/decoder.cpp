@@ -16,7 +16,7 @@ using image::ImageInfo;
 using image::PixelSink;
 
 /// Two images are decoded at once; from so many at hand it takes the next when one ends.
-constexpr std::size_t kLanes = 8;
+constexpr std::size_t kLanes = 4;
 
 struct Counters {
   std::atomic<std::uint64_t> own{0};

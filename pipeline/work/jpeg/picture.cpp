@@ -46,6 +46,7 @@ Foreign Picture::begin(const Header& header, std::span<const std::byte> file, in
   }
   scan_.good = true;
   scan_.last_target = nullptr;
+  scan_.block = scan_.blocks[0].data();
   scan_.restart_interval = header.restart_interval;
   scan_.restart_left = header.restart_interval;
   scan_.next_restart = 0;

@@ -78,7 +78,7 @@ struct Scan {
   bool good = true;
   /// That block, and the one before it, which is transformed later: what is loaded right behind
   /// stores has to wait for them.
-  std::int16_t* block = blocks[0].data();
+  std::int16_t* block = nullptr;
   Plane* last_plane = nullptr;
   std::uint8_t* last_target = nullptr;  ///< null: there is none
   alignas(kBlockRoom *
