@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 files=("$@")
-if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'tools/*.cpp'); fi
+if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'towers/*.cpp' 'tools/*.cpp'); fi
 build=${PENSTOCK_TIDY_BUILD:-build/clang}
 # What this build does not compile, such as CUDA's side, can't be looked at.
 known=()

@@ -1,5 +1,11 @@
 #include "towers/classifier.h"
 
+#include <string>
+
+#include <penstock/error.h>
+
+#include "towers/layers/relay.h"
+
 namespace penstock::towers {
 
 Loss Classifier::forward(const Batch& batch, const Pass& pass) {
@@ -12,6 +18,16 @@ Loss Classifier::forward(const Batch& batch, const Pass& pass) {
 void Classifier::backward(const Pass& pass) {
   layers_.backward(loss_.backward(), pass);
   decay_.backward();
+}
+
+void Classifier::spread(const std::vector<DevicePtr>& devices) {
+  const std::size_t layers = layers_.size();
+  if (devices.size() > layers)
+    throw Error(ErrorCode::invalid_argument, std::to_string(layers) +
+                                                 " layers can't be divided among " +
+                                                 std::to_string(devices.size()) + " devices");
+  for (std::size_t part = devices.size(); --part > 0;)
+    layers_.insert(layers * part / devices.size(), relay(devices[part - 1], devices[part]));
 }
 
 Dataset image_and_label(const Dataset& stored) {

@@ -13,6 +13,8 @@ class Classifier : public Model {
  public:
   Loss forward(const Batch& batch, const Pass& pass) override;
   void backward(const Pass& pass) override;
+  /// As many layers, or one more, on each device; activations are copied from one to the next.
+  void spread(const std::vector<DevicePtr>& devices) override;
 
  protected:
   Sequential layers_;

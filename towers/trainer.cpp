@@ -46,6 +46,12 @@ std::uint64_t steps_of(const Dataset& train, const TrainOptions& options) {
   return steps == 0 ? all : std::min(steps, all);
 }
 
+/// A model that is spread over the devices is one tower, fed on the first of them.
+TrainOptions one_tower_if_spread(TrainOptions options) {
+  if (options.strategy.kind == StrategyKind::model_parallel) options.devices.resize(1);
+  return options;
+}
+
 void check(const TrainOptions& options) {
   const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
   if (options.devices.empty()) refuse("training needs a device for each tower");
@@ -67,7 +73,9 @@ class Trainer::Impl {
  public:
   Impl(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,
        TrainOptions options)
-      : options_(std::move(options)), store_(ids_of(options_.devices), options_.seed) {
+      : parts_(options.devices),
+        options_(one_tower_if_spread(std::move(options))),
+        store_(ids_of(options_.devices), options_.seed) {
     const auto towers = static_cast<int>(options_.devices.size());
     if (options_.threads == 0)
       options_.threads =
@@ -87,6 +95,7 @@ class Trainer::Impl {
       streams_.emplace_back(options_.devices[static_cast<std::size_t>(tower)],
                             "tower " + std::to_string(tower));
     }
+    if (options_.strategy.kind == StrategyKind::model_parallel) models_.front()->spread(parts_);
     store_.pack();
     strategy_ = make_strategy(store_, options_.strategy);
     others_ = make_host_collective(towers, options_.strategy.timeout_s);
@@ -339,6 +348,7 @@ class Trainer::Impl {
   Model& model(int tower) { return *models_[static_cast<std::size_t>(tower)]; }
   StreamView stream(int tower) const { return streams_[static_cast<std::size_t>(tower)]; }
 
+  const std::vector<DevicePtr> parts_;  // of a model that is spread
   TrainOptions options_;
   VariableStore store_;
   std::vector<ModelPtr> models_;  // each its tower's

@@ -74,6 +74,26 @@ TEST(Train, LearnsAndWritesWhatItDid) {
   }
 }
 
+TEST(Train, WritesWhatTensorBoardReads) {
+  const Digits digits(100);
+  const TempFolder folder;
+  const Outcome outcome = run_program(
+      flags(digits, {"--eval-data", digits.path(), "--tensorboard", folder / "events"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "events"))
+    files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_TRUE(files[0].filename().string().starts_with("events.out.tfevents."));
+  const std::string shard = folder.write("events.tfrecord", read_file(files[0]));
+  const Outcome checked = run_program({"verify", shard});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_THAT(checked.out, testing::HasSubstr("5 good, 0 bad records"));  // version, 3 steps, test
+  const std::string bytes = read_file(files[0]);
+  for (const char* text : {"brain.Event:2", "train/loss", "train/learning_rate", "test/accuracy"})
+    EXPECT_THAT(bytes, testing::HasSubstr(text));
+}
+
 TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
   const Digits digits(400);
   const std::vector<std::string> run{"--epochs", "12", "--schedule", "cosine:0.02"};

@@ -325,7 +325,8 @@ TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
 }
 
 TEST(Strategies, NamesAreReadBack) {
-  for (const char* name : {"replicated", "parameter_device", "spread", "async", "sync_replicas"})
+  for (const char* name :
+       {"replicated", "parameter_device", "spread", "async", "sync_replicas", "model_parallel"})
     EXPECT_EQ(name_of(parse_strategy(name)), name);
   expect_error(ErrorCode::invalid_argument, "no strategy horovod; there are: replicated",
                [] { parse_strategy("horovod"); });

@@ -160,6 +160,22 @@ TEST(Trainer, LearnsRealPictures) {
   EXPECT_LT(mean(result.losses, steps - 5, steps), mean(result.losses, 0, 5) - 0.1);
 }
 
+TEST(Trainer, ANetworkOverSeveralDevicesIsTheSameNetwork) {
+  const auto digest = [](int devices, StrategyKind kind) {
+    TrainOptions options = options_for(devices, 16);
+    options.epochs = 2;
+    options.strategy.kind = kind;
+    Trainer trainer(maker<Hidden>(), points(100).shuffle(), points(30), options);
+    const TrainResult result = trainer.run(nobody);
+    EXPECT_EQ(result.steps, 12U);
+    return std::pair(result.digest, result.evaluation->loss);
+  };
+  const auto one = digest(1, StrategyKind::replicated);
+  for (const int devices : {1, 2, 4}) EXPECT_EQ(digest(devices, StrategyKind::model_parallel), one);
+  EXPECT_THAT(thrown_by([&] { digest(5, StrategyKind::model_parallel); })->what(),
+              testing::HasSubstr("4 layers can't be divided among 5 devices"));
+}
+
 TEST(Trainer, ResNet18LearnsABatchByHeart) {
   TrainOptions options = options_for(1, 32);
   options.epochs = 20;

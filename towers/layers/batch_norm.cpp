@@ -91,7 +91,8 @@ class BatchNorm final : public Layer {
     for (std::size_t at = 0; at < valid_; at += channels_)
       for (std::size_t c = 0; c < channels_; ++c)
         sums[c] += static_cast<double>(in_->data()[at + c]);
-    sums[channels_] = static_cast<double>(valid_ / channels_);
+    const std::size_t positions = valid_ / channels_;
+    sums[channels_] = static_cast<double>(positions);
     share(sums, pass);
     count_ = sums[channels_];
     const double divisor = std::max(1.0, count_);

@@ -8,12 +8,13 @@
 namespace penstock::towers {
 namespace {
 
-constexpr std::array<std::pair<StrategyKind, std::string_view>, 5> kNames{{
+constexpr std::array<std::pair<StrategyKind, std::string_view>, 6> kNames{{
     {StrategyKind::replicated, "replicated"},
     {StrategyKind::parameter_device, "parameter_device"},
     {StrategyKind::spread, "spread"},
     {StrategyKind::async, "async"},
     {StrategyKind::sync_replicas, "sync_replicas"},
+    {StrategyKind::model_parallel, "model_parallel"},
 }};
 
 }  // namespace
@@ -37,6 +38,7 @@ std::string_view name_of(StrategyKind kind) noexcept {
 StrategyPtr make_strategy(VariableStore& store, const StrategyOptions& options) {
   switch (options.kind) {
     case StrategyKind::replicated:
+    case StrategyKind::model_parallel:
       return make_replicated(store, options);
     case StrategyKind::parameter_device:
     case StrategyKind::spread:

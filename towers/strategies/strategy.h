@@ -26,6 +26,7 @@ enum class StrategyKind {
   spread,            ///< the same, each variable by the tower whose turn it is
   async,             ///< each tower updates the one copy as soon as it has a gradient
   sync_replicas,     ///< the first so many gradients make an update, stale ones are dropped
+  model_parallel,    ///< one tower, whose layers are spread over the devices
 };
 StrategyKind parse_strategy(std::string_view name);
 std::string_view name_of(StrategyKind kind) noexcept;

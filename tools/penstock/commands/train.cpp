@@ -64,6 +64,7 @@ class Train final : public Command {
                    "the same bits on every machine of this kind: one thread for each tower, towers "
                    "in step")
         ->group(run);
+    add(run, "--tensorboard", events_, "DIR", "write loss and accuracy there for TensorBoard");
     add(run, "--json", json_, "FILE", "write the result as JSON (-: to stdout)");
     app()->add_flag("--quiet", quiet_, "no progress and no summary; only errors")->group(run);
   }
@@ -81,7 +82,10 @@ class Train final : public Command {
     towers::Trainer trainer(kind.make, train, test, options_);
     towers::TrainResult result;
     {
-      TrainView view(quiet_ ? nullptr : stderr, trainer.planned_steps());
+      std::optional<EventFile> events;
+      if (!events_.empty()) events.emplace(events_);
+      TrainView view(quiet_ ? nullptr : stderr, trainer.planned_steps(),
+                     events ? &*events : nullptr);
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
       result = trainer.run(view);
     }
@@ -111,7 +115,7 @@ class Train final : public Command {
                                                {"stop", EpochEnd::stop}};
     add(group, "--device", devices_, "LIST", "a tower on each: host:0,host:1 (default host:0)");
     add(group, "--strategy", strategy_, "NAME",
-        "replicated (default), parameter_device, spread, async or sync_replicas");
+        "replicated (default), parameter_device, spread, async, sync_replicas or model_parallel");
     add(group, "--combine", combine_, "HOW", "average (default) or sum of towers' gradients")
         ->check(CLI::IsMember({"average", "sum"}));
     add(group, "--aggregate", options_.strategy.aggregate, "N",
@@ -157,7 +161,7 @@ class Train final : public Command {
   std::string strategy_ = "replicated";
   std::string combine_ = "average";
   std::string json_;
-  std::string export_;
+  std::string export_, events_;
   bool shuffle_ = true;
   bool augment_ = true;
   bool quiet_ = false;

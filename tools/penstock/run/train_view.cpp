@@ -19,6 +19,10 @@ std::string decimal(double value, int digits) {
   return text.data();
 }
 
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 std::string hex(std::uint64_t value) {
   std::array<char, 20> text{};
   std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
@@ -27,9 +31,10 @@ std::string hex(std::uint64_t value) {
 
 }  // namespace
 
-TrainView::TrainView(std::FILE* stream, std::uint64_t planned)
+TrainView::TrainView(std::FILE* stream, std::uint64_t planned, EventFile* events)
     : stream_(stream),
       planned_(planned),
+      events_(events),
       redraws_(stream != nullptr && traits_of(stream).interactive) {}
 
 TrainView::~TrainView() {
@@ -48,7 +53,16 @@ void TrainView::on_step(const towers::StepReport& report) {
   elements_ += static_cast<std::uint64_t>(report.rows);
   loss_ = first ? report.loss : 0.95 * loss_ + 0.05 * report.loss;
   accuracy_ = first ? report.accuracy : 0.95 * accuracy_ + 0.05 * report.accuracy;
-  if (stream_ == nullptr || first) return;
+  if (events_ != nullptr)
+    events_->add(report.step, unix_time(),
+                 {{"train/loss", report.loss},
+                  {"train/accuracy", report.accuracy},
+                  {"train/learning_rate", report.rate},
+                  {"train/images", static_cast<double>(elements_)}});
+  if (stream_ != nullptr && !first) show(report, now);
+}
+
+void TrainView::show(const towers::StepReport& report, std::chrono::steady_clock::time_point now) {
   if (now - shown_ < (redraws_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) return;
   shown_ = now;
   const double seconds = std::chrono::duration<double>(now - began_).count();
@@ -72,6 +86,11 @@ void TrainView::on_step(const towers::StepReport& report) {
 }
 
 void TrainView::on_evaluation(const towers::Evaluation& evaluation) {
+  if (events_ != nullptr) {
+    events_->add(evaluation.step, unix_time(),
+                 {{"test/loss", evaluation.loss}, {"test/accuracy", evaluation.accuracy}});
+    events_->flush();
+  }
   if (stream_ == nullptr) return;
   clear_line();
   std::fputs(("step " + grouped(evaluation.step) + "  test loss " + decimal(evaluation.loss, 4) +

@@ -1,0 +1,93 @@
+#include "tools/penstock/run/event_file.h"
+
+#include <bit>
+#include <chrono>
+#include <filesystem>
+#include <span>
+
+#include <unistd.h>
+
+#include <penstock/error.h>
+
+#include "pipeline/io/crc32c.h"
+
+namespace penstock::tool {
+namespace {
+
+enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+template <typename T>
+void put_fixed(std::string& out, T value) {
+  for (unsigned i = 0; i < sizeof(T); ++i)
+    out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+}
+
+void put_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+void put_key(std::string& out, unsigned field, WireType type) {
+  put_varint(out, field << 3 | type);
+}
+
+void put_bytes(std::string& out, unsigned field, std::string_view value) {
+  put_key(out, field, kBytes);
+  put_varint(out, value.size());
+  out += value;
+}
+
+std::string event(double wall_time, std::uint64_t step) {
+  std::string out;
+  put_key(out, 1, kFixed64);
+  put_fixed(out, std::bit_cast<std::uint64_t>(wall_time));
+  put_key(out, 2, kVarint);
+  put_varint(out, step);
+  return out;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string path = folder + "/events.out.tfevents." +
+                           std::to_string(static_cast<std::int64_t>(now())) + ".penstock." +
+                           std::to_string(::getpid());
+  out_.open(path, std::ios::binary);
+  if (error || !out_) throw Error(ErrorCode::unavailable, "can't write " + path);
+  std::string first = event(now(), 0);
+  put_bytes(first, 3, "brain.Event:2");
+  write(first);
+}
+
+void EventFile::add(std::uint64_t step, double wall_time,
+                    const std::vector<std::pair<std::string, double>>& scalars) {
+  std::string summary;
+  for (const auto& [tag, number] : scalars) {
+    std::string value;
+    put_bytes(value, 1, tag);
+    put_key(value, 2, kFixed32);
+    put_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+    put_bytes(summary, 1, value);
+  }
+  std::string message = event(wall_time, step);
+  put_bytes(message, 5, summary);
+  write(message);
+}
+
+void EventFile::write(std::string_view message) {
+  std::string length;
+  put_fixed(length, static_cast<std::uint64_t>(message.size()));
+  std::string record = length;
+  put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(length)))));
+  record += message;
+  put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(message)))));
+  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
+}
+
+}  // namespace penstock::tool
