@@ -9,7 +9,7 @@ namespace {
 
 /// At most this many are kept; more than any file has.
 constexpr std::size_t kKeep = 16;
-constexpr int kWindow = 5;  // coefficients in an entry of `runs`
+constexpr unsigned kWindow = 5;  // coefficients in an entry of `runs`
 
 bool build(const HuffmanSpec& spec, Code& code) {
   code.short_codes.fill(0);
@@ -41,72 +41,68 @@ bool build(const HuffmanSpec& spec, Code& code) {
   return true;
 }
 
-/// What one symbol at the top of the index says.
+/// What the symbol at the top of the index says.
 struct Step {
-  int bits = 0;  ///< 0: it does not fit
-  int run = 0;
-  int value = 0;
-  bool zeros = false;  ///< sixteen zeros, no coefficient
-  bool end = false;
+  std::uint8_t bits = kTableBits + 1;  ///< more than there are: it does not fit
+  std::uint8_t length = 0;             ///< coefficients it stands for; kEndOfBlock
+  std::int16_t value = 0;              ///< of the last of them
 };
+using Steps = std::array<Step, kTableSize>;
 
-Step step_of(const Code& code, unsigned index, int available) {
+Step step_of(const Code& code, unsigned index) {
   const std::uint16_t entry = code.short_codes[index];
   const int length = entry & 255;
   const int size = entry >> 8 & 15;
-  if (length == 0 || length + size > available) return {};
+  const int run = entry >> 12;
+  if (length == 0 || length + size > kTableBits) return {};
   Step step;
-  step.bits = length + size;
-  step.run = entry >> 12;
+  step.bits = static_cast<std::uint8_t>(length + size);
+  step.length = static_cast<std::uint8_t>(run + 1);
   if (size == 0) {
-    step.zeros = step.run == 15;
-    step.end = !step.zeros;
+    if (run != 15) step.length = kEndOfBlock;
     return step;
   }
   const int bits = static_cast<int>(index >> (kTableBits - step.bits)) & ((1 << size) - 1);
-  step.value = bits >= 1 << (size - 1) ? bits : bits + 1 - (1 << size);
+  step.value = static_cast<std::int16_t>(bits >= 1 << (size - 1) ? bits : bits + 1 - (1 << size));
   return step;
 }
 
-std::uint64_t run_of(const Code& code, unsigned index) {
-  int bits = 0;
+/// As many symbols as fit.
+std::uint64_t run_of(const Steps& steps, unsigned index) {
+  unsigned bits = 0;
   unsigned length = 0;
-  int first = -1;  // where the window begins
+  unsigned first = 0;  // where the window begins
   std::uint64_t values = 0;
   while (length < kBlockSize) {
-    const unsigned rest = index << bits & (kTableSize - 1);
-    const Step step = step_of(code, rest, kTableBits - bits);
-    if (step.bits == 0) break;
-    if (step.end) {
+    const Step step = steps[index << bits & (kTableSize - 1)];
+    if (bits + step.bits > kTableBits) break;
+    if (step.length == kEndOfBlock) {
       bits += step.bits;
       length += kEndOfBlock;
       break;
     }
-    if (step.zeros) {
-      if (length + 16 > kBlockSize) break;
-      bits += step.bits;
-      length += 16;
-      continue;
+    if (length + step.length > kBlockSize) break;
+    if (step.value != 0) {
+      const unsigned at = length + step.length - 1;
+      if (values == 0) first = at;
+      if (at - first >= kWindow || step.value > 127 || step.value < -128) break;
+      const auto byte = static_cast<std::uint64_t>(static_cast<std::uint8_t>(step.value));
+      values |= byte << (8 * (at - first));
     }
-    const int at = static_cast<int>(length) + step.run;
-    if (at >= kBlockSize) break;
-    if (first < 0) first = at;
-    if (at - first >= kWindow || step.value > 127 || step.value < -128) break;
-    const auto byte = static_cast<std::uint64_t>(static_cast<std::uint8_t>(step.value));
-    values |= byte << (8 * (at - first));
     bits += step.bits;
-    length = static_cast<unsigned>(at) + 1;
+    length += step.length;
   }
   if (bits == 0) return 0;
-  if (values == 0) first = 0;
-  return static_cast<std::uint64_t>(bits) | std::uint64_t{length} << 8 |
-         static_cast<std::uint64_t>(first) << 16 | values << 24;
+  return std::uint64_t{bits} | std::uint64_t{length} << 8 | std::uint64_t{first} << 16 |
+         values << 24;
 }
 
 std::unique_ptr<AcTable> build_ac(const HuffmanSpec& spec, std::unique_ptr<AcTable> table) {
   if (!table) table = std::make_unique_for_overwrite<AcTable>();
   if (!build(spec, table->code)) return nullptr;
-  for (unsigned i = 0; i < kTableSize; ++i) table->runs[i] = run_of(table->code, i);
+  Steps steps;
+  for (unsigned i = 0; i < kTableSize; ++i) steps[i] = step_of(table->code, i);
+  for (unsigned i = 0; i < kTableSize; ++i) table->runs[i] = run_of(steps, i);
   return table;
 }
 
