@@ -162,16 +162,35 @@ TEST(Train, ReachesThePromisedAccuracyOnMnist) {
   const std::string images = data_path("mnist-t10k-images-idx3-ubyte.gz");
   PENSTOCK_NEED_DATA(images);
   const std::string data = images + "," + data_path("mnist-t10k-labels-idx1-ubyte.gz");
-  for (const char* strategy : {"replicated", "async", "sync_replicas"}) {
-    const Outcome outcome =
-        run_program({"train",          "--model",  "lenet",         "--data",     data,
-                     "--data-range",   "0:8000",   "--eval-data",   data,         "--eval-range",
-                     "8000:",          "--device", "host:0,host:1", "--strategy", strategy,
-                     "--batch",        "32",       "--epochs",      "5",          "--schedule",
-                     "one_cycle:0.02", "--quiet",  "--json",        "-"});
+  struct Setting {
+    const char *strategy, *epochs, *schedule;
+  };
+  for (const Setting& setting :
+       {Setting{"replicated", "3", "one_cycle:0.03"}, Setting{"async", "5", "one_cycle:0.02"},
+        Setting{"sync_replicas", "3", "one_cycle:0.03"}}) {
+    const Outcome outcome = run_program({"train",         "--model",     "lenet",
+                                         "--data",        data,          "--data-range",
+                                         "0:8000",        "--eval-data", data,
+                                         "--eval-range",  "8000:",       "--device",
+                                         "host:0,host:1", "--strategy",  setting.strategy,
+                                         "--batch",       "32",          "--epochs",
+                                         setting.epochs,  "--schedule",  setting.schedule,
+                                         "--quiet",       "--json",      "-"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_GE(outcome.json()["test_accuracy"].get<double>(), 0.96) << strategy;
+    EXPECT_GE(outcome.json()["test_accuracy"].get<double>(), 0.96) << setting.strategy;
   }
+}
+
+TEST(Train, ADeviceThatFailsIsAnExitCodeOfItsOwn) {
+  const Digits digits(100);
+  const auto code = [&](const std::string& device) {
+    return run_program({"train", "--model", "lenet", "--data", digits.path(), "--device", device,
+                        "--batch", "4", "--epochs", "40", "--quiet", "--watchdog", "0.3"})
+        .code;
+  };
+  EXPECT_EQ(code("host:0,host:1:fail_record=60:sticky"), 70);
+  EXPECT_EQ(code("host:0,host:1:hang_copy=9"), 75);
+  EXPECT_EQ(code("host:0,host:1:fail_allocation=1"), 1);
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ TEST(SafeTensors, WrongFilesAreRefused) {
                    R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
                    "123"),
        "overlap"}};
-  for (const auto& [file, why] : cases)
-    expect_error(ErrorCode::data_loss, why, [&file] { SafeTensors read(file); });
+  for (const auto& c : cases)
+    expect_error(ErrorCode::data_loss, c.second, [&] { SafeTensors read(c.first); });
 }
 
 TrainOptions options_in(const std::string& folder, std::uint64_t max_steps) {

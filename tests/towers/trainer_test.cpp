@@ -284,6 +284,28 @@ TEST(Trainer, ATowerThatThrowsEndsTheRunWithItsError) {
   }
 }
 
+TEST(Trainer, DevicesThatFailEndTheRunWithTheirError) {
+  const auto outcome = [](const std::string& list) {
+    TrainOptions options = options_for(1, 4);
+    options.devices = devices(list);
+    options.epochs = 200;
+    options.feed.watchdog_s = 0.2;
+    return thrown_by([&] {
+      Trainer trainer(maker<Linear>(), points(100), points(10), options);
+      trainer.run(nobody);
+    });
+  };
+  const std::optional<Error> lost = outcome("host:0,host:1:fail_record=60:sticky");
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->code(), ErrorCode::device_lost) << lost->what();
+  const std::optional<Error> full = outcome("host:0,host:1:fail_allocation=1");
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->code(), ErrorCode::resource_exhausted) << full->what();
+  const std::optional<Error> stuck = outcome("host:0:hang_copy=9,host:1");
+  ASSERT_TRUE(stuck);
+  EXPECT_EQ(stuck->code(), ErrorCode::no_progress) << stuck->what();
+}
+
 TEST(Trainer, ABadElementEndsTheRunWithItsAddress) {
   const Dataset data = points(64).map(
       [](Element element) {

@@ -1,6 +1,9 @@
 #include <csignal>
 #include <cstdio>
 
+#include <unistd.h>
+
+#include <penstock/error.h>
 #include <penstock/feed.h>
 
 #include "tools/penstock/commands/commands.h"
@@ -87,7 +90,14 @@ class Train final : public Command {
       TrainView view(quiet_ ? nullptr : stderr, trainer.planned_steps(),
                      events ? &*events : nullptr);
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
-      result = trainer.run(view);
+      try {
+        result = trainer.run(view);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::no_progress) give_up(error);
+        if (error.code() != ErrorCode::device_lost) throw;
+        print_error(error.what());
+        return kDeviceLost;
+      }
     }
     if (!export_.empty()) towers::export_variables(trainer.variables(), export_);
     if (!quiet_) std::fputs(train_text(result).c_str(), json_ == "-" ? stderr : stdout);
@@ -128,6 +138,9 @@ class Train final : public Command {
         ->transform(CLI::CheckedTransformer(modes));
     add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop")
         ->transform(CLI::CheckedTransformer(ends));
+    add(group, "--watchdog", options_.feed.watchdog_s, "S",
+        "give up (exit code 75) when a copy takes so long (default 60)")
+        ->check(CLI::PositiveNumber);
     add(group, "--tower-threads", options_.threads, "N",
         "that compute a tower's steps; default: all, divided")
         ->check(CLI::Range(1, 4096));
@@ -139,6 +152,13 @@ class Train final : public Command {
     } catch (const UsageError& error) {
       throw error.at(flag);
     }
+  }
+
+  /// What hangs would keep destructors waiting.
+  [[noreturn]] static void give_up(const Error& error) {
+    print_error(error.what());
+    std::fflush(nullptr);
+    _exit(kNoProgress);
   }
 
   void finish_options(const towers::ModelKind& kind) {
