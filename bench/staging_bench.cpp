@@ -1,0 +1,216 @@
+// Staging against the device's own speed: penstock_staging_bench DEVICE [SECONDS]
+//
+// Prints one JSON object. `copies`: staged batches beside a loop that asks for the same copies from
+// the same pinned memory and for nothing else. `hidden`: the share of the copies that a step of
+// equal length hides. `finish`: the finishing kernel beside a copy on the device, both in bytes
+// read and written. Compared rates are taken in turn, and the median of their ratios is given.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <penstock/finish.h>
+#include <penstock/staging_area.h>
+
+namespace penstock::bench {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr std::size_t kMiB = 1UL << 20;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + kRounds / 2, values.end());
+  return values[kRounds / 2];
+}
+
+/// Seconds that a stream takes for work that is asked for `times` times.
+double seconds_of(StreamView stream, int times, const std::function<void()>& work) {
+  work();
+  stream.synchronize();
+  const double start = now_s();
+  for (int i = 0; i < times; ++i) work();
+  stream.synchronize();
+  return (now_s() - start) / times;
+}
+
+/// Device memory until the end.
+class Region {
+ public:
+  Region(DevicePtr device, std::size_t bytes)
+      : device_(std::move(device)), bytes_(bytes), data_(device_->allocate(bytes)) {}
+  ~Region() { device_->deallocate(data_, bytes_); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  DevicePtr device_;
+  std::size_t bytes_;
+  std::byte* data_;
+};
+
+/// Batches of one row in pinned memory.
+std::vector<Element> batches_of(Device& device, std::size_t bytes, int count) {
+  std::vector<Element> batches;
+  for (int i = 0; i < count; ++i) {
+    const BufferPtr memory = allocate_buffer(bytes, *device.pinned());
+    std::fill_n(memory->data(), bytes, static_cast<std::byte>(i + 1));
+    const Shape shape({1, static_cast<std::int64_t>(bytes)});
+    Element batch{{"x", Tensor(DType::u8, shape, memory->data(), memory)}};
+    batch.valid_rows = 1;
+    batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+/// Seconds a batch of a tower whose steps take so long.
+double staged_seconds(const DevicePtr& device, const std::vector<Element>& batches, int times,
+                      std::int64_t step_ns) {
+  constexpr int kWarm = 4;
+  const auto bytes = static_cast<std::int64_t>(batches[0][0].nbytes());
+  StagingArea area(device, Spec({{"x", DType::u8, Shape({-1, bytes})}}), 1);
+  const Stream compute(device, "compute");
+  std::jthread producer([&] {
+    for (int k = 0; k < kWarm + times; ++k) {
+      Piece piece{batches[static_cast<std::size_t>(k) % batches.size()], 0, 1, false};
+      area.put(area.reserve(), {&piece, 1});
+    }
+  });
+  double start = 0;
+  for (int k = 0; k < kWarm + times; ++k) {
+    StagedBatch batch = area.get().value();
+    if (k == kWarm) {
+      compute.view().synchronize();
+      start = now_s();
+    }
+    batch.wait(compute);
+    if (step_ns > 0) compute.view().busy(step_ns);
+    batch.release(compute);
+  }
+  compute.view().synchronize();
+  return (now_s() - start) / times;
+}
+
+void copies(const DevicePtr& device, double seconds) {
+  std::string hidden;
+  std::printf("  \"copies\": [");
+  for (const std::size_t mib : {8, 16, 32, 64}) {
+    const std::size_t bytes = mib * kMiB;
+    const std::vector<Element> batches = batches_of(*device, bytes, 4);
+    const Region to(device, 2 * bytes);
+    const Stream stream(device, "bare");
+    std::size_t next = 0;
+    const auto copy = [&] {
+      const Element& from = batches[next % batches.size()];
+      stream.view().copy({to.data() + next % 2 * bytes, from[0].data(), bytes});
+      ++next;
+    };
+    const double once = seconds_of(stream, 3, copy);
+    const int times = std::clamp(static_cast<int>(seconds / 20 / kRounds / once), 10, 2000);
+    std::vector<double> bare;
+    std::vector<double> staged;
+    std::vector<double> ratio;
+    std::vector<double> share;
+    for (int round = 0; round < kRounds; ++round) {
+      bare.push_back(seconds_of(stream, times, copy));
+      staged.push_back(staged_seconds(device, batches, times, 0));
+      ratio.push_back(bare.back() / staged.back());
+      const double both =
+          staged_seconds(device, batches, times, static_cast<std::int64_t>(bare.back() * 1e9));
+      share.push_back(1 - std::max(0.0, both - bare.back()) / bare.back());
+    }
+    const double gb = 1e-9 * static_cast<double>(bytes);
+    std::printf("%s{\"mib\": %zu, \"bare_gb_s\": %.3f, \"staged_gb_s\": %.3f, \"ratio\": %.4f}",
+                mib == 8 ? "" : ", ", mib, gb / median(bare), gb / median(staged), median(ratio));
+    char text[64];
+    std::snprintf(text, sizeof(text), "%s{\"mib\": %zu, \"share\": %.4f}", mib == 8 ? "" : ", ",
+                  mib, median(share));
+    hidden += text;
+  }
+  std::printf("],\n  \"hidden\": [%s],\n", hidden.c_str());
+}
+
+void finish(const DevicePtr& device, double seconds) {
+  constexpr std::int64_t kBatch = 256;
+  constexpr std::int64_t kSide = 224;
+  constexpr std::size_t kValues = kBatch * kSide * kSide * 3;
+  const Region images(device, kValues);
+  const Region out(device, 4 * kValues);
+  const Region other(device, 4 * kValues);
+  const Stream stream(device, "finish");
+  stream.view().clear({images.data(), kValues});
+  stream.view().clear({other.data(), 4 * kValues});
+  const DeviceTensor in{DType::u8, Shape({kBatch, kSide, kSide, 3}), images.data(), nullptr};
+  struct Case {
+    const char* name;
+    DType dtype;
+    bool first;
+  };
+  std::printf("  \"finish\": [");
+  bool begun = false;
+  for (const Case& one : {Case{"f32 CHW", DType::f32, true}, Case{"f32 HWC", DType::f32, false},
+                          Case{"f16 CHW", DType::f16, true}, Case{"f16 HWC", DType::f16, false},
+                          Case{"bf16 CHW", DType::bf16, true}}) {
+    const Shape shape =
+        one.first ? Shape({kBatch, 3, kSide, kSide}) : Shape({kBatch, kSide, kSide, 3});
+    const DeviceTensor result{one.dtype, shape, out.data(), nullptr};
+    const FinishOptions options{
+        .channels_first = one.first, .mean = {123, 117, 104}, .stddev = {58, 57, 57, 1}};
+    const auto run = [&] { finish_images(stream, in, nullptr, result, options); };
+    const double moved =
+        static_cast<double>(kValues) * (1 + static_cast<double>(size_of(one.dtype)));
+    const auto half = static_cast<std::size_t>(moved / 2);
+    const auto copy = [&] { stream.view().copy({out.data(), other.data(), half}); };
+    const double once = seconds_of(stream, 2, run);
+    const int times = std::clamp(static_cast<int>(seconds / 20 / kRounds / once), 5, 5000);
+    std::vector<double> ours;
+    std::vector<double> bare;
+    std::vector<double> ratio;
+    for (int round = 0; round < kRounds; ++round) {
+      ours.push_back(seconds_of(stream, times, run));
+      bare.push_back(seconds_of(stream, times, copy));
+      ratio.push_back(bare.back() / ours.back());
+    }
+    std::printf("%s{\"to\": \"%s\", \"gb_s\": %.1f, \"copy_gb_s\": %.1f, \"ratio\": %.4f}",
+                begun ? ", " : "", one.name, 1e-9 * moved / median(ours),
+                1e-9 * moved / median(bare), median(ratio));
+    begun = true;
+  }
+  std::printf("]\n");
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::fputs("usage: penstock_staging_bench DEVICE [SECONDS]\n", stderr);
+    return 2;
+  }
+  const double seconds = argc == 3 ? std::atof(argv[2]) : 30;
+  const DevicePtr device = devices(argv[1]).front();
+  std::printf("{\n  \"device\": \"%s\",\n", device->name().c_str());
+  copies(device, seconds);
+  finish(device, seconds);
+  std::printf("}\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) {
+  try {
+    return penstock::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "penstock_staging_bench: %s\n", error.what());
+    return 1;
+  }
+}

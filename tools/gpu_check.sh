@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# What only a GPU can show. `tools/gpu_check.sh build [FILE]` compiles for sm_90 (and PTX, for what follows) with the nvcc
+# that is here, and writes a bundle of what a machine with a driver, the CUDA toolkit and NVIDIA's Python wheels for cuDNN
+# and NCCL lacks: programs, their libraries, this script. There, `./gpu_check.sh run` runs the conformance suite, the
+# finishing kernels' comparison, compute-sanitizer's memcheck and racecheck and the benchmarks, and prints one JSON; 0 if
+# all passed. Without arguments: run if this is a bundle, else build.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+suite=(staging_device_test staging_area_test staging_finish_test staging_cuda_test)
+programs=(penstock penstock_staging_bench "${suite[@]}")
+limit=$((64 << 20))
+
+fail() {
+  echo "gpu_check: $*" >&2
+  exit 1
+}
+
+build() {
+  local file=${1:-../build/gpu_check.tar.xz} bundle size
+  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || fail "no nvcc here: install the CUDA toolkit"
+  ./build.sh cuda penstock_tool penstock_cuda "${programs[@]:1}" >&2
+  bundle=$(mktemp -d)
+  # shellcheck disable=SC2064 # the folder of now
+  trap "rm -rf '$bundle'" EXIT
+  mkdir "$bundle/bin" "$bundle/lib"
+  for program in "${programs[@]}" libpenstock_cuda.so; do
+    strip -o "$bundle/bin/$program" "../build/cuda/bin/$program"
+    # What every Linux has, in the version that its loader needs, stays where it is.
+    ldd "../build/cuda/bin/$program" | awk '$3 ~ /^\// {print $3}' |
+      grep -Ev '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv))\.so' | xargs -r cp -nLt "$bundle/lib"
+  done
+  chmod +x "$bundle"/bin/*
+  cp gpu_check.sh "$bundle"
+  git rev-parse HEAD >"$bundle/commit"
+  mkdir -p "$(dirname "$file")"
+  tar -C "$bundle" -c . | xz -T0 -6 >"$file"
+  size=$(stat -c %s "$file")
+  [ "$size" -le $limit ] || fail "$file has $size bytes, more than $limit"
+  echo "gpu_check: $file, $size bytes; there: mkdir check && tar -xJf $(basename "$file") -C check && check/gpu_check.sh run"
+}
+
+# The folders of NVIDIA's wheels, if there are any.
+wheels() {
+  python3 - <<'PYTHON'
+import glob, site, sys
+folders = set(site.getsitepackages() + [site.getusersitepackages()] + sys.path)
+print(":".join(sorted(f for d in folders if d for f in glob.glob(d + "/nvidia/*/lib"))))
+PYTHON
+}
+
+sanitizer() {
+  command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true
+}
+
+# step NAME COMMAND...: notes how it ended; what it says goes to a log.
+step() {
+  local name=$1 code=0
+  shift
+  echo "gpu_check: $name" >&2
+  timeout -k 10 900 "$@" >"$out/$name.log" 2>&1 || code=$?
+  echo "$code" >"$out/$name.code"
+  [ $code -eq 0 ] || tail -n 20 "$out/$name.log" >&2
+}
+
+run() {
+  local check libraries
+  [ -d bin ] || fail "this is no bundle: tools/gpu_check.sh build makes one"
+  command -v python3 >/dev/null || fail "no python3 here"
+  libraries=$(wheels)
+  export LD_LIBRARY_PATH=$PWD/lib:${libraries:+$libraries:}${LD_LIBRARY_PATH:-}
+  out=$(mktemp -d)
+  # The one clear error of a machine that can't do this.
+  if ! bin/penstock profile --range 64 --batch 8 --device cuda:0 --quiet >"$out/first.log" 2>&1; then
+    fail "$(head -n 1 "$out/first.log")"
+  fi
+  for test in "${suite[@]}"; do
+    step "$test" "bin/$test" --gtest_filter='*cuda*:*Cuda*:*OnGpu*' --gtest_output="json:$out/$test.json"
+  done
+  check=$(sanitizer)
+  if [ -n "$check" ]; then
+    step memcheck "$check" --tool memcheck --error-exitcode 9 bin/staging_area_test --gtest_filter='*cuda*'
+    step memcheck_finish "$check" --tool memcheck --error-exitcode 9 bin/staging_finish_test --gtest_filter='*cuda*'
+    step racecheck "$check" --tool racecheck --error-exitcode 9 bin/staging_finish_test --gtest_filter='*cuda*'
+  else
+    echo "no compute-sanitizer on this machine" >"$out/memcheck.log"
+    echo 127 >"$out/memcheck.code"
+  fi
+  step bench bin/penstock_staging_bench cuda:0 60
+  bin/penstock synth "$out/images" --images 2000 --size 375x500 >/dev/null
+  # 7,000 images a second are wanted: batches of 256 in steps of 36.6 ms.
+  step trainer bin/penstock profile --images "$out/images" --shuffle --repeat --random-resized-crop 224 --batch 256 \
+    --device cuda:0 --step-ms 36.57 --seconds 30 --quiet --json "$out/trainer.json"
+  python3 - "$out" commit <<'PYTHON'
+import glob, json, os, sys
+out, commit = sys.argv[1:]
+def read(name):
+    try:
+        with open(os.path.join(out, name)) as file:
+            return file.read()
+    except OSError:
+        return ""
+def parsed(name):
+    try:
+        return json.loads(read(name))
+    except ValueError:
+        return None
+steps, passed = {}, True
+for path in sorted(glob.glob(out + "/*.code")):
+    name = os.path.basename(path)[:-5]
+    code = int(open(path).read())
+    counts = parsed(name + ".json") if name.endswith("_test") else None
+    steps[name] = {"exit_code": code}
+    if counts:
+        skipped = sum(t.get("result") == "SKIPPED" for s in counts["testsuites"] for t in s["testsuite"])
+        steps[name].update(tests=counts["tests"], failures=counts["failures"], skipped=skipped)
+        passed = passed and counts["tests"] > skipped
+    if code:
+        steps[name]["said"] = read(name + ".log")[-2000:]
+        passed = False
+bench, trainer = parsed("bench.log"), parsed("trainer.json") or {}
+tower = (trainer.get("towers") or [{}])[0]
+want = {}
+if bench:
+    want = {"staged copies >= 0.97 of bare ones": min(c["ratio"] for c in bench["copies"]) >= 0.97,
+            "copies hidden >= 0.95": min(h["share"] for h in bench["hidden"]) >= 0.95,
+            "finishing kernels >= 0.8 of a copy": min(f["ratio"] for f in bench["finish"]) >= 0.8}
+print(json.dumps({"commit": open(commit).read().strip(), "device": (bench or {}).get("device"), "passed": passed,
+                  "steps": steps, "bench": bench, "limits": want,
+                  "trainer": {"images_per_second": trainer.get("elements_per_second"),
+                              "stall_share": tower.get("stall_share"), "causes": tower.get("causes"),
+                              "verdict": trainer.get("verdict")}}, indent=1))
+sys.exit(0 if passed and want and all(want.values()) else 1)
+PYTHON
+}
+
+action=${1:-}
+[ $# -eq 0 ] || shift
+if [ -z "$action" ]; then action=$([ -d bin ] && echo run || echo build); fi
+case $action in
+  build) build "$@" ;;
+  run) run ;;
+  *) fail "usage: gpu_check.sh [build [FILE] | run]" ;;
+esac
