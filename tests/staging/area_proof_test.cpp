@@ -201,7 +201,7 @@ TEST(SteadyState, AllocatesNothingAndNobodyButTheReaperWaitsForTheDevice) {
 TEST(SteadyState, WakeUpsAreOfBatchesNotOfElements) {
   const auto switches = [](std::int64_t rows) {
     VirtualClock clock;
-    static_cast<void>(costs_of({.clock = &clock, .unified = false}, 200, rows));
+    static_cast<void>(costs_of({.clock = &clock, .unified = false}, 10'000, rows));
     return clock.switches();
   };
   EXPECT_EQ(switches(1), switches(1000));
