@@ -61,8 +61,8 @@ struct MixOptions {
 /// on. Copies share the record. Thread-safe.
 ///
 /// What has been drawn already is never changed, so that a run is a function of its graph, its seed
-/// and this record: keep `changes` with the saved state, and make the weights of the run that is
-/// restored from them.
+/// and this record. A saved state holds what counts from its epoch on; the graph that is restored
+/// begins with the weights that this one began with.
 class MixWeights {
  public:
   struct Change {

@@ -46,6 +46,12 @@ struct EpochStats {
   std::uint64_t batches = 0;
   std::uint64_t skipped = 0;      ///< bad elements passed over
   std::uint64_t padded_rows = 0;  ///< of the batches
+  /// Elements that the graph has in an epoch, and by how many those delivered and skipped are too
+  /// few or too many; -1 where the graph does not tell how many it has. Counts, not identities: one
+  /// missing and one repeated would cancel out.
+  std::int64_t expected = -1;
+  std::int64_t missing = -1;
+  std::int64_t repeated = -1;
 };
 
 struct Stats {

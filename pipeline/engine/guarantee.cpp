@@ -91,6 +91,21 @@ std::string inelastic(const Node& root) {
   return {};
 }
 
+std::int64_t expected_elements(const Node& root) {
+  const Node* node = &root;
+  while (node->name() == "prefetch" || node->name() == "map" || node->name() == "pad_batches") {
+    node = node->inputs()[0].get();
+  }
+  const bool batch = node->batch_size() > 0;
+  const Node& elements = batch ? *node->inputs()[0] : *node;
+  if (any_of(elements, [](const Node& any) { return any.batch_size() > 0; })) return -1;
+  const std::int64_t count = elements.cardinality();
+  if (count < 0 || !batch) return std::max<std::int64_t>(count, -1);
+  // Batches that are all full leave the rest out.
+  const std::int64_t full = node->cardinality() * node->batch_size();
+  return node->cardinality() < 0 ? -1 : std::min(count, full);
+}
+
 Guarantee Dataset::guarantee() const {
   return guarantee_of(*node_);
 }

@@ -16,6 +16,8 @@ std::string_view name_of(Resume resume) noexcept;
 Guarantee guarantee_of(const Node& root);
 /// False if the order of the elements is that in which they were finished.
 bool ordered(const Node& root);
+/// Elements (rows, of batches) that an epoch of this graph has; -1 if it does not tell.
+std::int64_t expected_elements(const Node& root);
 /// Why no position of this graph can be saved; empty if it can. An unordered map gives other
 /// elements when it is asked again, so behind it only stages may stand that keep what they get
 /// apart, and at most one batch that is written in place.

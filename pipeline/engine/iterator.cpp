@@ -40,11 +40,14 @@ class Iterator::Impl {
     epoch_ = saved.epoch;
     elements_ = saved.elements;
     batches_ = saved.batches;
-    run_.ledger().restore(saved.errors, saved.elements);
+    // A cache keeps what it drew in the first epoch, and makes that again.
+    run_.ledger().restore(saved.errors, saved.elements,
+                          saved.epoch > 0 ? std::optional(epoch_key(saved.seed, 0)) : std::nullopt);
     MutexLock consumer(consumer_mutex_);
     errors_before_ = saved.errors;
     in_epoch_ = saved.in_epoch;
     ended_ = saved.ended;
+    saved.restore_records(run_.root());
     if (ended_ || saved.epoch >= epochs_) return;
     OrderIteratorPtr opened = run_.open(epoch_);
     if (!saved.tree.empty()) {
@@ -77,6 +80,7 @@ class Iterator::Impl {
       if (current_) current_->save(tree);
     }
     saved.tree = tree.take();
+    saved.save_records(run_.root());
     return saved.bytes(run_.root());
   }
 
@@ -206,6 +210,12 @@ class Iterator::Impl {
   void finish_epoch() REQUIRES(consumer_mutex_) {
     in_epoch_.epoch = epoch_;
     in_epoch_.skipped = run_.ledger().skipped(epoch_key(run_.seed(), epoch_));
+    in_epoch_.expected = expected_elements(run_.root());
+    if (in_epoch_.expected >= 0) {
+      const auto seen = static_cast<std::int64_t>(in_epoch_.elements + in_epoch_.skipped);
+      in_epoch_.missing = std::max<std::int64_t>(0, in_epoch_.expected - seen);
+      in_epoch_.repeated = std::max<std::int64_t>(0, seen - in_epoch_.expected);
+    }
     {
       MutexLock lock(epochs_mutex_);
       if (finished_.size() == kKeptEpochs) finished_.erase(finished_.begin());
@@ -215,6 +225,9 @@ class Iterator::Impl {
                        std::to_string(in_epoch_.elements) + " elements in " +
                        std::to_string(in_epoch_.batches) + " batches, " +
                        std::to_string(in_epoch_.skipped) + " skipped";
+    line += in_epoch_.expected < 0 ? ", how many there are is not known"
+                                   : ", " + std::to_string(in_epoch_.missing) + " missing, " +
+                                         std::to_string(in_epoch_.repeated) + " repeated";
     if (in_epoch_.padded_rows > 0) {
       line += ", " + std::to_string(in_epoch_.padded_rows) + " rows of padding";
     }

@@ -1,6 +1,7 @@
 #include "pipeline/engine/saved_run.h"
 
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include <penstock/error.h>
@@ -13,7 +14,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kMagic = "penstock state 2\n";
+constexpr std::string_view kMagic = "penstock state 3\n";
 
 std::uint32_t checksum(std::string_view bytes) {
   return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
@@ -32,6 +33,12 @@ Fingerprint::OtherShard shard_of(const SavedRun& saved, const Node& root) {
     if (key == "index") same.index = same.old_index = std::stoull(value);
   }
   return same;
+}
+
+/// Inputs first.
+void for_each_node(const Node& node, const std::function<void(const Node&)>& use) {
+  for (const NodePtr& input : node.inputs()) for_each_node(*input, use);
+  use(node);
 }
 
 }  // namespace
@@ -56,6 +63,8 @@ SavedRun SavedRun::parse(std::string_view bytes, const Node& root) {
   saved.in_epoch.batches = state.get();
   saved.in_epoch.padded_rows = state.get();
   saved.tree = state.get_bytes();
+  saved.records = state.get_bytes();
+  saved.reached = state.get_bytes();
   return saved;
 }
 
@@ -68,11 +77,27 @@ std::string SavedRun::bytes(const Node& root) const {
     state.put(number);
   }
   state.put_bytes(tree);
+  state.put_bytes(records);
+  state.put_bytes(reached);
   std::string bytes(kMagic);
   bytes += state.bytes();
   const std::uint32_t sum = checksum(bytes);
   bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
   return bytes;
+}
+
+void SavedRun::save_records(const Node& root) {
+  StateWriter record;
+  StateWriter far;
+  for_each_node(root, [&](const Node& node) { node.save_record(epoch, record, far); });
+  records = record.take();
+  reached = far.take();
+}
+
+void SavedRun::restore_records(const Node& root) const {
+  StateReader record(records);
+  StateReader far(reached);
+  for_each_node(root, [&](const Node& node) { node.restore_record(record, far); });
 }
 
 std::uint64_t SavedRun::consumed() const {
@@ -112,6 +137,9 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Node& roo
              " behind " + std::to_string(saved.consumed()) + " of epoch " +
              std::to_string(saved.epoch));
     }
+    if (saved.records != merged.records) {
+      refuse("the weights of " + name(0) + "'s mixtures are not those of " + name(i) + "'s");
+    }
     elements += saved.elements;
   }
   if (seen.size() != count) {
@@ -128,6 +156,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Node& roo
   tree.put(merged.in_epoch.batches);
   merged.tree = tree.take();
   merged.elements = elements / here;
+  merged.in_epoch.elements = merged.in_epoch.elements * count / here;
   return merged;
 }
 

@@ -26,6 +26,8 @@ struct SavedRun {
   std::uint64_t batches = 0;
   EpochStats in_epoch;
   std::string tree;
+  std::string records;  // Node::save_record, of all stages
+  std::string reached;
   /// Shard stages that stood at another index or count when it was saved.
   std::vector<Fingerprint::OtherShard> other_shards;
 
@@ -37,6 +39,9 @@ struct SavedRun {
   static SavedRun merge(const std::vector<std::string>& states, const Node& root);
 
   std::string bytes(const Node& root) const;
+  /// Asks all stages for their records, and gives them back.
+  void save_records(const Node& root);
+  void restore_records(const Node& root) const;
   /// Items of the topmost stage's input that were delivered in this epoch.
   std::uint64_t consumed() const;
 };

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "pipeline/order/redoing.h"
+
 namespace penstock {
 
 Status SkipLedger::add(const Node& stage, std::uint64_t key, std::uint64_t reached,
@@ -9,6 +11,7 @@ Status SkipLedger::add(const Node& stage, std::uint64_t key, std::uint64_t reach
   quarantine_.add(error);
   MutexLock lock(mutex_);
   if (!over_.ok()) return over_;  // the same error on its way through the next stage
+  if (Redoing::now() || key == counted_) return {};
   ++errors_.count;
   ++skipped_[key];
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
@@ -49,14 +52,17 @@ std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
 
 void SkipLedger::restore_skipped(std::uint64_t key, std::uint64_t skipped) {
   MutexLock lock(mutex_);
+  if (Redoing::now() || key == counted_) return;
   errors_.count += skipped;
   skipped_[key] += skipped;
   before_.seen += skipped;
   before_.bad += skipped;
 }
 
-void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
+void SkipLedger::restore(std::uint64_t errors, std::uint64_t good,
+                         std::optional<std::uint64_t> counted) {
   MutexLock lock(mutex_);
+  counted_ = counted;
   errors_.count = errors;
   before_ = {errors + good, errors};
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include <penstock/error.h>
 #include <penstock/iterator.h>
@@ -32,8 +33,10 @@ class SkipLedger {
   /// Bad elements passed over in the epoch with this key.
   std::uint64_t skipped(std::uint64_t key) const EXCLUDES(mutex_);
   /// Errors of the run that this one goes on from, those of the epoch it stopped in aside, and its
-  /// good elements.
-  void restore(std::uint64_t errors, std::uint64_t good) EXCLUDES(mutex_);
+  /// good elements. What is met with the key `counted`, that of an earlier epoch whose work a cache
+  /// redoes, is among them.
+  void restore(std::uint64_t errors, std::uint64_t good, std::optional<std::uint64_t> counted)
+      EXCLUDES(mutex_);
   /// Those of the epoch it stopped in, as each stage remembers them.
   void restore_skipped(std::uint64_t key, std::uint64_t skipped) EXCLUDES(mutex_);
 
@@ -50,6 +53,7 @@ class SkipLedger {
     std::uint64_t bad = 0;
   };
   Passed before_ GUARDED_BY(mutex_);  // this run went on from another
+  std::optional<std::uint64_t> counted_ GUARDED_BY(mutex_);
   std::map<const Node*, Passed> stages_ GUARDED_BY(mutex_);
   Status over_ GUARDED_BY(mutex_);  // what the run ended with
 };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "pipeline/order/cache.h"
+#include "pipeline/order/redoing.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -77,10 +78,14 @@ class InterleaveIterator final : public OrderIterator {
       const std::string before(state.get_bytes());
       StateReader where(before);
       input = open_input_();
-      input->restore(where);
-      input.swap(input_);
       Item error;
-      const bool opened = fill(slot, error) && slot.items;
+      bool opened = false;
+      {
+        const Redoing redoing;
+        input->restore(where);
+        input.swap(input_);
+        opened = fill(slot, error) && slot.items;
+      }
       input.swap(input_);
       if (!opened) {
         throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",

@@ -199,6 +199,12 @@ class SampleNode final : public MixNode {
     description.add("stop_on_empty", options_.stop_on_empty);
   }
   bool random() const override { return true; }
+  void save_record(std::uint64_t epoch, StateWriter& record, StateWriter& reached) const override {
+    weights_.record()->save(epoch, record, reached);
+  }
+  void restore_record(StateReader& record, StateReader& reached) const override {
+    weights_.record()->restore(record, reached);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<SampleIterator>(
         open_inputs(context), *weights_.record(), options_.stop_on_empty, context.epoch,

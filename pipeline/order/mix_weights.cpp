@@ -1,6 +1,7 @@
 #include "pipeline/order/mix_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -66,6 +67,48 @@ std::vector<MixWeights::Change> MixWeights::Record::changes() const {
     result.push_back({entry.from.first, entry.from.second, *entry.weights});
   }
   return result;
+}
+
+void MixWeights::Record::save(std::uint64_t epoch, StateWriter& changes, StateWriter& draws) const {
+  const std::lock_guard lock(mutex_);
+  auto first = entries_.end() - 1;
+  while (first != entries_.begin() && first->from > Place(epoch, 0)) --first;
+  changes.put(static_cast<std::uint64_t>(entries_.end() - first));
+  for (; first != entries_.end(); ++first) {
+    changes.put(first->from.first);
+    changes.put(first->from.second);
+    for (const double weight : *first->weights) changes.put(std::bit_cast<std::uint64_t>(weight));
+  }
+  draws.put(next_.first);
+  draws.put(next_.second);
+}
+
+void MixWeights::Record::restore(StateReader& changes, StateReader& draws) {
+  std::vector<Entry> saved;
+  for (std::uint64_t left = changes.get(); left > 0; --left) {
+    Place from;
+    from.first = changes.get();
+    from.second = changes.get();
+    std::vector<double> weights;
+    while (weights.size() < inputs_) weights.push_back(std::bit_cast<double>(changes.get()));
+    const bool sound = std::ranges::all_of(
+        weights, [](double weight) { return std::isfinite(weight) && weight >= 0; });
+    if (!sound || (!saved.empty() && from <= saved.back().from)) {
+      throw Error(ErrorCode::data_loss, "the state is damaged");
+    }
+    saved.push_back({from, std::make_shared<const std::vector<double>>(std::move(weights))});
+  }
+  if (saved.empty()) throw Error(ErrorCode::data_loss, "the state is damaged");
+  Place next;
+  next.first = draws.get();
+  next.second = draws.get();
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.from > saved.back().from) saved.push_back(entry);
+  }
+  saved.front().from = {};
+  entries_ = std::move(saved);
+  next_ = std::max(next_, next);
 }
 
 MixWeights::MixWeights(std::vector<double> weights)

@@ -9,6 +9,8 @@
 
 #include <penstock/stage_options.h>
 
+#include "pipeline/core/state.h"
+
 namespace penstock {
 
 /// Thread-safe.
@@ -22,6 +24,11 @@ class MixWeights::Record {
   Change set(std::vector<double> weights);
   std::vector<Change> changes() const;
   std::size_t inputs() const noexcept { return inputs_; }
+  /// What holds from this epoch on; `draws` gets how far it has been used.
+  void save(std::uint64_t epoch, StateWriter& changes, StateWriter& draws) const;
+  /// Takes over what was saved; changes of this record that are later than those are kept. Throws
+  /// Error{data_loss} for what is no record of as many inputs.
+  void restore(StateReader& changes, StateReader& draws);
 
  private:
   using Place = std::pair<std::uint64_t, std::uint64_t>;  // epoch, draw

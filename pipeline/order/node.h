@@ -129,6 +129,11 @@ class Node {
   virtual bool deterministic() const { return true; }
   /// False if it gives its elements in an order that is not a function of the graph.
   virtual bool ordered() const { return true; }
+  /// What was set while runs were under way, and decides what they give from this epoch on; and how
+  /// far they have come with it, which may be further than a consumer has.
+  virtual void save_record(std::uint64_t /*epoch*/, StateWriter& /*record*/,
+                           StateWriter& /*reached*/) const {}
+  virtual void restore_record(StateReader& /*record*/, StateReader& /*reached*/) const {}
   /// A sentence for `explain` if the graph is likely not what the user wants; else empty.
   virtual std::string advice() const { return {}; }
 

@@ -17,7 +17,11 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOpti
   if (!path.empty()) {
     if (auto index = load_index(path, shards.info(shard), options.kind)) return std::move(*index);
   }
-  ShardIndex index = scan(*shards.open(shard).file);
+  ShardIndex index;
+  for (int tries = 1;; ++tries) {
+    index = scan(*shards.open(shard).file);
+    if (index.lasting || !try_again(tries)) break;
+  }
   index.entries.shrink_to_fit();
   if (!path.empty() && index.lasting && !save_index(path, shards.info(shard), options.kind, index))
     log_once(LogLevel::info, "index not kept",

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include <penstock/error.h>
 #include <penstock/log.h>
 
 namespace penstock {
@@ -21,7 +23,7 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   const auto run = [&] {
     for (std::size_t i = next++; i < count; i = next++) {
       try {
-        work(i);
+        patiently([&] { work(i); });
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -38,6 +40,24 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   }
   for (const std::exception_ptr& error : errors) {
     if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+bool try_again(int tries) {
+  constexpr int kMost = 4;
+  constexpr auto kFirst = std::chrono::milliseconds(10);
+  if (tries > kMost) return false;
+  std::this_thread::sleep_for(kFirst * (1 << (tries - 1)));
+  return true;
+}
+
+void patiently(const std::function<void()>& work) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return work();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable || !try_again(tries)) throw;
+    }
   }
 }
 

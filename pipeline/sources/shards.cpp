@@ -6,6 +6,8 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/sources/parallel.h"
+
 namespace penstock {
 namespace {
 
@@ -44,11 +46,12 @@ Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, st
       max_open_(max_open > 0 ? max_open : default_max_open()) {
   std::vector<std::string> missing;
   for (const std::string& pattern : patterns) {
-    const std::vector<std::string> paths = files_->glob(pattern);
+    std::vector<std::string> paths;
+    patiently([&] { paths = files_->glob(pattern); });
     if (paths.empty()) missing.push_back("no file matches " + pattern);
     for (const std::string& path : paths) {
       try {
-        shards_.push_back({path, files_->info(path)});
+        patiently([&] { shards_.push_back({path, files_->info(path)}); });
       } catch (const Error& error) {
         if (error.code() != ErrorCode::not_found) throw;
         missing.push_back("no file " + path);

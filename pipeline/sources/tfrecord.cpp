@@ -6,6 +6,7 @@
 
 #include "pipeline/sources/indexed_read.h"
 #include "pipeline/sources/inflate.h"
+#include "pipeline/sources/parallel.h"
 #include "pipeline/sources/tfrecord_format.h"
 #include "pipeline/sources/tfrecord_stream.h"
 
@@ -129,7 +130,9 @@ Compression detect(File& file) {
 std::vector<Compression> formats_of(const Shards& shards, Compression wanted) {
   std::vector<Compression> formats(shards.size(), wanted);
   if (wanted != Compression::automatic) return formats;
-  for (std::size_t i = 0; i < shards.size(); ++i) formats[i] = detect(*shards.open(i).file);
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    patiently([&] { formats[i] = detect(*shards.open(i).file); });
+  }
   return formats;
 }
 

@@ -73,6 +73,43 @@ TEST(MixWeights, ChangeWhileTheyRunAndTheRecordRepeatsTheRun) {
   }
 }
 
+TEST(MixWeights, AreSavedWithThePosition) {
+  const auto graph = [](const MixWeights& weights) {
+    return sample_from({always(0), always(1)}, weights).take(3000).batch(4);
+  };
+  const MixWeights weights({1.0, 0.0});
+  std::vector<std::string> batches;
+  std::vector<std::string> states;
+  Iterator iterator = graph(weights).iterate({.seed = 1, .epochs = 2, .threads = 2, .slots = 2});
+  int read = 0;
+  do {
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next(), ++read) {
+      batches.push_back(test::text_of(*next));
+      states.push_back(iterator.save());
+      if (read == 100) weights.set({0.0, 1.0});
+      if (read == 900) weights.set({0.5, 0.5});
+    }
+  } while (iterator.next_epoch());
+  // In another process: the weights that the graph began with, and the state.
+  for (const std::size_t at : {101U, 500U, 749U, 750U, 901U, 1200U}) {
+    const MixWeights fresh({1.0, 0.0});
+    Iterator restored = graph(fresh).restore(states[at], {.epochs = 2, .threads = 3});
+    std::size_t i = at + 1;
+    // What was set after the state was saved is not in it.
+    const std::size_t end = at < 900 ? std::min<std::size_t>(900, batches.size()) : batches.size();
+    do {
+      for (Next next = restored.next(); !next.is_end() && i < end; next = restored.next()) {
+        ASSERT_EQ(test::text_of(*next), batches[i++]) << "restored at " << at;
+      }
+    } while (i < end && restored.next_epoch());
+    // A change counts behind what the run before had drawn.
+    const MixWeights::Change change = fresh.set({1.0, 1.0});
+    EXPECT_GT(std::pair(change.epoch, change.draw),
+              std::pair(std::uint64_t{0}, std::uint64_t{400}));
+    EXPECT_LE(states[at].size(), 4096U);
+  }
+}
+
 TEST(MixWeights, ComeToTheirShares) {
   const MixWeights weights({3.0, 1.0});
   const Dataset dataset = sample_from({always(0), always(1)}, weights, {.seed = 4});

@@ -1,6 +1,7 @@
 // `penstock profile --state`: any number of kills, and the digests are those of one run.
 #include <chrono>
 #include <csignal>
+#include <sstream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -115,6 +116,60 @@ TEST_F(Resume, SavesOnSigtermAndLeavesWithZero) {
   figure("F13", "%d runs told by SIGTERM: saved and left with 0, at most %.0f ms after",
          interrupted, longest);
   EXPECT_EQ(read_file(at("D")), whole);
+}
+
+TEST_F(Resume, GoesOnWithAnotherNumberOfConsumers) {
+  const auto consumer = [&](const std::string& name, int count, int index) {
+    return Flags{"profile",
+                 "--quiet",
+                 "--range",
+                 "120",
+                 "--shuffle",
+                 "--shard",
+                 std::to_string(count) + "," + std::to_string(index),
+                 "--identity",
+                 "--batch",
+                 "4",
+                 "--digests",
+                 at(name + ".D"),
+                 "--state",
+                 at(name + ".S")};
+  };
+  const auto lines = [&](const std::string& name) {
+    std::vector<std::string> digests;
+    std::istringstream text(read_file(at(name + ".D")));
+    for (std::string epoch, batch, rows, digest; text >> epoch >> batch >> rows >> digest;)
+      digests.push_back(digest);
+    return digests;
+  };
+  // One consumer of batches of 4 x 3 has the same elements at each step as three of 4, but not the
+  // same digests: so three are compared with three, by way of two.
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(run_program(consumer("whole" + std::to_string(i), 3, i) + Flags{"--seed", "5"}).code,
+              0);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(run_program(consumer("old" + std::to_string(i), 2, i) +
+                          Flags{"--seed", "5", "--batches", "6"})
+                  .code,
+              0);
+  const Flags old{"--resume-from", at("old0.S"), at("old1.S")};
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "new" + std::to_string(i);
+    const Outcome outcome = run_program(consumer(name, 3, i) + old + Flags{"--batches", "2"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    // From now on by its own state.
+    const Outcome rest = run_program(consumer(name, 3, i) + old);
+    ASSERT_EQ(rest.code, 0) << rest.err;
+    // 48 of 120 elements were delivered by the two: 4 steps of the three.
+    const auto whole = lines("whole" + std::to_string(i));
+    EXPECT_EQ(lines(name), std::vector<std::string>(whole.begin() + 4, whole.end())) << i;
+  }
+  EXPECT_THAT(run_program(consumer("old0", 3, 0)).err,
+              AllOf(HasSubstr("shard 0 of 2, not 0 of 3"), HasSubstr("--resume-from")));
+  EXPECT_THAT(run_program(consumer("none", 3, 0) + Flags{"--resume-from", at("old0.S")}).err,
+              HasSubstr("1 states of 2 consumers"));
+  EXPECT_THAT(run_program(consumer("none", 3, 0) + Flags{"--resume-from", at("nowhere")}).err,
+              HasSubstr("there is no state"));
 }
 
 TEST_F(Resume, OfAFinishedRunChangesNothing) {

@@ -101,10 +101,95 @@ TEST(Audit, SaysWhatEachEpochWas) {
       EXPECT_EQ(epoch.elements, 19U) << stop;
       EXPECT_EQ(epoch.batches, 5U) << stop;
       EXPECT_EQ(epoch.skipped, 1U) << stop;
+      EXPECT_EQ(epoch.expected, 20) << stop;
+      EXPECT_EQ(epoch.missing, 0) << stop;
+      EXPECT_EQ(epoch.repeated, 0) << stop;
     }
     EXPECT_EQ(stats.errors.count, 2U) << "stopped behind " << stop;
   }
-  EXPECT_EQ(log.count("epoch 1: 19 elements in 5 batches, 1 skipped; EXACT_IF_DETERMINISTIC"), 6U);
+  EXPECT_EQ(log.count("epoch 1: 19 elements in 5 batches, 1 skipped, 0 missing, 0 repeated; "
+                      "EXACT_IF_DETERMINISTIC"),
+            6U);
+}
+
+TEST(Audit, CountsWhatIsMissingWhereTheGraphTells) {
+  const auto even = [](const Element& element) { return x_of(element) % 2 == 0; };
+  struct Case {
+    Dataset dataset;
+    std::int64_t expected, missing;
+  };
+  for (const Case& test : std::vector<Case>{
+           {numbers(20), 20, 0},
+           {numbers(20).shuffle().shard(3, 0).batch(4), 7, 0},
+           {numbers(20).batch(8, {.drop_remainder = true}), 16, 0},
+           {numbers(20).repeat(2).batch(8).prefetch(2), 40, 0},
+           {numbers(10).batch(4).pad_batches(), 10, 0},
+           {failing_at(numbers(20), 7), 20, 1},           // the error surfaced
+           {failing_at(numbers(20), 7).batch(4), 20, 4},  // and cost its batch up to there
+           {failing_at(numbers(20), 7).ignore_errors(), -1, -1},
+           {numbers(20).filter(even), -1, -1},
+           {numbers(20).batch(4).unbatch(), -1, -1}}) {
+    Iterator iterator = test.dataset.iterate();
+    while (!iterator.next().is_end()) {
+    }
+    const EpochStats epoch = iterator.stats().epochs.at(0);
+    EXPECT_EQ(epoch.expected, test.expected) << test.dataset.explain();
+    EXPECT_EQ(epoch.missing, test.missing) << test.dataset.explain();
+    EXPECT_EQ(epoch.repeated, test.expected < 0 ? -1 : 0);
+  }
+}
+
+/// What `skip` passed over before a stop, and meets again when the work is redone, counts once.
+TEST(Audit, RedoneWorkCountsItsErrorsOnce) {
+  const auto pairs = [](const Dataset& input) {
+    return std::vector<Dataset>{
+        input.batch(4),
+        input.shuffle({.buffer = 5}).batch(4),
+        input.filter([](const Element&) { return true; }).batch(3),
+        input.window(3),
+        input.window(3, {.shift = 1}).batch(2),
+        input.group_by_window([](const Element& e) { return x_of(e) % 3; }, {.size = 2}),
+        input.batch(4).unbatch().batch(3),
+        input.batch(4).rebatch(3),
+        input.unique().batch(3),
+        input.cache().repeat(2).batch(4),
+        input.ragged_batch(4),
+        input.filter([](const Element&) { return true; }).shuffle({.buffer = 5}).batch(4),
+        input.interleave(
+            [](const Element& e) {
+              return numbers({x_of(e), x_of(e)});
+            },
+            test::x_spec(), {.cycle = 3}),
+    };
+  };
+  const Dataset bad = failing_at(failing_at(failing_at(numbers(30), 4), 11), 22);
+  const Dataset late = failing_at(failing_at(stream(test::values(numbers(30))), 4), 22);
+  for (const Dataset& input : {bad, late}) {
+    for (const Dataset& dataset : pairs(input)) {
+      const RunOptions options{.seed = 2, .epochs = 2, .threads = 2, .on_error = OnError::skip};
+      const auto run = [&](int stop) {
+        Iterator iterator = dataset.iterate(options);
+        int count = 0;
+        do {
+          for (;;) {
+            if (count++ == stop) {
+              Iterator next = dataset.restore(iterator.save(), options);
+              iterator = std::move(next);
+            }
+            if (iterator.next().is_end()) break;
+          }
+        } while (iterator.next_epoch());
+        const Stats stats = iterator.stats();
+        std::vector<std::uint64_t> counts{stats.errors.count, stats.elements};
+        counts.push_back(stats.epochs.back().skipped);
+        return counts;
+      };
+      const auto whole = run(-1);
+      for (int stop = 0; stop < 24; stop += 3) {
+        EXPECT_EQ(run(stop), whole) << dataset.explain() << "stopped behind " << stop;
+      }
+    }
+  }
 }
 
 // Global order: step s of N consumers of batch b is elements s*N*b to (s+1)*N*b.
@@ -313,36 +398,31 @@ TEST(Retry, HidesReadsThatFailForAMoment) {
       const std::string text = all_of(dataset, {.threads = 1, .on_error = on_error}, errors);
       return std::pair(text, faults->injected());
     };
-    try {
-      const auto [text, faults] = run(OnError::fail);
-      if (faults == 0) break;
-      for (const Error& error : errors) {
-        EXPECT_EQ(error.code(), ErrorCode::unavailable);
-        EXPECT_THAT(error.where().shard, testing::StartsWith("part-"));
-        EXPECT_GE(error.where().offset, 0);
-        EXPECT_GE(error.where().index, 0);
-      }
-      if (!started) {  // what the scan of a shard could not read stays unread
-        ++at_start;
-        EXPECT_EQ(errors.size(), 1U);
-        continue;
-      }
-      ++injected;
-      (errors.empty() ? reread : surfaced) += 1;
-      EXPECT_TRUE(errors.empty() == (text == whole)) << nth;
-      EXPECT_LE(errors.size(), 1U) << nth;
-      EXPECT_TRUE(run(OnError::retry).first == whole) << nth;
-      EXPECT_TRUE(errors.empty()) << nth;
-    } catch (const Error& error) {
-      ++at_start;
+    const auto [text, faults] = run(OnError::fail);
+    if (faults == 0) break;
+    for (const Error& error : errors) {
       EXPECT_EQ(error.code(), ErrorCode::unavailable);
       EXPECT_THAT(error.where().shard, testing::StartsWith("part-"));
+      EXPECT_GE(error.where().offset, 0);
+      EXPECT_GE(error.where().index, 0);
     }
+    if (!started) {  // while the dataset was built, reads are done again in any case
+      ++at_start;
+      EXPECT_EQ(errors.size(), 0U) << nth;
+      EXPECT_TRUE(text == whole) << nth;
+      continue;
+    }
+    ++injected;
+    (errors.empty() ? reread : surfaced) += 1;
+    EXPECT_TRUE(errors.empty() == (text == whole)) << nth;
+    EXPECT_LE(errors.size(), 1U) << nth;
+    EXPECT_TRUE(run(OnError::retry).first == whole) << nth;
+    EXPECT_TRUE(errors.empty()) << nth;
   }
   EXPECT_GT(surfaced, 0);
   std::printf(
       "figure: F1: %d faults while running: %d surfaced with path and offset, %d gone when "
-      "read again alone; %d surfaced at the start; with retry none shows; 0 hangs\n",
+      "read again alone; %d at the start, all hidden; with retry none shows; 0 hangs\n",
       injected, surfaced, reread, at_start);
 }
 
@@ -371,7 +451,7 @@ TEST(Retry, HidesManyFaultsInIndexedSourcesAndStreams) {
     const RunOptions options{.on_error = OnError::retry, .retries = 20, .retry_ms = 0};
     EXPECT_TRUE(all_of(*dataset, options, errors) == whole) << name;
     EXPECT_EQ(errors.size(), 0U) << name;
-    EXPECT_GT(faults->injected(), 3U) << name;
+    EXPECT_GE(faults->injected(), 3U) << name;
   }
 }
 

@@ -380,12 +380,11 @@ TEST(TFRecord, DamageInACacheIsReadAgain) {
   EXPECT_GE(log.count("from the disk again"), 1u);
 }
 
-TEST(TFRecord, ANthReadThatFailsIsSurfacedAndNothingElseIsHarmed) {
+TEST(TFRecord, ANthReadThatFailsIsDoneAgainOrSurfacedAndNothingElseIsHarmed) {
   const std::vector<std::string> records = some_records();
   const auto inner =
       make_memory_file_system({{"a", tfrecords_of({records.begin(), records.begin() + 150})},
                                {"b", tfrecords_of({records.begin() + 150, records.end()})}});
-  std::uint64_t surfaced = 0;
   for (std::uint64_t n = 1;; ++n) {
     const auto files = std::make_shared<FaultFileSystem>(inner, FaultOptions{.fail_nth = n});
     TFRecordOptions options;
@@ -410,7 +409,10 @@ TEST(TFRecord, ANthReadThatFailsIsSurfacedAndNothingElseIsHarmed) {
         EXPECT_THAT(records, ::testing::Contains(outcome.text()));
       }
     }
-    surfaced += refused || errors > 0;
+    // Reads of a group and of what builds the source are done again.
+    if (!refused && errors == 0) {
+      EXPECT_THAT(texts_of(got), ElementsAreArray(records)) << n;
+    }
     if (files->injected() == 0) {
       EXPECT_THAT(texts_of(got), ElementsAreArray(records));
       EXPECT_GT(n, 10u);
@@ -418,7 +420,6 @@ TEST(TFRecord, ANthReadThatFailsIsSurfacedAndNothingElseIsHarmed) {
     }
     ASSERT_LT(n, 10'000u);
   }
-  EXPECT_GT(surfaced, 5u);
 }
 
 TEST(TFRecord, RandomFaultsNeverGiveWrongBytes) {

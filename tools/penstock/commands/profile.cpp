@@ -57,6 +57,13 @@ class Profile final : public Command {
         ->type_name("K")
         ->group(group);
     app()
+        ->add_option("--resume-from", options_.resume_from,
+                     "if there is no --state yet: go on from those of all consumers of a run that "
+                     "stopped at the same step, as one of another number (--shard)")
+        ->needs(state)
+        ->type_name("FILE...")
+        ->group(group);
+    app()
         ->add_option("--dump", dump_, "write the first N images, as the trainer would see them")
         ->expected(2)
         ->type_name("N DIR")

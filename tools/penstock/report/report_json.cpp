@@ -62,6 +62,9 @@ Json audit_json(const EpochAudit& audit) {
           {"elements", counts.elements},
           {"batches", counts.batches},
           {"skipped", counts.skipped},
+          {"expected", counts.expected < 0 ? Json(nullptr) : Json(counts.expected)},
+          {"missing", counts.missing < 0 ? Json(nullptr) : Json(counts.missing)},
+          {"repeated", counts.repeated < 0 ? Json(nullptr) : Json(counts.repeated)},
           {"padded_rows", counts.padded_rows},
           {"digest", audit.digest ? Json(hex16(*audit.digest)) : Json(nullptr)}};
 }

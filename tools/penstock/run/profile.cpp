@@ -69,14 +69,37 @@ Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::
 
 namespace {
 
+/// The positions of all consumers of another run. `start` gets what they have in common.
+std::vector<std::string> positions_of(const std::vector<std::string>& files,
+                                      const PipelineSpec& spec, Progress& start) {
+  std::vector<std::string> positions;
+  for (const std::string& file : files) {
+    const std::optional<Progress> saved = load_progress(file);
+    if (!saved) throw Error(ErrorCode::not_found, "there is no state", {.shard = file});
+    if (spec.run.has("seed") && saved->seed != start.seed)
+      throw UsageError("the state was saved with seed " + std::to_string(saved->seed) + ", not " +
+                           std::to_string(start.seed),
+                       file);
+    positions.push_back(saved->iterator);
+    if (&file != &files.front()) continue;
+    start.seed = saved->seed;
+    start.epoch = saved->epoch;
+    start.batch = saved->batch;
+  }
+  return positions;
+}
+
 Iterator iterator_of(const Dataset& dataset, const Progress& start, const RunOptions& run,
-                     const std::string& state_file) {
-  if (start.iterator.empty()) return dataset.iterate(run);
+                     const std::vector<std::string>& others, const std::string& state_file) {
+  if (start.iterator.empty() && others.empty()) return dataset.iterate(run);
   try {
-    return dataset.restore(start.iterator, run);
+    return start.iterator.empty() ? dataset.restore(others, run)
+                                  : dataset.restore(start.iterator, run);
   } catch (const Error& error) {
     if (!error.where().shard.empty()) throw;
-    throw Error(error.code(), error.cause(), {.shard = state_file, .stage = error.where().stage});
+    std::string cause = error.cause();
+    if (cause.find("the states of all that stopped") != cause.npos) cause += ": --resume-from";
+    throw Error(error.code(), cause, {.shard = state_file, .stage = error.where().stage});
   }
 }
 
@@ -120,7 +143,9 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   RunOptions run = run_options(spec, options.seed);
-  const Progress start = start_of(options, spec, run.seed);
+  Progress start = start_of(options, spec, run.seed);
+  std::vector<std::string> others;
+  if (start.iterator.empty()) others = positions_of(options.resume_from, spec, start);
   run.seed = start.seed;
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
   const double step_ms = spec.run.get("step_ms", 0.0);
@@ -134,7 +159,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
     report.resumed_batches = start.batches;
     report.resumed_elements = start.elements;
   }
-  Iterator made = iterator_of(dataset, start, run, options.state_file);
+  Iterator made = iterator_of(dataset, start, run, others, options.state_file);
   Consumer consumer(options, step_ms, limit, start);
   const double cpu_before = cpu_seconds();
   auto owned = std::make_unique<Iterator>(std::move(made));

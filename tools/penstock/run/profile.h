@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <penstock/dataset.h>
 #include <penstock/feed.h>
@@ -22,13 +23,16 @@ struct ProfileOptions {
   std::string digests_file;        ///< a line for each batch; empty: none
   std::string state_file;          ///< where the position is kept; empty: nowhere
   std::uint64_t save_every = 100;  ///< batches
-  std::uint64_t dump_count = 0;    ///< images to write…
-  std::string dump_folder;         ///< …to here
-  double limit_s = 0;              ///< positive: stop after this long
-  double watchdog_s = 0;           ///< positive: give up after this long without a batch
-  bool quiet = false;              ///< no live view
-  std::string devices;             ///< a tower for each; empty: no towers
-  FeedOptions feed{};              ///< of the towers; without `run`
+  /// Where there is no state file yet: those of all consumers of a run that goes on with another
+  /// number of them.
+  std::vector<std::string> resume_from;
+  std::uint64_t dump_count = 0;  ///< images to write…
+  std::string dump_folder;       ///< …to here
+  double limit_s = 0;            ///< positive: stop after this long
+  double watchdog_s = 0;         ///< positive: give up after this long without a batch
+  bool quiet = false;            ///< no live view
+  std::string devices;           ///< a tower for each; empty: no towers
+  FeedOptions feed{};            ///< of the towers; without `run`
 };
 
 /// "tar train-0.tar and 3 more": the source in a few words.
