@@ -34,9 +34,9 @@ class Train final : public Command {
     add("Data", "--eval-data", eval_data_, "PATH", "the same to evaluate with, after each epoch");
     add("Data", "--eval-range", eval_range_, "A:B", "of these, records A up to B");
     add("Model", "--model", model_, "NAME", join(towers::model_names(), ", "))->required();
-    app()->add_flag("--no-shuffle{false}", shuffle_, "keep the order of the data")->group("Data");
+    app()->add_flag("--no-shuffle", keep_order_, "keep the order of the data")->group("Data");
     app()
-        ->add_flag("--no-augment{false}", augment_, "train on elements as they are evaluated")
+        ->add_flag("--no-augment", plain_, "train on elements as they are evaluated")
         ->group("Data");
     add("Model", "--init", options_.initial_variables, "FILE",
         "safetensors with the values that variables begin with");
@@ -77,8 +77,8 @@ class Train final : public Command {
     const towers::ModelKind& kind = towers::model_kind(model_);
     finish_options(kind);
     Dataset train = open(data_, data_range_, "--data-range");
-    if (shuffle_) train = train.shuffle();
-    train = kind.input(train, augment_);
+    if (!keep_order_) train = train.shuffle();
+    train = kind.input(train, !plain_);
     std::optional<Dataset> test;
     if (!eval_data_.empty())
       test = kind.input(open(eval_data_, eval_range_, "--eval-range"), false);
@@ -182,8 +182,8 @@ class Train final : public Command {
   std::string combine_ = "average";
   std::string json_;
   std::string export_, events_;
-  bool shuffle_ = true;
-  bool augment_ = true;
+  bool keep_order_ = false;
+  bool plain_ = false;
   bool quiet_ = false;
 };
 
