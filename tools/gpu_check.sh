@@ -86,7 +86,8 @@ run() {
     echo "no compute-sanitizer on this machine" >"$out/memcheck.log"
     echo 127 >"$out/memcheck.code"
   fi
-  step bench bin/penstock_staging_bench cuda:0 60
+  # shellcheck disable=SC2016 # for the inner shell
+  step bench bash -c 'bin/penstock_staging_bench cuda:0 60 >"$0"' "$out/bench.json"
   bin/penstock synth "$out/images" --images 2000 --size 375x500 >/dev/null
   # 7,000 images a second are wanted: batches of 256 in steps of 36.6 ms.
   step trainer bin/penstock profile --images "$out/images" --shuffle --repeat --random-resized-crop 224 --batch 256 \
@@ -118,7 +119,7 @@ for path in sorted(glob.glob(out + "/*.code")):
     if code:
         steps[name]["said"] = read(name + ".log")[-2000:]
         passed = False
-bench, trainer = parsed("bench.log"), parsed("trainer.json") or {}
+bench, trainer = parsed("bench.json"), parsed("trainer.json") or {}
 tower = (trainer.get("towers") or [{}])[0]
 want = {}
 if bench:
