@@ -102,6 +102,15 @@ void StagingState::wait_for_change(std::int64_t since) {
   clock_.wait(mutex_, change_, now + watchdog_ns_ - waited % watchdog_ns_);
 }
 
+void StagingState::await_copy(const Flight& flight) {
+  MutexLock lock(mutex_);
+  const std::int64_t since = clock_.now();
+  while (!flight.copied && !flight.ready.view().done()) {
+    if (failed_) throw Error(*failed_);
+    wait_for_change(since);
+  }
+}
+
 // Only what the device has been asked to do counts: a slow producer, or a consumer that keeps its
 // batch, does not hang.
 void StagingState::find_what_hangs() {

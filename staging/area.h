@@ -104,6 +104,8 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   std::size_t size() const EXCLUDES(mutex_);
   void clear() EXCLUDES(mutex_);
   void wait(Flight& flight, StreamView stream, const Site& site) EXCLUDES(mutex_);
+  /// Waits until the copy of a leased batch has ended, or something hangs or has failed.
+  void await_copy(const Flight& flight) EXCLUDES(mutex_);
   void release(Flight& flight, std::span<const StreamView> streams, const Site& site) noexcept
       EXCLUDES(mutex_);
 

@@ -34,8 +34,8 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
       for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
       std::swap(dropped, flight.pieces);
       if (flight.released) free_slots_.push_back(flight.slot);
-      changed();
     }
+    changed();
     return true;
   }
   if (!flight.released) return false;

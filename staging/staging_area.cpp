@@ -43,7 +43,8 @@ void StagedBatch::wait(StreamView stream, Site site) {
 }
 
 void StagedBatch::synchronize(Site site) const {
-  flight_->ready.view().synchronize(site);
+  area_->await_copy(*flight_);
+  flight_->ready.view().synchronize(site);  // returns at once; the checker sees it
 }
 
 void StagedBatch::release(StreamView stream, Site site) {

@@ -39,7 +39,7 @@ class StagedBatch {
   /// Orders the stream after the copy; the host does not block. Every stream that uses the batch
   /// must; at most kMostStreams.
   void wait(StreamView stream, Site site = Site::current());
-  /// Blocks the calling thread until the copy has ended.
+  /// Blocks until the copy has ended. Throws what the area failed with, also if it hangs.
   void synchronize(Site site = Site::current()) const;
   /// The slot is free once this stream, and every one that waited, gets here. Work asked for later
   /// must not use the batch. Idempotent.
