@@ -67,11 +67,11 @@ struct TowerStats {
 
 struct FeedStats {
   std::vector<TowerStats> towers;
-  Stats run;                  ///< of the input; of tower 0's if each has its own
+  Stats run;                   ///< of the input; of tower 0's if each has its own
   std::uint64_t batches = 0;   ///< that `next` has returned to all towers together…
   std::uint64_t elements = 0;  ///< … and their valid rows; those before `restore` are counted too
   std::uint64_t lost = 0;      ///< elements that were left and not delivered
-  std::uint64_t wrapped = 0;  ///< elements taken from the next epoch's start
+  std::uint64_t wrapped = 0;   ///< elements taken from the next epoch's start
 };
 
 /// N towers on N devices, fed ahead of time. `next` may be called from a thread for each tower, the

@@ -1,6 +1,7 @@
 #include "pipeline/engine/batch_edge.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "pipeline/core/kill_point.h"
 
@@ -279,9 +280,24 @@ void BatchEdge::put_error(Status status, std::uint64_t sequence) {
                       passed_over_});
 }
 
+// Failures in front of the head's last element are passed over with it, also those whose rows were
+// in a later batch: a position behind this batch is behind them.
+void BatchEdge::take_earlier_failures(Filling& head) {
+  const std::uint64_t last = head.entries.back().sequence;
+  for (std::size_t f = 0; f < fillings_.size(); ++f) {
+    std::vector<Entry>& skipped = fillings_[f].skipped;
+    const auto earlier = std::partition(skipped.begin(), skipped.end(), [last](const Entry& entry) {
+      return entry.sequence > last;
+    });
+    std::move(earlier, skipped.end(), std::back_inserter(head.skipped));
+    skipped.erase(earlier, skipped.end());
+  }
+}
+
 void BatchEdge::finish_head(bool deliver_it) {
   Filling head = fillings_.pop_front();
   if (head.number == current_) ++current_;
+  if (!head.entries.empty()) take_earlier_failures(head);
   std::sort(head.skipped.begin(), head.skipped.end(),
             [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
   for (const Entry& entry : head.skipped) {
@@ -309,7 +325,9 @@ void BatchEdge::finish_head(bool deliver_it) {
     const auto count = static_cast<std::int64_t>(head.entries.size());
     Item item = item_of(Parcel::make(head.slot->batch(count)), mix_path(path_, batches_++));
     add_counters(counters_, 1, payload_bytes(item.parcel->element));
-    outputs_.push_back({std::move(item), head.entries.back().sequence + 1, passed_over_});
+    std::uint64_t last = head.entries.back().sequence;
+    if (!head.skipped.empty()) last = std::max(last, head.skipped.back().sequence);
+    outputs_.push_back({std::move(item), last + 1, passed_over_});
   }
   head.slot = {};
   head.entries.clear();

@@ -70,6 +70,7 @@ class BatchEdge final : public Edge {
   bool resolve_failure(Filling& head) REQUIRES(mutex_);
   bool steal_row(Filling& head) REQUIRES(mutex_);
   void drop_entries(Filling& from, std::size_t count) REQUIRES(mutex_);
+  void take_earlier_failures(Filling& head) REQUIRES(mutex_);
   void finish_head(bool deliver_it) REQUIRES(mutex_);
   void put_error(Status status, std::uint64_t sequence) REQUIRES(mutex_);
 

@@ -185,7 +185,7 @@ TEST(Audit, RedoneWorkCountsItsErrorsOnce) {
         return counts;
       };
       const auto whole = run(-1);
-      for (const int stop : {0, 3, 6, 9, 12, 18, 21}) {
+      for (int stop = 0; stop < 24; ++stop) {
         EXPECT_EQ(run(stop), whole) << dataset.explain() << "stopped behind " << stop;
       }
     }
