@@ -15,6 +15,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/layout.h"
+#include "staging/staging_pool.h"
 
 namespace penstock {
 
@@ -41,16 +42,6 @@ class BatchObserver {
   virtual void failed(const Error& /*error*/) noexcept {}
 };
 
-/// Memory for one batch on the device, and beside it on the host for what must be packed first.
-struct StagingSlot {
-  int index = 0;
-  std::byte* data = nullptr;
-  std::byte* packed = nullptr;  // null if nothing need be packed
-  std::vector<Event> released;  // on each stream that used the last batch
-  std::size_t releases = 0;     // of them, recorded
-  std::optional<Event> closed;  // where slots are guarded: shut again after that
-};
-
 /// One batch under way, from the permit to make it until its slot is free. The events are its own,
 /// so that those of the batch before may still be waited for. Guarded by the area's mutex, but for
 /// what is filled by its producer between claim and `staged`.
@@ -69,6 +60,7 @@ struct Flight {
   int holds = 0;          // the queue's, then the consumer's, and those of peeks
   bool released = false;  // no holds are left
   StagingSlot* slot = nullptr;
+  bool has_slot = false;       // it was not given back yet
   std::optional<Error> error;  // in the batch's place
   std::vector<DeviceTensor> tensors;
   std::vector<Piece> pieces;  // kept while they are read
@@ -86,8 +78,9 @@ struct Flight {
 /// device has got there.
 class StagingState : public std::enable_shared_from_this<StagingState> {
  public:
+  /// `pool`: null for one of its own.
   StagingState(DevicePtr device, const Spec& batches, std::int64_t rows,
-               const StagingOptions& options);
+               const StagingOptions& options, std::shared_ptr<StagingPool> pool = nullptr);
   ~StagingState();
 
   // Producers.
@@ -115,7 +108,8 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   void fail(Error error) noexcept EXCLUDES(mutex_);
 
   Device& device() const noexcept { return *device_; }
-  int slots() const noexcept { return static_cast<int>(slots_.size()); }
+  /// That this area may have.
+  int slots() const noexcept { return most_; }
   const BatchLayout& layout() const noexcept { return layout_; }
   int flights() const noexcept { return static_cast<int>(flights_.size()); }
   void observe(BatchObserver* observer) EXCLUDES(mutex_);
@@ -127,8 +121,9 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
     std::optional<Error> error;
   };
 
-  void make_slots(const StagingOptions& options);
-  void free_slots() noexcept;
+  StagingSlot* take_slot() REQUIRES(mutex_);
+  void give_slot(Flight& flight) REQUIRES(mutex_);
+  void ask_for_slots(bool asked) REQUIRES(mutex_);
   void throw_if_over() REQUIRES(mutex_);
   /// Waits for a change; after the watchdog's time without one looks for work that hangs.
   void wait_for_change(std::int64_t since) REQUIRES(mutex_);
@@ -153,16 +148,16 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   const BatchLayout layout_;
   const bool in_place_;  // batches need not be copied
   const std::int64_t watchdog_ns_;
-  const std::shared_ptr<Allocator> pinned_;
-  std::vector<std::unique_ptr<StagingSlot>> slots_;
+  const std::shared_ptr<StagingPool> pool_;
+  const int most_;  // slots
   std::vector<std::unique_ptr<Flight>> flights_;
   std::optional<Stream> copy_;
   std::optional<Stream> guard_;
   Kick kick_;
 
-  mutable Mutex mutex_;
-  Signal change_;
-  Ring<StagingSlot*> free_slots_ GUARDED_BY(mutex_);
+  Mutex& mutex_;  // the pool's
+  Signal& change_;
+  StagingPool::Member member_ GUARDED_BY(mutex_);
   std::vector<Flight*> free_flights_ GUARDED_BY(mutex_);
   Ring<Entry> queue_ GUARDED_BY(mutex_);
   std::uint64_t claimed_ GUARDED_BY(mutex_) = 0;

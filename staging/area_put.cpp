@@ -30,11 +30,12 @@ StagingSlot& StagingState::claim(Flight& flight) {
   const std::int64_t since = clock_.now();
   for (;;) {
     throw_if_over();
-    if (!free_slots_.empty()) break;
+    flight.slot = take_slot();
+    if (flight.slot != nullptr) break;
     wait_for_change(since);
   }
-  StagingSlot& slot = *free_slots_.pop_front();
-  flight.slot = &slot;
+  flight.has_slot = true;
+  StagingSlot& slot = *flight.slot;
   flight.times.sequence = claimed_++;
   queue_.push_back({&flight, {}});
   if (slot.packed != nullptr) device_->take_over(slot.packed);
@@ -44,7 +45,7 @@ StagingSlot& StagingState::claim(Flight& flight) {
   slot.releases = 0;
   if (slot.closed && !in_place_) {
     copy.wait(*slot.closed);
-    device_->guard({slot.data, layout_.bytes()}, true, copy.state());
+    device_->guard({slot.data, pool_->bytes()}, true, copy.state());
   }
   return slot;
 }
@@ -66,7 +67,7 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
   }
   MutexLock lock(mutex_);
   if (error) {
-    free_slots_.push_back(flight.slot);
+    give_slot(flight);
     flight.slot = nullptr;
     flight.error = error;
   } else {

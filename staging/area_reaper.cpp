@@ -33,7 +33,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
     if (!in_place_) {
       for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
       std::swap(dropped, flight.pieces);
-      if (flight.released) free_slots_.push_back(flight.slot);
+      if (flight.released) give_slot(flight);
     }
     changed();
     return true;
@@ -53,7 +53,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   if (in_place_) {
     for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
     std::swap(dropped, flight.pieces);
-    free_slots_.push_back(flight.slot);
+    give_slot(flight);
   }
   recycle(flight);
   return true;

@@ -1,6 +1,9 @@
 #include <penstock/feed.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/slots.h"
@@ -65,9 +68,25 @@ std::vector<Dataset> shards_of(const Dataset& dataset, std::size_t towers) {
   return shards;
 }
 
-std::unique_ptr<Feed::Impl> make_feed(const std::vector<Dataset>& datasets,
-                                      std::vector<DevicePtr> devices, FeedOptions options,
-                                      std::optional<std::string_view> saved = {}) {
+/// What a feed is made of.
+struct Parts {
+  std::vector<BatchSourcePtr> sources{};
+  Spec batches{};
+  std::int64_t rows = 0;  ///< of one tower's batch
+  std::vector<DevicePtr> devices{};
+  FeedOptions options{};
+  FeedState state{};
+};
+
+std::unique_ptr<Feed::Impl> assemble(Parts parts,
+                                     std::vector<std::shared_ptr<StagingPool>> pools = {}) {
+  return std::make_unique<Feed::Impl>(std::move(parts.sources), parts.batches, parts.rows,
+                                      std::move(parts.devices), std::move(parts.options),
+                                      std::move(parts.state), std::move(pools));
+}
+
+Parts prepare(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
+              FeedOptions options, std::optional<std::string_view> saved = {}) {
   check_options(options, devices.size());
   const auto towers = static_cast<std::int64_t>(devices.size());
   const bool sharded = options.mode == FeedMode::sharded;
@@ -108,8 +127,8 @@ std::unique_ptr<Feed::Impl> make_feed(const std::vector<Dataset>& datasets,
         saved ? dataset.restore(state.position.sources[sources.size()], run)
               : dataset.iterate(run)));
   }
-  return std::make_unique<Feed::Impl>(std::move(sources), datasets[0].spec(), rows,
-                                      std::move(devices), std::move(options), std::move(state));
+  return {std::move(sources), datasets[0].spec(), rows,
+          std::move(devices), std::move(options), std::move(state)};
 }
 
 /// What each source reads.
@@ -118,14 +137,83 @@ std::vector<Dataset> inputs_of(const Dataset& dataset, FeedMode mode, std::size_
                                                  : std::vector<Dataset>{dataset};
 }
 
+/// One pool for each device, and for each time that one input names it.
+class Pools {
+ public:
+  explicit Pools(const std::vector<Parts>& inputs) {
+    for (const Parts& input : inputs) {
+      const BatchLayout layout(input.batches, input.rows, input.options.max_bytes);
+      for (std::size_t t = 0; t < input.devices.size(); ++t) {
+        Pool& pool = pools_[key(input, t)];
+        pool.device = input.devices[t];
+        pool.options.bytes = std::max(pool.options.bytes, layout.bytes());
+        pool.options.packed = pool.options.packed || !layout.fixed();
+        pool.options.members = pool.users++ + 1;
+      }
+    }
+  }
+
+  void make(int slots, std::uint64_t device_memory) {
+    for (auto& [ignored, pool] : pools_) {
+      if (slots < pool.users) {
+        throw Error(ErrorCode::invalid_argument,
+                    std::to_string(slots) + " slots for " + std::to_string(pool.users) + " inputs");
+      }
+      pool.options.slots = slots;
+      pool.options.memory_bytes = device_memory;
+      pool.made = std::make_shared<StagingPool>(pool.device, pool.options);
+    }
+  }
+
+  std::vector<std::shared_ptr<StagingPool>> of(const Parts& input) const {
+    std::vector<std::shared_ptr<StagingPool>> result;
+    for (std::size_t t = 0; t < input.devices.size(); ++t)
+      result.push_back(pools_.at(key(input, t)).made);
+    return result;
+  }
+
+ private:
+  using Key = std::pair<const Device*, std::ptrdiff_t>;
+  struct Pool {
+    DevicePtr device;
+    int users = 0;
+    StagingPool::Options options{};
+    std::shared_ptr<StagingPool> made;
+  };
+  static Key key(const Parts& input, std::size_t tower) {
+    const auto end = input.devices.begin() + static_cast<std::ptrdiff_t>(tower);
+    return {end->get(), std::count(input.devices.begin(), end, *end)};
+  }
+  std::map<Key, Pool> pools_;
+};
+
 }  // namespace
+
+std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
+                              std::uint64_t device_memory) {
+  std::vector<Parts> parts;
+  for (const FeedInput& input : inputs) {
+    const auto datasets = inputs_of(input.dataset, input.options.mode, input.devices.size());
+    parts.push_back(
+        prepare(datasets, input.devices, input.options,
+                input.state.empty() ? std::nullopt : std::optional<std::string_view>(input.state)));
+  }
+  Pools pools(parts);
+  pools.make(slots, device_memory);
+  std::vector<Feed> feeds;
+  for (Parts& each : parts) {
+    auto own = pools.of(each);
+    feeds.emplace_back(assemble(std::move(each), std::move(own)));
+  }
+  return feeds;
+}
 
 Feed::Feed(const Dataset& dataset, std::vector<DevicePtr> devices, FeedOptions options)
     : Feed(inputs_of(dataset, options.mode, devices.size()), devices, options) {}
 
 Feed::Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
            FeedOptions options)
-    : impl_(make_feed(datasets, std::move(devices), std::move(options))) {}
+    : impl_(assemble(prepare(datasets, std::move(devices), std::move(options)))) {}
 
 Feed Feed::restore(std::string_view state, const Dataset& dataset, std::vector<DevicePtr> devices,
                    FeedOptions options) {
@@ -135,7 +223,7 @@ Feed Feed::restore(std::string_view state, const Dataset& dataset, std::vector<D
 
 Feed Feed::restore(std::string_view state, const std::vector<Dataset>& datasets,
                    std::vector<DevicePtr> devices, FeedOptions options) {
-  return Feed(make_feed(datasets, std::move(devices), std::move(options), state));
+  return Feed(assemble(prepare(datasets, std::move(devices), std::move(options), state)));
 }
 
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -25,13 +25,15 @@ constexpr Rank kFeederRank{-1, 1};  // before every stream
 }  // namespace
 
 Feed::Impl::Tower::Tower(Impl& of, int number, DevicePtr device, const Spec& batches,
-                         std::int64_t rows)
+                         std::shared_ptr<StagingPool> pool)
     : feed(of),
       ledger(of.timeline_, number, of.now()),
-      area(std::move(device), batches, rows, staging_options(of.options_)) {}
+      area(std::make_shared<StagingState>(std::move(device), batches, of.rows_,
+                                          staging_options(of.options_), std::move(pool))) {}
 
 Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
-                 std::vector<DevicePtr> devices, FeedOptions options, FeedState state)
+                 std::vector<DevicePtr> devices, FeedOptions options, FeedState state,
+                 std::vector<std::shared_ptr<StagingPool>> pools)
     : options_(std::move(options)),
       rows_(rows),
       clock_(devices.at(0)->clock()),
@@ -44,7 +46,9 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   for (DevicePtr& device : devices) {
     if (&device->clock() != &clock_)
       throw Error(ErrorCode::invalid_argument, "a feed's devices share one clock");
-    towers_.push_back(std::make_unique<Tower>(*this, towers(), std::move(device), batches, rows));
+    std::shared_ptr<StagingPool> pool = pools.empty() ? nullptr : pools[towers_.size()];
+    towers_.push_back(
+        std::make_unique<Tower>(*this, towers(), std::move(device), batches, std::move(pool)));
   }
   for (const auto& tower : towers_) tower->area.state_->observe(tower.get());
   for (const FeedJournal::Event& event : state.events) {

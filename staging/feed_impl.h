@@ -28,9 +28,10 @@ namespace penstock {
 class Feed::Impl {
  public:
   /// `rows`: of one tower's full batch. The devices must share a clock. `state`: the sources stand
-  /// where it says.
+  /// where it says. `pools`: of each tower's slots, or none.
   Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
-       std::vector<DevicePtr> devices, FeedOptions options, FeedState state = {});
+       std::vector<DevicePtr> devices, FeedOptions options, FeedState state = {},
+       std::vector<std::shared_ptr<StagingPool>> pools = {});
   ~Impl();
 
   std::optional<StagedBatch> next(int tower);
@@ -44,7 +45,8 @@ class Feed::Impl {
 
  private:
   struct Tower final : BatchObserver {
-    Tower(Impl& of, int number, DevicePtr device, const Spec& batches, std::int64_t rows);
+    Tower(Impl& of, int number, DevicePtr device, const Spec& batches,
+          std::shared_ptr<StagingPool> pool);
     void finished(const BatchTimes& times) noexcept override { ledger.finished(times); }
     void failed(const Error& error) noexcept override { feed.fail(error); }
 

@@ -116,8 +116,10 @@ struct StagingArea::Reaper {
 
 StagingArea::StagingArea(DevicePtr device, const Spec& batches, std::int64_t rows,
                          StagingOptions options)
-    : state_(std::make_shared<StagingState>(std::move(device), batches, rows, options)),
-      reaper_(std::make_unique<Reaper>(state_)) {}
+    : StagingArea(std::make_shared<StagingState>(std::move(device), batches, rows, options)) {}
+
+StagingArea::StagingArea(std::shared_ptr<StagingState> state)
+    : state_(std::move(state)), reaper_(std::make_unique<Reaper>(state_)) {}
 
 StagingArea::StagingArea(StagingArea&&) noexcept = default;
 StagingArea& StagingArea::operator=(StagingArea&& other) noexcept {

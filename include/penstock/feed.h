@@ -84,7 +84,7 @@ struct FeedStats {
 ///     }
 ///
 /// Datasets that take turns (training, validation) have a feed each: what one has prepared waits
-/// while the other is used.
+/// while the other is used. `share_slots` makes them use one pool of slots.
 class Feed {
  public:
   class Impl;
@@ -128,5 +128,22 @@ class Feed {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+/// A dataset, and the towers that it is for.
+struct FeedInput {
+  Dataset dataset;
+  std::vector<DevicePtr> devices;  ///< a tower may be left out, so that it is another input's alone
+  FeedOptions options{};           ///< `slots`: what one input has at most on a device
+  std::string state{};             ///< of `Feed::save`; empty: from the start
+};
+
+/// Feeds that take turns, training and validation, on one pool of `slots` slots for each device
+/// that they have in common; in the order of the inputs. Each has a slot to itself on each device.
+/// The others are for the one that was asked last, until an epoch's end, and what it has prepared
+/// stays: neither its position nor what was prefetched is lost by using another. `device_memory`
+/// bounds a pool, in bytes. Throws what Feed's constructor does, and Error{invalid_argument} for
+/// fewer slots than inputs.
+std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
+                              std::uint64_t device_memory = 0);
 
 }  // namespace penstock

@@ -110,6 +110,7 @@ class StagingArea {
  private:
   friend class Feed;
   struct Reaper;
+  explicit StagingArea(std::shared_ptr<StagingState> state);
   std::shared_ptr<StagingState> state_;
   std::unique_ptr<Reaper> reaper_;
 };

@@ -1,0 +1,146 @@
+// The consumers' side of a staging area.
+#include <algorithm>
+#include <utility>
+
+#include "staging/area.h"
+
+namespace penstock {
+
+void StagingState::refuse_if_all_are_held() {
+  const auto mine = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
+    return flight->holds > 0 && flight->holder == std::this_thread::get_id();
+  });
+  if (mine < slots()) return;
+  throw Error(ErrorCode::out_of_range, device_->id().to_string() + ": all " +
+                                           std::to_string(slots()) +
+                                           " slots are held by the caller; release a batch before "
+                                           "asking for the next");
+}
+
+StagedBatch StagingState::lease(Flight& flight) {
+  flight.holder = std::this_thread::get_id();
+  return {shared_from_this(), flight};
+}
+
+std::optional<StagedBatch> StagingState::get() {
+  const Range range(*device_, "penstock: wait for a batch");
+  MutexLock lock(mutex_);
+  const std::int64_t asked = clock_.now();
+  ask_for_slots(true);
+  for (;;) {
+    throw_if_over();
+    if (pending_) throw *std::exchange(pending_, std::nullopt);
+    if (queue_.empty()) {
+      refuse_if_all_are_held();
+    } else if (Flight* flight = queue_.front().flight; flight == nullptr) {
+      const Entry entry = queue_.pop_front();
+      if (entry.error) throw Error(*entry.error);
+      ask_for_slots(false);
+      return std::nullopt;
+    } else if (flight->error) {
+      queue_.pop_front();
+      const Error error = *flight->error;
+      recycle(*flight);
+      throw error;
+    } else if (flight->staged) {
+      queue_.pop_front();
+      flight->times.asked = asked;
+      return lease(*flight);
+    }
+    wait_for_change(asked);
+  }
+}
+
+StagedBatch StagingState::peek(std::size_t i) {
+  MutexLock lock(mutex_);
+  const std::int64_t asked = clock_.now();
+  for (;;) {
+    throw_if_over();
+    std::size_t place = 0;
+    for (std::size_t k = 0; k < queue_.size(); ++k) {
+      Flight* flight = queue_[k].flight;
+      if (flight == nullptr || flight->error || place++ != i || !flight->staged) continue;
+      ++flight->holds;
+      return lease(*flight);
+    }
+    if (i >= static_cast<std::size_t>(slots())) {
+      throw Error(ErrorCode::out_of_range,
+                  "peek(" + std::to_string(i) + ") into " + std::to_string(slots()) + " slots");
+    }
+    wait_for_change(asked);
+  }
+}
+
+std::size_t StagingState::size() const {
+  MutexLock lock(mutex_);
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < queue_.size(); ++k) {
+    const Flight* flight = queue_[k].flight;
+    count += flight != nullptr && flight->staged && !flight->error ? 1 : 0;
+  }
+  return count;
+}
+
+void StagingState::clear() {
+  MutexLock lock(mutex_);
+  for (std::size_t left = queue_.size(); left > 0; --left) {
+    Entry entry = queue_.pop_front();
+    if (entry.flight == nullptr || (!entry.flight->staged && !entry.flight->error)) {
+      queue_.push_back(std::move(entry));  // ends, and what is being filled
+    } else if (entry.flight->error) {
+      recycle(*entry.flight);
+    } else {
+      drop_hold(*entry.flight);
+    }
+  }
+  changed();
+}
+
+void StagingState::wait(Flight& flight, StreamView stream, const Site& site) {
+  stream.wait(flight.ready, site);
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(flight.has_pass, true)) return;
+  }
+  stream.record(flight.passed, site);
+}
+
+void StagingState::release(Flight& flight, std::span<const StreamView> streams,
+                           const Site& site) noexcept {
+  MutexLock lock(mutex_);
+  try {
+    StagingSlot& slot = *flight.slot;
+    while (slot.released.size() < slot.releases + streams.size())
+      slot.released.emplace_back(device_);
+    while (flight.ended.size() < flight.ends + streams.size()) flight.ended.emplace_back(device_);
+    for (const StreamView& stream : streams) {
+      stream.record(slot.released[slot.releases++], site);
+      stream.record(flight.ended[flight.ends++], site);
+      flight.last_stream = stream.name();
+    }
+    drop_hold(flight);
+  } catch (...) {
+    // A slot whose release can't be asked for is never free again.
+    if (!failed_) failed_ = status_from_current_exception().error();
+    changed();
+  }
+}
+
+void StagingState::drop_hold(Flight& flight) {
+  if (--flight.holds > 0) return;
+  flight.released = true;
+  flight.times.ended = clock_.now();
+  if (guard_ && !in_place_) {
+    StagingSlot& slot = *flight.slot;
+    const StreamView guard = *guard_;
+    guard.wait(flight.ready);
+    for (std::size_t i = 0; i < slot.releases; ++i) guard.wait(slot.released[i]);
+    device_->guard({slot.data, pool_->bytes()}, false, guard.state());
+    guard.record(*slot.closed);
+  }
+  if (flight.copied && !in_place_) give_slot(flight);
+  changed();
+  device_->kick(kick_);
+}
+
+}  // namespace penstock
