@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include <penstock/image.h>
 
+#include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "tests/support/simd.h"
 
@@ -25,29 +22,6 @@ class Context final : public WorkContext {
   BufferPtr allocate(std::size_t bytes) override { return allocate_buffer(bytes); }
   void set_key(std::uint64_t key) { key_ = key; }
 };
-
-std::vector<std::vector<std::byte>> load(const std::string& folder) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  std::vector<std::vector<std::byte>> files;
-  for (const auto& path : paths) {
-    std::ifstream in(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-    files.emplace_back(bytes, bytes + text.size());
-  }
-  return files;
-}
-
-/// Of this thread, so that what else the machine does counts little.
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 double seconds_of(const auto& work) {
   const double start = cpu_seconds();
@@ -69,7 +43,7 @@ ImageOps chain_of(const std::string& ops) {
 }
 
 int run(const std::string& folder, int rounds, const std::string& ops) {
-  const std::vector<std::vector<std::byte>> files = load(folder);
+  const Files files = load_files(folder);
   const WorkOpPtr op = chain_of(ops).op();
   const Spec output = op->infer(Spec({{"image", DType::bytes, Shape()}}));
   constexpr std::size_t kRows = 64;

@@ -6,11 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +14,7 @@
 // After <cstdio>, which it needs.
 #include <jpeglib.h>
 
+#include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/picture.h"
@@ -26,29 +23,7 @@
 namespace penstock::bench {
 namespace {
 
-using Files = std::vector<std::vector<std::byte>>;
 using Work = std::function<void(const std::vector<std::byte>&)>;
-
-Files load(const std::string& folder) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  Files files;
-  for (const auto& path : paths) {
-    std::ifstream in(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-    files.emplace_back(bytes, bytes + text.size());
-  }
-  return files;
-}
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -131,7 +106,7 @@ void read_coefficients(const std::vector<std::byte>& file) {
 int run(const std::string& folder, int rounds, const std::string& target) {
   if (!target.empty()) test::use_target(target);
   const std::string name = hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
-  const Files files = load(folder);
+  const Files files = load_files(folder);
   auto entropy = std::make_unique<Entropy>();
   compare(
       "entropy", files, rounds, name, [&](const auto& file) { (*entropy)(file); },
