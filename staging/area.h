@@ -135,6 +135,7 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   void recycle(Flight& flight) REQUIRES(mutex_);
 
   StagingSlot& claim(Flight& flight) EXCLUDES(mutex_);
+  void open(StagingSlot& slot);
   void fill(Flight& flight, StagingSlot& slot, std::int64_t padded_rows);
   void copy_rows(Flight& flight, StagingSlot& slot, std::size_t part, std::int64_t padded_rows);
   void pack_text(Flight& flight, StagingSlot& slot, std::size_t part);

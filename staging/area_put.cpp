@@ -35,9 +35,12 @@ StagingSlot& StagingState::claim(Flight& flight) {
     wait_for_change(since);
   }
   flight.has_slot = true;
-  StagingSlot& slot = *flight.slot;
   flight.times.sequence = claimed_++;
   queue_.push_back({&flight, {}});
+  return *flight.slot;
+}
+
+void StagingState::open(StagingSlot& slot) {
   if (slot.packed != nullptr) device_->take_over(slot.packed);
   // Whatever used the slot before comes first, on the device.
   const StreamView copy = *copy_;
@@ -47,7 +50,6 @@ StagingSlot& StagingState::claim(Flight& flight) {
     copy.wait(*slot.closed);
     device_->guard({slot.data, pool_->bytes()}, true, copy.state());
   }
-  return slot;
 }
 
 void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
@@ -59,7 +61,8 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
   std::optional<Error> error;
   try {
     StagingSlot& slot = claim(flight);
-    permit.flight_ = nullptr;  // from here on the queue has it
+    permit.flight_ = nullptr;  // from here on the queue has it, whatever fails
+    open(slot);
     fill(flight, slot, padded_rows);
   } catch (...) {
     if (permit.flight_ != nullptr) throw;
