@@ -2,6 +2,7 @@
 // pixels.
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -129,6 +130,25 @@ TEST(JpegVerdicts, OfWhatFollowsTheScan) {
       expect_same(pair, changed, "tail of " + std::to_string(tail.size()));
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+/// Sampling factors that do not divide each other, which the library takes where it needs only the
+/// first component: nothing is left of the image before.
+TEST(JpegVerdicts, OfFractionsOfASampleBehindAnotherImage) {
+  JpegPair pair;
+  Bytes odd = make_jpeg(make_pixels(40, 40, 3), {.factors = {1, 1, 2, 3, 1, 1}});
+  const std::array<std::byte, 3> third{std::byte{3}, std::byte{0x11}, std::byte{1}};
+  const auto factors = std::search(odd.begin(), odd.end(), third.begin(), third.end());
+  ASSERT_NE(factors, odd.end());
+  factors[1] = std::byte{0x12};
+  const Bytes plain = make_jpeg(make_pixels(33, 45, 3), {});
+  for (const int channels : {1, 3}) {
+    EXPECT_EQ(pair.difference_of_all(plain, true), "");
+    const DecodeOptions options{.strict = false, .channels = channels};
+    EXPECT_EQ(pair.difference_of_all(odd, false, options), "");
+    const test::Outcome outcome = test::decode(*make_decoder(), odd, test::all, options);
+    EXPECT_EQ(outcome.pixels.height, channels == 1 ? 40 : 0);
   }
 }
 

@@ -48,7 +48,10 @@ class JpegPair {
       return {};
     }
     if (ours.pixels.height != theirs.pixels.height || ours.pixels.width != theirs.pixels.width)
-      return "another size";
+      return "another size: " + std::to_string(ours.pixels.height) + "x" +
+             std::to_string(ours.pixels.width) + " instead of " +
+             std::to_string(theirs.pixels.height) + "x" + std::to_string(theirs.pixels.width) +
+             (did_it ? " (own)" : " (library)");
     if (ours.pixels.values != theirs.pixels.values)
       return test::difference(theirs.pixels, ours.pixels,
                               {0, 0, theirs.pixels.height, theirs.pixels.width}) +

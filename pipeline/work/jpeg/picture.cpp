@@ -82,6 +82,7 @@ bool Picture::choose_upsampling(Strip& strip, const Component& component, bool f
 
 Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) {
   const Header& header = *header_;
+  given_ = 0;  // also if the library will do it all
   kernels_ = &row_kernels();
   side_ = kBlockSide / plan.denominator;
   shrunk_ = {divide_up(header.height, plan.denominator), divide_up(header.width, plan.denominator)};
@@ -141,7 +142,6 @@ Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) 
   rows_ = single ? header.components[0].vertical : 1;
   row_ = 0;
   next_imcu_ = 0;
-  given_ = 0;
   return layout(max_bytes) ? Foreign::none : Foreign::memory;
 }
 
