@@ -267,16 +267,14 @@ HWY_NOINLINE void transform_large(Batch& batch, const std::int16_t* quantisation
   batch.count = 0;
 }
 
-HWY_INLINE void transform(Batch& batch, const std::int16_t* quantisation, std::size_t stride) {
+/// Transforms `count` blocks whose dequantised rows are `v`; false, and nothing is done, if they
+/// are for transform_large.
+HWY_INLINE bool transform_rows(ShortVector* v, std::uint8_t* const* targets, std::size_t count,
+                               std::size_t stride) {
   const Shorts shorts;
-  ShortVector v[8];
-  for (std::size_t y = 0; y < 8; ++y)
-    v[y] = hn::Mul(hn::Load(shorts, batch.coefficients.data() + y * kLanes),
-                   hn::LoadDup128(shorts, quantisation + 8 * y));
   // A block of one row is where the library's ways to overflow differ.
   const auto scaled = hn::ShiftLeft<2>(v[0]);
-  if (!hn::AllTrue(shorts, hn::Eq(hn::ShiftRight<2>(scaled), v[0])))
-    return transform_large(batch, quantisation, stride);
+  if (!hn::AllTrue(shorts, hn::Eq(hn::ShiftRight<2>(scaled), v[0]))) return false;
   transform_columns<11>(v);
   transpose(v);
   transform_columns<18>(v);
@@ -286,9 +284,20 @@ HWY_INLINE void transform(Batch& batch, const std::int16_t* quantisation, std::s
   for (std::size_t y = 0; y < 8; ++y)
     hn::StoreU(hn::DemoteTo(bytes, hn::SaturatedAdd(v[y], hn::Set(shorts, 128))), bytes,
                rows + y * kLanes);
-  for (std::size_t i = 0; i < batch.count; ++i)
+  for (std::size_t i = 0; i < count; ++i)
     for (std::size_t y = 0; y < 8; ++y)
-      std::memcpy(batch.targets[i] + y * stride, rows + y * kLanes + 8 * i, 8);
+      std::memcpy(targets[i] + y * stride, rows + y * kLanes + 8 * i, 8);
+  return true;
+}
+
+HWY_INLINE void transform(Batch& batch, const std::int16_t* quantisation, std::size_t stride) {
+  const Shorts shorts;
+  ShortVector v[8];
+  for (std::size_t y = 0; y < 8; ++y)
+    v[y] = hn::Mul(hn::Load(shorts, batch.coefficients.data() + y * kLanes),
+                   hn::LoadDup128(shorts, quantisation + 8 * y));
+  if (!transform_rows(v, batch.targets.data(), batch.count, stride))
+    return transform_large(batch, quantisation, stride);
   batch.count = 0;
 }
 

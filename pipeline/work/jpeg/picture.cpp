@@ -25,12 +25,28 @@ constexpr std::size_t align(std::size_t bytes) noexcept {
 
 }  // namespace
 
-Foreign Picture::begin(const Header& header, std::span<const std::byte> file, int channels) {
+Foreign Picture::begin(const Header& header, int channels) {
   header_ = &header;
   channels_ = channels;
   if (header.color == ColorModel::rgb && channels == 1) return Foreign::color;
-  tables_.begin();
   scan_.plane_count = header.component_count;
+  for (int i = 0; i < header.component_count; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const Component& component = header.components[place];
+    Plane& plane = scan_.planes[place];
+    const auto& values = header.quantisation[static_cast<std::size_t>(component.quantisation)];
+    std::ranges::transform(values.values, plane.quantisation.begin(),
+                           [](std::uint16_t value) { return static_cast<std::int16_t>(value); });
+    plane.predictor = 0;
+    plane.batch.count = 0;
+  }
+  return Foreign::none;
+}
+
+Foreign Picture::begin(const Header& header, std::span<const std::byte> file, int channels) {
+  const Foreign foreign = begin(header, channels);
+  if (foreign != Foreign::none) return foreign;
+  tables_.begin();
   for (int i = 0; i < header.component_count; ++i) {
     const auto place = static_cast<std::size_t>(i);
     const Component& component = header.components[place];
@@ -38,11 +54,6 @@ Foreign Picture::begin(const Header& header, std::span<const std::byte> file, in
     plane.ac = tables_.ac(header.ac[static_cast<std::size_t>(component.ac)]);
     plane.dc = tables_.dc(header.dc[static_cast<std::size_t>(component.dc)]);
     if (plane.ac == nullptr || plane.dc == nullptr) return Foreign::tables;
-    const auto& values = header.quantisation[static_cast<std::size_t>(component.quantisation)];
-    std::ranges::transform(values.values, plane.quantisation.begin(),
-                           [](std::uint16_t value) { return static_cast<std::int16_t>(value); });
-    plane.predictor = 0;
-    plane.batch.count = 0;
   }
   scan_.good = true;
   scan_.last_target = nullptr;
@@ -220,20 +231,24 @@ void Picture::pad_edges(Strip& strip, int imcu_row) {
 }
 
 /// Its pixels, or their neighbours', lie in the region.
-bool Picture::is_wanted() const noexcept {
+bool Picture::wanted() const noexcept {
   const int margin = context_ ? header_->max_vertical + 1 : 0;
   return (next_imcu_ + 1) * imcu_height_ > region_.top - margin;
 }
 
-void Picture::begin_row() {
-  for (int i = 0; i < header_->component_count && row_ == 0; ++i) {
+void Picture::open_row() {
+  for (int i = 0; i < header_->component_count; ++i) {
     Strip& strip = strips_[static_cast<std::size_t>(i)];
     if (!strip.needed) continue;
     make_room(strip, next_imcu_);
     scan_.planes[static_cast<std::size_t>(i)].target =
         strip.samples + static_cast<std::size_t>(strip.kept) * strip.stride;
   }
-  jpeg::begin_row(scan_, is_wanted());
+}
+
+void Picture::begin_row() {
+  if (row_ == 0) open_row();
+  jpeg::begin_row(scan_, wanted());
 }
 
 Picture::Progress Picture::end_row(image::PixelSink& sink) {
@@ -246,14 +261,19 @@ Picture::Progress Picture::end_row(image::PixelSink& sink) {
     return Progress::more;
   }
   row_ = 0;
-  if (is_wanted()) {
+  const bool last = next_imcu_ == last_imcu_;
+  if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return Progress::left;
+  return close_row(sink);
+}
+
+Picture::Progress Picture::close_row(image::PixelSink& sink) {
+  if (wanted()) {
     for (int i = 0; i < header_->component_count; ++i) {
       Strip& strip = strips_[static_cast<std::size_t>(i)];
       if (strip.needed) pad_edges(strip, next_imcu_);
     }
   }
   const bool last = ++next_imcu_ > last_imcu_;
-  if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return Progress::left;
   int end = next_imcu_ * imcu_height_;
   if (context_ && next_imcu_ < imcu_rows_) end -= header_->max_vertical;
   end = std::min(end, region_.top + region_.height);

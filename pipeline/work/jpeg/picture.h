@@ -46,6 +46,8 @@ class Picture {
   /// Prepares for a file whose header was read and whose pixels will have `channels`, 1 or 3.
   /// Returns why it can't be done, or none.
   Foreign begin(const Header& header, std::span<const std::byte> file, int channels);
+  /// The same for an image whose blocks come from elsewhere than its scan.
+  Foreign begin(const Header& header, int channels);
   /// Chooses what to decode: `plan` is within the image. Returns why it can't be done, or none.
   Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes);
   image::Size shrunk() const noexcept { return shrunk_; }
@@ -59,13 +61,21 @@ class Picture {
     left  ///< to libjpeg-turbo, as are the rows that were not given yet
   };
   Progress end_row(image::PixelSink& sink);
+
+  /// In place of begin_row and end_row where blocks come from elsewhere. Between the two, if the
+  /// row is wanted, the caller transforms the `vertical` rows of blocks that each component with a
+  /// `side` has in iMCU row `row()` to its plane's target.
+  void open_row();
+  bool wanted() const noexcept;
+  int row() const noexcept { return next_imcu_; }
+  /// Gives pixels to the sink, if there are any now: more or done.
+  Progress close_row(image::PixelSink& sink);
   int given() const noexcept { return given_; }
 
  private:
   bool layout(std::uint64_t max_bytes);
   bool choose_upsampling(Strip& strip, const Component& component, bool fancy);
   void make_room(Strip& strip, int imcu_row);
-  bool is_wanted() const noexcept;
   void pad_edges(Strip& strip, int imcu_row);
   void give(int end, image::PixelSink& sink);
   const std::uint8_t* sample_row(const Strip& strip, int y) const noexcept;
