@@ -9,6 +9,7 @@
 #include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/image/png.h"
 #include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/records/decoder.h"
 
 namespace penstock::image {
 
@@ -51,10 +52,25 @@ Format detect_format(std::span<const std::byte> bytes) noexcept {
   constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   if (starts_with(bytes, kJpeg)) return Format::jpeg;
   if (starts_with(bytes, kPng)) return Format::png;
+  if (jpeg::is_record(bytes)) return Format::record;
   return Format::unknown;
 }
 
-Decoders::Decoders() : jpeg_(jpeg::make_chosen_decoder()), png_(make_png_decoder()) {}
+Decoders::Decoders()
+    : jpeg_(jpeg::make_chosen_decoder()),
+      png_(make_png_decoder()),
+      record_(jpeg::make_record_decoder()) {}
+
+Decoder& Decoders::decoder_of(Format format) noexcept {
+  switch (format) {
+    case Format::png:
+      return *png_;
+    case Format::record:
+      return *record_;
+    default:
+      return *jpeg_;
+  }
+}
 
 void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
   const auto format_at = [&](std::size_t i) { return detect_format(jobs[i].bytes); };
@@ -69,7 +85,7 @@ void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
                             job.bytes.empty() ? "an empty image" : "neither a JPEG nor a PNG");
       }
     } else {
-      (format == Format::jpeg ? *jpeg_ : *png_).decode(run, options);
+      decoder_of(format).decode(run, options);
       count(format, run);
     }
     first = last;
@@ -78,9 +94,9 @@ void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
 
 void Decoders::count(Format format, std::span<const DecodeJob> jobs) noexcept {
   Counters& all = counters();
-  std::atomic<std::uint64_t>& images = format == Format::jpeg ? all.jpeg : all.png;
+  std::atomic<std::uint64_t>& images = format == Format::png ? all.png : all.jpeg;
   images.fetch_add(jobs.size(), std::memory_order_relaxed);
-  if (format == Format::jpeg) count_work(jobs);
+  if (format != Format::png) count_work(jobs);
   const auto warned =
       std::count_if(jobs.begin(), jobs.end(), [](const DecodeJob& job) { return job.warned; });
   if (warned > 0) {

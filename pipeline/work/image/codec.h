@@ -85,7 +85,8 @@ class Decoder {
   virtual std::size_t lanes() const noexcept { return 1; }
 };
 
-enum class Format { unknown, jpeg, png };
+/// `record`: see pipeline/work/jpeg/records.
+enum class Format { unknown, jpeg, png, record };
 
 /// By the first bytes, whatever the name says.
 Format detect_format(std::span<const std::byte> bytes) noexcept;
@@ -98,11 +99,13 @@ class Decoders {
   std::size_t lanes() const noexcept { return jpeg_->lanes(); }
 
  private:
+  Decoder& decoder_of(Format format) noexcept;
   static void count(Format format, std::span<const DecodeJob> jobs) noexcept;
   static void count_work(std::span<const DecodeJob> jobs) noexcept;
 
   std::unique_ptr<Decoder> jpeg_;
   std::unique_ptr<Decoder> png_;
+  std::unique_ptr<Decoder> record_;
 };
 
 /// What all threads decoded since the process started.

@@ -33,11 +33,6 @@ std::atomic<Backend>& chosen() noexcept {
   return chosen;
 }
 
-bool own_chosen() noexcept {
-  const Backend backend = chosen().load(std::memory_order_relaxed);
-  return backend == Backend::own || (backend == Backend::automatic && has_vectors());
-}
-
 /// Stands between a sink that has its plan, and perhaps rows, and a decoder that starts anew.
 class Resumed final : public PixelSink {
  public:
@@ -194,16 +189,21 @@ void choose(Backend backend) noexcept {
   chosen().store(backend, std::memory_order_relaxed);
 }
 
+bool own_back_end() noexcept {
+  const Backend backend = chosen().load(std::memory_order_relaxed);
+  return backend == Backend::own || (backend == Backend::automatic && has_vectors());
+}
+
 std::string describe_choice() {
   const bool forced = chosen().load(std::memory_order_relaxed) != Backend::automatic;
-  if (!own_chosen())
+  if (!own_back_end())
     return forced ? "libjpeg-turbo, as asked for" : "libjpeg-turbo, as there are no vectors here";
   return std::string("own back end") + (forced ? ", as asked for" : ", the faster one here") +
          "; libjpeg-turbo for what it does not know, and for what looks damaged";
 }
 
 std::unique_ptr<image::Decoder> make_chosen_decoder() {
-  return own_chosen() ? make_decoder() : image::make_jpeg_decoder();
+  return own_back_end() ? make_decoder() : image::make_jpeg_decoder();
 }
 
 Counts counts() noexcept {

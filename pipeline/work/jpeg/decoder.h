@@ -22,6 +22,8 @@ enum class Backend { automatic, own, libjpeg_turbo };
 
 /// For all decoders that the process makes from now on. Thread-safe.
 void choose(Backend backend) noexcept;
+/// True if that is our own, here.
+bool own_back_end() noexcept;
 /// "own back end, the faster one here; …": who was chosen, and why.
 std::string describe_choice();
 /// A decoder of the back end that was chosen.

@@ -1,0 +1,135 @@
+#include "pipeline/work/jpeg/records/decoder.h"
+
+#include <atomic>
+
+#include "pipeline/work/image/jpeg.h"
+#include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/picture.h"
+#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/work/jpeg/records/packed_row.h"
+
+namespace penstock::jpeg {
+
+namespace {
+
+using image::DecodeJob;
+using image::DecodePlan;
+using image::ImageInfo;
+
+std::array<std::atomic<std::uint64_t>, kRecordKinds>& counters() noexcept {
+  static std::array<std::atomic<std::uint64_t>, kRecordKinds> counters{};
+  return counters;
+}
+
+class RecordDecoder final : public image::Decoder {
+ public:
+  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
+    for (DecodeJob& job : jobs) {
+      try {
+        decode_one(job, options);
+      } catch (...) {
+        job.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  void decode_one(DecodeJob& job, const DecodeOptions& options) {
+    const Record record = read_record(job.bytes);
+    const Header& header = record.header;
+    image::check_pixels(static_cast<std::uint64_t>(header.width),
+                        static_cast<std::uint64_t>(header.height), options.limits);
+    const int channels = header.color == ColorModel::gray ? 1 : options.channels;
+    if (record.kind != RecordKind::coefficients || !own_back_end() ||
+        picture_.begin(header, channels) != Foreign::none)
+      return leave(record, job, options);
+    ImageInfo info;
+    info.size = {header.height, header.width};
+    info.channels = channels;
+    if (options.orient) info.orientation = record.orientation;
+    const DecodePlan plan = job.sink->plan(info);
+    job.status = Status();
+    if (plan.region.empty()) return;
+    if (picture_.choose(plan, options.limits.max_codec_bytes) != Foreign::none)
+      return leave_planned(record, job, options, plan);
+    const image::Size shrunk = picture_.shrunk();
+    if (plan.region == image::Rect{0, 0, shrunk.height, shrunk.width}) record.check_rest();
+    deliver(record, *job.sink);
+    job.denominator = plan.denominator;
+    job.rows = plan.region.height;
+    job.rows_spared = shrunk.height - plan.region.height;
+    counters()[static_cast<std::size_t>(record.kind) - 1].fetch_add(1, std::memory_order_relaxed);
+  }
+
+  void deliver(const Record& record, image::PixelSink& sink) {
+    const Header& header = record.header;
+    const BlockGrid grid(header);
+    do {
+      picture_.open_row();
+      if (!picture_.wanted()) continue;
+      for (int c = 0; c < header.component_count; ++c) {
+        const auto place = static_cast<std::size_t>(c);
+        Plane& plane = picture_.scan().planes[place];
+        if (plane.side == 0) continue;
+        std::size_t part = grid.first_part(header, picture_.row(), c);
+        std::uint8_t* target = plane.target;
+        for (int y = 0; y < grid.rows_in(header, picture_.row(), c); ++y, ++part) {
+          const PackedRow row = open_row(record.read_part(part), grid.across[place]);
+          if (!row.valid || !transform_row(row, plane, target))
+            throw Error(ErrorCode::data_loss,
+                        "image record: part " + std::to_string(part) + " is no row of blocks");
+          target += static_cast<std::size_t>(plane.side) * plane.stride;
+        }
+      }
+    } while (picture_.close_row(sink) == Picture::Progress::more);
+  }
+
+  void leave(const Record& record, DecodeJob& job, const DecodeOptions& options) {
+    const std::vector<std::byte> jpeg = jpeg_of(record);
+    if (!library_) library_ = image::make_jpeg_decoder();
+    DecodeJob whole{jpeg, job.sink};
+    library_->decode({&whole, 1}, options);
+    whole.bytes = job.bytes;
+    job = std::move(whole);
+  }
+
+  /// The same for a sink that was asked for its plan.
+  void leave_planned(const Record& record, DecodeJob& job, const DecodeOptions& options,
+                     const DecodePlan& plan) {
+    class Planned final : public image::PixelSink {
+     public:
+      Planned(image::PixelSink& sink, const DecodePlan& plan) : sink_(sink), plan_(plan) {}
+      DecodePlan plan(const ImageInfo&) override { return plan_; }
+      void rows(const std::uint8_t* pixels, std::size_t stride, int count) override {
+        sink_.rows(pixels, stride, count);
+      }
+
+     private:
+      image::PixelSink& sink_;
+      DecodePlan plan_;
+    };
+    image::PixelSink* const sink = job.sink;
+    Planned planned(*sink, plan);
+    job.sink = &planned;
+    leave(record, job, options);
+    job.sink = sink;
+  }
+
+  std::unique_ptr<image::Decoder> library_;  // null until it is needed
+  Picture picture_;
+};
+
+}  // namespace
+
+std::unique_ptr<image::Decoder> make_record_decoder() {
+  return std::make_unique<RecordDecoder>();
+}
+
+std::array<std::uint64_t, kRecordKinds> record_counts() noexcept {
+  std::array<std::uint64_t, kRecordKinds> counts{};
+  for (std::size_t i = 0; i < kRecordKinds; ++i)
+    counts[i] = counters()[i].load(std::memory_order_relaxed);
+  return counts;
+}
+
+}  // namespace penstock::jpeg

@@ -1,0 +1,207 @@
+#include "pipeline/work/jpeg/records/make.h"
+
+#include <cstring>
+#include <limits>
+
+#include "pipeline/io/crc32c.h"
+#include "pipeline/work/image/codec.h"
+#include "pipeline/work/image/exif.h"
+#include "pipeline/work/image/jpeg.h"
+#include "pipeline/work/jpeg/records/decoder.h"
+#include "pipeline/work/jpeg/records/packed_row.h"
+
+namespace penstock::jpeg {
+
+namespace {
+
+/// A checksum of pixels.
+class Fingerprint final : public image::PixelSink {
+ public:
+  image::DecodePlan plan(const image::ImageInfo& info) override {
+    info_ = info;
+    return {.region = {0, 0, info.size.height, info.size.width}};
+  }
+  void rows(const std::uint8_t* pixels, std::size_t stride, int count) override {
+    const std::size_t bytes =
+        static_cast<std::size_t>(info_.size.width) * static_cast<std::size_t>(info_.channels);
+    for (int y = 0; y < count; ++y)
+      crc_ = crc32c(std::as_bytes(std::span(pixels + static_cast<std::size_t>(y) * stride, bytes)),
+                    crc_);
+  }
+
+  friend bool operator==(const Fingerprint& a, const Fingerprint& b) {
+    return a.crc_ == b.crc_ && a.info_.size == b.info_.size &&
+           a.info_.channels == b.info_.channels && a.info_.orientation == b.info_.orientation;
+  }
+
+ private:
+  image::ImageInfo info_;
+  std::uint32_t crc_ = 0;
+};
+
+Status fingerprint(image::Decoder& decoder, std::span<const std::byte> bytes, const Limits& limits,
+                   Fingerprint& sink) {
+  image::DecodeJob job{bytes, &sink};
+  decoder.decode({&job, 1}, {.orient = true, .limits = limits});
+  return job.status;
+}
+
+template <typename T>
+void put(std::vector<std::byte>& out, std::size_t at, T value) {
+  std::memcpy(out.data() + at, &value, sizeof(value));
+}
+
+/// Puts head, tables, index, payload and metadata together.
+std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orientation,
+                                int interval, std::span<const RecordPart> parts,
+                                std::span<const std::byte> payload,
+                                std::span<const std::byte> metadata) {
+  constexpr std::size_t kTable = kBlockSize * sizeof(std::uint16_t);
+  const auto components = static_cast<std::size_t>(header.component_count);
+  const std::size_t tables = kind == RecordKind::coefficients ? components * kTable : 0;
+  const std::size_t head = kRecordHead + tables + parts.size_bytes();
+  if (head + payload.size() + metadata.size() > std::numeric_limits<std::uint32_t>::max())
+    return {};
+  std::vector<std::byte> out(head);
+  std::memcpy(out.data(), kRecordMagic.data(), kRecordMagic.size());
+  put(out, 4, kRecordVersion);
+  put(out, 5, static_cast<std::uint8_t>(kind));
+  put(out, 6, static_cast<std::uint8_t>(header.component_count));
+  put(out, 7, static_cast<std::uint8_t>(header.color));
+  put(out, 8, static_cast<std::uint16_t>(header.width));
+  put(out, 10, static_cast<std::uint16_t>(header.height));
+  put(out, 12, static_cast<std::uint8_t>(orientation));
+  put(out, 16, static_cast<std::uint32_t>(head));
+  put(out, 20, static_cast<std::uint32_t>(parts.size()));
+  put(out, 24, static_cast<std::uint32_t>(payload.size()));
+  put(out, 28, static_cast<std::uint32_t>(metadata.size()));
+  put(out, 32, crc32c(metadata));
+  for (std::size_t i = 0; i < components; ++i) {
+    const Component& component = header.components[i];
+    put(out, 40 + 4 * i, static_cast<std::uint8_t>(component.id));
+    put(out, 41 + 4 * i, static_cast<std::uint8_t>(component.horizontal));
+    put(out, 42 + 4 * i, static_cast<std::uint8_t>(component.vertical));
+    if (tables > 0)
+      std::memcpy(
+          out.data() + kRecordHead + i * kTable,
+          header.quantisation[static_cast<std::size_t>(component.quantisation)].values.data(),
+          kTable);
+  }
+  put(out, 52, static_cast<std::int32_t>(interval));
+  std::memcpy(out.data() + kRecordHead + tables, parts.data(), parts.size_bytes());
+  put(out, 36, crc32c(std::span(out).subspan(40), crc32c(std::span(out).first(36))));
+  out.reserve(head + payload.size() + metadata.size() + kRecordSlack);
+  out.insert(out.end(), payload.begin(), payload.end());
+  out.insert(out.end(), metadata.begin(), metadata.end());
+  out.resize(out.size() + kRecordSlack);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orientation) const {
+  const Header& header = image.header;
+  const BlockGrid grid(header);
+  std::vector<RecordPart> parts;
+  std::vector<std::byte> payload;
+  for (int imcu_row = 0; imcu_row < grid.imcu_rows; ++imcu_row) {
+    for (int c = 0; c < header.component_count; ++c) {
+      const auto place = static_cast<std::size_t>(c);
+      const std::size_t values = static_cast<std::size_t>(grid.across[place]) * kBlockSize;
+      const int first = imcu_row * header.components[place].vertical;
+      for (int y = 0; y < grid.rows_in(header, imcu_row, c); ++y) {
+        const std::size_t begin = payload.size();
+        pack_row(std::span(image.blocks[place])
+                     .subspan(static_cast<std::size_t>(first + y) * values, values),
+                 payload);
+        if (payload.size() > std::numeric_limits<std::uint32_t>::max()) return {};
+        parts.push_back(
+            {static_cast<std::uint32_t>(begin), crc32c(std::span(payload).subspan(begin))});
+      }
+    }
+  }
+  return assemble(RecordKind::coefficients, header, orientation, 0, parts, payload, image.metadata);
+}
+
+std::vector<std::byte> RecordMaker::index(const CoefficientImage& /*image*/, int /*orientation*/) {
+  return {};
+}
+
+Made RecordMaker::make(std::span<const std::byte> file) {
+  thread_local const std::unique_ptr<image::Decoder> library = image::make_jpeg_decoder();
+  thread_local const std::unique_ptr<image::Decoder> records = make_record_decoder();
+  switch (image::detect_format(file)) {
+    case image::Format::unknown:
+      throw Error(ErrorCode::data_loss,
+                  file.empty() ? "an empty image" : "neither a JPEG nor a PNG");
+    case image::Format::jpeg:
+      break;
+    default:
+      if (const Status status = image::verify_image(file, options_.limits); !status.ok())
+        throw Error(status.error());
+      return {{}, "png"};
+  }
+  Fingerprint original;
+  if (const Status status = fingerprint(*library, file, options_.limits, original); !status.ok())
+    throw Error(status.error());
+  const Foreign foreign = transcoder_.read(file, options_.limits, image_);
+  if (foreign != Foreign::none) return {{}, name_of(foreign)};
+  try {
+    const int orientation = image::jpeg_orientation(file);
+    Made made;
+    if (options_.kind == RecordKind::coefficients) {
+      // What can't be written as a JPEG again can't be unpacked.
+      (void)transcoder_.write(image_);
+      made.record = pack(image_, orientation);
+    } else {
+      made.record = index(image_, orientation);
+    }
+    Fingerprint same;
+    if (!made.record.empty() && fingerprint(*records, made.record, options_.limits, same).ok() &&
+        same == original)
+      return made;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_range) throw;
+  }
+  return {{}, "range"};
+}
+
+CoefficientImage unpack(const Record& record) {
+  if (record.kind != RecordKind::coefficients)
+    throw Error(ErrorCode::data_loss, "image record: it holds no coefficients");
+  record.check_rest();
+  CoefficientImage image;
+  image.header = record.header;
+  image.metadata.assign(record.metadata.begin(), record.metadata.end());
+  const Header& header = image.header;
+  const BlockGrid grid(header);
+  for (int imcu_row = 0; imcu_row < grid.imcu_rows; ++imcu_row) {
+    for (int c = 0; c < header.component_count; ++c) {
+      const auto place = static_cast<std::size_t>(c);
+      const auto across = static_cast<std::size_t>(grid.across[place]);
+      std::vector<std::int16_t>& blocks = image.blocks[place];
+      std::size_t part = grid.first_part(header, imcu_row, c);
+      for (int y = 0; y < grid.rows_in(header, imcu_row, c); ++y, ++part) {
+        const PackedRow row = open_row(record.read_part(part), grid.across[place]);
+        // Grown row by row: a part of so many blocks has as many bytes.
+        const std::size_t begin = blocks.size();
+        if (row.valid) blocks.resize(begin + across * kBlockSize);
+        if (!row.valid || !unpack_row(row, std::span(blocks).subspan(begin)))
+          throw Error(ErrorCode::data_loss,
+                      "image record: part " + std::to_string(part) + " is no row of blocks");
+      }
+    }
+  }
+  return image;
+}
+
+std::vector<std::byte> jpeg_of(const Record& record) {
+  if (record.kind == RecordKind::indexed) {
+    record.check_rest();
+    return {record.payload.begin(), record.payload.end()};
+  }
+  thread_local Transcoder transcoder;
+  return transcoder.write(unpack(record));
+}
+
+}  // namespace penstock::jpeg

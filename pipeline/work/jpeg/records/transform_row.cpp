@@ -1,0 +1,329 @@
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "pipeline/work/jpeg/records/packed_row.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pipeline/work/jpeg/records/transform_row.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+#if HWY_ARCH_X86
+#ifndef __clang__
+// GCC 12's own intrinsics read variables that they leave uninitialised on purpose (its PR 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#endif
+
+#include "pipeline/work/jpeg/idct-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace penstock::jpeg {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// A value of the byte stream that stands for one of the word stream; never a coefficient there.
+constexpr std::int16_t kEscape = -128;
+
+HWY_INLINE bool holds(const PackedRow& at) {
+  return (at.masks <= at.masks_end) & (at.nibbles <= at.nibbles_end) & (at.bytes <= at.bytes_end);
+}
+
+/// Puts the words of a block in their places.
+HWY_NOINLINE bool put_words(PackedRow& at, std::int16_t* block, std::size_t stride) {
+  for (std::size_t y = 0; y < 8; ++y)
+    for (std::size_t x = 0; x < 8; ++x) {
+      std::int16_t& value = block[y * stride + x];
+      if (value != kEscape) continue;
+      if (at.words_end - at.words < 2) return false;
+      value = static_cast<std::int16_t>(at.words[0] | at.words[1] << 8);
+      at.words += 2;
+    }
+  return true;
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
+
+/// Writes the coefficients of the next block, the DC still a difference, to rows `stride` apart.
+/// True if there are words among them.
+HWY_INLINE bool expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
+  bool words = false;
+  unsigned taken = 0;
+  const unsigned presence = *at.presences++;
+  for (std::size_t y = 0; y < 8; ++y) {
+    std::int16_t* row = block + y * stride;
+    std::memset(row, 0, 8 * sizeof(*row));
+    if ((presence >> y & 1) == 0) continue;
+    for (unsigned columns = *at.masks++; columns != 0; columns &= columns - 1) {
+      const unsigned nibble = at.nibbles[taken / 2] >> (taken % 2 * 4) & 15U;
+      ++taken;
+      int value = static_cast<int>(nibble ^ 8U) - 8;
+      if (nibble == 0) {
+        value = static_cast<std::int8_t>(*at.bytes++);
+        words = words || value == kEscape;
+      }
+      row[std::countr_zero(columns)] = static_cast<std::int16_t>(value);
+    }
+  }
+  at.nibbles += (taken + 1) / 2;
+  return words;
+}
+
+#else
+
+/// By a mask of eight: where in a vector the bytes come from that stand at its bits.
+struct Spread {
+  alignas(64) std::uint8_t from[256][8];
+};
+constexpr Spread make_spread() {
+  Spread spread{};
+  for (unsigned mask = 0; mask < 256; ++mask) {
+    unsigned next = 0;
+    for (unsigned x = 0; x < 8; ++x)
+      spread.from[mask][x] = static_cast<std::uint8_t>((mask >> x & 1) != 0 ? next++ : 0x80);
+  }
+  return spread;
+}
+inline constexpr Spread kSpread = make_spread();
+
+using Eight = hn::FixedTag<std::uint8_t, 8>;
+using Sixteen = hn::FixedTag<std::uint8_t, 16>;
+
+/// Nibbles to signed bytes: 64 at most, of which the block has `count`.
+HWY_INLINE void widen_nibbles(const std::uint8_t* nibbles, unsigned count, std::uint8_t* out) {
+  const Sixteen bytes;
+  alignas(16) static constexpr std::uint8_t kSigned[16] = {
+      0, 1, 2, 3, 4, 5, 6, 7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff};
+  const auto table = hn::Load(bytes, kSigned);
+  for (unsigned i = 0; i < count; i += 32) {
+    const auto both = hn::LoadU(bytes, nibbles + i / 2);
+    const auto low = hn::TableLookupBytes(table, hn::And(both, hn::Set(bytes, 15)));
+    const auto high = hn::TableLookupBytes(table, hn::ShiftRight<4>(both));
+    hn::Store(hn::InterleaveLower(bytes, low, high), bytes, out + i);
+    hn::Store(hn::InterleaveUpper(bytes, low, high), bytes, out + i + 16);
+  }
+}
+
+HWY_INLINE bool expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
+  const Eight eight;
+  const hn::Rebind<std::int8_t, Eight> signed_eight;
+  const hn::Rebind<std::int16_t, Eight> row_of;
+  const unsigned presence = *at.presences++;
+  unsigned masks[8];
+  unsigned count = 0;
+  for (unsigned y = 0; y < 8; ++y) {
+    const unsigned here = presence >> y & 1;
+    masks[y] = *at.masks & (0U - here);
+    at.masks += here;
+    count += static_cast<unsigned>(std::popcount(masks[y]));
+  }
+  alignas(64) std::uint8_t values[64 + 16];
+  widen_nibbles(at.nibbles, count, values);
+  at.nibbles += (count + 1) / 2;
+  const std::uint8_t* next = values;
+  auto escapes = hn::Zero(eight);
+  for (std::size_t y = 0; y < 8; ++y) {
+    const unsigned mask = masks[y];
+    const auto spread = hn::LoadU(eight, kSpread.from[mask]);
+    const auto small = hn::TableLookupBytesOr0(hn::LoadU(eight, next), spread);
+    next += std::popcount(mask);
+    std::uint8_t zeros[8];
+    hn::StoreMaskBits(eight, hn::Eq(small, hn::Zero(eight)), zeros);
+    const unsigned large = mask & zeros[0];
+    const auto bytes = hn::LoadU(eight, at.bytes);
+    const auto row =
+        hn::Or(small, hn::TableLookupBytesOr0(bytes, hn::LoadU(eight, kSpread.from[large])));
+    at.bytes += std::popcount(large);
+    escapes = hn::Or(escapes, hn::VecFromMask(eight, hn::Eq(row, hn::Set(eight, 0x80))));
+    hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, row)), row_of, block + y * stride);
+  }
+  return !hn::AllTrue(eight, hn::Eq(escapes, hn::Zero(eight)));
+}
+
+#endif
+
+/// One block after the other into the plane's batch.
+bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
+  constexpr std::size_t kStride = 8;
+#else
+  constexpr std::size_t kStride = kLanes;
+#endif
+  PackedRow at = row;
+  std::uint32_t dc = 0;
+  alignas(64) std::int16_t apart[kBlockSize];
+  const auto next = [&](std::int16_t* block, std::size_t stride) HWY_ATTR {
+    if (!holds(at)) return false;
+    if (HWY_UNLIKELY(expand(at, block, stride)) && !put_words(at, block, stride)) return false;
+    dc += static_cast<std::uint32_t>(block[0]);
+    block[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(dc));
+    return true;
+  };
+  for (int x = 0; x < plane.first_block; ++x)
+    if (!next(apart, 8)) return false;
+  const auto side = static_cast<std::size_t>(plane.side);
+  target += static_cast<std::size_t>(plane.first_block) * side;
+  if (plane.side != kBlockSide) {
+    for (int x = plane.first_block; x < plane.last_block; ++x, target += side) {
+      if (!next(apart, 8)) return false;
+      transform_plainly(apart, plane.quantisation.data(), plane.side, target, plane.stride);
+    }
+    return holds(at);
+  }
+  Batch& batch = plane.batch;
+  for (int x = plane.first_block; x < plane.last_block; ++x, target += kBlockSide) {
+    // Not when the last was added: what is loaded right behind its stores has to wait for them.
+    if (is_full(batch)) transform(batch, plane.quantisation.data(), plane.stride);
+    std::int16_t* block = batch.coefficients.data() + batch.count * 8;
+    if (!next(block, kStride)) {
+      batch.count = 0;
+      return false;
+    }
+    batch.targets[batch.count++] = target;
+  }
+  if (batch.count > 0) transform(batch, plane.quantisation.data(), plane.stride);
+  return holds(at);
+}
+
+#if HWY_TARGET == HWY_AVX3
+
+#define PENSTOCK_EXPAND __attribute__((target(HWY_TARGET_STR ",avx512vbmi,avx512vbmi2")))
+
+/// A block as two vectors of four rows.
+struct Halves {
+  __m512i top;
+  __m512i bottom;
+};
+
+/// All of a block at once.
+PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at, std::uint32_t& dc, bool& good) {
+  const __m128i presence_bits = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at.masks));
+  const auto presence = static_cast<__mmask16>(*at.presences++);
+  const auto mask =
+      static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_maskz_expand_epi8(presence, presence_bits)));
+  at.masks += std::popcount(static_cast<unsigned>(presence));
+  const __m512i sign =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+  const __m512i pairs =
+      _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at.nibbles)));
+  const __m512i apart =
+      _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi16(pairs, 4)), _mm512_set1_epi8(15));
+  at.nibbles += (std::popcount(mask) + 1) / 2;
+  __m512i values = _mm512_maskz_expand_epi8(mask, _mm512_shuffle_epi8(sign, apart));
+  const __mmask64 large = _mm512_mask_testn_epi8_mask(mask, values, values);
+  values = _mm512_mask_expand_epi8(values, large, _mm512_loadu_si512(at.bytes));
+  at.bytes += std::popcount(static_cast<std::uint64_t>(large));
+  const __mmask64 words = _mm512_mask_cmpeq_epi8_mask(large, values, _mm512_set1_epi8(-128));
+  Halves halves{_mm512_cvtepi8_epi16(_mm512_castsi512_si256(values)),
+                _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(values, 1))};
+  if (HWY_UNLIKELY(words != 0)) {
+    alignas(64) std::int16_t block[kBlockSize];
+    _mm512_store_si512(block, halves.top);
+    _mm512_store_si512(block + 32, halves.bottom);
+    good = put_words(at, block, 8) && good;
+    halves = {_mm512_load_si512(block), _mm512_load_si512(block + 32)};
+  }
+  dc += static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm512_castsi512_si128(halves.top)));
+  halves.top = _mm512_mask_set1_epi16(halves.top, 1, static_cast<std::int16_t>(dc));
+  return halves;
+}
+
+/// Rows of four blocks from their halves: the 128 bits of each block side by side.
+PENSTOCK_EXPAND HWY_INLINE void gather_four(const __m512i* halves, ShortVector* rows) {
+  const __m512i a = _mm512_shuffle_i64x2(halves[0], halves[1], 0x44);
+  const __m512i b = _mm512_shuffle_i64x2(halves[0], halves[1], 0xee);
+  const __m512i c = _mm512_shuffle_i64x2(halves[2], halves[3], 0x44);
+  const __m512i d = _mm512_shuffle_i64x2(halves[2], halves[3], 0xee);
+  rows[0].raw = _mm512_shuffle_i64x2(a, c, 0x88);
+  rows[1].raw = _mm512_shuffle_i64x2(a, c, 0xdd);
+  rows[2].raw = _mm512_shuffle_i64x2(b, d, 0x88);
+  rows[3].raw = _mm512_shuffle_i64x2(b, d, 0xdd);
+}
+
+/// The same blocks for transform_large.
+HWY_NOINLINE void transform_apart(const __m512i* top, const __m512i* bottom, std::size_t count,
+                                  std::uint8_t* const* targets, const Plane& plane) {
+  for (std::size_t i = 0; i < count; ++i) {
+    alignas(64) std::int16_t block[kBlockSize];
+    _mm512_store_si512(block, top[i]);
+    _mm512_store_si512(block + 32, bottom[i]);
+    transform_plainly(block, plane.quantisation.data(), plane.side, targets[i], plane.stride);
+  }
+}
+
+PENSTOCK_EXPAND bool transform_row_at_once(const PackedRow& row, Plane& plane,
+                                           std::uint8_t* target) {
+  const Shorts shorts;
+  PackedRow at = row;
+  std::uint32_t dc = 0;
+  bool good = true;
+  for (int x = 0; x < plane.first_block; ++x) {
+    if (!holds(at)) return false;
+    expand_at_once(at, dc, good);
+  }
+  const auto side = static_cast<std::size_t>(plane.side);
+  target += static_cast<std::size_t>(plane.first_block) * side;
+  for (int x = plane.first_block; x < plane.last_block;) {
+    const auto count = static_cast<std::size_t>(std::min(plane.last_block - x, 4));
+    __m512i top[4];
+    __m512i bottom[4];
+    std::uint8_t* targets[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (i >= count) {
+        top[i] = bottom[i] = _mm512_setzero_si512();
+        continue;
+      }
+      if (!holds(at)) return false;
+      const Halves halves = expand_at_once(at, dc, good);
+      top[i] = halves.top;
+      bottom[i] = halves.bottom;
+      targets[i] = target;
+      target += side;
+    }
+    x += static_cast<int>(count);
+    if (plane.side != kBlockSide) {
+      transform_apart(top, bottom, count, targets, plane);
+      continue;
+    }
+    ShortVector v[8];
+    gather_four(top, v);
+    gather_four(bottom, v + 4);
+    for (std::size_t y = 0; y < 8; ++y)
+      v[y] = hn::Mul(v[y], hn::LoadDup128(shorts, plane.quantisation.data() + 8 * y));
+    if (!transform_rows(v, targets, count, plane.stride))
+      transform_apart(top, bottom, count, targets, plane);
+  }
+  return good && holds(at);
+}
+
+#else
+
+bool transform_row_at_once(const PackedRow& row, Plane& plane, std::uint8_t* target) {
+  return transform_row_here(row, plane, target);
+}
+
+#endif
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace penstock::jpeg
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace penstock::jpeg {
+
+HWY_EXPORT(transform_row_here);
+HWY_EXPORT(transform_row_at_once);
+
+bool transform_row(const PackedRow& row, Plane& plane, std::uint8_t* target) noexcept {
+  // Machines that are HWY_AVX3_DL for Highway have VBMI2.
+  if ((hwy::SupportedTargets() & HWY_AVX3_DL) != 0)
+    return HWY_DYNAMIC_DISPATCH(transform_row_at_once)(row, plane, target);
+  return HWY_DYNAMIC_DISPATCH(transform_row_here)(row, plane, target);
+}
+
+}  // namespace penstock::jpeg
+#endif  // HWY_ONCE

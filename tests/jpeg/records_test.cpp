@@ -1,0 +1,334 @@
+#include "pipeline/work/jpeg/records/make.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipeline/io/crc32c.h"
+#include "pipeline/work/image/jpeg.h"
+#include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/records/decoder.h"
+#include "pipeline/work/jpeg/records/packed_row.h"
+#include "tests/support/data.h"
+#include "tests/support/decoding.h"
+#include "tests/support/errors.h"
+#include "tests/support/jpeg_coefficients.h"
+#include "tests/support/jpeg_damage.h"
+#include "tests/support/simd.h"
+
+namespace penstock::jpeg {
+namespace {
+
+using test::JpegOptions;
+using test::make_jpeg;
+using test::make_pixels;
+using Bytes = std::vector<std::byte>;
+
+int below(Rng& rng, int limit) {
+  return static_cast<int>(rng.below(static_cast<std::uint64_t>(limit)));
+}
+
+image::DecodePlan random_plan(const image::ImageInfo& info, Rng& rng, int denominator) {
+  const int height = (info.size.height + denominator - 1) / denominator;
+  const int width = (info.size.width + denominator - 1) / denominator;
+  const int top = below(rng, height);
+  const int left = below(rng, width);
+  return {denominator, {top, left, 1 + below(rng, height - top), 1 + below(rng, width - left)}};
+}
+
+class Records : public ::testing::TestWithParam<RecordKind> {
+ protected:
+  Bytes make(std::span<const std::byte> jpeg) {
+    Made made = RecordMaker({.kind = GetParam()}).make(jpeg);
+    EXPECT_EQ(made.why, "");
+    return std::move(made.record);
+  }
+
+  /// Regions at all scales, beside libjpeg-turbo's of the file.
+  void expect_same(std::span<const std::byte> jpeg, std::span<const std::byte> record, Rng& rng,
+                   const std::string& what, int channels = 3) {
+    const auto records = make_record_decoder();
+    const auto library = image::make_jpeg_decoder();
+    const DecodeOptions options{.orient = true, .channels = channels};
+    for (int i = 0; i < 9; ++i) {
+      image::DecodePlan chosen;
+      const test::Outcome theirs = test::decode(
+          *library, jpeg,
+          [&](const image::ImageInfo& info) {
+            chosen = i == 0 ? test::all(info) : random_plan(info, rng, 1 << i % 4);
+            return chosen;
+          },
+          options);
+      const test::Outcome ours = test::decode(
+          *records, record, [&](const image::ImageInfo&) { return chosen; }, options);
+      ASSERT_TRUE(theirs.status.ok());
+      ASSERT_TRUE(ours.status.ok()) << what << ": " << ours.status.error().what();
+      ASSERT_EQ(ours.info.size, theirs.info.size) << what;
+      ASSERT_EQ(ours.info.orientation, theirs.info.orientation) << what;
+      ASSERT_EQ(test::difference(theirs.pixels, ours.pixels,
+                                 {0, 0, chosen.region.height, chosen.region.width}),
+                "")
+          << what << " at 1/" << chosen.denominator << " from " << chosen.region.left << ","
+          << chosen.region.top;
+    }
+  }
+};
+
+struct Case {
+  const char* name;
+  int height;
+  int width;
+  int channels;
+  JpegOptions options;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> cases{
+      {"a pixel", 1, 1, 3, {}},
+      {"a block", 8, 8, 3, {}},
+      {"one more", 9, 9, 3, {}},
+      {"one less", 15, 15, 3, {.horizontal = 2, .vertical = 2}},
+      {"4:4:4", 123, 177, 3, {}},
+      {"4:2:2", 123, 177, 3, {.horizontal = 2}},
+      {"4:4:0", 123, 177, 3, {.vertical = 2}},
+      {"4:2:0", 123, 177, 3, {.horizontal = 2, .vertical = 2}},
+      {"4:1:1", 50, 133, 3, {.horizontal = 4}},
+      {"4:1:0", 70, 133, 3, {.horizontal = 4, .vertical = 2}},
+      {"odd factors", 70, 133, 3, {.factors = {3, 1, 1, 1, 3, 1}}},
+      {"gray", 77, 99, 1, {}},
+      {"RGB", 77, 99, 3, {.rgb = true}},
+      {"restarts", 77, 99, 3, {.horizontal = 2, .restart_interval = 3}},
+      {"progressive", 123, 177, 3, {.horizontal = 2, .vertical = 2, .progressive = true}},
+      {"progressive gray", 60, 41, 1, {.progressive = true}},
+      {"arithmetic", 60, 41, 3, {.arithmetic = true}},
+      {"coarse", 123, 177, 3, {.quality = 5}},
+      {"fine", 123, 177, 3, {.quality = 100}},
+      {"wide", 9, 1200, 3, {.quality = 97}},
+  };
+  return cases;
+}
+
+TEST_P(Records, HaveThePixelsOfTheirFiles) {
+  Rng rng(1, 0, 0);
+  for (const Case& c : cases()) {
+    const Bytes jpeg = make_jpeg(make_pixels(c.height, c.width, c.channels), c.options);
+    const Bytes record = make(jpeg);
+    ASSERT_FALSE(record.empty()) << c.name;
+    expect_same(jpeg, record, rng, c.name);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(Records, GiveBackCoefficientsAndMetadata) {
+  for (const Case& c : cases()) {
+    const Bytes comment(19, std::byte{'x'});
+    const Bytes jpeg = test::with_segment(
+        test::with_segment(make_jpeg(make_pixels(c.height, c.width, c.channels), c.options),
+                           JPEG_COM, comment),
+        JPEG_APP0 + 9, {});
+    const Bytes back = jpeg_of(read_record(make(jpeg)));
+    EXPECT_EQ(test::coefficients_of(back), test::coefficients_of(jpeg)) << c.name;
+  }
+}
+
+TEST_P(Records, KeepTheOrientation) {
+  // A TIFF structure with one entry: orientation 6.
+  constexpr unsigned char kExif[] = {'E',  'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
+                                     0x12, 1,   3,   0,   1, 0, 0,   0,   6,  0, 0, 0, 0, 0, 0, 0};
+  Rng rng(2, 0, 0);
+  const Bytes jpeg = test::with_segment(make_jpeg(make_pixels(40, 60, 3)), JPEG_APP0 + 1,
+                                        std::as_bytes(std::span(kExif)));
+  const Bytes record = make(jpeg);
+  EXPECT_EQ(read_record(record).orientation, 6);
+  expect_same(jpeg, record, rng, "turned");
+}
+
+TEST_P(Records, AreTheSameToEveryTarget) {
+  test::for_each_target([&](const std::string& name) {
+    Rng rng(3, 0, 0);
+    for (const Case& c : cases()) {
+      const Bytes jpeg = make_jpeg(make_pixels(c.height, c.width, c.channels), c.options);
+      const Bytes record = make(jpeg);
+      expect_same(jpeg, record, rng, name + " " + c.name);
+      expect_same(jpeg, record, rng, name + " gray of " + c.name, 1);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST_P(Records, OfPhotographsHaveTheirPixels) {
+  const std::string folder = test::data_path("imagenet-sample");
+  PENSTOCK_NEED_DATA(folder);
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  Rng rng(4, 0, 0);
+  for (std::size_t i = 0; i < paths.size(); i += 12) {
+    const Bytes jpeg = test::read_bytes(paths[i]);
+    if (image::detect_format(jpeg) != image::Format::jpeg) continue;
+    const Made made = RecordMaker({.kind = GetParam()}).make(jpeg);
+    if (made.record.empty()) continue;
+    expect_same(jpeg, made.record, rng, paths[i].filename().string());
+    EXPECT_EQ(test::coefficients_of(jpeg_of(read_record(made.record))),
+              test::coefficients_of(jpeg));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(Records, LeaveTheRestAsItIs) {
+  RecordMaker maker({.kind = GetParam()});
+  EXPECT_EQ(maker.make(make_jpeg(make_pixels(20, 20, 4))).why, "components");
+  EXPECT_TRUE(maker.make(make_jpeg(make_pixels(20, 20, 4))).record.empty());
+  const test::Pixels gray = make_pixels(5, 7, 1);
+  EXPECT_EQ(maker.make(test::make_png(5, 7, gray.values, {.color_type = PNG_COLOR_TYPE_GRAY})).why,
+            "png");
+}
+
+TEST_P(Records, RefuseBadFiles) {
+  RecordMaker maker({.kind = GetParam()});
+  const Bytes jpeg = make_jpeg(make_pixels(60, 60, 3));
+  const Bytes cut(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(jpeg.size() / 2));
+  EXPECT_THROW(maker.make(cut), Error);
+  EXPECT_THROW(maker.make({}), Error);
+  EXPECT_THROW(maker.make(std::as_bytes(std::span("no image"))), Error);
+  EXPECT_THROW(RecordMaker({.kind = GetParam(), .limits = {.max_pixels = 3599}}).make(jpeg), Error);
+  // It does not matter to the next one.
+  EXPECT_FALSE(maker.make(jpeg).record.empty());
+}
+
+TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
+  const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
+  const auto decoder = make_record_decoder();
+  for (std::size_t size = 0; size < record.size(); ++size) {
+    // Memory of its own, so that a read beyond it shows.
+    const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
+    const test::Outcome outcome = test::decode(*decoder, cut, test::all);
+    ASSERT_FALSE(outcome.status.ok()) << size;
+    ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
+  }
+}
+
+TEST_P(Records, WithAFlippedBitAreRefused) {
+  const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
+  const auto decoder = make_record_decoder();
+  for (std::size_t bit = 0; bit < 8 * record.size(); bit += 3) {
+    Bytes flipped = record;
+    flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    const test::Outcome outcome = test::decode(*decoder, flipped, test::all);
+    ASSERT_FALSE(outcome.status.ok()) << "byte " << bit / 8;
+    ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
+  }
+}
+
+/// Makes every CRC32C right again.
+void sign(Bytes& record) {
+  const auto word = [&](std::size_t at) {
+    std::uint32_t value;
+    std::memcpy(&value, record.data() + at, sizeof(value));
+    return value;
+  };
+  const auto put = [&](std::size_t at, std::uint32_t value) {
+    std::memcpy(record.data() + at, &value, sizeof(value));
+  };
+  const std::size_t head = word(16);
+  const std::size_t parts = word(20);
+  const std::size_t payload = word(24);
+  const std::size_t metadata = word(28);
+  if (head > record.size() || parts > head / 8 || head < kRecordHead + 8 * parts ||
+      head + payload + metadata > record.size())
+    return;
+  const std::size_t index = head - 8 * parts;
+  const std::span<const std::byte> all(record);
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::size_t begin = word(index + 8 * i);
+    const std::size_t end = i + 1 < parts ? word(index + 8 * i + 8) : payload;
+    if (begin > end || end > payload) continue;
+    put(index + 8 * i + 4, crc32c(all.subspan(head + begin, end - begin)));
+  }
+  put(32, crc32c(all.subspan(head + payload, metadata)));
+  put(36, crc32c(all.subspan(40, head - 40), crc32c(all.first(36))));
+}
+
+TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
+  const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
+  test::for_each_target([&](const std::string&) {
+    const auto decoder = make_record_decoder();
+    Rng rng(5, 0, 0);
+    int refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+      Bytes wrong = record;
+      for (int k = 0; k <= i % 3; ++k)
+        wrong[static_cast<std::size_t>(below(rng, static_cast<int>(wrong.size())))] =
+            static_cast<std::byte>(below(rng, 256));
+      sign(wrong);
+      const test::Outcome outcome =
+          test::decode(*decoder, wrong, test::all, {.limits = {.max_pixels = 1'000'000}});
+      refused += outcome.status.ok() ? 0 : 1;
+    }
+    EXPECT_GT(refused, 100);
+  });
+}
+
+TEST_P(Records, AreReadOnlyWhereTheRegionIs) {
+  const Bytes jpeg = make_jpeg(make_pixels(96, 96, 3));
+  const Bytes record = make(jpeg);
+  const Record whole = read_record(record);
+  // The last row of blocks is damaged: only those notice who look.
+  Bytes damaged = record;
+  const auto at = static_cast<std::size_t>(whole.payload.data() - record.data());
+  damaged[at + whole.part(whole.part_count - 1).offset + 3] ^= std::byte{1};
+  const auto decoder = make_record_decoder();
+  const auto plan = [](int top, int height) {
+    return [=](const image::ImageInfo& info) {
+      return image::DecodePlan{.region = {top, 0, height, info.size.width}};
+    };
+  };
+  EXPECT_TRUE(test::decode(*decoder, damaged, plan(0, 64)).status.ok());
+  const test::Outcome below_it = test::decode(*decoder, damaged, plan(64, 32));
+  ASSERT_FALSE(below_it.status.ok());
+  EXPECT_THAT(below_it.status.error().what(), ::testing::HasSubstr("CRC32C"));
+}
+
+TEST_P(Records, AreLeftToLibjpegTurboIfItIsChosen) {
+  const Bytes jpeg = make_jpeg(make_pixels(60, 60, 3));
+  const Bytes record = make(jpeg);
+  Rng rng(6, 0, 0);
+  choose(Backend::libjpeg_turbo);
+  const auto before = record_counts();
+  expect_same(jpeg, record, rng, "by the library");
+  EXPECT_EQ(record_counts(), before);
+  choose(Backend::automatic);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Records, ::testing::Values(RecordKind::coefficients),
+                         [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+/// Coefficients of any size come back, the largest that int16 holds included.
+TEST(PackedRows, HoldAnyCoefficients) {
+  Rng rng(7, 0, 0);
+  for (int i = 0; i < 400; ++i) {
+    const int count = 1 + below(rng, 40);
+    std::vector<std::int16_t> blocks(static_cast<std::size_t>(count) * kBlockSize);
+    const int density = below(rng, 101);
+    const int range = 1 << below(rng, 16);
+    for (std::int16_t& value : blocks)
+      if (below(rng, 100) < density)
+        value = static_cast<std::int16_t>(below(rng, 2 * range) - range);
+    Bytes packed;
+    pack_row(blocks, packed);
+    const std::size_t size = packed.size();
+    packed.resize(size + kRecordSlack);
+    const PackedRow row = open_row(std::span(packed).first(size), count);
+    ASSERT_TRUE(row.valid);
+    std::vector<std::int16_t> back(blocks.size());
+    ASSERT_TRUE(unpack_row(row, back));
+    ASSERT_EQ(back, blocks);
+    EXPECT_FALSE(open_row(std::span(packed).first(11), count).valid);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::jpeg
