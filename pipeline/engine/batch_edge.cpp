@@ -24,7 +24,7 @@ BatchEdge::Filling& BatchEdge::filling(std::uint64_t number) {
 BatchEdge::Filling* BatchEdge::current() {
   while (current_ < opened_) {
     Filling& candidate = filling(current_);
-    if (!candidate.unused.empty()) return &candidate;
+    if (lacks(candidate) > 0) return &candidate;
     ++current_;
   }
   return nullptr;
@@ -38,10 +38,11 @@ void BatchEdge::open_filling(Ref<Slot> slot) {
   }
   fresh.number = opened_++;
   fresh.slot = std::move(slot);
+  const auto room = static_cast<std::size_t>(pool_->layout().room);
   fresh.entries.reserve(rows());
-  fresh.unused.resize(rows());
-  for (std::size_t i = 0; i < rows(); ++i) {
-    fresh.unused[i] = static_cast<std::uint32_t>(rows() - 1 - i);
+  fresh.unused.resize(room);
+  for (std::size_t i = 0; i < room; ++i) {
+    fresh.unused[i] = static_cast<std::uint32_t>(room - 1 - i);
   }
   fillings_.push_back(std::move(fresh));
 }
@@ -62,7 +63,7 @@ std::size_t BatchEdge::wait_for_room() {
     {
       MutexLock lock(mutex_);
       std::size_t room = 0;
-      if (Filling* tail = current()) room = tail->unused.size();
+      if (Filling* tail = current()) room = lacks(*tail);
       while (room < sizer_.size() && !crowded()) {
         // Only where the consumer waits and yet keeps every slot may one more be made.
         const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
@@ -90,7 +91,7 @@ void BatchEdge::admit(Group& group) {
   group.places.resize(group.rows.size());
   for (std::size_t i = 0; i < group.count;) {
     Filling& tail = *current();
-    const std::size_t run = std::min(group.count - i, tail.unused.size());
+    const std::size_t run = std::min(group.count - i, lacks(tail));
     for (std::size_t k = 0; k < run; ++k, ++i) {
       const std::uint32_t row = tail.unused.back();
       tail.unused.pop_back();
@@ -165,11 +166,9 @@ void BatchEdge::finished(Group& group) {
     const std::size_t at = find_entry(target, group.first + index);
     Entry& entry = target.entries[at];
     entry.status = std::move(status);
-    if (skipping() && target.number == current_) {
-      // Still being filled: the row goes to the next element.
-      target.unused.push_back(entry.row);
+    if (skipping()) {
       target.skipped.push_back(std::move(entry));
-      target.entries.erase(target.entries.begin() + static_cast<std::ptrdiff_t>(at));
+      drop_entries(target, at, 1);
       run_.waker().notify();
     } else {
       ++target.failed;
@@ -185,8 +184,15 @@ void BatchEdge::ended() {
 }
 
 void BatchEdge::advance() {
-  while (resolve_head()) {
+  while (close_gaps() || resolve_head()) {
   }
+}
+
+bool BatchEdge::nothing_behind(std::size_t place) const {
+  for (std::size_t f = place + 1; f < fillings_.size(); ++f) {
+    if (!fillings_[f].entries.empty()) return false;
+  }
+  return true;
 }
 
 bool BatchEdge::resolve_head() {
@@ -194,18 +200,23 @@ bool BatchEdge::resolve_head() {
   Filling& head = fillings_.front();
   if (head.failed > 0) return resolve_failure(head);
   if (head.pending > 0) return false;
-  if (head.entries.size() == rows()) {
+  if (lacks(head) == 0) {
     finish_head(true);
     return true;
   }
   if (head.number < current_) {  // new elements go to a later batch
-    if (head.entries.empty() && head.skipped.empty()) {
+    if (head.entries.empty() && (head.skipped.empty() || fillings_.size() > 1)) {
+      if (fillings_.size() > 1) {
+        std::move(head.skipped.begin(), head.skipped.end(),
+                  std::back_inserter(fillings_[1].skipped));
+        head.skipped.clear();
+      }
       finish_head(false);
       return true;
     }
-    return steal_row(head);
+    if (steal_row(0)) return true;
   }
-  if (!ended_) return false;
+  if (!ended_ || !nothing_behind(0)) return false;
   finish_head(!head.entries.empty() && !drop_remainder_);
   return true;
 }
@@ -216,61 +227,60 @@ bool BatchEdge::resolve_failure(Filling& head) {
     Entry& entry = head.entries[i];
     if (entry.status.ok()) continue;
     --head.failed;
-    if (skipping()) {
-      head.unused.push_back(entry.row);
-      head.skipped.push_back(std::move(entry));
-      head.entries.erase(head.entries.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      put_error(std::move(entry.status), entry.sequence + 1);
-      drop_entries(head, i + 1);
-    }
+    put_error(std::move(entry.status), entry.sequence + 1);
+    drop_entries(head, 0, i + 1);
     run_.waker().notify();
     return true;
   }
   return false;
 }
 
-void BatchEdge::drop_entries(Filling& from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) from.unused.push_back(from.entries[i].row);
-  from.entries.erase(from.entries.begin(),
-                     from.entries.begin() + static_cast<std::ptrdiff_t>(count));
+void BatchEdge::drop_entries(Filling& from, std::size_t first, std::size_t count) {
+  const auto begin = from.entries.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = begin + static_cast<std::ptrdiff_t>(count);
+  // Rows never used before come first, so that rows stay in order.
+  for (auto entry = begin; entry != end; ++entry) {
+    from.unused.insert(from.unused.begin(), entry->row);
+  }
+  from.entries.erase(begin, end);
 }
 
-// The head lacks a row and new elements already go to later batches: the next row there moves up.
-bool BatchEdge::steal_row(Filling& head) {
-  std::size_t from = 1;
-  while (from < fillings_.size() && fillings_[from].entries.empty() &&
-         fillings_[from].number < current_) {
-    ++from;
+bool BatchEdge::close_gaps() {
+  if (!skipping() || over_) return false;
+  for (std::size_t f = 0; f < fillings_.size() && fillings_[f].number < current_; ++f) {
+    const Filling& target = fillings_[f];
+    if (!target.entries.empty() && lacks(target) > 0 && steal_row(f)) return true;
   }
-  if (from >= fillings_.size() || fillings_[from].entries.empty()) {
-    if (ended_) {
-      finish_head(!head.entries.empty() && !drop_remainder_);
-      return true;
+  return false;
+}
+
+// New elements already go to later batches: the next row there moves up.
+bool BatchEdge::steal_row(std::size_t to) {
+  Filling& target = fillings_[to];
+  if (nothing_behind(to)) {
+    if (!ended_) {
+      current_ = target.number;  // new elements come here again
+      run_.waker().notify();
     }
-    current_ = head.number;  // nothing went to later batches yet: new elements come here again
-    run_.waker().notify();
     return false;
   }
+  std::size_t from = to + 1;
+  while (fillings_[from].entries.empty()) ++from;
   Filling& next = fillings_[from];
   Entry& entry = next.entries.front();
   if (!entry.done) return false;
   if (!entry.status.ok()) {
     --next.failed;
-    if (skipping()) {
-      head.skipped.push_back(entry);
-    } else {
-      put_error(std::move(entry.status), entry.sequence + 1);
-      drop_entries(head, head.entries.size());
-    }
+    put_error(std::move(entry.status), entry.sequence + 1);
+    drop_entries(target, 0, target.entries.size());
   } else {
     Entry moved = entry;
-    moved.row = head.unused.back();
-    head.unused.pop_back();
-    head.slot->move_row(moved.row, *next.slot, entry.row);
-    head.entries.push_back(std::move(moved));
+    moved.row = target.unused.back();
+    target.unused.pop_back();
+    target.slot->move_row(moved.row, *next.slot, entry.row);
+    target.entries.push_back(std::move(moved));
   }
-  drop_entries(next, 1);
+  drop_entries(next, 0, 1);
   run_.waker().notify();
   return true;
 }
@@ -313,17 +323,9 @@ void BatchEdge::finish_head(bool deliver_it) {
   }
   if (deliver_it) {
     kill_point("batch made");
-    std::vector<std::uint32_t> order;
-    bool in_order = true;
-    for (std::size_t i = 0; i < head.entries.size(); ++i) {
-      in_order = in_order && head.entries[i].row == i;
-    }
-    if (!in_order) {
-      for (const Entry& entry : head.entries) order.push_back(entry.row);
-      head.slot->permute(order);
-    }
-    const auto count = static_cast<std::int64_t>(head.entries.size());
-    Item item = item_of(Parcel::make(head.slot->batch(count)), mix_path(path_, batches_++));
+    order_.clear();
+    for (const Entry& entry : head.entries) order_.push_back(entry.row);
+    Item item = item_of(Parcel::make(head.slot->batch(order_)), mix_path(path_, batches_++));
     add_counters(counters_, 1, payload_bytes(item.parcel->element));
     std::uint64_t last = head.entries.back().sequence;
     if (!head.skipped.empty()) last = std::max(last, head.skipped.back().sequence);

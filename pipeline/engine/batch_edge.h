@@ -9,11 +9,11 @@ namespace penstock {
 /// Batches in the order of the input. Each element is given a row of a slot when it is handed over,
 /// in order, so that the work writes there at once and nothing is copied.
 ///
-/// An element that fails leaves a hole. With `skip` the row is given to the next element that is
-/// handed over, and rows are put in order when the batch is complete; where the next batch has
-/// already been begun its first rows move up instead. With `fail` the batch up to the hole is lost,
-/// the error stands in its place, and the rows behind it begin the next batch: so tf.data's order
-/// of batches and errors holds. Both are rare, so that what they cost does not matter.
+/// An element that fails leaves a hole. With `skip` the first row of the next batch moves up, if
+/// that has been begun, and so on to the batch that is being filled, which goes on into its slot's
+/// spare rows; the slot puts rows in order when the batch is complete. With `fail` the batch up to
+/// the hole is lost, the error stands in its place, and the rows behind it begin the next batch: so
+/// tf.data's order of batches and errors holds.
 class BatchEdge final : public Edge {
  public:
   /// `path` tells the batches of different repetitions apart.
@@ -35,10 +35,10 @@ class BatchEdge final : public Edge {
     std::uint64_t number = 0;
     Ref<Slot> slot;
     std::vector<Entry> entries;         // in order
-    std::vector<std::uint32_t> unused;  // rows, the lowest last
-    std::vector<Entry> skipped;         // failed elements whose rows were used again
+    std::vector<std::uint32_t> unused;  // rows; the last is the next to be given out
+    std::vector<Entry> skipped;         // failed elements that others took the place of
     std::size_t pending = 0;            // entries not done
-    std::size_t failed = 0;             // entries done with an error
+    std::size_t failed = 0;             // with `fail`: entries done with an error
   };
 
   std::size_t wait_for_room() override;
@@ -61,6 +61,7 @@ class BatchEdge final : public Edge {
   SlotPool::Make willing() const;
   void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
   Filling& filling(std::uint64_t number) REQUIRES(mutex_);
+  std::size_t lacks(const Filling& target) const { return rows() - target.entries.size(); }
   static std::size_t find_entry(const Filling& target, std::uint64_t sequence);
   /// The filling that new elements go to, or null if it has no row left.
   Filling* current() REQUIRES(mutex_);
@@ -68,8 +69,11 @@ class BatchEdge final : public Edge {
   /// One step towards delivering the oldest batch; false if there is nothing to do now.
   bool resolve_head() REQUIRES(mutex_);
   bool resolve_failure(Filling& head) REQUIRES(mutex_);
-  bool steal_row(Filling& head) REQUIRES(mutex_);
-  void drop_entries(Filling& from, std::size_t count) REQUIRES(mutex_);
+  /// Moves rows up to where failed elements were passed over, in all batches; false if none could.
+  bool close_gaps() REQUIRES(mutex_);
+  bool steal_row(std::size_t to) REQUIRES(mutex_);
+  bool nothing_behind(std::size_t place) const REQUIRES(mutex_);
+  static void drop_entries(Filling& from, std::size_t first, std::size_t count);
   void take_earlier_failures(Filling& head) REQUIRES(mutex_);
   void finish_head(bool deliver_it) REQUIRES(mutex_);
   void put_error(Status status, std::uint64_t sequence) REQUIRES(mutex_);
@@ -90,10 +94,11 @@ class BatchEdge final : public Edge {
   const std::uint64_t path_;
   const std::shared_ptr<SlotPool> pool_;
   const bool drop_remainder_;
-  std::vector<Filling> spare_ GUARDED_BY(mutex_);  // keep their vectors' memory
-  Ring<Filling> fillings_ GUARDED_BY(mutex_);      // oldest first
-  std::uint64_t opened_ GUARDED_BY(mutex_) = 0;    // fillings so far
-  std::uint64_t current_ GUARDED_BY(mutex_) = 0;   // number of the one that new elements go to
+  std::vector<std::uint32_t> order_ GUARDED_BY(mutex_);  // of a batch's rows
+  std::vector<Filling> spare_ GUARDED_BY(mutex_);        // keep their vectors' memory
+  Ring<Filling> fillings_ GUARDED_BY(mutex_);            // oldest first
+  std::uint64_t opened_ GUARDED_BY(mutex_) = 0;          // fillings so far
+  std::uint64_t current_ GUARDED_BY(mutex_) = 0;  // number of the one that new elements go to
   Ring<Output> outputs_ GUARDED_BY(mutex_);
   std::uint64_t batches_ GUARDED_BY(mutex_) = 0;    // made
   std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those

@@ -222,6 +222,18 @@ std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
   return std::clamp<std::size_t>(share / slot_bytes, 1, wanted);
 }
 
+// Where failed elements are passed over each leaves a gap, which costs nothing to close with a few
+// rows to spare, if there is room for them.
+SlotLayout Run::layout_for(const Node& node) const {
+  const Spec& element = node.inputs()[0]->spec();
+  const std::int64_t rows = node.batch_size();
+  if (options_.on_error == OnError::skip && rows > 1) {
+    SlotLayout spare(element, rows, std::clamp<std::int64_t>(rows / 16, 1, 8));
+    if (slots_for(node, spare.bytes) > 1) return spare;
+  }
+  return {element, rows};
+}
+
 OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const OpenContext& context,
                               bool drop_remainder) {
   std::shared_ptr<SlotPool> pool;
@@ -229,7 +241,7 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
   {
     MutexLock lock(mutex_);
     std::shared_ptr<SlotPool>& known = pools_[&node];
-    SlotLayout layout(node.inputs()[0]->spec(), node.batch_size());
+    SlotLayout layout = layout_for(node);
     slots = slots_for(node, layout.bytes);
     if (!known) {
       known = std::make_shared<SlotPool>(std::move(layout), slots, memory_, options_.slot_allocator,

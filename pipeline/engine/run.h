@@ -130,6 +130,7 @@ class Run final : public RunServices {
   };
   void add_stages(const Node& node, std::int64_t depth);
   std::size_t slots_for(const Node& node, std::uint64_t slot_bytes) const;
+  SlotLayout layout_for(const Node& node) const;
 
   const NodePtr root_;
   RunOptions options_;

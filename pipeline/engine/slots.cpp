@@ -16,9 +16,12 @@ const Names* names_of(const Spec& spec) {
 
 }  // namespace
 
-SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows)
-    : element(element_spec), names(names_of(element_spec)), rows(batch_rows) {
-  const auto count = static_cast<std::size_t>(rows);
+SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows, std::int64_t spare)
+    : element(element_spec),
+      names(names_of(element_spec)),
+      rows(batch_rows),
+      room(batch_rows + spare) {
+  const auto count = static_cast<std::size_t>(room);
   for (const ComponentSpec& component : element) {
     offsets.push_back(bytes);
     if (component.dtype == DType::bytes) {
@@ -36,7 +39,7 @@ SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows)
 
 Slot::Slot(const SlotLayout& layout, Allocator& allocator)
     : layout_(layout), allocator_(allocator) {
-  const auto rows = static_cast<std::size_t>(layout.rows);
+  const auto rows = static_cast<std::size_t>(layout.room);
   for (const ComponentSpec& component : layout.element) {
     const bool text = component.dtype == DType::bytes;
     texts_.emplace_back(text ? rows : 0);
@@ -102,8 +105,30 @@ void Slot::move_row(std::size_t to, Slot& from_slot, std::size_t from) {
   }
 }
 
-void Slot::permute(const std::vector<std::uint32_t>& order) {
-  std::vector<bool> placed(static_cast<std::size_t>(layout_.rows));
+void Slot::copy_row(std::size_t c, std::size_t to, std::size_t from) {
+  if (bases_[c] != nullptr) {
+    const std::size_t stride = layout_.strides[c];
+    std::memcpy(bases_[c] + stride * to, bases_[c] + stride * from, stride);
+  } else {
+    texts_[c][to] = texts_[c][from];
+    owners_[c][to] = std::move(owners_[c][from]);
+  }
+}
+
+// REQUIRES: `order` ascends. How far a row moves never decreases along it, so that no row lands on
+// one that has yet to move if those that go up are moved last to first and the others first to
+// last.
+void Slot::close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first) {
+  for (std::size_t i = order.size(); i-- > 0;) {
+    if (order[i] < first + i) copy_row(c, first + i, order[i]);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (order[i] > first + i) copy_row(c, first + i, order[i]);
+  }
+}
+
+void Slot::permute(std::span<const std::uint32_t> order) {
+  std::vector<bool> placed(static_cast<std::size_t>(layout_.room));
   std::vector<std::uint32_t> source(placed.size());
   // Rows that are not in the order (holes) go to the free places at the end.
   for (const std::uint32_t row : order) placed[row] = true;
@@ -130,13 +155,7 @@ void Slot::permute(const std::vector<std::uint32_t>& order) {
       std::size_t to = start;
       for (; source[to] != start; to = source[to]) {
         placed[to] = true;
-        const std::size_t from = source[to];
-        if (bases_[c] != nullptr) {
-          std::memcpy(bases_[c] + stride * to, bases_[c] + stride * from, stride);
-        } else {
-          texts_[c][to] = texts_[c][from];
-          owners_[c][to] = std::move(owners_[c][from]);
-        }
+        copy_row(c, to, source[to]);
       }
       placed[to] = true;
       if (bases_[c] != nullptr) {
@@ -149,13 +168,45 @@ void Slot::permute(const std::vector<std::uint32_t>& order) {
   }
 }
 
-Element Slot::batch(std::int64_t rows) {
+namespace {
+
+/// Where rows that ascend begin if as many as can stay where they are. Those that do lie as far
+/// behind their place in the order as the first row does then.
+std::size_t best_first(std::span<const std::uint32_t> order) {
+  std::size_t best = 0;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < order.size();) {
+    const std::size_t begin = i;
+    while (i < order.size() && order[i] - i == order[begin] - begin) ++i;
+    if (i - begin > most) {
+      most = i - begin;
+      best = order[begin] - begin;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Element Slot::batch(std::span<const std::uint32_t> order) {
+  std::size_t first = 0;
+  const bool ascends = std::is_sorted(order.begin(), order.end());
+  if (ascends) {
+    first = best_first(order);
+  } else {
+    permute(order);
+  }
   Element element(layout_.names);
   const BufferPtr self(this);
+  const auto rows = static_cast<std::int64_t>(order.size());
   for (std::size_t c = 0; c < bases_.size(); ++c) {
     const ComponentSpec& component = layout_.element[c];
-    std::byte* data =
-        bases_[c] != nullptr ? bases_[c] : reinterpret_cast<std::byte*>(texts_[c].data());
+    // A batch begins where vectors may be loaded.
+    const bool aligned = layout_.strides[c] > 0 && layout_.strides[c] % Allocator::kAlignment == 0;
+    const std::size_t begin = aligned ? first : 0;
+    if (ascends) close_gaps(c, order, begin);
+    std::byte* data = bases_[c] != nullptr ? bases_[c] + layout_.strides[c] * begin
+                                           : reinterpret_cast<std::byte*>(texts_[c].data());
     element[c] = Tensor(component.dtype, component.shape.prepend(rows), data, self);
   }
   element.valid_rows = rows;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,13 +20,15 @@ namespace penstock {
 
 class SlotPool;
 
-/// The layout of one batch: every component contiguous, aligned, one after another.
+/// The layout of one batch: every component contiguous, aligned, one after another. Behind the rows
+/// of each there may be spare ones, for elements that take the place of failed ones.
 struct SlotLayout {
-  SlotLayout(const Spec& element, std::int64_t rows);
+  SlotLayout(const Spec& element, std::int64_t rows, std::int64_t spare = 0);
 
   Spec element;  ///< of one row
   const Names* names;
   std::int64_t rows;
+  std::int64_t room;                 ///< rows and spare ones
   std::vector<std::size_t> offsets;  ///< of each component in the slot
   std::vector<std::size_t> strides;  ///< bytes of one row of each component
   std::size_t bytes = 0;             ///< of the slot, with what byte strings' views take
@@ -49,14 +52,16 @@ class Slot final : public Buffer {
   void clear_row(std::size_t row) noexcept;
   /// Moves one row's values; within one slot or between slots of the same layout.
   void move_row(std::size_t to, Slot& from_slot, std::size_t from);
-  /// Puts rows in the order given: new row i is old row order[i].
-  void permute(const std::vector<std::uint32_t>& order);
-  /// The first `rows` rows as a batch that shares this slot.
-  Element batch(std::int64_t rows);
+  /// The rows named, in that order, as a batch that shares this slot. Where they lie in order
+  /// already, but for some gaps, few are moved: large components may begin behind the first row.
+  Element batch(std::span<const std::uint32_t> order);
 
  private:
   friend class SlotPool;
   void dispose() noexcept override;
+  void copy_row(std::size_t c, std::size_t to, std::size_t from);
+  void close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first);
+  void permute(std::span<const std::uint32_t> order);
 
   const SlotLayout& layout_;
   Allocator& allocator_;
