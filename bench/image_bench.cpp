@@ -82,7 +82,7 @@ int run(const std::string& folder, int rounds, const std::string& ops) {
     }
   };
   // Files that one side does before the other does them.
-  const std::size_t turn = std::max<std::size_t>(files.size() / 30, 1);
+  const std::size_t turn = std::max<std::size_t>(files.size() / 30, 2 * items.size());
   std::vector<double> ratios;
   for (int round = -1; round < rounds; ++round) {
     const auto key = static_cast<std::uint64_t>(round + 1);

@@ -1,6 +1,7 @@
-// penstock_jpeg_bench FOLDER [ROUNDS [TARGET]]: our JPEG decoder beside libjpeg-turbo, one thread,
-// the same files in memory, interleaved. TARGET ("AVX2", "SSE4"…) is the best SIMD target of ours
-// that may be used. Prints a JSON line for each comparison: medians, microseconds a file.
+// penstock_jpeg_bench FOLDER [ROUNDS [TARGET [entropy|whole]]]: our JPEG decoder beside
+// libjpeg-turbo, one thread, the same files in memory, interleaved. TARGET ("AVX2", "SSE4"…) is the
+// best SIMD target of ours that may be used. Prints a JSON line for each comparison: medians,
+// microseconds a file.
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,20 +19,23 @@
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/lanes.h"
 #include "pipeline/work/jpeg/picture.h"
 #include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
 
-using Work = std::function<void(const std::vector<std::byte>&)>;
+/// Files that are given at once: as many as a worker gets.
+constexpr std::size_t kHand = 32;
+using Work = std::function<void(std::span<const std::vector<std::byte>>)>;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-/// File by file in turns, so that both sides see the same machine.
+/// Hand by hand in turns, so that both sides see the same machine.
 void compare(const char* what, const Files& files, int rounds, const std::string& target,
              const Work& ours, const Work& theirs) {
   std::vector<double> our_times;
@@ -39,11 +44,12 @@ void compare(const char* what, const Files& files, int rounds, const std::string
   for (int round = -1; round < rounds; ++round) {
     double mine = 0;
     double other = 0;
-    for (const auto& file : files) {
+    for (std::size_t first = 0; first < files.size(); first += kHand) {
+      const std::span hand(files.data() + first, std::min(kHand, files.size() - first));
       const double start = cpu_seconds();
-      ours(file);
+      ours(hand);
       const double middle = cpu_seconds();
-      theirs(file);
+      theirs(hand);
       mine += middle - start;
       other += cpu_seconds() - middle;
     }
@@ -69,26 +75,75 @@ class Whole final : public image::PixelSink {
   void rows(const std::uint8_t*, std::size_t, int) override {}
 };
 
-/// All symbols of a file, with no block kept.
+/// All symbols of some files, with no block kept.
 class Entropy {
  public:
-  void operator()(const std::vector<std::byte>& file) {
-    if (jpeg::read_header(file, header_) != jpeg::Foreign::none) return;
-    if (picture_.begin(header_, file, 1) != jpeg::Foreign::none) return;
-    // The last pixel: its row, and so all in front of it, must be decoded.
-    if (picture_.choose({.region = {header_.height - 1, header_.width - 1, 1, 1}}, 1U << 30) !=
-        jpeg::Foreign::none)
-      return;
-    Whole sink;
-    do {
-      picture_.begin_row();
-      jpeg::finish_row(picture_.scan());
-    } while (picture_.end_row(sink) == jpeg::Picture::Progress::more);
+  Entropy() {
+    if (jpeg::Lanes::supported()) lanes_ = std::make_unique<jpeg::Lanes>();
+  }
+
+  void operator()(std::span<const std::vector<std::byte>> files) {
+    if (lanes_) {
+      in_lanes(files);
+    } else {
+      for (const auto& file : files)
+        if (File& one = files_[0]; begin(one, file)) finish(one);
+    }
   }
 
  private:
-  jpeg::Header header_;
-  jpeg::Picture picture_;
+  struct File {
+    jpeg::Header header;
+    jpeg::Picture picture;
+    bool busy = false;
+    bool added = false;
+  };
+
+  static bool begin(File& one, const std::vector<std::byte>& file) {
+    const jpeg::Header& header = one.header;
+    // The last pixel: its row, and so all in front of it, must be decoded.
+    const bool ready = jpeg::read_header(file, one.header) == jpeg::Foreign::none &&
+                       one.picture.begin(header, file, 1) == jpeg::Foreign::none &&
+                       one.picture.choose({.region = {header.height - 1, header.width - 1, 1, 1}},
+                                          1U << 30) == jpeg::Foreign::none;
+    if (ready) one.picture.begin_row();
+    return ready;
+  }
+
+  /// False behind the last row.
+  static bool next_row(File& one) {
+    Whole sink;
+    if (one.picture.end_row(sink) != jpeg::Picture::Progress::more) return false;
+    one.picture.begin_row();
+    return true;
+  }
+
+  static void finish(File& one) {
+    do {
+      jpeg::finish_row(one.picture.scan());
+    } while (next_row(one));
+  }
+
+  void in_lanes(std::span<const std::vector<std::byte>> files) {
+    std::size_t next = 0;
+    for (;;) {
+      for (File& one : files_) {
+        while (!one.busy && next < files.size()) one.busy = begin(one, files[next++]);
+        if (one.busy && !one.added) lanes_->add(one.picture.scan());
+        one.added = one.busy;
+      }
+      if (lanes_->count() == 0) return;
+      jpeg::Scan& scan = lanes_->finish_any();
+      File& one = *std::ranges::find_if(
+          files_, [&](File& of) { return of.busy && &of.picture.scan() == &scan; });
+      if (next_row(one)) continue;
+      lanes_->remove(scan);
+      one.busy = one.added = false;
+    }
+  }
+
+  std::unique_ptr<jpeg::Lanes> lanes_;
+  std::array<File, jpeg::kLaneCount> files_;
 };
 
 void read_coefficients(const std::vector<std::byte>& file) {
@@ -103,24 +158,34 @@ void read_coefficients(const std::vector<std::byte>& file) {
   jpeg_destroy_decompress(&info);
 }
 
-int run(const std::string& folder, int rounds, const std::string& target) {
+int run(const std::string& folder, int rounds, const std::string& target, const std::string& what) {
   if (!target.empty()) test::use_target(target);
   const std::string name = hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
   const Files files = load_files(folder);
   auto entropy = std::make_unique<Entropy>();
-  compare(
-      "entropy", files, rounds, name, [&](const auto& file) { (*entropy)(file); },
-      read_coefficients);
+  const auto each = [](const auto& work) {
+    return [&work](std::span<const std::vector<std::byte>> hand) {
+      for (const auto& file : hand) work(file);
+    };
+  };
+  if (what != "whole")
+    compare(
+        "entropy", files, rounds, name, [&](const auto& hand) { (*entropy)(hand); },
+        each(read_coefficients));
+  if (what == "entropy") return 0;
   const auto decoder = jpeg::make_decoder();
   RegionLoop loop(224);
+  const auto decode_whole = [&](const auto& file) { loop.decode_whole(file); };
+  std::array<Whole, kHand> sinks;
+  std::vector<image::DecodeJob> jobs;
   compare(
       "whole", files, rounds, name,
-      [&](const auto& file) {
-        Whole sink;
-        std::array<image::DecodeJob, 1> job = {image::DecodeJob{file, &sink}};
-        decoder->decode(job, {});
+      [&](const auto& hand) {
+        jobs.clear();
+        for (const auto& file : hand) jobs.push_back({file, &sinks[jobs.size()]});
+        decoder->decode(jobs, {});
       },
-      [&](const auto& file) { loop.decode_whole(file); });
+      each(decode_whole));
   return 0;
 }
 
@@ -129,8 +194,9 @@ int run(const std::string& folder, int rounds, const std::string& target) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: penstock_jpeg_bench FOLDER [ROUNDS [TARGET]]\n");
+    std::fprintf(stderr, "usage: penstock_jpeg_bench FOLDER [ROUNDS [TARGET [entropy|whole]]]\n");
     return 2;
   }
-  return penstock::bench::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 7, argc > 3 ? argv[3] : "");
+  return penstock::bench::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 7, argc > 3 ? argv[3] : "",
+                              argc > 4 ? argv[4] : "");
 }

@@ -121,13 +121,13 @@ void run_jpeg(Bytes bytes) {
 }
 
 void run_own_jpeg(Bytes bytes) {
-  static test::JpegPair pair;
   static const bool chosen = [] {
     const char* name = std::getenv("PENSTOCK_SIMD");
     if (name != nullptr) test::use_target(name);
     return name != nullptr;
   }();
   static_cast<void>(chosen);
+  static test::JpegPair pair;
   const Choice choice{Input(bytes)};
   const auto compare = [&](const test::Keeper::Plan& plan) {
     const std::string difference = pair.difference(choice.bytes(), plan, false, choice.options);

@@ -7,6 +7,7 @@
 
 #include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/lanes.h"
 #include "tests/support/decoding.h"
 
 namespace penstock::test {
@@ -32,10 +33,19 @@ class JpegPair {
  private:
   std::string compare(std::span<const std::byte> bytes, const Keeper::Plan& plan, bool own,
                       const DecodeOptions& options) {
-    const std::uint64_t before = jpeg::counts().own;
-    const Outcome ours = decode(*own_, bytes, plan, options);
-    const bool did_it = jpeg::counts().own > before;
     const Outcome theirs = decode(*library_, bytes, plan, options);
+    const std::string difference = compare(*in_turns_, theirs, bytes, plan, own, options);
+    if (!difference.empty() || !jpeg::Lanes::supported()) return difference;
+    const std::string other = compare(*in_lanes_, theirs, bytes, plan, own, options);
+    return other.empty() ? other : other + " (in lanes)";
+  }
+
+  static std::string compare(image::Decoder& decoder, const Outcome& theirs,
+                             std::span<const std::byte> bytes, const Keeper::Plan& plan, bool own,
+                             const DecodeOptions& options) {
+    const std::uint64_t before = jpeg::counts().own;
+    const Outcome ours = decode(decoder, bytes, plan, options);
+    const bool did_it = jpeg::counts().own > before;
     if (ours.status.ok() != theirs.status.ok()) {
       return (theirs.status.ok() ? "refused: " + std::string(ours.status.error().what())
                                  : "accepted: " + std::string(theirs.status.error().what())) +
@@ -60,7 +70,8 @@ class JpegPair {
     return {};
   }
 
-  std::unique_ptr<image::Decoder> own_ = jpeg::make_decoder();
+  std::unique_ptr<image::Decoder> in_turns_ = jpeg::make_decoder();
+  std::unique_ptr<image::Decoder> in_lanes_ = jpeg::make_decoder(0);
   std::unique_ptr<image::Decoder> library_ = image::make_jpeg_decoder();
 };
 

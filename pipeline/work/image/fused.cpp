@@ -13,9 +13,9 @@ namespace penstock::image {
 namespace {
 
 /// The most images that any decoder works on at once.
-constexpr std::size_t kMaxLanes = 16;
-/// Amortises the hand-over of small images; larger ones gain nothing from it.
-constexpr std::size_t kGroup = 4;
+constexpr std::size_t kMaxLanes = 32;
+/// As many as keep a decoder's lanes busy.
+constexpr std::size_t kGroup = kMaxLanes;
 
 struct ThreadState {
   Decoders decoders;

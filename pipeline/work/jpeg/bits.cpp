@@ -69,6 +69,14 @@ bool skip_marker(Bits& bits, std::uint8_t marker) noexcept {
   return true;
 }
 
+bool begin_interval(Scan& scan) noexcept {
+  const bool good = skip_marker(scan.bits, static_cast<std::uint8_t>(0xd0 + scan.next_restart));
+  scan.next_restart = (scan.next_restart + 1) & 7;
+  scan.restart_left = scan.restart_interval;
+  for (Plane& plane : scan.planes) plane.predictor = 0;
+  return good;
+}
+
 int take_symbol(Bits& bits, const Code& code) noexcept {
   int length = 0;
   int symbol = 0;
@@ -82,7 +90,7 @@ int take_symbol(Bits& bits, const Code& code) noexcept {
     if (length > 16) return -1;
     const auto index = static_cast<std::int32_t>(next >> (16 - length)) +
                        code.offsets[static_cast<std::size_t>(length)];
-    symbol = code.symbols[static_cast<std::size_t>(index) & 255];
+    symbol = code.spec.symbols[static_cast<std::size_t>(index) & 255];
   }
   bits.window <<= length;
   bits.count -= length;
@@ -103,6 +111,14 @@ unsigned take_run(Bits& bits, const Code& code, unsigned k, std::int16_t* block)
   if (k + run >= kBlockSize) return kBadBlock;
   if (block != nullptr) block[k + run] = static_cast<std::int16_t>(value);
   return k + run + 1;
+}
+
+void begin_row(Scan& scan, bool wanted, bool last) noexcept {
+  scan.wanted = wanted;
+  scan.last = last;
+  scan.mcu = 0;
+  scan.place = 0;
+  scan.coefficient = 0;
 }
 
 bool is_good(const Scan& scan) noexcept {

@@ -13,6 +13,9 @@ void refill_slowly(Bits& bits) noexcept;
 /// Goes on behind a marker, if that is what comes next and it is this one.
 bool skip_marker(Bits& bits, std::uint8_t marker) noexcept;
 
+/// Goes on with the next restart interval. False if it does not follow here.
+bool begin_interval(Scan& scan) noexcept;
+
 /// A symbol of any code, or -1 for bits that are none. REQUIRES: 16 bits in the window.
 int take_symbol(Bits& bits, const Code& code) noexcept;
 

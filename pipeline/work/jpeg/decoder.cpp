@@ -1,9 +1,12 @@
 #include "pipeline/work/jpeg/decoder.h"
 
+#include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "pipeline/work/image/exif.h"
 #include "pipeline/work/image/jpeg.h"
+#include "pipeline/work/jpeg/lanes.h"
 #include "pipeline/work/jpeg/picture.h"
 
 namespace penstock::jpeg {
@@ -15,8 +18,8 @@ using image::DecodePlan;
 using image::ImageInfo;
 using image::PixelSink;
 
-/// Two images are decoded at once; from so many at hand it takes the next when one ends.
-constexpr std::size_t kLanes = 4;
+/// Lanes take the next image when one ends: so many at hand keep them busy.
+constexpr std::size_t kHand = 32;
 
 struct Counters {
   std::atomic<std::uint64_t> own{0};
@@ -63,24 +66,56 @@ struct Slot {
 
 class OwnDecoder final : public image::Decoder {
  public:
-  OwnDecoder() : library_(image::make_jpeg_decoder()) {}
+  explicit OwnDecoder(std::size_t few) : few_(few), library_(image::make_jpeg_decoder()) {}
 
-  std::size_t lanes() const noexcept override { return kLanes; }
+  std::size_t lanes() const noexcept override { return Lanes::supported() ? kHand : kFewImages; }
 
   void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
-    std::size_t next = 0;
-    const auto fill = [&](Slot& slot) {
-      while (slot.job == nullptr && next < jobs.size()) start(slot, jobs[next++], options);
-      return slot.job != nullptr;
-    };
+    // The longest first: then all end at about the same time.
+    waiting_.clear();
+    for (DecodeJob& job : jobs) waiting_.push_back(&job);
+    std::ranges::stable_sort(waiting_, {}, [](const DecodeJob* job) { return job->bytes.size(); });
+    if (jobs.size() > few_ && Lanes::supported()) {
+      if (!lanes_) lanes_ = std::make_unique<Lanes>();
+      decode_in_lanes(options);
+    }
+    decode_in_turns(options);
+  }
+
+ private:
+  void decode_in_lanes(const DecodeOptions& options) {
     for (;;) {
-      const bool first = fill(slots_[0]);
-      const bool second = fill(slots_[1]);
-      if (!first && !second) return;
-      Slot* ended = first ? &slots_[0] : &slots_[1];
-      if (first && second) {
-        Scan& scan = slots_[1].picture.scan();
-        if (&finish_either(slots_[0].picture.scan(), scan) == &scan) ended = &slots_[1];
+      while (!waiting_.empty() && left() > few_ && lanes_->count() < kLaneCount) {
+        if (Slot* slot = start_next(options)) lanes_->add(slot->picture.scan());
+      }
+      if (lanes_->count() == 0) return;
+      Scan& scan = lanes_->finish_any();
+      Slot& slot = *std::ranges::find_if(
+          slots_, [&](Slot& one) { return one.job != nullptr && &one.picture.scan() == &scan; });
+      end_row(slot, options);
+      if (slot.job == nullptr) {
+        lanes_->remove(scan);
+      } else if (left() <= few_) {
+        lanes_->hand_back(scan);
+      }
+    }
+  }
+
+  std::size_t left() const noexcept { return waiting_.size() + lanes_->count(); }
+
+  void decode_in_turns(const DecodeOptions& options) {
+    for (;;) {
+      std::array<Slot*, 2> pair{};
+      std::size_t count = 0;
+      for (Slot& slot : slots_)
+        if (slot.job != nullptr && count < 2) pair[count++] = &slot;
+      while (count < 2 && !waiting_.empty())
+        if (Slot* slot = start_next(options)) pair[count++] = slot;
+      if (count == 0) return;
+      Slot* ended = pair[0];
+      if (count == 2) {
+        Scan& scan = pair[1]->picture.scan();
+        if (&finish_either(pair[0]->picture.scan(), scan) == &scan) ended = pair[1];
       } else {
         finish_row(ended->picture.scan());
       }
@@ -88,7 +123,15 @@ class OwnDecoder final : public image::Decoder {
     }
   }
 
- private:
+  /// Begins with the next job; null if it was done with that.
+  Slot* start_next(const DecodeOptions& options) {
+    Slot& slot = *std::ranges::find_if(slots_, [](const Slot& one) { return one.job == nullptr; });
+    DecodeJob& job = *waiting_.back();
+    waiting_.pop_back();
+    start(slot, job, options);
+    return slot.job == nullptr ? nullptr : &slot;
+  }
+
   /// `act` may throw, which is the job's status then.
   template <typename Act>
   static void guarded(Slot& slot, Act act) {
@@ -175,14 +218,17 @@ class OwnDecoder final : public image::Decoder {
     library_->decode({&job, 1}, options);
   }
 
+  std::size_t few_;
   std::unique_ptr<image::Decoder> library_;
-  std::array<Slot, 2> slots_;
+  std::unique_ptr<Lanes> lanes_;
+  std::array<Slot, kLaneCount> slots_;
+  std::vector<DecodeJob*> waiting_;
 };
 
 }  // namespace
 
-std::unique_ptr<image::Decoder> make_decoder() {
-  return std::make_unique<OwnDecoder>();
+std::unique_ptr<image::Decoder> make_decoder(std::size_t few) {
+  return std::make_unique<OwnDecoder>(few);
 }
 
 void choose(Backend backend) noexcept {

@@ -13,8 +13,10 @@ namespace penstock::jpeg {
 
 /// Does what image::make_jpeg_decoder's does, bit for bit and verdict for verdict. What it does not
 /// know, and whatever looks odd, it leaves to such a decoder, in the middle of an image if need be:
-/// that one's word is final.
-std::unique_ptr<image::Decoder> make_decoder();
+/// that one's word is final. Of more images than `few` at once, sixteen are decoded in the lanes of
+/// AVX-512, where there is that; of others, two in turns.
+inline constexpr std::size_t kFewImages = 4;
+std::unique_ptr<image::Decoder> make_decoder(std::size_t few = kFewImages);
 
 /// Who decodes JPEGs; pixels and verdicts are the same. `automatic` is `own` where it is faster: on
 /// machines with a SIMD target for it.

@@ -13,7 +13,7 @@ constexpr unsigned kWindow = 5;  // coefficients in an entry of `runs`
 
 bool build(const HuffmanSpec& spec, Code& code) {
   code.short_codes.fill(0);
-  code.symbols = spec.symbols;
+  code.spec = spec;
   code.limits.fill(0);
   code.offsets.fill(0);
   std::uint32_t next = 0;
@@ -99,10 +99,8 @@ std::uint64_t run_of(const Steps& steps, unsigned index) {
 
 std::unique_ptr<AcTable> build_ac(const HuffmanSpec& spec, std::unique_ptr<AcTable> table) {
   if (!table) table = std::make_unique_for_overwrite<AcTable>();
+  table->has_runs = false;
   if (!build(spec, table->code)) return nullptr;
-  Steps steps;
-  for (unsigned i = 0; i < kTableSize; ++i) steps[i] = step_of(table->code, i);
-  for (unsigned i = 0; i < kTableSize; ++i) table->runs[i] = run_of(steps, i);
   return table;
 }
 
@@ -119,15 +117,23 @@ std::unique_ptr<DcTable> build_dc(const HuffmanSpec& spec, std::unique_ptr<DcTab
 
 }  // namespace
 
+void prepare_runs(AcTable& table) noexcept {
+  if (table.has_runs) return;
+  Steps steps;
+  for (unsigned i = 0; i < kTableSize; ++i) steps[i] = step_of(table.code, i);
+  for (unsigned i = 0; i < kTableSize; ++i) table.runs[i] = run_of(steps, i);
+  table.has_runs = true;
+}
+
 void TableCache::begin() noexcept {
   ++file_;
 }
 
 template <typename Table, typename Build>
-const Table* TableCache::find(std::vector<Entry<Table>>& entries, const HuffmanSpec& spec,
-                              Build build_table) {
+Table* TableCache::find(std::vector<Entry<Table>>& entries, const HuffmanSpec& spec,
+                        Build build_table) {
   for (Entry<Table>& entry : entries) {
-    if (entry.table && entry.spec == spec) {
+    if (entry.table && entry.table->code.spec == spec) {
       entry.used = file_;
       return entry.table.get();
     }
@@ -137,12 +143,11 @@ const Table* TableCache::find(std::vector<Entry<Table>>& entries, const HuffmanS
       entries.begin(), entries.end(),
       [](const Entry<Table>& a, const Entry<Table>& b) { return a.used < b.used; });
   oldest.table = build_table(spec, std::move(oldest.table));
-  oldest.spec = spec;
   oldest.used = oldest.table ? file_ : 0;
   return oldest.table.get();
 }
 
-const AcTable* TableCache::ac(const HuffmanSpec& spec) {
+AcTable* TableCache::ac(const HuffmanSpec& spec) {
   return find(ac_, spec, build_ac);
 }
 

@@ -24,7 +24,7 @@ struct Code {
   std::array<std::uint32_t, 18> limits;
   /// What to add to a code of n bits to get its symbol's index.
   std::array<std::int32_t, 17> offsets;
-  std::array<std::uint8_t, 256> symbols;
+  HuffmanSpec spec;
 };
 
 /// An AC table. `runs` says, by the next kTableBits bits, what all the symbols say together that
@@ -32,9 +32,11 @@ struct Code {
 /// they take (0: not even one symbol fits); the coefficients they stand for, zeros included, plus
 /// kEndOfBlock if the last of them ends the block; zeros in front; and the next five coefficients.
 struct AcTable {
-  alignas(64) std::array<std::uint64_t, kTableSize> runs;
+  alignas(64) std::array<std::uint64_t, kTableSize> runs;  ///< not before prepare_runs
+  bool has_runs = false;
   Code code;
 };
+void prepare_runs(AcTable& table) noexcept;
 inline constexpr unsigned kEndOfBlock = 128;
 
 struct DcTable {
@@ -48,18 +50,17 @@ class TableCache {
   /// Before the tables of a file, of which there are at most 8, are asked for.
   void begin() noexcept;
   /// Null if the spec is no prefix code as libjpeg-turbo demands it.
-  const AcTable* ac(const HuffmanSpec& spec);
+  AcTable* ac(const HuffmanSpec& spec);
   const DcTable* dc(const HuffmanSpec& spec);
 
  private:
   template <typename Table>
   struct Entry {
-    HuffmanSpec spec;
     std::unique_ptr<Table> table;
     std::uint64_t used = 0;
   };
   template <typename Table, typename Build>
-  const Table* find(std::vector<Entry<Table>>& entries, const HuffmanSpec& spec, Build build);
+  Table* find(std::vector<Entry<Table>>& entries, const HuffmanSpec& spec, Build build);
 
   std::vector<Entry<AcTable>> ac_;
   std::vector<Entry<DcTable>> dc_;

@@ -303,6 +303,19 @@ HWY_INLINE void transform(Batch& batch, const std::int16_t* quantisation, std::s
 
 #endif
 
+/// Writes the block's samples, or waits until there are more.
+HWY_INLINE void finish_block(Plane& plane, const std::int16_t* block, std::uint8_t* target) {
+  if (HWY_LIKELY(plane.side == kBlockSide)) {
+    // Not when the last was added: what is loaded right behind its stores has to wait for them.
+    if (is_full(plane.batch)) transform(plane.batch, plane.quantisation.data(), plane.stride);
+    add_block(plane.batch, block, target);
+    return;
+  }
+  std::int16_t natural[kBlockSize];
+  for (std::size_t i = 0; i < kBlockSize; ++i) natural[kNaturalOrder[i]] = block[i];
+  transform_plainly(natural, plane.quantisation.data(), plane.side, target, plane.stride);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace penstock::jpeg

@@ -248,7 +248,7 @@ void Picture::open_row() {
 
 void Picture::begin_row() {
   if (row_ == 0) open_row();
-  jpeg::begin_row(scan_, wanted());
+  jpeg::begin_row(scan_, wanted(), next_imcu_ == last_imcu_);
 }
 
 Picture::Progress Picture::end_row(image::PixelSink& sink) {

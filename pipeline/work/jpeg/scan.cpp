@@ -96,27 +96,6 @@ HWY_INLINE std::uint32_t take_dc(Hot& hot, Bits& bits, const DcTable& table, boo
   return static_cast<std::uint32_t>(take_value(hot, size));
 }
 
-/// Writes the block's samples, or waits until there are more.
-HWY_INLINE void finish_block(Plane& plane, const std::int16_t* block, std::uint8_t* target) {
-  if (HWY_LIKELY(plane.side == kBlockSide)) {
-    // Not when the last was added: what is loaded right behind its stores has to wait for them.
-    if (is_full(plane.batch)) transform(plane.batch, plane.quantisation.data(), plane.stride);
-    add_block(plane.batch, block, target);
-    return;
-  }
-  std::int16_t natural[kBlockSize];
-  for (std::size_t i = 0; i < kBlockSize; ++i) natural[kNaturalOrder[i]] = block[i];
-  transform_plainly(natural, plane.quantisation.data(), plane.side, target, plane.stride);
-}
-
-HWY_NOINLINE bool begin_interval(Scan& scan) {
-  const bool good = skip_marker(scan.bits, static_cast<std::uint8_t>(0xd0 + scan.next_restart));
-  scan.next_restart = (scan.next_restart + 1) & 7;
-  scan.restart_left = scan.restart_interval;
-  for (Plane& plane : scan.planes) plane.predictor = 0;
-  return good;
-}
-
 /// Puts the block off, and transforms the one that was put off before.
 HWY_NOINLINE void put_off(Scan& scan) {
   std::int16_t* other = scan.blocks[scan.block == scan.blocks[0].data() ? 1 : 0].data();
@@ -268,18 +247,10 @@ class Lane {
 /// Steps for which the bits of a full window last.
 constexpr int kSteps = 56 / kTableBits;
 
-void begin_row_here(Scan& scan, bool wanted) {
-  scan.wanted = wanted;
-  scan.mcu = 0;
-  scan.place = 0;
-  Lane lane(scan);
-  lane.begin();
-  lane.leave();
-}
-
 void finish_row_here(Scan& scan) {
   if (!scan.good) return;
   Lane lane(scan);
+  if (scan.coefficient == 0 && !lane.begin()) return;
   for (;;) {
     lane.fill();
     for (int i = 0; i < kSteps; ++i) {
@@ -300,7 +271,12 @@ Scan* finish_either_here(Scan& a, Scan& b) {
   if (!a.good) return &a;
   if (!b.good) return &b;
   Lane one(a);
+  if (a.coefficient == 0 && !one.begin()) return &a;
   Lane two(b);
+  if (b.coefficient == 0 && !two.begin()) {
+    one.leave();
+    return &b;
+  }
   for (;;) {
     one.fill();
     two.fill();
@@ -344,19 +320,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace penstock::jpeg {
 
-HWY_EXPORT(begin_row_here);
 HWY_EXPORT(finish_row_here);
 HWY_EXPORT(finish_either_here);
 
-void begin_row(Scan& scan, bool wanted) noexcept {
-  HWY_DYNAMIC_DISPATCH(begin_row_here)(scan, wanted);
+namespace {
+
+void prepare(Scan& scan) noexcept {
+  for (int i = 0; i < scan.plane_count; ++i)
+    prepare_runs(*scan.planes[static_cast<std::size_t>(i)].ac);
 }
 
+}  // namespace
+
 void finish_row(Scan& scan) noexcept {
+  prepare(scan);
   HWY_DYNAMIC_DISPATCH(finish_row_here)(scan);
 }
 
 Scan& finish_either(Scan& a, Scan& b) noexcept {
+  prepare(a);
+  prepare(b);
   return *HWY_DYNAMIC_DISPATCH(finish_either_here)(a, b);
 }
 

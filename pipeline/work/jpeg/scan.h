@@ -33,7 +33,7 @@ struct Batch {
 
 /// A component, while it is decoded.
 struct Plane {
-  const AcTable* ac = nullptr;
+  AcTable* ac = nullptr;
   const DcTable* dc = nullptr;
   alignas(64) std::array<std::int16_t, kBlockSize> quantisation{};  ///< natural order, low 16 bits
   int horizontal = 1;                                               ///< blocks of it in an MCU
@@ -70,10 +70,11 @@ struct Scan {
 
   // The block that is decoded now.
   bool wanted = false;  ///< the row is
+  bool last = false;    ///< no other is decoded behind it
   int mcu = 0;
   int place = 0;
   const AcTable* ac = nullptr;
-  unsigned coefficient = 0;        ///< the next one
+  unsigned coefficient = 0;        ///< the next one; of the row's first block, 0
   std::uint8_t* target = nullptr;  ///< null: nobody needs it
   bool good = true;
   /// That block, and the one before it, which is transformed later: what is loaded right behind
@@ -89,8 +90,9 @@ struct Scan {
 void begin_bits(Bits& bits, std::span<const std::uint8_t> bytes) noexcept;
 
 /// Begins a row of MCUs; if it is `wanted`, the blocks that are needed will be transformed to the
-/// planes' targets, beyond whose used part up to kBlockSide - 1 samples may be written.
-void begin_row(Scan& scan, bool wanted) noexcept;
+/// planes' targets, beyond whose used part up to kBlockSide - 1 samples may be written. `last`: no
+/// other row will be decoded.
+void begin_row(Scan& scan, bool wanted, bool last) noexcept;
 /// Decodes the row to its end. Reads nothing outside of the scan's bytes whatever they are.
 void finish_row(Scan& scan) noexcept;
 /// Decodes rows of two scans at once, which is faster, until one comes to its end: that one.

@@ -1,0 +1,82 @@
+#include "pipeline/work/jpeg/lane_bytes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "pipeline/work/jpeg/bits.h"
+
+namespace penstock::jpeg {
+
+namespace {
+
+constexpr std::uint32_t kStep = 8;  // bytes that a step may look at, and a long symbol
+
+/// The first 0xff of [begin, end).
+const std::uint8_t* find_ff(const std::uint8_t* begin, const std::uint8_t* end) noexcept {
+  const void* found = std::memchr(begin, 0xff, static_cast<std::size_t>(end - begin));
+  return found == nullptr ? end : static_cast<const std::uint8_t*>(found);
+}
+
+void unstuff(LaneBytes& bytes) noexcept {
+  while (!bytes.ended && bytes.count < kLaneBytes) {
+    const auto room = static_cast<std::ptrdiff_t>(kLaneBytes - bytes.count);
+    const std::uint8_t* end = bytes.next + std::min(bytes.end - bytes.next, room);
+    const std::uint8_t* stop = find_ff(bytes.next, end);
+    const auto plain = static_cast<std::size_t>(stop - bytes.next);
+    std::memcpy(bytes.buffer + bytes.count, bytes.next, plain);
+    bytes.count += static_cast<std::uint32_t>(plain);
+    bytes.next = stop;
+    if (stop == bytes.end) {
+      bytes.ended = true;
+    } else if (stop != end) {
+      if (bytes.end - stop < 2 || stop[1] != 0) {
+        bytes.ended = true;
+      } else {
+        bytes.buffer[bytes.count++] = 0xff;
+        bytes.next += 2;
+      }
+    }
+  }
+  std::memset(bytes.buffer + bytes.count, 0, 2 * kStep);
+}
+
+}  // namespace
+
+std::uint32_t begin_bytes(LaneBytes& bytes, const Bits& bits) noexcept {
+  // What is in the window was read already: those bytes come first.
+  bytes.next = bits.next;
+  bytes.end = bits.end;
+  bytes.ended = false;
+  bytes.count = 0;
+  const int whole = (std::max(bits.count - bits.missing, 0) + 7) / 8;
+  const int bit = 8 * whole - std::max(bits.count - bits.missing, 0);
+  const std::uint64_t window = bits.window >> bit;
+  for (int i = 0; i < whole; ++i)
+    bytes.buffer[bytes.count++] = static_cast<std::uint8_t>(window >> (56 - 8 * i));
+  unstuff(bytes);
+  return static_cast<std::uint32_t>(bit);
+}
+
+std::uint32_t limit_of(const LaneBytes& bytes) noexcept {
+  return 8 * (bytes.ended ? bytes.count : bytes.count - kStep);
+}
+
+std::uint32_t refill_bytes(LaneBytes& bytes, std::uint32_t bit) noexcept {
+  const std::uint32_t from = bit / 8;
+  bytes.count -= from;
+  std::memmove(bytes.buffer, bytes.buffer + from, bytes.count);
+  unstuff(bytes);
+  return bit % 8;
+}
+
+void leave_bytes(const LaneBytes& bytes, std::uint32_t bit, Bits& bits) noexcept {
+  const std::uint8_t* at = bytes.next;
+  // A zero behind 0xff is stuffed: there is no other before the end.
+  for (std::uint32_t i = bytes.count; i > bit / 8; --i) at -= at[-1] == 0 && at[-2] == 0xff ? 2 : 1;
+  begin_bits(bits, {at, bytes.end});
+  refill_slowly(bits);
+  bits.window <<= bit % 8;
+  bits.count -= static_cast<int>(bit % 8);
+}
+
+}  // namespace penstock::jpeg
