@@ -125,6 +125,13 @@ std::unique_ptr<image::Decoder> make_record_decoder() {
   return std::make_unique<RecordDecoder>();
 }
 
+std::string describe_record_choice() {
+  if (!own_back_end())
+    return "written as JPEGs again for libjpeg-turbo, the back end here; its pixels are the same";
+  return "records of coefficients are expanded, which takes no entropy decoding; of indexed ones "
+         "the intervals are decoded that a crop touches";
+}
+
 std::array<std::uint64_t, kRecordKinds> record_counts() noexcept {
   std::array<std::uint64_t, kRecordKinds> counts{};
   for (std::size_t i = 0; i < kRecordKinds; ++i)

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "pipeline/work/image/codec.h"
 #include "pipeline/work/jpeg/records/layout.h"
@@ -14,6 +15,9 @@ namespace penstock::jpeg {
 /// CRC32C checked; for a whole image every byte is. What a Picture can't do, and everything if
 /// libjpeg-turbo is the back end that was chosen, is written as a JPEG and left to libjpeg-turbo.
 std::unique_ptr<image::Decoder> make_record_decoder();
+
+/// "records of coefficients are expanded, …": how, and why.
+std::string describe_record_choice();
 
 /// Records that all threads decoded since the process started, by kind, other than by
 /// libjpeg-turbo.

@@ -27,7 +27,7 @@ inline constexpr std::array<std::uint8_t, 4> kRecordMagic = {0x89, 'P', 'N', 'R'
 /// In front of tables and index.
 inline constexpr std::size_t kRecordHead = 56;
 /// Zeros at a record's end, which let kernels read whole vectors.
-inline constexpr std::size_t kRecordSlack = 64;
+inline constexpr std::size_t kRecordSlack = 256;
 
 /// A row of blocks, or a group of restart intervals: where in the payload it begins, and the CRC32C
 /// of its bytes, which end where the next one's begin.

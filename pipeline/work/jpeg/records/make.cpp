@@ -156,6 +156,7 @@ Made RecordMaker::make(std::span<const std::byte> file) {
     } else {
       made.record = index(image_, orientation);
     }
+    if (made.record.size() > options_.limits.max_record_bytes) return {{}, "size"};
     Fingerprint same;
     if (!made.record.empty() && fingerprint(*records, made.record, options_.limits, same).ok() &&
         same == original)

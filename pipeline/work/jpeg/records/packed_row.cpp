@@ -36,25 +36,25 @@ void append_size(std::vector<std::byte>& out, std::size_t size) {
 }  // namespace
 
 void pack_row(std::span<const std::int16_t> blocks, std::vector<std::byte>& out) {
+  std::vector<std::uint8_t> dcs;
   std::vector<std::uint8_t> presences;
   std::vector<std::uint8_t> masks;
   std::vector<std::uint8_t> nibbles;
   std::vector<std::uint8_t> bytes;
   std::vector<std::uint8_t> words;
-  std::int16_t last = 0;
+  const auto put_word = [](std::vector<std::uint8_t>& stream, std::int16_t value) {
+    stream.push_back(static_cast<std::uint8_t>(value & 255));
+    stream.push_back(static_cast<std::uint8_t>(static_cast<std::uint16_t>(value) >> 8));
+  };
   for (std::size_t block = 0; block < blocks.size(); block += kBlockSize) {
+    put_word(dcs, blocks[block]);
     std::uint8_t presence = 0;
     bool half = false;
     for (std::size_t y = 0; y < 8; ++y) {
       std::uint8_t mask = 0;
       for (std::size_t x = 0; x < 8; ++x) {
-        std::int16_t value = blocks[block + 8 * y + x];
-        if (y + x == 0) {
-          const std::int16_t dc = value;
-          value = static_cast<std::int16_t>(static_cast<std::uint16_t>(dc - last));
-          last = dc;
-        }
-        if (value == 0) continue;
+        const std::int16_t value = blocks[block + 8 * y + x];
+        if (value == 0 || y + x == 0) continue;
         mask = static_cast<std::uint8_t>(mask | 1U << x);
         const std::uint8_t nibble =
             fits_nibble(value) ? static_cast<std::uint8_t>(value & 15) : kInBytes;
@@ -67,8 +67,7 @@ void pack_row(std::span<const std::int16_t> blocks, std::vector<std::byte>& out)
         if (fits_nibble(value)) continue;
         bytes.push_back(fits_byte(value) ? static_cast<std::uint8_t>(value & 255) : kInWords);
         if (fits_byte(value)) continue;
-        words.push_back(static_cast<std::uint8_t>(value & 255));
-        words.push_back(static_cast<std::uint8_t>(static_cast<std::uint16_t>(value) >> 8));
+        put_word(words, value);
       }
       if (mask == 0) continue;
       presence = static_cast<std::uint8_t>(presence | 1U << y);
@@ -79,19 +78,22 @@ void pack_row(std::span<const std::int16_t> blocks, std::vector<std::byte>& out)
   append_size(out, masks.size());
   append_size(out, nibbles.size());
   append_size(out, bytes.size());
-  for (const auto* stream : {&presences, &masks, &nibbles, &bytes, &words}) append(out, *stream);
+  for (const auto* stream : {&dcs, &presences, &masks, &nibbles, &bytes, &words})
+    append(out, *stream);
 }
 
 PackedRow open_row(std::span<const std::byte> part, int count) noexcept {
   PackedRow row;
-  const std::size_t presences = static_cast<std::size_t>(count);
-  if (part.size() < kRowHead + presences) return row;
+  const auto presences = static_cast<std::size_t>(count);
+  const std::size_t dcs = presences * sizeof(std::int16_t);
+  if (part.size() < kRowHead + dcs + presences) return row;
   std::uint32_t sizes[3];
   std::memcpy(sizes, part.data(), sizeof(sizes));
-  const std::size_t streams = part.size() - kRowHead - presences;
+  const std::size_t streams = part.size() - kRowHead - dcs - presences;
   const std::uint64_t all = std::uint64_t{sizes[0]} + sizes[1] + sizes[2];
   if (all > streams || (streams - all) % 2 != 0) return row;
-  row.presences = reinterpret_cast<const std::uint8_t*>(part.data()) + kRowHead;
+  row.dcs = reinterpret_cast<const std::uint8_t*>(part.data()) + kRowHead;
+  row.presences = row.dcs + dcs;
   row.masks = row.presences + presences;
   row.masks_end = row.nibbles = row.masks + sizes[0];
   row.nibbles_end = row.bytes = row.nibbles + sizes[1];
@@ -103,8 +105,7 @@ PackedRow open_row(std::span<const std::byte> part, int count) noexcept {
 
 bool unpack_row(const PackedRow& row, std::span<std::int16_t> blocks) noexcept {
   PackedRow at = row;
-  std::uint32_t last = 0;
-  for (std::size_t block = 0; block < blocks.size(); block += kBlockSize) {
+  for (std::size_t block = 0; block < blocks.size(); block += kBlockSize, at.dcs += 2) {
     std::int16_t* out = blocks.data() + block;
     std::memset(out, 0, kBlockSize * sizeof(*out));
     bool half = false;
@@ -116,7 +117,7 @@ bool unpack_row(const PackedRow& row, std::span<std::int16_t> blocks) noexcept {
       if (mask == 0) return false;
       for (unsigned columns = mask; columns != 0; columns &= columns - 1) {
         const auto x = static_cast<std::size_t>(std::countr_zero(columns));
-        if (at.nibbles == at.nibbles_end) return false;
+        if (at.nibbles == at.nibbles_end || y + x == 0) return false;
         const unsigned nibble = half ? *at.nibbles >> 4 : *at.nibbles & 15U;
         at.nibbles += half ? 1 : 0;
         half = !half;
@@ -137,8 +138,7 @@ bool unpack_row(const PackedRow& row, std::span<std::int16_t> blocks) noexcept {
       if (*at.nibbles >> 4 != 0) return false;
       ++at.nibbles;
     }
-    last += static_cast<std::uint32_t>(out[0]);
-    out[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(last));
+    out[0] = static_cast<std::int16_t>(at.dcs[0] | at.dcs[1] << 8);
   }
   return at.masks == at.masks_end && at.nibbles == at.nibbles_end && at.bytes == at.bytes_end &&
          at.words == at.words_end;

@@ -15,7 +15,8 @@ void pack_row(std::span<const std::int16_t> blocks, std::vector<std::byte>& out)
 
 /// The streams of a packed row. Behind each end kRecordSlack bytes may be read.
 struct PackedRow {
-  const std::uint8_t* presences = nullptr;
+  const std::uint8_t* dcs = nullptr;        ///< i16 of each block
+  const std::uint8_t* presences = nullptr;  ///< of each block: its rows that have a mask
   const std::uint8_t* masks = nullptr;
   const std::uint8_t* masks_end = nullptr;
   const std::uint8_t* nibbles = nullptr;

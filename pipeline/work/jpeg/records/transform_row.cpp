@@ -2,6 +2,8 @@
 #include <bit>
 #include <cstring>
 
+#include "pipeline/work/image/resize_windows.h"
+#include "pipeline/work/jpeg/records/layout.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,29 +30,34 @@ namespace {
 /// A value of the byte stream that stands for one of the word stream; never a coefficient there.
 constexpr std::int16_t kEscape = -128;
 
+/// Blocks that may be expanded from one place that `holds`: no more than kRecordSlack bytes beyond
+/// a stream's end are read.
+constexpr int kUnchecked = 4;
+static_assert(kUnchecked * kBlockSize <= kRecordSlack);
+
 HWY_INLINE bool holds(const PackedRow& at) {
   return (at.masks <= at.masks_end) & (at.nibbles <= at.nibbles_end) & (at.bytes <= at.bytes_end);
 }
 
-/// Puts the words of a block in their places.
-HWY_NOINLINE bool put_words(PackedRow& at, std::int16_t* block, std::size_t stride) {
-  for (std::size_t y = 0; y < 8; ++y)
-    for (std::size_t x = 0; x < 8; ++x) {
-      std::int16_t& value = block[y * stride + x];
-      if (value != kEscape) continue;
-      if (at.words_end - at.words < 2) return false;
-      value = static_cast<std::int16_t>(at.words[0] | at.words[1] << 8);
-      at.words += 2;
-    }
-  return true;
+/// Puts words where `places` has bits, in a block whose rows are `stride` apart. Returns what lies
+/// behind them; null if they are too few.
+HWY_NOINLINE const std::uint8_t* put_words(const std::uint8_t* words, const std::uint8_t* end,
+                                           std::uint64_t places, std::int16_t* block,
+                                           std::size_t stride) {
+  if (end - words < 2 * std::popcount(places)) return nullptr;
+  for (; places != 0; places &= places - 1, words += 2) {
+    const auto at = static_cast<std::size_t>(std::countr_zero(places));
+    block[at / 8 * stride + at % 8] = static_cast<std::int16_t>(words[0] | words[1] << 8);
+  }
+  return words;
 }
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
 
-/// Writes the coefficients of the next block, the DC still a difference, to rows `stride` apart.
-/// True if there are words among them.
-HWY_INLINE bool expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
-  bool words = false;
+/// Writes the coefficients of the next block, but for the DC, to rows `stride` apart. Returns the
+/// places of words.
+HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
+  std::uint64_t words = 0;
   unsigned taken = 0;
   const unsigned presence = *at.presences++;
   for (std::size_t y = 0; y < 8; ++y) {
@@ -63,7 +70,9 @@ HWY_INLINE bool expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
       int value = static_cast<int>(nibble ^ 8U) - 8;
       if (nibble == 0) {
         value = static_cast<std::int8_t>(*at.bytes++);
-        words = words || value == kEscape;
+        if (value == kEscape)
+          words |= std::uint64_t{1}
+                   << (8 * y + static_cast<std::size_t>(std::countr_zero(columns)));
       }
       row[std::countr_zero(columns)] = static_cast<std::int16_t>(value);
     }
@@ -107,7 +116,7 @@ HWY_INLINE void widen_nibbles(const std::uint8_t* nibbles, unsigned count, std::
   }
 }
 
-HWY_INLINE bool expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
+HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
   const Eight eight;
   const hn::Rebind<std::int8_t, Eight> signed_eight;
   const hn::Rebind<std::int16_t, Eight> row_of;
@@ -140,7 +149,12 @@ HWY_INLINE bool expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
     escapes = hn::Or(escapes, hn::VecFromMask(eight, hn::Eq(row, hn::Set(eight, 0x80))));
     hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, row)), row_of, block + y * stride);
   }
-  return !hn::AllTrue(eight, hn::Eq(escapes, hn::Zero(eight)));
+  if (HWY_LIKELY(hn::AllTrue(eight, hn::Eq(escapes, hn::Zero(eight))))) return 0;
+  std::uint64_t words = 0;
+  for (std::size_t y = 0; y < 8; ++y)
+    for (std::size_t x = 0; x < 8; ++x)
+      if (block[y * stride + x] == kEscape) words |= std::uint64_t{1} << (8 * y + x);
+  return words;
 }
 
 #endif
@@ -153,13 +167,15 @@ bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target
   constexpr std::size_t kStride = kLanes;
 #endif
   PackedRow at = row;
-  std::uint32_t dc = 0;
   alignas(64) std::int16_t apart[kBlockSize];
   const auto next = [&](std::int16_t* block, std::size_t stride) HWY_ATTR {
     if (!holds(at)) return false;
-    if (HWY_UNLIKELY(expand(at, block, stride)) && !put_words(at, block, stride)) return false;
-    dc += static_cast<std::uint32_t>(block[0]);
-    block[0] = static_cast<std::int16_t>(static_cast<std::uint16_t>(dc));
+    if (const std::uint64_t words = expand(at, block, stride); HWY_UNLIKELY(words != 0)) {
+      at.words = put_words(at.words, at.words_end, words, block, stride);
+      if (at.words == nullptr) return false;
+    }
+    std::memcpy(block, at.dcs, sizeof(*block));
+    at.dcs += sizeof(*block);
     return true;
   };
   for (int x = 0; x < plane.first_block; ++x)
@@ -198,12 +214,20 @@ struct Halves {
   __m512i bottom;
 };
 
+/// Keeps a load out of the instruction that takes its value: some machines read memory that is to
+/// be expanded byte by byte.
+template <typename Vector>
+PENSTOCK_EXPAND HWY_INLINE Vector in_register(Vector vector) {
+  asm("" : "+v"(vector));
+  return vector;
+}
+
 /// All of a block at once.
-PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at, std::uint32_t& dc, bool& good) {
-  const __m128i presence_bits = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at.masks));
+PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at) {
+  const __m128i rows = in_register(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at.masks)));
   const auto presence = static_cast<__mmask16>(*at.presences++);
   const auto mask =
-      static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_maskz_expand_epi8(presence, presence_bits)));
+      static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_maskz_expand_epi8(presence, rows)));
   at.masks += std::popcount(static_cast<unsigned>(presence));
   const __m512i sign =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
@@ -214,7 +238,7 @@ PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at, std::uint32_t& d
   at.nibbles += (std::popcount(mask) + 1) / 2;
   __m512i values = _mm512_maskz_expand_epi8(mask, _mm512_shuffle_epi8(sign, apart));
   const __mmask64 large = _mm512_mask_testn_epi8_mask(mask, values, values);
-  values = _mm512_mask_expand_epi8(values, large, _mm512_loadu_si512(at.bytes));
+  values = _mm512_mask_expand_epi8(values, large, in_register(_mm512_loadu_si512(at.bytes)));
   at.bytes += std::popcount(static_cast<std::uint64_t>(large));
   const __mmask64 words = _mm512_mask_cmpeq_epi8_mask(large, values, _mm512_set1_epi8(-128));
   Halves halves{_mm512_cvtepi8_epi16(_mm512_castsi512_si256(values)),
@@ -223,12 +247,21 @@ PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at, std::uint32_t& d
     alignas(64) std::int16_t block[kBlockSize];
     _mm512_store_si512(block, halves.top);
     _mm512_store_si512(block + 32, halves.bottom);
-    good = put_words(at, block, 8) && good;
+    // Without words the row is given up before the next block.
+    at.words = put_words(at.words, at.words_end, words, block, 8);
+    if (at.words == nullptr) at.masks = at.masks_end + 1;
     halves = {_mm512_load_si512(block), _mm512_load_si512(block + 32)};
   }
-  dc += static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm512_castsi512_si128(halves.top)));
-  halves.top = _mm512_mask_set1_epi16(halves.top, 1, static_cast<std::int16_t>(dc));
+  std::int16_t dc;
+  std::memcpy(&dc, at.dcs, sizeof(dc));
+  at.dcs += sizeof(dc);
+  halves.top = _mm512_mask_set1_epi16(halves.top, 1, dc);
   return halves;
+}
+
+/// Passes over a block.
+PENSTOCK_EXPAND HWY_INLINE void skip_at_once(PackedRow& at) {
+  expand_at_once(at);
 }
 
 /// Rows of four blocks from their halves: the 128 bits of each block side by side.
@@ -258,26 +291,24 @@ PENSTOCK_EXPAND bool transform_row_at_once(const PackedRow& row, Plane& plane,
                                            std::uint8_t* target) {
   const Shorts shorts;
   PackedRow at = row;
-  std::uint32_t dc = 0;
-  bool good = true;
   for (int x = 0; x < plane.first_block; ++x) {
     if (!holds(at)) return false;
-    expand_at_once(at, dc, good);
+    skip_at_once(at);
   }
   const auto side = static_cast<std::size_t>(plane.side);
   target += static_cast<std::size_t>(plane.first_block) * side;
   for (int x = plane.first_block; x < plane.last_block;) {
-    const auto count = static_cast<std::size_t>(std::min(plane.last_block - x, 4));
-    __m512i top[4];
-    __m512i bottom[4];
-    std::uint8_t* targets[4];
-    for (std::size_t i = 0; i < 4; ++i) {
-      if (i >= count) {
+    if (!holds(at)) return false;
+    const auto count = static_cast<std::size_t>(std::min(plane.last_block - x, kUnchecked));
+    __m512i top[kUnchecked];
+    __m512i bottom[kUnchecked];
+    std::uint8_t* targets[kUnchecked];
+    for (std::size_t i = 0; i < kUnchecked; ++i) {
+      if (HWY_UNLIKELY(i >= count)) {
         top[i] = bottom[i] = _mm512_setzero_si512();
         continue;
       }
-      if (!holds(at)) return false;
-      const Halves halves = expand_at_once(at, dc, good);
+      const Halves halves = expand_at_once(at);
       top[i] = halves.top;
       bottom[i] = halves.bottom;
       targets[i] = target;
@@ -296,7 +327,7 @@ PENSTOCK_EXPAND bool transform_row_at_once(const PackedRow& row, Plane& plane,
     if (!transform_rows(v, targets, count, plane.stride))
       transform_apart(top, bottom, count, targets, plane);
   }
-  return good && holds(at);
+  return holds(at);
 }
 
 #else
@@ -319,8 +350,8 @@ HWY_EXPORT(transform_row_here);
 HWY_EXPORT(transform_row_at_once);
 
 bool transform_row(const PackedRow& row, Plane& plane, std::uint8_t* target) noexcept {
-  // Machines that are HWY_AVX3_DL for Highway have VBMI2.
-  if ((hwy::SupportedTargets() & HWY_AVX3_DL) != 0)
+  // That is, Highway's AVX3_DL, which has VBMI2.
+  if (image::windows_supported())
     return HWY_DYNAMIC_DISPATCH(transform_row_at_once)(row, plane, target);
   return HWY_DYNAMIC_DISPATCH(transform_row_here)(row, plane, target);
 }
