@@ -28,8 +28,8 @@ bool still_named(int fd, const std::string& name) {
 
 }  // namespace
 
-ExclusiveFile::ExclusiveFile(std::string path)
-    : path_(std::move(path)), partial_(path_ + ".partial") {
+ExclusiveFile::ExclusiveFile(std::string path, bool resumable)
+    : path_(std::move(path)), partial_(path_ + ".partial"), resumable_(resumable) {
   do {
     fd_ = UniqueFd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     if (!fd_) throw error_from_errno(errno, "create", partial_);
@@ -40,13 +40,32 @@ ExclusiveFile::ExclusiveFile(std::string path)
                   Provenance{path_, -1, -1, {}});
     }
   } while (!still_named(fd_.get(), partial_));
-  if (::ftruncate(fd_.get(), 0) != 0) throw error_from_errno(errno, "truncate", partial_);
+  if (!resumable_) keep(0);
   buffer_.reserve(kBuffer);
 }
 
 // Removed while it is still locked, so that no other writer's is.
 ExclusiveFile::~ExclusiveFile() {
-  if (fd_ && !committed_) ::unlink(partial_.c_str());
+  if (fd_ && !committed_ && !resumable_) ::unlink(partial_.c_str());
+}
+
+std::size_t ExclusiveFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n =
+        ::pread(fd_.get(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno != EINTR) throw error_from_errno(errno, "read", partial_);
+    if (n == 0) break;
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
+void ExclusiveFile::keep(std::uint64_t size) {
+  const auto at = static_cast<off_t>(size);
+  if (::ftruncate(fd_.get(), at) != 0) throw error_from_errno(errno, "truncate", partial_);
+  if (::lseek(fd_.get(), at, SEEK_SET) != at) throw error_from_errno(errno, "seek", partial_);
+  size_ = size;
 }
 
 void ExclusiveFile::append(std::span<const std::byte> bytes) {

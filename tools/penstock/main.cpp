@@ -27,8 +27,9 @@ int run(int argc, char** argv) {
   program.require_subcommand(0, 1);
   program.footer("penstock SUBCOMMAND --help tells more.");
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_profile, make_explain, make_inspect, make_verify,
-                          make_check_determinism, make_replay, make_synth, make_train})
+  for (const auto make :
+       {make_profile, make_explain, make_inspect, make_verify, make_check_determinism, make_replay,
+        make_synth, make_pack, make_unpack, make_train})
     commands.push_back(make(program));
   try {
     program.parse(argc, argv);

@@ -32,6 +32,8 @@ std::unique_ptr<Command> make_verify(CLI::App& program);
 std::unique_ptr<Command> make_check_determinism(CLI::App& program);
 std::unique_ptr<Command> make_replay(CLI::App& program);
 std::unique_ptr<Command> make_synth(CLI::App& program);
+std::unique_ptr<Command> make_pack(CLI::App& program);
+std::unique_ptr<Command> make_unpack(CLI::App& program);
 std::unique_ptr<Command> make_train(CLI::App& program);
 
 }  // namespace penstock::tool

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/records/decoder.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
@@ -61,7 +62,9 @@ class Explain final : public Command {
     }
     const RunOptions run = run_options(spec, 0);
     const Dataset dataset = build(spec);
-    const std::string text = dataset.explain(run) + "JPEGs: " + jpeg::describe_choice() + "\n";
+    std::string text = dataset.explain(run) + "JPEGs: " + jpeg::describe_choice() + "\n";
+    if (text.find("image_records(") != text.npos)
+      text += "image records: " + jpeg::describe_record_choice() + "\n";
     if (json_ != "-") write_output("-", text.ends_with('\n') ? text : text + "\n");
     Json json{{"explain", text},
               {"spec", spec_json(dataset.spec())},

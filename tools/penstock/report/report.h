@@ -30,6 +30,8 @@ struct Decoding {
   std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by our own back end
   /// JPEGs that it left to libjpeg-turbo, by reason; those only that happened.
   std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
+  std::uint64_t jpeg_coefficients = 0;  ///< image records decoded, by kind
+  std::uint64_t jpeg_indexed = 0;
 };
 
 /// An epoch that was delivered to its end.

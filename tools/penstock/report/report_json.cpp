@@ -32,6 +32,8 @@ Json backend_json(const Report& report) {
   for (const auto& [reason, count] : report.decoding.jpeg_fallback) fallback[reason] = count;
   return {{"library", report.jpeg_backend.empty() ? Json(nullptr) : Json(report.jpeg_backend)},
           {"own", report.decoding.jpeg_own},
+          {"coefficients", report.decoding.jpeg_coefficients},
+          {"indexed", report.decoding.jpeg_indexed},
           {"fallback", std::move(fallback)}};
 }
 

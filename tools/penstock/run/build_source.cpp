@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include <penstock/image_records.h>
 #include <penstock/sources.h>
 
 #include "tools/penstock/support/text.h"
@@ -78,6 +79,11 @@ Dataset build_lines(const Settings& source, const FileSystemPtr& files) {
 }
 
 Dataset build_records(const Settings& source, const FileSystemPtr& files) {
+  if (!source.has("record_bytes")) {
+    for (const char* name : {"header_bytes", "footer_bytes"})
+      if (source.has(name)) throw UsageError("needs record_bytes", name);
+    return image_records(source.get("paths", List()), file_options(source, files));
+  }
   FixedRecordOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.header_bytes = static_cast<std::uint64_t>(source.get("header_bytes", std::int64_t{0}));

@@ -9,6 +9,7 @@
 
 #include "pipeline/work/image/codec.h"
 #include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/work/jpeg/records/decoder.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
@@ -34,6 +35,9 @@ Decoding decoding() {
   const image::JpegWork work = image::jpeg_work();
   const jpeg::Counts by = jpeg::counts();
   Decoding decoding{image::decoder_stats(), work.images, work.rows, work.rows_spared, by.own, {}};
+  const auto records = jpeg::record_counts();
+  decoding.jpeg_coefficients = records[0];
+  decoding.jpeg_indexed = records[1];
   for (std::size_t i = 0; i < jpeg::kForeignCount; ++i)
     if (by.foreign[i] > 0)
       decoding.jpeg_fallback.emplace_back(jpeg::name_of(static_cast<jpeg::Foreign>(i)),

@@ -102,9 +102,9 @@ bool looks_compressed(std::string_view head) {
 }  // namespace
 
 std::string_view name_of(Format format) noexcept {
-  constexpr std::array<std::string_view, 11> kNames{
-      "a folder of images", "JPEG", "PNG", "tar",  "TFRecord",    "IDX",
-      "CIFAR-10",           "npy",  "CSV", "text", "unknown data"};
+  constexpr std::array<std::string_view, 12> kNames{
+      "a folder of images", "JPEG", "PNG", "tar",  "TFRecord",      "IDX",
+      "CIFAR-10",           "npy",  "CSV", "text", "image records", "unknown data"};
   return kNames[static_cast<std::size_t>(format)];
 }
 
@@ -112,6 +112,7 @@ Format detect_format(std::string_view head, std::uint64_t size) {
   if (head.starts_with("\xff\xd8\xff")) return Format::jpeg;
   if (head.starts_with("\x89PNG\r\n\x1a\n")) return Format::png;
   if (head.starts_with("\x93NUMPY")) return Format::npy;
+  if (head.starts_with("PNSTREC1")) return Format::records;
   if (is_tfrecord(head)) return Format::tfrecord;
   if (is_tar(head)) return Format::tar;
   if (is_idx(head)) return Format::idx;

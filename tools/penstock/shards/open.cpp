@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <penstock/image_records.h>
 #include <penstock/sources.h>
 
 #include "tools/penstock/run/build.h"
@@ -104,6 +105,8 @@ Dataset open_shard(const Shard& shard) {
       return csv({shard.path}, without_index<CsvOptions>());
     case Format::lines:
       return text_lines({shard.path}, without_index<FileOptions>());
+    case Format::records:
+      return image_records({shard.path}, without_index<FileOptions>());
     case Format::unknown:
       break;
   }

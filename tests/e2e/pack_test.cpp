@@ -1,0 +1,126 @@
+// penstock pack, unpack and --records, as a user runs them.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+using test::Outcome;
+using test::run_program;
+using ::testing::HasSubstr;
+using Flags = std::vector<std::string>;
+
+class Pack : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TempFolder;
+    ASSERT_EQ(run_program({"synth", in(), "--images", "60", "--size", "40x50..120x140"}).code, 0);
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static std::string in() { return *folder_ / "in"; }
+  static std::string records(const std::string& kind) {
+    const std::string path = *folder_ / (kind + ".pnr");
+    if (std::filesystem::exists(path)) return path;
+    const Outcome outcome =
+        run_program({"pack", "--images", in(), "--jpeg", kind, "--out", path, "--json", "-"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["records"], 60);
+    EXPECT_EQ(outcome.json()["bytes_out"], std::filesystem::file_size(path));
+    return path;
+  }
+
+  static test::TempFolder* folder_;
+};
+test::TempFolder* Pack::folder_ = nullptr;
+
+json digest_of(Flags source, const std::string& backend = "auto") {
+  for (const char* flag : {"--shuffle", "--random-resized-crop", "32", "--flip", "--normalize",
+                           "--batch", "16", "--seed", "3", "--epochs", "2", "--digest"})
+    source.emplace_back(flag);
+  source.insert(source.end(), {"--jpeg-backend", backend});
+  return test::profile_json(source);
+}
+
+TEST_F(Pack, RecordsGiveTheDigestOfTheImages) {
+  const json plain = digest_of({"--images", in()});
+  for (const char* kind : {"coefficients"}) {
+    const json packed = digest_of({"--records", records(kind)});
+    EXPECT_EQ(packed["digest"], plain["digest"]) << kind;
+    EXPECT_EQ(packed["jpeg_backend"][kind], 120) << kind;
+    EXPECT_EQ(packed["jpeg_backend"]["own"], 0) << kind;
+    const json library = digest_of({"--records", records(kind)}, "libjpeg-turbo");
+    EXPECT_EQ(library["digest"], plain["digest"]) << kind;
+    EXPECT_EQ(library["jpeg_backend"][kind], 0) << kind;
+  }
+}
+
+TEST_F(Pack, EveryCommandReadsRecords) {
+  const std::string path = records("coefficients");
+  const Outcome verified = run_program({"verify", path});
+  EXPECT_EQ(verified.code, 0);
+  EXPECT_THAT(verified.out, HasSubstr("60 good, 0 bad"));
+  const Outcome inspected = run_program({"inspect", path, "--classes"});
+  EXPECT_EQ(inspected.code, 0);
+  EXPECT_THAT(inspected.out, HasSubstr("image records"));
+  const Outcome explained = run_program({"explain", "--records", path, "--resize", "32"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("coefficients=60"));
+  EXPECT_THAT(explained.out, HasSubstr("records of coefficients"));
+}
+
+TEST_F(Pack, UnpackedImagesAreTheSame) {
+  const std::string out = *folder_ / "out";
+  const Outcome unpacked = run_program({"unpack", records("coefficients"), "--out", out});
+  ASSERT_EQ(unpacked.code, 0) << unpacked.err;
+  EXPECT_EQ(digest_of({"--images", out})["digest"], digest_of({"--images", in()})["digest"]);
+  // What is there stays there.
+  EXPECT_EQ(run_program({"unpack", records("coefficients"), "--out", out}).code, 1);
+  EXPECT_EQ(run_program({"unpack", records("coefficients"), "--out", out, "--force"}).code, 0);
+}
+
+TEST_F(Pack, DamageIsReportedWithItsPlace) {
+  std::string bytes = test::read_file(records("coefficients"));
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  const std::string path = folder_->write("damaged.pnr", bytes);
+  const Outcome verified = run_program({"verify", path});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, HasSubstr("59 good, 1 bad"));
+  EXPECT_THAT(verified.out, HasSubstr(path + " @"));
+  EXPECT_THAT(verified.out, HasSubstr("CRC32C"));
+  bytes.resize(bytes.size() / 3);
+  EXPECT_EQ(run_program({"verify", folder_->write("cut.pnr", bytes)}).code, 1);
+}
+
+TEST_F(Pack, BadFilesFailOrAreLeftOut) {
+  const std::string bad = *folder_ / "bad";
+  std::filesystem::copy(in(), bad, std::filesystem::copy_options::recursive);
+  const std::string cut = folder_->write("bad/a/cut.jpg", "\xff\xd8\xff\xe0 no more");
+  const std::string path = *folder_ / "bad.pnr";
+  const Flags pack{"pack", "--images", bad, "--jpeg", "coefficients", "--out", path};
+  const Outcome failed = run_program(pack);
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr(cut));
+  Flags skipping = pack;
+  skipping.insert(skipping.end(), {"--on-error", "skip"});
+  const Outcome skipped = run_program(skipping);
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, HasSubstr(cut));
+  EXPECT_THAT(skipped.out, HasSubstr("1 bad files left out"));
+}
+
+TEST_F(Pack, SaysHowItIsUsed) {
+  EXPECT_EQ(run_program({"pack", "--images", in(), "--out", "x"}).code, 2);
+  EXPECT_EQ(run_program({"pack", "--images", in(), "--jpeg", "gif", "--out", "x"}).code, 2);
+  EXPECT_EQ(run_program({"profile", "--records", "x", "--header-bytes", "3"}).code, 2);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,144 @@
+#include <chrono>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include <penstock/image_records.h>
+
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/interrupts.h"
+#include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/process.h"
+#include "tools/penstock/support/terminal.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+class Pack final : public Command {
+ public:
+  explicit Pack(CLI::App& program)
+      : Command(program, "pack", "write images as records that decode faster, to the same pixels",
+                "penstock pack --images photos --jpeg coefficients --out photos.pnr\n"
+                "  penstock profile --records photos.pnr --random-resized-crop 224 --batch 64") {
+    app()
+        ->add_option("--images", folder_, "a folder (all .jpg, .jpeg, .png below it) or a pattern")
+        ->required()
+        ->type_name("DIR|GLOB");
+    app()
+        ->add_option("--jpeg", kind_,
+                     "coefficients: fastest, about half as large again as the files; indexed: as "
+                     "large as the files")
+        ->required()
+        ->check(CLI::IsMember({"coefficients", "indexed"}))
+        ->type_name("KIND");
+    app()->add_option("--out", out_, "the file to write")->required()->type_name("PATH");
+    app()
+        ->add_option("--label-regex", options_.label_regex, "its group is the class")
+        ->type_name("REGEX");
+    app()
+        ->add_option("--on-error", on_error_, "what a bad file does: fail (default) or skip")
+        ->check(CLI::IsMember({"fail", "skip"}))
+        ->type_name("fail|skip");
+    app()
+        ->add_option("--threads", options_.threads, "default: all")
+        ->check(CLI::Range(1, 4096))
+        ->type_name("N");
+    app()->add_flag("--quiet", quiet_, "no progress");
+    app()
+        ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
+        ->type_name("FILE");
+  }
+
+  int run() override {
+    Interrupts interrupts;
+    const auto start = Clock::now();
+    options_.kind = kind_ == "indexed" ? ImageRecordKind::indexed : ImageRecordKind::coefficients;
+    options_.skip_bad = on_error_ == "skip";
+    options_.bad = [&](const Error& error) {
+      std::fprintf(stderr, "left out: %s\n", printable(error.what()).c_str());
+    };
+    ImagePackResult result;
+    {
+      Canvas canvas(stderr);
+      options_.progress = [&](std::uint64_t done, std::uint64_t all) {
+        draw(canvas, done, all);
+        return interrupts.received() == 0;
+      };
+      result = pack_images(folder_, out_, options_);
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    print(result, seconds);
+    if (!json_.empty()) write_json(result, seconds);
+    return result.stopped ? interrupts.exit_code() : int{kOk};
+  }
+
+ private:
+  void draw(Canvas& canvas, std::uint64_t done, std::uint64_t all) const {
+    const TerminalTraits traits = traits_of(stderr);
+    if (quiet_ || !traits.interactive) return;
+    const double share = static_cast<double>(done) / static_cast<double>(all);
+    const auto columns = static_cast<std::size_t>(std::max(20, traits.width - 40));
+    canvas.draw({fit(paint(Colour::blue, bar(share, columns), traits.colour) + " " + grouped(done) +
+                         " of " + grouped(all),
+                     static_cast<std::size_t>(std::max(10, traits.width - 1)))});
+  }
+
+  void print(const ImagePackResult& result, double seconds) const {
+    std::FILE* stream = json_ == "-" ? stderr : stdout;
+    if (result.stopped) {
+      std::fprintf(stream, "stopped after %s records; %s.partial is kept for the next time\n",
+                   grouped(result.records).c_str(), printable(out_).c_str());
+      return;
+    }
+    const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
+    std::fprintf(stream, "%s: %s records, %s for %s of files (%.2f), in %s\n",
+                 printable(out_).c_str(), grouped(result.records).c_str(),
+                 bytes(result.bytes_out).c_str(), bytes(result.bytes_in).c_str(),
+                 static_cast<double>(result.bytes_out) /
+                     static_cast<double>(std::max<std::uint64_t>(result.bytes_in, 1)),
+                 human_seconds(seconds).c_str());
+    if (result.resumed > 0)
+      std::fprintf(stream, "%s of them were there from a run before\n",
+                   grouped(result.resumed).c_str());
+    for (const auto& [why, count] : result.as_they_are)
+      std::fprintf(stream, "%s stored as they are: %s\n", grouped(count).c_str(), why.c_str());
+    if (result.left_out > 0)
+      std::fprintf(stream, "%s bad files left out\n", grouped(result.left_out).c_str());
+  }
+
+  void write_json(const ImagePackResult& result, double seconds) const {
+    Json json{{"path", out_},
+              {"kind", kind_},
+              {"records", result.records},
+              {"resumed", result.resumed},
+              {"left_out", result.left_out},
+              {"as_they_are", Json::object()},
+              {"bytes_in", result.bytes_in},
+              {"bytes_out", result.bytes_out},
+              {"stopped", result.stopped},
+              {"seconds", seconds}};
+    for (const auto& [why, count] : result.as_they_are) json["as_they_are"][why] = count;
+    write_output(json_, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+  std::string folder_;
+  std::string kind_;
+  std::string out_;
+  std::string on_error_ = "fail";
+  std::string json_;
+  bool quiet_ = false;
+  ImagePackOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_pack(CLI::App& program) {
+  return std::make_unique<Pack>(program);
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include <penstock/image_records.h>
+
+#include "pipeline/io/durable.h"
+#include "tools/penstock/commands/commands.h"
+#include "tools/penstock/shards/pass.h"
+#include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/text.h"
+
+namespace penstock::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A path below a folder, whatever the key says. Throws Error{data_loss} for one that leads
+/// elsewhere.
+fs::path path_below(const fs::path& folder, std::string_view key) {
+  const fs::path path(key);
+  const bool safe = !key.empty() && path.is_relative() && key.find('\0') == key.npos &&
+                    std::none_of(path.begin(), path.end(), [](const fs::path& part) {
+                      return part.empty() || part == ".." || part == ".";
+                    });
+  if (!safe)
+    throw Error(ErrorCode::data_loss, "a key that is no path below a folder: " + in_quotes(key));
+  return folder / path;
+}
+
+class Unpack final : public Command {
+ public:
+  explicit Unpack(CLI::App& program)
+      : Command(program, "unpack",
+                "write JPEGs with the coefficients and metadata of those that were packed",
+                "penstock unpack photos.pnr --out photos") {
+    app()->add_option("PATH", paths_, "files or patterns")->required();
+    app()
+        ->add_option("--out", folder_, "folder to write to: each image at its key")
+        ->required()
+        ->type_name("DIR");
+    app()->add_flag("--force", force_, "write over files that are there");
+    app()->add_flag("--quiet", quiet_, "no progress");
+  }
+
+  int run() override {
+    Interrupts interrupts;
+    const auto start = std::chrono::steady_clock::now();
+    PassOptions options;
+    options.title = "penstock unpack · " + folder_;
+    options.quiet = quiet_;
+    std::uint64_t bytes = 0;
+    std::uint64_t bad = 0;
+    std::uint64_t written = 0;
+    const PassResult result =
+        pass_over(image_records(paths_), options, interrupts, [&](const Element& element) {
+          const std::string_view key = element["key"].bytes_at();
+          try {
+            bytes += write(key, unpack_image(element["image"].bytes_at()));
+            ++written;
+          } catch (const Error& error) {
+            ++bad;
+            std::fprintf(stderr, "bad: %s: %s\n", printable(key).c_str(),
+                         printable(error.what()).c_str());
+          }
+        });
+    for (const Error& error : result.errors)
+      std::fprintf(stderr, "bad: %s\n", printable(error.what()).c_str());
+    bad += result.bad;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    std::fprintf(stdout, "%s: %s images, %s, in %s\n", printable(folder_).c_str(),
+                 grouped(written).c_str(), human_bytes(static_cast<double>(bytes)).c_str(),
+                 human_seconds(elapsed.count()).c_str());
+    if (result.interrupted) return interrupts.exit_code();
+    return bad == 0 ? kOk : kFailed;
+  }
+
+ private:
+  std::uint64_t write(std::string_view key, const std::string& image) const {
+    const fs::path path = path_below(folder_, key);
+    if (!force_ && fs::exists(path))
+      throw Error(ErrorCode::invalid_argument, "is there already (--force writes over it)",
+                  {.shard = path.string(), .stage = {}});
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error)
+      throw Error(ErrorCode::unavailable, "can't make the folder: " + error.message(),
+                  {.shard = path.parent_path().string(), .stage = {}});
+    DurableFile file(path.string());
+    file.append(std::as_bytes(std::span(image)));
+    file.commit();
+    return image.size();
+  }
+
+  std::vector<std::string> paths_;
+  std::string folder_;
+  bool force_ = false;
+  bool quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_unpack(CLI::App& program) {
+  return std::make_unique<Unpack>(program);
+}
+
+}  // namespace penstock::tool
