@@ -109,7 +109,8 @@ bool FaultFileSystem::enter(std::uint64_t& number) {
     while (!released_) released_changed_.wait(mutex_);
     --hanging_;
   }
-  if (number != options_.fail_nth) return true;
+  const std::uint64_t nth = options_.fail_nth;
+  if (nth == 0 || number < nth || number - nth >= options_.fail_count) return true;
   ++injected_;
   return false;
 }

@@ -19,12 +19,13 @@ namespace penstock {
 /// from 1 in the order they come.
 struct FaultOptions {
   std::uint64_t seed = 0;
-  std::uint64_t fail_nth = 0;  ///< this operation fails with "injected"; 0: none
-  double fail_share = 0;       ///< share of reads that fail
-  double flip_share = 0;       ///< share of reads of which one bit is flipped
-  bool flip_uncached = false;  ///< flips also show in read_uncached: the medium, not a cache
-  bool split = false;          ///< every read reaches the inner file as random parts
-  double delay_share = 0;      ///< share of reads that are late…
+  std::uint64_t fail_nth = 0;    ///< this operation fails with "injected"; 0: none
+  std::uint64_t fail_count = 1;  ///< … and those behind it, so many in all
+  double fail_share = 0;         ///< share of reads that fail
+  double flip_share = 0;         ///< share of reads of which one bit is flipped
+  bool flip_uncached = false;    ///< flips also show in read_uncached: the medium, not a cache
+  bool split = false;            ///< every read reaches the inner file as random parts
+  double delay_share = 0;        ///< share of reads that are late…
   std::chrono::microseconds delay{0};                  ///< …by this much
   std::uint64_t hang_nth = 0;                          ///< this operation waits for `release`
   std::map<std::string, std::uint64_t> truncate_at{};  ///< path: bytes the file seems to have

@@ -20,7 +20,9 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOpti
   ShardIndex index;
   for (int tries = 1;; ++tries) {
     index = scan(*shards.open(shard).file);
-    if (index.lasting || !try_again(tries)) break;
+    const bool for_the_moment = std::ranges::any_of(
+        index.faults, [](const IndexFault& fault) { return fault.code == ErrorCode::unavailable; });
+    if (!for_the_moment || !try_again(tries)) break;
   }
   index.entries.shrink_to_fit();
   if (!path.empty() && index.lasting && !save_index(path, shards.info(shard), options.kind, index))
