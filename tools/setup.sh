@@ -8,7 +8,7 @@ packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev li
   libisal-dev libhwy-dev libxxhash-dev liburing-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   libgmock-dev libdnnl-dev)
 if [ "${1:-}" = --checks ]; then
-  packages+=(git clang clang-format clang-tidy shellcheck dpkg-dev)
+  packages+=(git clang clang-format clang-tidy libclang-rt-dev shellcheck dpkg-dev)
 elif [ $# -gt 0 ]; then
   echo "usage: tools/setup.sh [--checks]" >&2
   exit 2
