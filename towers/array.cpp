@@ -9,12 +9,16 @@ Array::Array(const Shape& shape) {
   fill(0);
 }
 
-Array Array::view(float* data, const Shape& shape) {
-  Array array;
+Array Array::view(void* data, DType dtype, const Shape& shape) {
+  Array array(nullptr, dtype);
   array.shape_ = shape;
   array.size_ = static_cast<std::size_t>(shape.volume());
-  array.data_ = data;
+  array.data_ = static_cast<std::byte*>(data);
   return array;
+}
+
+Array Array::view(float* data, const Shape& shape) {
+  return view(data, DType::f32, shape);
 }
 
 Array Array::view(const float* data, const Shape& shape) {
@@ -23,16 +27,18 @@ Array Array::view(const float* data, const Shape& shape) {
 
 void Array::resize(const Shape& shape) {
   const auto size = static_cast<std::size_t>(shape.volume());
-  if (size > size_ && (!buffer_ || size * sizeof(float) > buffer_->size())) {
-    buffer_ = allocate_buffer(size * sizeof(float));
-    data_ = reinterpret_cast<float*>(buffer_->data());
+  const std::size_t bytes = size * size_of(dtype_);
+  if (size > size_ && (!buffer_ || bytes > buffer_->size())) {
+    *this = Array(memory_, dtype_);  // gives back what there was before more is asked for
+    buffer_ = allocate_buffer(bytes, memory_ != nullptr ? *memory_ : Allocator::heap());
+    data_ = buffer_->data();
   }
   shape_ = shape;
   size_ = size;
 }
 
 void Array::fill(float value) noexcept {
-  std::fill_n(data_, size_, value);
+  std::fill_n(data(), size_, value);
 }
 
 std::int64_t Array::row_size() const noexcept {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,6 +11,8 @@
 #include <penstock/error.h>
 #include <penstock/log.h>
 #include <penstock/rng.h>
+
+#include "towers/gpu/gpu.h"
 
 namespace penstock::towers {
 namespace {
@@ -19,15 +22,22 @@ constexpr std::string_view kFormat = "penstock training 1";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::size_t kKept = 2;
 
-NamedTensor view_of(const std::string& name, const Array& array) {
-  return {name, DType::f32, array.shape(), std::as_bytes(array.values())};
-}
+/// Tensors by name, and those of their values that lie elsewhere than in host memory.
+struct Named {
+  std::vector<NamedTensor> tensors{};
+  std::deque<Array> copies{};
 
-std::vector<NamedTensor> tensors_of(const VariableStore& store) {
-  std::vector<NamedTensor> tensors;
+  void add(const std::string& name, Gpu* gpu, const Array& array) {
+    const Array& values = copies.emplace_back(on_host(gpu, array));
+    tensors.push_back({name, DType::f32, values.shape(), std::as_bytes(values.values())});
+  }
+};
+
+Named values_of(const VariableStore& store) {
+  Named named;
   for (const Variable* variable : store.of(0))
-    tensors.push_back(view_of(variable->name, variable->value));
-  return tensors;
+    named.add(variable->name, variable->gpu, variable->value);
+  return named;
 }
 
 std::string slot_name(const Variable& variable, std::size_t slot) {
@@ -86,13 +96,15 @@ SafeTensors read(const std::string& path) {
   return file;
 }
 
-void load(const SafeTensors& file, const std::string& name, Array& into) {
+void load(const SafeTensors& file, const std::string& name, Gpu* gpu, Array& into) {
   const NamedTensor& tensor = file.at(name);
   if (tensor.dtype != DType::f32 || !(tensor.shape == into.shape()))
     throw Error(ErrorCode::invalid_argument, "variable " + name + " has shape " +
                                                  into.shape().to_string() + ", in the file " +
                                                  tensor.shape.to_string());
-  std::memcpy(into.data(), tensor.bytes.data(), tensor.bytes.size());
+  std::vector<float> values(into.size());
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  assign(gpu, values, into);
 }
 
 RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strategy,
@@ -106,9 +118,10 @@ RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strat
   }
   for (std::size_t v = 0; v < store.of(0).size(); ++v) {
     Variable& variable = *store.of(0)[v];
-    load(file, variable.name, variable.value);
-    for (std::size_t s = 0; s < strategy.slots(v).size(); ++s)
-      load(file, slot_name(variable, s), strategy.slots(v)[s]);
+    load(file, variable.name, variable.gpu, variable.value);
+    const Slots slots = strategy.slots(v);
+    for (std::size_t s = 0; s < slots.arrays.size(); ++s)
+      load(file, slot_name(variable, s), slots.gpu, slots.arrays[s]);
   }
   RunPosition position{number_at(file, "step"), number_at(file, "epoch"), {}, setting};
   const std::span<const std::byte> feed = file.at("#feed").bytes;
@@ -127,10 +140,13 @@ Checkpoints::Checkpoints(std::string folder) : folder_(std::move(folder)) {
 }
 
 void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPosition& position) {
-  std::vector<NamedTensor> tensors = tensors_of(store);
-  for (std::size_t v = 0; v < store.of(0).size(); ++v)
-    for (std::size_t s = 0; s < strategy.slots(v).size(); ++s)
-      tensors.push_back(view_of(slot_name(*store.of(0)[v], s), strategy.slots(v)[s]));
+  Named named = values_of(store);
+  for (std::size_t v = 0; v < store.of(0).size(); ++v) {
+    const Slots slots = strategy.slots(v);
+    for (std::size_t s = 0; s < slots.arrays.size(); ++s)
+      named.add(slot_name(*store.of(0)[v], s), slots.gpu, slots.arrays[s]);
+  }
+  std::vector<NamedTensor>& tensors = named.tensors;
   tensors.push_back({"#feed",
                      DType::u8,
                      {static_cast<std::int64_t>(position.feed.size())},
@@ -183,14 +199,16 @@ std::optional<RunPosition> Checkpoints::restore(
 void import_variables(VariableStore& store, const std::string& path) {
   try {
     const SafeTensors file = open(path);
-    for (Variable* variable : store.of(0)) load(file, variable->name, variable->value);
+    for (Variable* variable : store.of(0))
+      load(file, variable->name, variable->gpu, variable->value);
   } catch (const Error& error) {
     throw Error(error.code(), error.cause(), {.shard = path});
   }
 }
 
 void export_variables(const VariableStore& store, const std::string& path) {
-  write_durably(path, encode_safetensors(tensors_of(store), {{"format", "penstock variables 1"}}));
+  write_durably(path,
+                encode_safetensors(values_of(store).tensors, {{"format", "penstock variables 1"}}));
 }
 
 }  // namespace penstock::towers

@@ -4,20 +4,29 @@
 
 #include <penstock/error.h>
 
+#include "towers/gpu/gpu.h"
 #include "towers/layers/relay.h"
 
 namespace penstock::towers {
 
 Loss Classifier::forward(const Batch& batch, const Pass& pass) {
   image_ = batch.f32("image");
-  const Array& logits = layers_.forward(image_, pass);
+  const Array* image = &image_;
+  if (pass.gpu != nullptr && pass.gpu->dtype() == DType::bf16) {
+    if (rounded_.dtype() != DType::bf16) rounded_ = pass.gpu->array();
+    rounded_.resize(image_.shape());
+    pass.gpu->run(ToBf16Plan{image_.data(), rounded_.as<Bf16>()},
+                  static_cast<std::int64_t>(image_.size()));
+    image = &rounded_;
+  }
+  const Array& logits = layers_.forward(*image, pass);
   const SoftmaxLoss::Result result = loss_.forward(logits, batch.i64("label"), pass);
-  return {result.loss_sum, decay_.forward(), result.correct, batch.valid_rows()};
+  return {result.loss_sum, decay_.forward(pass), result.correct, batch.valid_rows()};
 }
 
 void Classifier::backward(const Pass& pass) {
   layers_.backward(loss_.backward(), pass);
-  decay_.backward();
+  decay_.backward(pass);
 }
 
 void Classifier::spread(const std::vector<DevicePtr>& devices) {

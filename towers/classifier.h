@@ -22,6 +22,7 @@ class Classifier : public Model {
 
  private:
   Array image_;
+  Array rounded_;  // on a GPU that computes in bf16
   SoftmaxLoss loss_;
 };
 

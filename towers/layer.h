@@ -12,6 +12,7 @@
 namespace penstock::towers {
 
 class Collective;
+class Gpu;
 
 /// What a layer may know of the step it takes part in. The same for all layers of a step.
 struct Pass {
@@ -23,6 +24,8 @@ struct Pass {
   std::int64_t valid_rows = 0;
   /// Row r is element first + r * stride of the step, whichever tower has it: keys random numbers.
   std::int64_t first = 0, stride = 1;
+  /// What the tower computes with; null: the calling thread.
+  Gpu* gpu = nullptr;
   /// The other towers, for layers that need them; null: there are none.
   Collective* others = nullptr;
 };

@@ -5,6 +5,7 @@
 
 #include <penstock/error.h>
 
+#include "towers/gpu/gpu.h"
 #include "towers/numbers.h"
 
 namespace penstock::towers {
@@ -14,9 +15,10 @@ class Sgd final : public Optimizer {
  public:
   std::string describe() const override { return "sgd"; }
   std::vector<std::string> slots() const override { return {}; }
-  void apply(std::span<float> value, std::span<const float> gradient, std::span<Array> /*slots*/,
-             float rate, std::uint64_t /*step*/) const override {
-    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= rate * gradient[i];
+  void apply(Variable& variable, std::span<Array> /*slots*/, float rate,
+             std::uint64_t /*step*/) const override {
+    run(variable.gpu, SgdPlan{variable.value.data(), variable.gradient.data(), rate},
+        variable.value.size());
   }
 };
 
@@ -27,13 +29,12 @@ class Momentum final : public Optimizer {
     return (nesterov_ ? "nesterov:" : "momentum:") + std::to_string(keep_);
   }
   std::vector<std::string> slots() const override { return {"momentum"}; }
-  void apply(std::span<float> value, std::span<const float> gradient, std::span<Array> slots,
-             float rate, std::uint64_t /*step*/) const override {
-    float* momentum = slots[0].data();
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      momentum[i] = keep_ * momentum[i] + gradient[i];
-      value[i] -= rate * (nesterov_ ? gradient[i] + keep_ * momentum[i] : momentum[i]);
-    }
+  void apply(Variable& variable, std::span<Array> slots, float rate,
+             std::uint64_t /*step*/) const override {
+    run(variable.gpu,
+        MomentumPlan{variable.value.data(), variable.gradient.data(), slots[0].data(), rate, keep_,
+                     nesterov_},
+        variable.value.size());
   }
 
  private:
@@ -50,20 +51,15 @@ class Adam final : public Optimizer {
            std::to_string(epsilon_);
   }
   std::vector<std::string> slots() const override { return {"adam_first", "adam_second"}; }
-  void apply(std::span<float> value, std::span<const float> gradient, std::span<Array> slots,
-             float rate, std::uint64_t step) const override {
-    float* mean = slots[0].data();
-    float* square = slots[1].data();
-    const auto first = static_cast<float>(first_);
-    const auto second = static_cast<float>(second_);
+  void apply(Variable& variable, std::span<Array> slots, float rate,
+             std::uint64_t step) const override {
     const auto count = static_cast<double>(step + 1);
     const auto scale = static_cast<float>(rate / (1 - std::pow(first_, count)));
     const auto root = static_cast<float>(1 / std::sqrt(1 - std::pow(second_, count)));
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      mean[i] = first * mean[i] + (1 - first) * gradient[i];
-      square[i] = second * square[i] + (1 - second) * gradient[i] * gradient[i];
-      value[i] -= scale * mean[i] / (std::sqrt(square[i]) * root + epsilon_);
-    }
+    run(variable.gpu,
+        AdamPlan{variable.value.data(), variable.gradient.data(), slots[0].data(), slots[1].data(),
+                 static_cast<float>(first_), static_cast<float>(second_), scale, root, epsilon_},
+        variable.value.size());
   }
 
  private:
@@ -96,13 +92,22 @@ Updater::Updater(std::span<Variable* const> variables, UpdateOptions options)
   const std::size_t count = options_.optimizer->slots().size();
   for (const Variable* variable : variables) {
     std::vector<Array>& slots = slots_.emplace_back();
-    for (std::size_t i = 0; i < count && variable->trainable; ++i)
-      slots.emplace_back(variable->value.shape());
+    gpus_.push_back(variable->gpu);
+    for (std::size_t i = 0; i < count && variable->trainable; ++i) {
+      if (variable->gpu == nullptr) {
+        slots.emplace_back(variable->value.shape());
+      } else {
+        slots.push_back(variable->gpu->array(DType::f32));
+        slots.back().resize(variable->value.shape());
+        variable->gpu->clear(slots.back());
+      }
+    }
   }
 }
 
 void Updater::clip(std::span<Variable* const> variables) const {
-  if (options_.clip_norm <= 0) return;
+  if (options_.clip_norm <= 0 || variables.empty()) return;
+  if (variables[0]->gpu != nullptr) return clip_on(*variables[0]->gpu, variables);
   const double norm = gradient_norm(variables);
   if (norm <= static_cast<double>(options_.clip_norm)) return;
   const auto scale = static_cast<float>(static_cast<double>(options_.clip_norm) / norm);
@@ -111,10 +116,37 @@ void Updater::clip(std::span<Variable* const> variables) const {
       for (float& value : variable->gradient.values()) value *= scale;
 }
 
+// The norm stays on the device, so that nobody waits for it.
+void Updater::clip_on(Gpu& gpu, std::span<Variable* const> variables) const {
+  constexpr std::int64_t kPart = 1 << 14;
+  const auto parts_of = [](const Variable& variable) {
+    return variable.has_gradient
+               ? (static_cast<std::int64_t>(variable.gradient.size()) + kPart - 1) / kPart
+               : 0;
+  };
+  std::int64_t parts = 0;
+  for (const Variable* variable : variables) parts += parts_of(*variable);
+  Array& scratch = gpu.scratch(static_cast<std::size_t>(parts + 1) * sizeof(double));
+  auto* sums = scratch.as<double>();
+  gpu.stream().clear({scratch.bytes(), sizeof(double)});
+  std::int64_t at = 1;
+  for (const Variable* variable : variables) {
+    gpu.run(SquareSumPlan{variable->gradient.data(), sums + at,
+                          static_cast<std::int64_t>(variable->gradient.size()), kPart},
+            parts_of(*variable));
+    at += parts_of(*variable);
+  }
+  gpu.run(ColumnsPlan{sums + 1, sums, parts, 1, 1}, 1);
+  for (Variable* variable : variables)
+    if (variable->has_gradient)
+      gpu.run(ClipPlan{variable->gradient.data(), sums, static_cast<double>(options_.clip_norm)},
+              static_cast<std::int64_t>(variable->gradient.size()));
+}
+
 void Updater::apply(Variable& variable, std::size_t index, std::uint64_t step) {
   if (!variable.has_gradient || !variable.trainable) return;
-  options_.optimizer->apply(variable.value.values(), variable.gradient.values(), slots_[index],
-                            static_cast<float>(options_.schedule.at(step)), step);
+  options_.optimizer->apply(variable, slots_[index], static_cast<float>(options_.schedule.at(step)),
+                            step);
 }
 
 void Updater::apply(std::span<Variable* const> variables, std::uint64_t step) {

@@ -21,9 +21,9 @@ class Optimizer {
   virtual std::string describe() const = 0;
   /// The names of what is remembered, "momentum": zeros in the beginning.
   virtual std::vector<std::string> slots() const = 0;
-  /// `step` counts updates from 0.
-  virtual void apply(std::span<float> value, std::span<const float> gradient,
-                     std::span<Array> slots, float rate, std::uint64_t step) const = 0;
+  /// Updates a variable that has a gradient, where it lies; `step` counts updates from 0.
+  virtual void apply(Variable& variable, std::span<Array> slots, float rate,
+                     std::uint64_t step) const = 0;
 };
 using OptimizerPtr = std::shared_ptr<const Optimizer>;
 
@@ -39,9 +39,16 @@ struct UpdateOptions {
   float clip_norm = 0;
 };
 
+/// What the optimizer remembers of a variable, and where that lies.
+struct Slots {
+  std::span<Array> arrays{};
+  Gpu* gpu = nullptr;
+};
+
 /// Updates one copy of the variables. Not synchronised.
 class Updater {
  public:
+  /// What is remembered of each lies with the variable that is given here.
   Updater(std::span<Variable* const> variables, UpdateOptions options);
   /// Variables that have no gradient stay as they are. Clips the gradients in place.
   void apply(std::span<Variable* const> variables, std::uint64_t step);
@@ -51,15 +58,19 @@ class Updater {
   void apply(Variable& variable, std::size_t index, std::uint64_t step);
 
   /// What the optimizer remembers of a variable, to be saved and restored.
-  std::span<Array> slots(std::size_t variable) { return slots_.at(variable); }
+  Slots slots(std::size_t variable) { return {slots_.at(variable), gpus_.at(variable)}; }
   const UpdateOptions& options() const noexcept { return options_; }
 
  private:
+  void clip_on(Gpu& gpu, std::span<Variable* const> variables) const;
+
   UpdateOptions options_;
   std::vector<std::vector<Array>> slots_;
+  std::vector<Gpu*> gpus_;
 };
 
-/// The norm of all gradients together. Source: Pascanu et al., 2013, as tf.clip_by_global_norm.
+/// The norm of all gradients together, on host devices. Source: Pascanu et al., 2013, as
+/// tf.clip_by_global_norm.
 double gradient_norm(std::span<Variable* const> variables);
 
 }  // namespace penstock::towers

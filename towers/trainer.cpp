@@ -4,16 +4,18 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <mutex>
-#include <thread>
+#include <string>
 #include <utility>
 
 #include <penstock/error.h>
 
 #include "towers/checkpoint.h"
-#include "towers/onednn.h"
+#include "towers/evaluator.h"
+#include "towers/gpu/late_loss.h"
 #include "towers/step_log.h"
+#include "towers/tower_set.h"
+#include "towers/train_plan.h"
 
 namespace penstock::towers {
 namespace {
@@ -24,108 +26,54 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-std::vector<DeviceId> ids_of(const std::vector<DevicePtr>& devices) {
-  std::vector<DeviceId> ids;
-  for (const DevicePtr& device : devices) ids.push_back(device->id());
-  return ids;
-}
-
-/// Updates in all, as far as it can be known; 0: it can't.
-std::uint64_t steps_of(const Dataset& train, const TrainOptions& options) {
-  const std::int64_t elements = train.cardinality();
-  const auto together = options.batch * static_cast<std::int64_t>(options.devices.size());
-  std::uint64_t steps = options.max_steps;
-  if (elements < 0) return steps;
-  std::int64_t each = elements / together;
-  const std::int64_t left = elements % together;
-  const bool one_more = options.feed.end == EpochEnd::pad || options.feed.end == EpochEnd::wrap ||
-                        (options.feed.end == EpochEnd::stop &&
-                         left >= static_cast<std::int64_t>(options.devices.size()));
-  if (left > 0 && one_more) ++each;
-  const std::uint64_t all = static_cast<std::uint64_t>(each) * options.epochs;
-  return steps == 0 ? all : std::min(steps, all);
-}
-
-/// A model that is spread over the devices is one tower, fed on the first of them.
-TrainOptions one_tower_if_spread(TrainOptions options) {
-  if (options.strategy.kind == StrategyKind::model_parallel) options.devices.resize(1);
-  return options;
-}
-
-void check(const TrainOptions& options) {
-  const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
-  if (options.devices.empty()) refuse("training needs a device for each tower");
-  if (options.batch < 1) refuse("a batch must have at least one row");
-  if (options.epochs < 1) refuse("training needs at least one epoch");
-  // A tower that waits for a token would keep the others' batches back.
-  if (options.strategy.kind == StrategyKind::sync_replicas &&
-      options.feed.mode != FeedMode::per_tower)
-    refuse("sync_replicas needs batches that any tower may take: feed per_tower");
-  if (options.deterministic && (options.strategy.kind == StrategyKind::async ||
-                                options.strategy.kind == StrategyKind::sync_replicas))
-    refuse("towers that do not wait for each other are not deterministic");
-  if (options.threads < 0) refuse("a tower can't compute on less than one thread");
-}
-
 }  // namespace
 
 class Trainer::Impl {
  public:
   Impl(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,
        TrainOptions options)
-      : parts_(options.devices),
-        options_(one_tower_if_spread(std::move(options))),
-        store_(ids_of(options_.devices), options_.seed) {
-    const auto towers = static_cast<int>(options_.devices.size());
-    if (options_.threads == 0)
-      options_.threads =
-          options_.deterministic
-              ? 1
-              : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / towers);
-    planned_ = steps_of(train, options_);
-    Schedule& schedule = options_.strategy.update.schedule;
-    if (planned_ == 0 && schedule.needs_total())
-      throw Error(ErrorCode::invalid_argument,
-                  "schedule " + schedule.describe() +
-                      " needs the number of steps: too little data, or max_steps is missing");
-    schedule = schedule.over(planned_);
-    set_compute_threads(options_.threads);
-    for (int tower = 0; tower < towers; ++tower) {
-      models_.push_back(make(store_.tower(tower)));
-      streams_.emplace_back(options_.devices[static_cast<std::size_t>(tower)],
-                            "tower " + std::to_string(tower));
-    }
-    if (options_.strategy.kind == StrategyKind::model_parallel) models_.front()->spread(parts_);
-    store_.pack();
-    strategy_ = make_strategy(store_, options_.strategy);
-    others_ = make_host_collective(towers, options_.strategy.timeout_s);
+      : parts_(options.strategy.kind == StrategyKind::model_parallel ? options.devices
+                                                                     : std::vector<DevicePtr>()),
+        options_(planned(train, std::move(options))),
+        steps_(steps_of(train, options_)),
+        towers_(make, options_, parts_),
+        strategy_(make_strategy(store(), options_.strategy)) {
     if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder);
     std::optional<RunPosition> position;
-    if (checkpoints_) position = checkpoints_->restore(store_, *strategy_, setting());
+    if (checkpoints_)
+      position = checkpoints_->restore(store(), *strategy_, setting_of(options_, steps_));
     if (position) {
       epoch_ = position->epoch;
     } else if (!options_.initial_variables.empty()) {
-      import_variables(store_, options_.initial_variables);
+      import_variables(store(), options_.initial_variables);
       strategy_->restore(0);
     }
     resumed_at_ = strategy_->step();
-    open_feeds(train, test, position ? position->feed : std::string());
+    open_feed(train, position ? position->feed : std::string());
+    if (!test) return;
+    if (options_.validation_device) {
+      validation_.emplace(make, *test, options_);
+    } else {
+      evaluator_.emplace(towers_, *test, options_);
+    }
   }
 
   TrainResult run(TrainObserver& observer) {
-    StepLog log(strategy_->synchronous() ? store_.towers() : 1, observer,
+    StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer,
                 options_.strategy.update.schedule);
     TrainResult result;
     while (!stopped_ && !feed_->ended(0) && !reached(options_.max_steps)) {
       const bool ended = run_steps(log, next_stop());
       const bool last = stopped_ || feed_->ended(0) || reached(options_.max_steps);
       if (checkpoints_ && (last || is_due(options_.checkpoint_every, ended)))
-        checkpoints_->save(store_, *strategy_,
-                           {strategy_->step(), epoch_, feed_->save(), setting()});
-      if (test_feed_ && !stopped_ && (last || is_due(options_.evaluate_every, ended)))
-        report_evaluation(result, observer);
+        checkpoints_->save(
+            store(), *strategy_,
+            {strategy_->step(), epoch_, feed_->save(), setting_of(options_, steps_)});
+      if (!stopped_ && (last || is_due(options_.evaluate_every, ended)))
+        evaluate_now(result, observer);
     }
-    if (test_feed_ && !stopped_) report_evaluation(result, observer);
+    if (!stopped_) evaluate_now(result, observer);
+    take_validation(result, observer);
     result.resumed_at = resumed_at_;
     result.steps = strategy_->step();
     result.losses = log.losses();
@@ -133,79 +81,41 @@ class Trainer::Impl {
     result.train_s = train_s_;
     result.feed = feed_->stats();
     result.strategy = strategy_->stats();
-    result.digest = store_.digest();
+    result.digest = store().digest();
     return result;
   }
 
   Evaluation evaluate() {
-    if (!test_feed_)
+    if (evaluator_) return evaluator_->evaluate(strategy_->step());
+    if (!validation_)
       throw Error(ErrorCode::invalid_argument, "there is no dataset to evaluate with");
-    std::vector<Loss> parts(models_.size());
-    run_towers([&](int tower) {
-      Loss& part = parts[static_cast<std::size_t>(tower)];
-      while (std::optional<StagedBatch> batch = test_feed_->next(tower)) {
-        take(*batch, tower);
-        const Pass pass = pass_of(tower, *batch, false, 0);
-        const Loss loss = model(tower).forward(Batch(*batch), pass);
-        part.sum += loss.sum;
-        part.correct += loss.correct;
-        part.rows += loss.rows;
-        batch->release(stream(tower));
-      }
-    });
-    Loss total;
-    for (const Loss& part : parts) {
-      total.sum += part.sum;
-      total.correct += part.correct;
-      total.rows += part.rows;
-    }
-    const auto rows = static_cast<double>(std::max<std::int64_t>(1, total.rows));
-    return {strategy_->step(), total.sum / rows, static_cast<double>(total.correct) / rows,
-            total.rows};
+    if (validation_->busy()) static_cast<void>(validation_->take());
+    validation_->begin(store(), strategy_->step());
+    return validation_->take();
   }
 
   void stop() noexcept { stopped_ = true; }
-  std::uint64_t planned() const noexcept { return planned_; }
-  VariableStore& store() noexcept { return store_; }
+  std::uint64_t planned_steps() const noexcept { return steps_; }
+  VariableStore& store() noexcept { return towers_.store(); }
   Strategy& strategy() noexcept { return *strategy_; }
 
  private:
-  void report_evaluation(TrainResult& result, TrainObserver& observer) {
-    if (result.evaluation && result.evaluation->step == strategy_->step()) return;
-    result.evaluation = evaluate();
-    observer.on_evaluation(*result.evaluation);
+  /// Complete options, whose schedule knows how many updates there are.
+  static TrainOptions planned(const Dataset& train, TrainOptions options) {
+    options = completed(std::move(options));
+    const std::uint64_t steps = steps_of(train, options);
+    Schedule& schedule = options.strategy.update.schedule;
+    if (steps == 0 && schedule.needs_total())
+      throw Error(ErrorCode::invalid_argument,
+                  "schedule " + schedule.describe() +
+                      " needs the number of steps: too little data, or max_steps is missing");
+    schedule = schedule.over(steps);
+    return options;
   }
 
-  bool is_due(std::uint64_t every, bool epoch_ended) const {
-    return every > 0 ? strategy_->step() % every == 0 : epoch_ended;
-  }
-
-  /// What a run that goes on must have in common with the one before.
-  std::map<std::string, std::string> setting() const {
-    const StrategyOptions& strategy = options_.strategy;
-    std::map<std::string, std::string> all{
-        {"seed", std::to_string(options_.seed)},
-        {"number of towers", std::to_string(store_.towers())},
-        {"batch", std::to_string(options_.batch)},
-        {"strategy", std::string(name_of(strategy.kind))},
-        {"combination", strategy.combine == Combine::sum ? "sum" : "average"},
-        {"optimizer", strategy.update.optimizer->describe()},
-        {"schedule", strategy.update.schedule.describe()},
-        {"clip norm", std::to_string(strategy.update.clip_norm)}};
-    if (strategy.update.schedule.needs_total()) all["number of steps"] = std::to_string(planned_);
-    if (options_.deterministic) {
-      all["threads of a tower"] = std::to_string(options_.threads);
-      all["instructions"] = compute_instructions();
-    }
-    return all;
-  }
-
-  void open_feeds(const Dataset& train, const std::optional<Dataset>& test,
-                  const std::string& position) {
+  void open_feed(const Dataset& train, const std::string& position) {
     const std::int64_t rows =
-        options_.feed.mode == FeedMode::split
-            ? options_.batch * static_cast<std::int64_t>(options_.devices.size())
-            : options_.batch;
+        options_.feed.mode == FeedMode::split ? options_.batch * towers_.size() : options_.batch;
     FeedOptions feed = options_.feed;
     feed.run.seed = options_.seed;
     feed.run.epochs = options_.epochs;
@@ -214,24 +124,40 @@ class Trainer::Impl {
     feed_ = std::make_unique<Feed>(position.empty()
                                        ? Feed(batches, options_.devices, feed)
                                        : Feed::restore(position, batches, options_.devices, feed));
-    if (!test) return;
-    feed.mode = FeedMode::per_tower;
-    feed.end = EpochEnd::pad;
-    feed.in_turn = true;
-    feed.run.epochs = UINT64_MAX;
-    test_feed_ = std::make_unique<Feed>(test->batch(options_.batch), options_.devices, feed);
+  }
+
+  /// Evaluates in turn, or begins to on the validation tower, unless that was done for this step.
+  void evaluate_now(TrainResult& result, TrainObserver& observer) {
+    if (evaluated_ == strategy_->step()) return;
+    if (evaluator_) {
+      result.evaluation = evaluator_->evaluate(strategy_->step());
+      observer.on_evaluation(*result.evaluation);
+    } else if (validation_) {
+      take_validation(result, observer);
+      validation_->begin(store(), strategy_->step());
+    }
+    evaluated_ = strategy_->step();
+  }
+
+  void take_validation(TrainResult& result, TrainObserver& observer) {
+    if (!validation_ || !validation_->busy()) return;
+    result.evaluation = validation_->take();
+    observer.on_evaluation(*result.evaluation);
+  }
+
+  bool is_due(std::uint64_t every, bool epoch_ended) const {
+    return every > 0 ? strategy_->step() % every == 0 : epoch_ended;
   }
 
   bool reached(std::uint64_t limit) const { return limit > 0 && strategy_->step() >= limit; }
 
   std::uint64_t next_stop() const {
     std::uint64_t stop = options_.max_steps > 0 ? options_.max_steps : UINT64_MAX;
-    if (options_.evaluate_every > 0)
-      stop = std::min(stop,
-                      (strategy_->step() / options_.evaluate_every + 1) * options_.evaluate_every);
-    if (checkpoints_ && options_.checkpoint_every > 0)
-      stop = std::min(
-          stop, (strategy_->step() / options_.checkpoint_every + 1) * options_.checkpoint_every);
+    const auto stop_every = [&](std::uint64_t every) {
+      if (every > 0) stop = std::min(stop, (strategy_->step() / every + 1) * every);
+    };
+    stop_every(options_.evaluate_every);
+    if (checkpoints_) stop_every(options_.checkpoint_every);
     return stop;
   }
 
@@ -241,127 +167,88 @@ class Trainer::Impl {
     log.begin(first, epoch_);
     started_ = Clock::time_point();
     std::atomic<bool> ended = false;
-    run_towers([&](int tower) {
+    const auto body = [&](int tower) {
       if (train_tower(log, tower, first, until)) ended = true;
       strategy_->leave(tower);
+    };
+    towers_.run(body, [this](const Error& error) {
+      strategy_->fail(error);
+      feed_->cancel();
     });
     if (started_ != Clock::time_point()) train_s_ += seconds_between(started_, Clock::now());
     strategy_->settle();
-    share_statistics();
+    // Tower 0's statistics count: they are evaluated with, and saved.
+    for (std::size_t v = 0; v < store().of(0).size(); ++v)
+      if (!store().of(0)[v]->trainable) store().share(v);
     if (ended) ++epoch_;
     return ended;
   }
 
-  /// Those of tower 0 count: they are evaluated with, and saved.
-  void share_statistics() {
-    for (std::size_t v = 0; v < store_.of(0).size(); ++v)
-      for (int tower = 1; tower < store_.towers(); ++tower)
-        if (!store_.of(tower)[v]->trainable)
-          std::ranges::copy(store_.of(0)[v]->value.values(), store_.of(tower)[v]->value.data());
-  }
-
   bool train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until) {
     const bool together = strategy_->synchronous();
-    for (;; ++step) {
-      if ((together ? step : strategy_->step()) >= until || !agree_to_go_on(tower)) return false;
-      std::optional<StagedBatch> batch = feed_->next(tower);
-      if (!batch) return true;
-      {
-        const std::lock_guard lock(mutex_);
-        if (started_ == Clock::time_point()) started_ = Clock::now();
-      }
-      take(*batch, tower);
-      for (Variable* variable : store_.of(tower)) variable->has_gradient = false;
-      const Pass pass = pass_of(tower, *batch, true, step);
-      const Loss loss = model(tower).forward(Batch(*batch), pass);
-      if (!std::isfinite(loss.mean()))
+    std::optional<LateLoss> late;
+    if (Gpu* gpu = towers_.gpu(tower)) late.emplace(*gpu);
+    const auto tell = [&](const std::optional<LateLoss::Told>& told) {
+      if (!told) return;
+      if (!std::isfinite(told->loss.mean()))
         throw Error(ErrorCode::out_of_range, "the loss is no number at step " +
-                                                 std::to_string(step) +
+                                                 std::to_string(told->step) +
                                                  "; a lower learning rate may help");
-      model(tower).backward(pass);
       if (together) {
-        log.add(step, loss);
+        log.add(told->step, told->loss);
       } else {
-        log.add(loss);
+        log.add(told->loss);
       }
+    };
+    for (;; ++step) {
+      const bool done = (together ? step : strategy_->step()) >= until || !agree_to_go_on(tower);
+      std::optional<StagedBatch> batch = done ? std::nullopt : feed_->next(tower);
+      if (!batch) {
+        if (late) tell(late->last());
+        return !done;
+      }
+      begin_clock();
+      towers_.take(*batch, tower);
+      for (Variable* variable : store().of(tower)) variable->has_gradient = false;
+      Pass pass = towers_.pass(tower, *batch, true, step, options_.feed.mode);
+      if (together) pass.others = &towers_.others();
+      if (late) late->begin();
+      const Loss loss = towers_.model(tower).forward(Batch(*batch), pass);
+      tell(late ? late->end(step, loss.rows) : LateLoss::Told{step, loss});
+      towers_.model(tower).backward(pass);
       strategy_->update(tower, loss.rows);
-      batch->release(stream(tower));
+      batch->release(towers_.stream(tower));
     }
+  }
+
+  void begin_clock() {
+    const std::lock_guard lock(mutex_);
+    if (started_ == Clock::time_point()) started_ = Clock::now();
   }
 
   /// Where towers step together all see the same answer.
   bool agree_to_go_on(int tower) {
-    if (!strategy_->synchronous() || store_.towers() == 1) return !stopped_;
+    if (!strategy_->synchronous() || towers_.size() == 1) return !stopped_;
     if (tower == 0) go_on_ = !stopped_;
-    others_->barrier(tower);
+    towers_.others().barrier(tower);
     const bool answer = go_on_;
-    others_->barrier(tower);
+    towers_.others().barrier(tower);
     return answer;
   }
 
-  /// Host towers compute on the calling thread, which so is their stream.
-  void take(StagedBatch& batch, int tower) {
-    batch.wait(stream(tower));
-    batch.synchronize();
-  }
-
-  Pass pass_of(int tower, const StagedBatch& batch, bool training, std::uint64_t step) const {
-    const bool interleaved = training && options_.feed.mode == FeedMode::sharded;
-    Pass pass;
-    pass.training = training;
-    pass.seed = options_.seed;
-    pass.step = step;
-    pass.tower = tower;
-    pass.valid_rows = batch.valid_rows();
-    pass.first = interleaved ? tower : tower * options_.batch;
-    pass.stride = interleaved ? store_.towers() : 1;
-    pass.others = training && strategy_->synchronous() ? others_.get() : nullptr;
-    return pass;
-  }
-
-  /// Runs `body` for each tower on a thread of its own. Throws the first error once all have ended.
-  void run_towers(const std::function<void(int)>& body) {
-    std::optional<Error> first;
-    const auto guarded = [&](int tower) {
-      try {
-        set_compute_threads(options_.threads);
-        body(tower);
-      } catch (...) {
-        const Error error = status_from_current_exception().error();
-        const std::lock_guard lock(mutex_);
-        if (!first)
-          first = Error(error.code(), "tower " + std::to_string(tower) + ": " + error.cause(),
-                        error.where(), error.original());
-        strategy_->fail(*first);
-        others_->fail(*first);
-        feed_->cancel();
-        if (test_feed_) test_feed_->cancel();
-      }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (int tower = 0; tower < store_.towers(); ++tower) threads.emplace_back(guarded, tower);
-    }
-    if (first) throw Error(*first);
-  }
-
-  Model& model(int tower) { return *models_[static_cast<std::size_t>(tower)]; }
-  StreamView stream(int tower) const { return streams_[static_cast<std::size_t>(tower)]; }
-
   const std::vector<DevicePtr> parts_;  // of a model that is spread
-  TrainOptions options_;
-  VariableStore store_;
-  std::vector<ModelPtr> models_;  // each its tower's
-  std::vector<Stream> streams_;
+  const TrainOptions options_;
+  const std::uint64_t steps_;
+  TowerSet towers_;
   StrategyPtr strategy_;
-  std::unique_ptr<Collective> others_;
   std::optional<Checkpoints> checkpoints_;
-  std::uint64_t planned_ = 0;
   std::uint64_t resumed_at_ = 0;
   std::uint64_t epoch_ = 0;
+  std::optional<std::uint64_t> evaluated_;  // the step that was evaluated last
   double train_s_ = 0;
   std::unique_ptr<Feed> feed_;
-  std::unique_ptr<Feed> test_feed_;
+  std::optional<Evaluator> evaluator_;
+  std::optional<ValidationTower> validation_;
   std::atomic<bool> stopped_ = false;
   bool go_on_ = true;  // by tower 0, between barriers
   std::mutex mutex_;
@@ -370,7 +257,7 @@ class Trainer::Impl {
 
 Trainer::Trainer(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,
                  TrainOptions options) {
-  check(options);
+  check_options(options);
   impl_ = std::make_unique<Impl>(make, train, test, std::move(options));
 }
 
@@ -385,7 +272,7 @@ Evaluation Trainer::evaluate() {
   return impl_->evaluate();
 }
 std::uint64_t Trainer::planned_steps() const noexcept {
-  return impl_->planned();
+  return impl_->planned_steps();
 }
 VariableStore& Trainer::variables() noexcept {
   return impl_->store();

@@ -11,6 +11,7 @@
 #include <penstock/dataset.h>
 #include <penstock/feed.h>
 
+#include "towers/gpu/gpu.h"
 #include "towers/model.h"
 #include "towers/strategies/strategy.h"
 
@@ -29,6 +30,9 @@ struct TrainOptions {
   /// The same bits in every run, also in one that was interrupted: refuses strategies for which
   /// that can't be, and to go on from a checkpoint made with other threads or instructions.
   bool deterministic = false;
+  Precision precision = Precision::f32;  ///< of towers on cuda devices
+  /// Where evaluations are computed, beside training; null: on the towers, in turn.
+  DevicePtr validation_device{};
   /// A safetensors file with the values that variables begin with; empty: their initializers'.
   std::string initial_variables{};
   /// Where checkpoints are kept, and looked for in the beginning; empty: nowhere.
@@ -37,6 +41,9 @@ struct TrainOptions {
       0;                       ///< updates; 0: at the end of each epoch. `stop` makes one too
   StrategyOptions strategy{};  ///< its schedule is told how many updates there are
   FeedOptions feed{};          ///< its mode, end, slots and memory; the rest is the trainer's
+  /// What towers compute with, whatever their devices: tests replace it. Null: oneDNN on host
+  /// devices, NVIDIA's libraries on cuda devices.
+  const GpuLibraries* libraries = nullptr;
 };
 
 struct StepReport {
@@ -56,7 +63,8 @@ struct Evaluation {
 };
 
 /// Told what happens. `on_step` is called by towers' threads, one call at a time and in the order
-/// of steps; the rest by the thread that runs the trainer.
+/// of steps; the rest by the thread that runs the trainer: what a validation tower found, when the
+/// next evaluation is due, or at the end.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
@@ -99,7 +107,7 @@ class Trainer {
   TrainResult run(TrainObserver& observer);
   /// Ends the run after the step at hand.
   void stop() noexcept;
-  /// The test set's loss and accuracy now; every tower computes its share, and no row counts twice.
+  /// The test set's loss and accuracy now; no row counts twice.
   Evaluation evaluate();
 
   /// Updates there will be if nobody stops it; 0: nobody knows.

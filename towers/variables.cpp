@@ -8,6 +8,8 @@
 #include <penstock/error.h>
 #include <penstock/rng.h>
 
+#include "towers/gpu/gpu.h"
+
 namespace penstock::towers {
 namespace {
 
@@ -69,15 +71,8 @@ Variable& Scope::get(std::string_view name, const Shape& shape,
   return store_->get(tower_, prefix_ + std::string(name), shape, options, reuse_);
 }
 
-const DeviceId& Scope::device() const {
-  return store_->towers_[static_cast<std::size_t>(tower_)].device;
-}
-
-void Scope::require_host(std::string_view what) const {
-  if (device().kind == DeviceKind::host) return;
-  throw Error(ErrorCode::not_found, std::string(what) + " for " + prefix_ +
-                                        " can't be computed on " + device().to_string() +
-                                        ": towers train on host devices");
+Gpu* Scope::gpu() const {
+  return store_->gpu(tower_);
 }
 
 VariableStore::VariableStore(std::vector<DeviceId> towers, std::uint64_t seed) : seed_(seed) {
@@ -87,6 +82,10 @@ VariableStore::VariableStore(std::vector<DeviceId> towers, std::uint64_t seed) :
 
 Scope VariableStore::tower(int tower) {
   return {*this, tower, "", tower > 0};
+}
+
+void VariableStore::use(int tower, Gpu& gpu) {
+  towers_[static_cast<std::size_t>(tower)].gpu = &gpu;
 }
 
 Variable& VariableStore::get(int tower, const std::string& name, const Shape& shape,
@@ -109,9 +108,16 @@ Variable& VariableStore::get(int tower, const std::string& name, const Shape& sh
     auto variable = std::make_unique<Variable>();
     variable->name = name;
     variable->trainable = entry.options.trainable;
+    Array values(shape);
+    entry.options.initializer.fill(values.values(), seed_, name);
+    variable->gpu = mine.gpu;
+    if (mine.gpu != nullptr) {
+      variable->value = mine.gpu->array(DType::f32);
+      variable->gradient = mine.gpu->array(DType::f32);
+    }
     variable->value.resize(shape);
     variable->gradient.resize(shape);
-    entry.options.initializer.fill(variable->value.values(), seed_, name);
+    assign(mine.gpu, values.values(), variable->value);
     place = variable.get();
     mine.owned.push_back(std::move(variable));
   }
@@ -128,13 +134,26 @@ void VariableStore::pack() {
   const Shape flat{static_cast<std::int64_t>(total)};
   for (Tower& tower : towers_) {
     tower.variables.resize(entries_.size());
+    if (tower.gpu != nullptr) {
+      tower.values = tower.gpu->array(DType::f32);
+      tower.gradients = tower.gpu->array(DType::f32);
+    }
     tower.values.resize(flat);
-    tower.gradients = Array(flat);
+    tower.gradients.resize(flat);
+    if (tower.gpu != nullptr) {
+      tower.gpu->clear(tower.gradients);
+    } else {
+      tower.gradients.fill(0);
+    }
     for (const auto& [name, entry] : entries_) {
       Variable* variable = tower.variables[entry.index];
       if (variable == nullptr) refuse(name, "is not used by every tower");
       float* value = tower.values.data() + offsets_[entry.index];
-      std::ranges::copy(variable->value.values(), value);
+      if (tower.gpu != nullptr) {
+        tower.gpu->stream().copy({value, variable->value.bytes(), variable->value.nbytes()});
+      } else {
+        std::ranges::copy(variable->value.values(), value);
+      }
       variable->value = Array::view(value, entry.shape);
       variable->gradient = Array::view(tower.gradients.data() + offsets_[entry.index], entry.shape);
     }
@@ -153,11 +172,19 @@ std::span<float> VariableStore::gradients(int tower) noexcept {
   return towers_[static_cast<std::size_t>(tower)].gradients.values();
 }
 
+void VariableStore::share(std::size_t variable) {
+  if (towers() == 1) return;
+  const Array value = on_host(gpu(0), of(0)[variable]->value);
+  for (int tower = 1; tower < towers(); ++tower)
+    assign(gpu(tower), value.values(), of(tower)[variable]->value);
+}
+
 std::uint64_t VariableStore::digest() const {
   std::uint64_t state = 0;
   for (const Variable* variable : of(0)) {
     state = mix_path(state, hash(variable->name));
-    for (const float value : variable->value.values())
+    const Array values = on_host(gpu(0), variable->value);
+    for (const float value : values.values())
       state = mix_path(state, std::bit_cast<std::uint32_t>(value));
   }
   return state;

@@ -16,6 +16,9 @@
 
 namespace penstock::towers {
 
+class Gpu;
+class VariableStore;
+
 /// One tower's copy of a variable. Used by the tower's thread, and by the strategy between steps.
 struct Variable {
   std::string name;  ///< "conv1/weights"
@@ -23,6 +26,7 @@ struct Variable {
   Array gradient;             ///< meaningless unless has_gradient
   bool has_gradient = false;  ///< set by the backward pass, taken down before each step
   bool trainable = true;      ///< false: a statistic, such as a moving average; has no gradient
+  Gpu* gpu = nullptr;         ///< that it lies on; null: host memory
 
   /// What whoever adds a gradient multiplies the old one by: 0 for the first of a step, then 1.
   float accumulate() noexcept;
@@ -52,8 +56,6 @@ struct VariableOptions {
   bool trainable = true;
 };
 
-class VariableStore;
-
 /// A place for names within a tower. Cheap to copy; the store must outlive it.
 class Scope {
  public:
@@ -68,11 +70,8 @@ class Scope {
 
   int tower() const noexcept { return tower_; }
   const std::string& prefix() const noexcept { return prefix_; }
-  /// Where the tower computes.
-  const DeviceId& device() const;
-  /// Throws Error{not_found} naming `what` unless the tower computes on a host device. Each layer's
-  /// function asks this where another kind of device would get a form of its own.
-  void require_host(std::string_view what) const;
+  /// What the tower computes with; null: threads of the host. Each layer has a form for either.
+  Gpu* gpu() const;
 
  private:
   friend class VariableStore;
@@ -96,6 +95,10 @@ class VariableStore {
   VariableStore(std::vector<DeviceId> towers, std::uint64_t seed);
 
   Scope tower(int tower);
+  /// The tower's variables lie, and are computed with, on this GPU, which must outlive the store.
+  /// REQUIRES: nothing was asked of the tower's scope yet.
+  void use(int tower, Gpu& gpu);
+  Gpu* gpu(int tower) const { return towers_[static_cast<std::size_t>(tower)].gpu; }
   /// Puts each tower's values, and its gradients, one behind the other, so that they are exchanged
   /// in one piece. Throws Error{invalid_argument} naming a variable that a tower did not take up.
   void pack();
@@ -108,6 +111,8 @@ class VariableStore {
   std::span<float> gradients(int tower) noexcept;
   /// Where a variable begins in these.
   std::size_t offset(std::size_t variable) const { return offsets_.at(variable); }
+  /// Gives every tower the value that tower 0 has of a variable.
+  void share(std::size_t variable);
   /// Of names and values of tower 0.
   std::uint64_t digest() const;
 
@@ -120,6 +125,7 @@ class VariableStore {
   };
   struct Tower {
     DeviceId device;
+    Gpu* gpu = nullptr;
     std::vector<std::unique_ptr<Variable>> owned{};
     std::vector<Variable*> variables{};
     Array values{}, gradients{};

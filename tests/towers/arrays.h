@@ -1,10 +1,13 @@
 // Arrays for tests.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include <penstock/rng.h>
 
@@ -52,6 +55,19 @@ inline VariableStore host_store(int towers = 1, std::uint64_t seed = 7) {
   std::vector<DeviceId> ids;
   for (int i = 0; i < towers; ++i) ids.push_back({DeviceKind::host, i});
   return VariableStore(ids, seed);
+}
+
+/// The distance is at most so large a share of what is expected.
+inline void expect_near(const std::vector<float>& got, const std::vector<float>& expected,
+                        double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  double norm = 0;
+  double difference = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+    difference += std::pow(static_cast<double>(got[i]) - static_cast<double>(expected[i]), 2);
+  }
+  EXPECT_LE(std::sqrt(difference), tolerance * std::sqrt(norm) + 1e-7) << what;
 }
 
 }  // namespace penstock::towers::test

@@ -14,14 +14,10 @@
 #include "towers/layers/conv2d.h"
 #include "towers/layers/dense.h"
 #include "towers/layers/dropout.h"
-#include "towers/layers/embedding_bag.h"
-#include "towers/layers/l2.h"
 #include "towers/layers/lrn.h"
 #include "towers/layers/pool.h"
 #include "towers/layers/relu.h"
 #include "towers/layers/residual.h"
-#include "towers/layers/similarity.h"
-#include "towers/layers/softmax_loss.h"
 #include "towers/onednn.h"
 
 namespace penstock::towers {
@@ -261,63 +257,6 @@ TEST(BatchNorm, SynchronisedTowersAreAsOne) {
   }
 }
 
-/// Checks a loss of rows against differences in one of its inputs.
-void expect_loss_gradient(const std::function<double()>& loss, Array& input,
-                          const std::vector<float>& gradient) {
-  for (std::size_t i = 0; i < input.size(); ++i) {
-    const float old = input.data()[i];
-    input.data()[i] = old + 1e-3F;
-    const double high = loss();
-    input.data()[i] = old - 1e-3F;
-    const double low = loss();
-    input.data()[i] = old;
-    EXPECT_NEAR(gradient[i], (high - low) / 2e-3, 2e-3) << i;
-  }
-}
-
-TEST(Similarity, GradientsAreThoseOfFiniteDifferences) {
-  Array query = spread_array({4, 5}, 1);
-  Array positive = spread_array({4, 5}, 2);
-  Array negative = spread_array({4, 5}, 3);
-  const Pass pass = pass_over(3);  // the last row is padding
-  TripletLoss triplet(1.5F);
-  const auto triplet_loss = [&] {
-    return triplet.forward(query, positive, negative, pass).loss_sum / 3;
-  };
-  triplet_loss();
-  const auto q = list(triplet.query_gradient());
-  const auto p = list(triplet.positive_gradient());
-  const auto n = list(triplet.negative_gradient());
-  expect_loss_gradient(triplet_loss, query, q);
-  expect_loss_gradient(triplet_loss, positive, p);
-  expect_loss_gradient(triplet_loss, negative, n);
-  InBatchNegativesLoss others(5);
-  const auto others_loss = [&] { return others.forward(query, positive, pass).loss_sum / 3; };
-  others_loss();
-  const auto oq = list(others.query_gradient());
-  const auto op = list(others.positive_gradient());
-  expect_loss_gradient(others_loss, query, oq);
-  expect_loss_gradient(others_loss, positive, op);
-  Array zeros({4, 5});
-  const TripletLoss::Result nothing = triplet.forward(zeros, positive, negative, pass);
-  EXPECT_DOUBLE_EQ(nothing.loss_sum, 3 * 1.5) << "zeros are like nothing";
-  EXPECT_EQ(list(triplet.query_gradient()), list(zeros));
-}
-
-TEST(EmbeddingBag, AveragesWhatIsNamed) {
-  VariableStore store = host_store();
-  EmbeddingBag bag(store.tower(0), 3, 2, {});
-  Variable& table = *store.of(0)[0];
-  std::ranges::copy(std::vector<float>{1, 2, 3, 4, 5, 6}, table.value.data());
-  const std::vector<std::int64_t> ids{0, 2, -1, -1, -1, -1, 1, 1, -1};
-  EXPECT_EQ(list(bag.forward(ids, 3)), (std::vector<float>{3, 4, 0, 0, 3, 4}));
-  bag.backward(array_of({3, 2}, {2, 4, 100, 100, 1, 1}));
-  EXPECT_EQ(list(table.gradient), (std::vector<float>{1, 2, 1, 1, 1, 2}));
-  const std::vector<std::int64_t> wrong{0, 3, 1};
-  expect_error(ErrorCode::invalid_argument, "id 3 of sample 1 is none of 3",
-               [&] { bag.forward(wrong, 3); });
-}
-
 TEST(Layers, WrongShapesAreErrorsThatNameTheLayer) {
   VariableStore store = host_store();
   const LayerPtr convolution = conv2d(store.tower(0) / "c", {.in = 3, .out = 2, .kernel = 3});
@@ -397,36 +336,6 @@ TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
   EXPECT_NEAR(sum / 10'000, 1, 0.03);  // sigma 0.0065
   EXPECT_EQ(&layer->forward(in, pass_over(100, false)), &in);
   expect_error(ErrorCode::invalid_argument, "rate", [&] { dropout(store.tower(0), 1.0F); });
-}
-
-TEST(SoftmaxLoss, IsTheMeanOverValidRowsAndSaysWhichLabelIsWrong) {
-  SoftmaxLoss loss;
-  const Array logits = array_of({3, 2}, {0, 0, 3, 1, 9, -9});
-  Pass pass = pass_over(2);
-  const auto result = loss.forward(logits, std::vector<std::int64_t>{1, 0, 0}, pass);
-  EXPECT_NEAR(result.loss_sum, std::log(2.0) + std::log(1 + std::exp(-2.0)), 1e-6);
-  EXPECT_EQ(result.correct, 1);
-  const std::vector<float> gradient = list(loss.backward());
-  const auto share = static_cast<float>(1 / (1 + std::exp(-2.0)));
-  const std::vector<float> expected{0.25F, -0.25F, (share - 1) / 2, (1 - share) / 2, 0, 0};
-  EXPECT_THAT(gradient, testing::Pointwise(testing::FloatNear(1e-6F), expected));
-  expect_error(ErrorCode::invalid_argument, "label 2 in row 1 is none of 2 classes", [&] {
-    loss.forward(logits, std::vector<std::int64_t>{1, 2, 0}, pass);
-  });
-  // Large logits do not overflow.
-  const Array large = array_of({1, 2}, {1e30F, -1e30F});
-  EXPECT_EQ(loss.forward(large, std::vector<std::int64_t>{0}, pass_over(1)).loss_sum, 0);
-}
-
-TEST(L2, IsHalfTheSquareAndAddsToTheGradient) {
-  VariableStore store = host_store();
-  Variable& variable = store.tower(0).get("v", {2}, {Initializer::constant(3)});
-  L2 decay;
-  decay.add(variable, 0.5F);
-  EXPECT_DOUBLE_EQ(decay.forward(), 0.5 * 0.5 * 18);
-  decay.backward();
-  decay.backward();
-  EXPECT_EQ(list(variable.gradient), (std::vector<float>{3, 3}));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(Optimizers, LeaveVariablesWithoutGradientAlone) {
   updater.apply(store.of(0), 0);
   EXPECT_EQ(with.value.data()[0], -1);
   EXPECT_EQ(without.value.data()[0], 0);
-  EXPECT_EQ(updater.slots(1)[0].data()[0], 0);
+  EXPECT_EQ(updater.slots(1).arrays[0].data()[0], 0);
 }
 
 TEST(Optimizers, WrongOnesAreRefused) {

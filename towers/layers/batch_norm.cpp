@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "towers/collective.h"
+#include "towers/gpu/layers.h"
 
 namespace penstock::towers {
 namespace {
@@ -139,7 +140,7 @@ class BatchNorm final : public Layer {
 }  // namespace
 
 LayerPtr batch_norm(const Scope& scope, const BatchNormOptions& options) {
-  scope.require_host("batch_norm");
+  if (Gpu* gpu = scope.gpu()) return gpu_batch_norm(*gpu, scope, options);
   return std::make_unique<BatchNorm>(scope, options);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "towers/gpu/layers.h"
 #include "towers/onednn.h"
 
 namespace penstock::towers {
@@ -48,15 +49,7 @@ class Conv2d final : public Layer {
 
  private:
   void prepare(const Shape& in) {
-    if (in.rank() != 4 || in[3] != options_.in)
-      wrong_shape(name_, "[n,h,w," + std::to_string(options_.in) + "]", in);
-    const auto extent = [&](std::int64_t size) {
-      return (size + options_.padding.low + options_.padding.high - options_.kernel) /
-                 options_.stride +
-             1;
-    };
-    const Shape out{in[0], extent(in[1]), extent(in[2]), options_.out};
-    if (out[1] < 1 || out[2] < 1) wrong_shape(name_, "an image as large as the kernel", in);
+    const Shape out = convolved(name_, in, options_);
     const Descriptor source = channels_last(in);
     const Descriptor target = channels_last(out);
     const Descriptor any(dims(), kF32, Tag::any);
@@ -152,8 +145,20 @@ Padding Padding::same(std::int64_t extent, std::int64_t kernel, std::int64_t str
   return {total / 2, total - total / 2};
 }
 
+Shape convolved(const std::string& layer, const Shape& in, const Conv2dOptions& options) {
+  if (in.rank() != 4 || in[3] != options.in)
+    wrong_shape(layer, "[n,h,w," + std::to_string(options.in) + "]", in);
+  const auto extent = [&](std::int64_t size) {
+    return (size + options.padding.low + options.padding.high - options.kernel) / options.stride +
+           1;
+  };
+  const Shape out{in[0], extent(in[1]), extent(in[2]), options.out};
+  if (out[1] < 1 || out[2] < 1) wrong_shape(layer, "an image as large as the kernel", in);
+  return out;
+}
+
 LayerPtr conv2d(const Scope& scope, const Conv2dOptions& options) {
-  scope.require_host("conv2d");
+  if (Gpu* gpu = scope.gpu()) return gpu_conv2d(*gpu, scope, options);
   return std::make_unique<Conv2d>(scope, options);
 }
 

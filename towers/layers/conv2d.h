@@ -1,6 +1,8 @@
 // Convolution of images.
 #pragma once
 
+#include <string>
+
 #include "towers/layer.h"
 
 namespace penstock::towers {
@@ -22,9 +24,12 @@ struct Conv2dOptions {
   bool input_gradient = true;  ///< false for a model's first layer
 };
 
+/// The shape that a convolution makes of `in`. Throws Error{invalid_argument} naming the layer.
+Shape convolved(const std::string& layer, const Shape& in, const Conv2dOptions& options);
+
 /// [n,h,w,in] -> [n,h',w',out], h' = (h + low + high - kernel) / stride + 1. Variables: weights
-/// [out,in,kernel,kernel], biases [out]. A correlation, as everybody's. oneDNN on host devices; the
-/// weights' gradient depends, in its last bits, on the threads.
+/// [out,in,kernel,kernel], biases [out]. A correlation, as everybody's. oneDNN on host devices,
+/// where the weights' gradient depends, in its last bits, on the threads.
 LayerPtr conv2d(const Scope& scope, const Conv2dOptions& options);
 
 }  // namespace penstock::towers

@@ -1,5 +1,6 @@
 #include "towers/layers/dense.h"
 
+#include "towers/gpu/layers.h"
 #include "towers/onednn.h"
 
 namespace penstock::towers {
@@ -61,7 +62,7 @@ class Dense final : public Layer {
 }  // namespace
 
 LayerPtr dense(const Scope& scope, const DenseOptions& options) {
-  scope.require_host("dense");
+  if (Gpu* gpu = scope.gpu()) return gpu_dense(*gpu, scope, options);
   return std::make_unique<Dense>(scope, options);
 }
 

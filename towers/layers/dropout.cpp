@@ -6,14 +6,14 @@
 #include <penstock/error.h>
 #include <penstock/rng.h>
 
+#include "towers/gpu/layers.h"
+
 namespace penstock::towers {
 namespace {
 
 class Dropout final : public Layer {
  public:
-  Dropout(const std::string& name, float rate) : rate_(rate) {
-    for (const char c : name) id_ = mix_path(id_, static_cast<unsigned char>(c));
-  }
+  Dropout(std::uint64_t id, float rate) : id_(id), rate_(rate) {}
 
   const Array& forward(const Array& in, const Pass& pass) override {
     active_ = pass.training && rate_ > 0;
@@ -50,8 +50,8 @@ class Dropout final : public Layer {
     }
   }
 
+  const std::uint64_t id_;
   const float rate_;
-  std::uint64_t id_ = 0;
   bool active_ = false;
   Array out_, factor_, in_gradient_;
 };
@@ -59,12 +59,14 @@ class Dropout final : public Layer {
 }  // namespace
 
 LayerPtr dropout(const Scope& scope, float rate) {
-  scope.require_host("dropout");
   if (!(rate >= 0 && rate < 1))
     throw Error(
         ErrorCode::invalid_argument,
         scope.prefix() + "dropout: the rate must be in [0, 1), not " + std::to_string(rate));
-  return std::make_unique<Dropout>(scope.prefix() + "dropout", rate);
+  std::uint64_t id = 0;
+  for (const char c : scope.prefix() + "dropout") id = mix_path(id, static_cast<unsigned char>(c));
+  if (Gpu* gpu = scope.gpu()) return gpu_dropout(*gpu, id, rate);
+  return std::make_unique<Dropout>(id, rate);
 }
 
 }  // namespace penstock::towers

@@ -4,14 +4,15 @@
 
 #include <penstock/error.h>
 
+#include "towers/gpu/layers.h"
+
 namespace penstock::towers {
 
 EmbeddingBag::EmbeddingBag(const Scope& scope, std::int64_t rows, std::int64_t width,
                            const Initializer& initializer)
     : name_(scope.prefix() + "embedding_bag"),
-      table_(scope.get("table", {rows, width}, {initializer})) {
-  scope.require_host("embedding_bag");
-}
+      gpu_(scope.gpu()),
+      table_(scope.get("table", {rows, width}, {initializer})) {}
 
 std::int64_t EmbeddingBag::named(std::int64_t sample) const {
   const auto ids =
@@ -23,6 +24,17 @@ const Array& EmbeddingBag::forward(std::span<const std::int64_t> ids, std::int64
   const std::int64_t width = table_.value.dim(1);
   ids_ = ids;
   most_ = samples > 0 ? static_cast<std::int64_t>(ids.size()) / samples : 0;
+  if (gpu_ != nullptr) {
+    begin_on(*gpu_, samples, rows_, {&out_});
+    out_.resize({samples, width});
+    with_type(*gpu_, [&]<typename T>(T) {
+      gpu_->run(EmbeddingPlan<T>{table_.value.data(), ids.data(), out_.as<T>(),
+                                 rows_.as<RowResult>(), table_.value.dim(0), width, most_},
+                samples * width);
+    });
+    gpu_->add_results(rows_);
+    return out_;
+  }
   out_.resize({samples, width});
   out_.fill(0);
   for (std::int64_t sample = 0; sample < samples; ++sample) {
@@ -44,6 +56,15 @@ const Array& EmbeddingBag::forward(std::span<const std::int64_t> ids, std::int64
 
 void EmbeddingBag::backward(const Array& gradient) {
   const std::int64_t width = table_.value.dim(1);
+  if (gpu_ != nullptr) {
+    if (table_.accumulate() == 0) gpu_->clear(table_.gradient);
+    with_type(*gpu_, [&]<typename T>(T) {
+      gpu_->run(EmbeddingBackPlan<T>{gradient.as<T>(), ids_.data(), table_.gradient.data(),
+                                     table_.value.dim(0), width, most_},
+                gradient.dim(0) * width);
+    });
+    return;
+  }
   if (table_.accumulate() == 0) table_.gradient.fill(0);
   for (std::int64_t sample = 0; sample < gradient.dim(0); ++sample) {
     const std::int64_t count = named(sample);

@@ -12,12 +12,14 @@ namespace penstock::towers {
 class L2 {
  public:
   void add(Variable& variable, float weight) { terms_.emplace_back(&variable, weight); }
-  double forward() const;
+  /// On a GPU it is added to Gpu::result, and 0 returned.
+  double forward(const Pass& pass);
   /// Adds weight * variable to each gradient.
-  void backward() const;
+  void backward(const Pass& pass) const;
 
  private:
   std::vector<std::pair<Variable*, float>> terms_;
+  Array sums_;  // on a GPU, of parts of a variable
 };
 
 }  // namespace penstock::towers

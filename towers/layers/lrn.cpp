@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "towers/gpu/layers.h"
+
 namespace penstock::towers {
 namespace {
 
@@ -81,7 +83,7 @@ class Lrn final : public Layer {
 }  // namespace
 
 LayerPtr lrn(const Scope& scope, const LrnOptions& options) {
-  scope.require_host("lrn");
+  if (Gpu* gpu = scope.gpu()) return gpu_lrn(*gpu, scope.prefix() + "lrn", options);
   return std::make_unique<Lrn>(scope.prefix() + "lrn", options);
 }
 

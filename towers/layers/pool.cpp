@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "towers/gpu/layers.h"
 #include "towers/onednn.h"
 
 namespace penstock::towers {
@@ -35,14 +36,7 @@ class Pool final : public Layer {
 
  private:
   void prepare(const Shape& in) {
-    if (in.rank() != 4) wrong_shape(name_, "[n,h,w,c]", in);
-    const auto extent = [&](std::int64_t size) {
-      return (size + options_.padding.low + options_.padding.high - options_.kernel) /
-                 options_.stride +
-             1;
-    };
-    const Shape out{in[0], extent(in[1]), extent(in[2]), in[3]};
-    if (out[1] < 1 || out[2] < 1) wrong_shape(name_, "an image as large as the window", in);
+    const Shape out = pooled(name_, in, options_);
     const auto method = options_.kind == Pooling::max
                             ? dnnl::algorithm::pooling_max
                             : dnnl::algorithm::pooling_avg_exclude_padding;
@@ -114,13 +108,24 @@ class GlobalAveragePool final : public Layer {
 
 }  // namespace
 
+Shape pooled(const std::string& layer, const Shape& in, const PoolOptions& options) {
+  if (in.rank() != 4) wrong_shape(layer, "[n,h,w,c]", in);
+  const auto extent = [&](std::int64_t size) {
+    return (size + options.padding.low + options.padding.high - options.kernel) / options.stride +
+           1;
+  };
+  const Shape out{in[0], extent(in[1]), extent(in[2]), in[3]};
+  if (out[1] < 1 || out[2] < 1) wrong_shape(layer, "an image as large as the window", in);
+  return out;
+}
+
 LayerPtr pool(const Scope& scope, const PoolOptions& options) {
-  scope.require_host("pool");
+  if (Gpu* gpu = scope.gpu()) return gpu_pool(*gpu, scope.prefix() + "pool", options);
   return std::make_unique<Pool>(scope.prefix() + "pool", options);
 }
 
 LayerPtr global_average_pool(const Scope& scope) {
-  scope.require_host("global_average_pool");
+  if (Gpu* gpu = scope.gpu()) return gpu_global_average_pool(*gpu);
   return std::make_unique<GlobalAveragePool>();
 }
 

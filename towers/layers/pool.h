@@ -1,6 +1,8 @@
 // Pooling of images.
 #pragma once
 
+#include <string>
+
 #include "towers/layer.h"
 #include "towers/layers/conv2d.h"
 
@@ -13,6 +15,9 @@ struct PoolOptions {
   std::int64_t kernel = 2, stride = 2;
   Padding padding{};  ///< pixels outside count neither as a maximum nor for an average
 };
+
+/// The shape that pooling makes of `in`. Throws Error{invalid_argument} naming the layer.
+Shape pooled(const std::string& layer, const Shape& in, const PoolOptions& options);
 
 /// [n,h,w,c] -> [n,h',w',c], extents as for conv2d. Among equal maxima the first gets the gradient.
 LayerPtr pool(const Scope& scope, const PoolOptions& options);

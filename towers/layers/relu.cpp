@@ -1,5 +1,7 @@
 #include "towers/layers/relu.h"
 
+#include "towers/gpu/layers.h"
+
 namespace penstock::towers {
 namespace {
 
@@ -29,7 +31,7 @@ class Relu final : public Layer {
 }  // namespace
 
 LayerPtr relu(const Scope& scope) {
-  scope.require_host("relu");
+  if (Gpu* gpu = scope.gpu()) return gpu_relu(*gpu);
   return std::make_unique<Relu>();
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "towers/gpu/layers.h"
 #include "towers/layers/relu.h"
 
 namespace penstock::towers {
@@ -9,11 +10,16 @@ namespace {
 
 class Residual final : public Layer {
  public:
-  Residual(std::string name, LayerPtr body, LayerPtr shortcut, LayerPtr end)
-      : name_(std::move(name)),
+  Residual(const Scope& scope, LayerPtr body, LayerPtr shortcut)
+      : name_(scope.prefix() + "residual"),
+        gpu_(scope.gpu()),
         body_(std::move(body)),
         shortcut_(std::move(shortcut)),
-        end_(std::move(end)) {}
+        end_(relu(scope)) {
+    if (gpu_ == nullptr) return;
+    sum_ = gpu_->array();
+    in_gradient_ = gpu_->array();
+  }
 
   const Array& forward(const Array& in, const Pass& pass) override {
     const Array& a = body_->forward(in, pass);
@@ -32,12 +38,14 @@ class Residual final : public Layer {
   }
 
  private:
-  static void add(const Array& a, const Array& b, Array& sum) {
+  void add(const Array& a, const Array& b, Array& sum) {
+    if (gpu_ != nullptr) return gpu_add(*gpu_, a, b, sum);
     sum.resize(a.shape());
     for (std::size_t i = 0; i < a.size(); ++i) sum.data()[i] = a.data()[i] + b.data()[i];
   }
 
   const std::string name_;
+  Gpu* const gpu_;
   const LayerPtr body_, shortcut_, end_;
   Array sum_, in_gradient_;
 };
@@ -45,9 +53,7 @@ class Residual final : public Layer {
 }  // namespace
 
 LayerPtr residual(const Scope& scope, LayerPtr body, LayerPtr shortcut) {
-  scope.require_host("residual");
-  return std::make_unique<Residual>(scope.prefix() + "residual", std::move(body),
-                                    std::move(shortcut), relu(scope));
+  return std::make_unique<Residual>(scope, std::move(body), std::move(shortcut));
 }
 
 }  // namespace penstock::towers

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "towers/gpu/layers.h"
+
 namespace penstock::towers {
 namespace {
 
@@ -48,11 +50,24 @@ TripletLoss::Result TripletLoss::forward(const Array& query, const Array& positi
                                          const Array& negative, const Pass& pass) {
   if (!(query.shape() == positive.shape()) || !(query.shape() == negative.shape()))
     wrong_shape("triplet_loss", "three of " + query.shape().to_string(), positive.shape());
+  const std::int64_t width = query.row_size();
+  const std::int64_t rows = std::min(pass.valid_rows, query.dim(0));
+  if (pass.gpu != nullptr) {
+    Gpu& gpu = *pass.gpu;
+    begin_on(gpu, query.dim(0), rows_, {&query_, &positive_, &negative_});
+    for (Array* gradient : {&query_, &positive_, &negative_}) gradient->resize(query.shape());
+    with_type(gpu, [&]<typename T>(T) {
+      gpu.run(TripletPlan<T>{query.as<T>(), positive.as<T>(), negative.as<T>(), query_.as<T>(),
+                             positive_.as<T>(), negative_.as<T>(), rows_.as<RowResult>(), width,
+                             rows, static_cast<double>(margin_)},
+              query.dim(0));
+    });
+    gpu.add_results(rows_);
+    return {};
+  }
   begin(query_, query);
   begin(positive_, positive);
   begin(negative_, negative);
-  const std::int64_t width = query.row_size();
-  const std::int64_t rows = std::min(pass.valid_rows, query.dim(0));
   Result result;
   for (std::int64_t at = 0; at < rows * width; at += width) {
     const Cosine near = cosine(query.data() + at, positive.data() + at, width);
@@ -75,10 +90,30 @@ InBatchNegativesLoss::Result InBatchNegativesLoss::forward(const Array& query,
                                                            const Pass& pass) {
   if (!(query.shape() == positive.shape()))
     wrong_shape("in_batch_negatives_loss", "two of " + query.shape().to_string(), positive.shape());
-  begin(query_, query);
-  begin(positive_, positive);
   const std::int64_t width = query.row_size();
   const std::int64_t rows = std::min(pass.valid_rows, query.dim(0));
+  if (pass.gpu != nullptr) {
+    Gpu& gpu = *pass.gpu;
+    begin_on(gpu, rows, rows_, {&query_, &positive_});
+    if (weights_.dtype() != DType::f64) weights_ = gpu.array(DType::f64);
+    weights_.resize({rows, rows});
+    for (Array* gradient : {&query_, &positive_}) gradient->resize(query.shape());
+    with_type(gpu, [&]<typename T>(T) {
+      const T* q = query.as<T>();
+      const T* p = positive.as<T>();
+      double* weights = weights_.as<double>();
+      gpu.run(InBatchPlan<T>{q, p, weights, rows_.as<RowResult>(), width, rows,
+                             static_cast<double>(scale_)},
+              rows);
+      gpu.run(InBatchBackPlan<T>{q, p, weights, query_.as<T>(), width, rows, false}, query.dim(0));
+      gpu.run(InBatchBackPlan<T>{p, q, weights, positive_.as<T>(), width, rows, true},
+              query.dim(0));
+    });
+    gpu.add_results(rows_);
+    return {};
+  }
+  begin(query_, query);
+  begin(positive_, positive);
   std::vector<Cosine> cosines(static_cast<std::size_t>(rows));
   std::vector<double> shares(static_cast<std::size_t>(rows));
   Result result;

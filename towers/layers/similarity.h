@@ -7,8 +7,8 @@
 
 namespace penstock::towers {
 
-/// The cosine of two vectors and its derivatives, over rows [n,width]; a vector of zeros is like
-/// nothing: cosine and derivatives are 0.
+/// On a GPU results stay there (Gpu::result). The cosine of two vectors and its derivatives, over
+/// rows [n,width]; a vector of zeros is like nothing: cosine and derivatives are 0.
 class TripletLoss {
  public:
   explicit TripletLoss(float margin = 0.2F) : margin_(margin) {}
@@ -28,6 +28,7 @@ class TripletLoss {
  private:
   const float margin_;
   Array query_, positive_, negative_;
+  Array rows_;  // on a GPU, as what follows
 };
 
 /// Each query against the positives of all valid rows of the batch: softmax cross-entropy of
@@ -43,6 +44,7 @@ class InBatchNegativesLoss {
  private:
   const float scale_;
   Array query_, positive_;
+  Array rows_, weights_;
 };
 
 }  // namespace penstock::towers

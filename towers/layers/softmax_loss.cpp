@@ -6,6 +6,8 @@
 
 #include <penstock/error.h>
 
+#include "towers/gpu/layers.h"
+
 namespace penstock::towers {
 
 SoftmaxLoss::Result SoftmaxLoss::forward(const Array& logits, std::span<const std::int64_t> labels,
@@ -14,6 +16,18 @@ SoftmaxLoss::Result SoftmaxLoss::forward(const Array& logits, std::span<const st
     wrong_shape("softmax_loss", "[" + std::to_string(labels.size()) + ",classes]", logits.shape());
   const std::int64_t classes = logits.dim(1);
   const std::int64_t rows = std::min(pass.valid_rows, logits.dim(0));
+  if (pass.gpu != nullptr) {
+    Gpu& gpu = *pass.gpu;
+    begin_on(gpu, logits.dim(0), rows_, {&gradient_});
+    gradient_.resize(logits.shape());
+    with_type(gpu, [&]<typename T>(T) {
+      gpu.run(SoftmaxPlan<T>{logits.as<T>(), labels.data(), gradient_.as<T>(),
+                             rows_.as<RowResult>(), classes, rows},
+              logits.dim(0));
+    });
+    gpu.add_results(rows_);
+    return {};
+  }
   gradient_.resize(logits.shape());
   gradient_.fill(0);
   Result result;

@@ -17,12 +17,13 @@ class SoftmaxLoss {
   };
   /// Logits [n,classes], labels of n rows. Throws Error{invalid_argument} naming the row of a label
   /// that is none of the classes.
+  /// On a GPU the result stays there (Gpu::result), and so does what is said of a wrong label.
   Result forward(const Array& logits, std::span<const std::int64_t> labels, const Pass& pass);
   /// The gradient of the mean, zero for rows that are padding; valid until the next `forward`.
   const Array& backward() const noexcept { return gradient_; }
 
  private:
-  Array gradient_;
+  Array gradient_, rows_;
 };
 
 }  // namespace penstock::towers

@@ -2,6 +2,8 @@
 #include <mutex>
 #include <vector>
 
+#include "towers/gpu/gpu.h"
+#include "towers/strategies/host_side.h"
 #include "towers/strategies/strategy.h"
 
 namespace penstock::towers {
@@ -14,19 +16,15 @@ class Async final : public Strategy {
   Async(VariableStore& store, const StrategyOptions& options)
       : store_(store),
         options_(options),
-        updater_(store.of(0), options.update),
-        seen_(static_cast<std::size_t>(store.towers())) {
-    for (const Variable* variable : store.of(0)) {
-      Variable& copy = *copies_.emplace_back(std::make_unique<Variable>());
-      copy.name = variable->name;
-      copy.trainable = variable->trainable;
-      copy.value.resize(variable->value.shape());
-      std::ranges::copy(variable->value.values(), copy.value.data());
-    }
-  }
+        sides_(host_sides(store)),
+        copies_(copies_of(store)),
+        updater_(view_of(copies_), options.update),
+        seen_(static_cast<std::size_t>(store.towers())) {}
 
   void update(int tower, std::int64_t rows) override {
-    const std::span<Variable* const> mine = store_.of(tower);
+    HostSide& side = sides_[static_cast<std::size_t>(tower)];
+    side.fetch();
+    const std::span<Variable* const> mine = side.variables();
     const std::lock_guard lock(mutex_);
     std::uint64_t& seen = seen_[static_cast<std::size_t>(tower)];
     const std::uint64_t age = step_ - seen;
@@ -40,7 +38,7 @@ class Async final : public Strategy {
       if (stats_.staleness.size() <= age) stats_.staleness.resize(age + 1);
       ++stats_.staleness[age];
     }
-    take(mine);
+    take(side);
     seen = step_;
   }
 
@@ -59,16 +57,17 @@ class Async final : public Strategy {
   }
 
   void settle() override {
-    for (int tower = 0; tower < store_.towers(); ++tower) take(store_.of(tower));
+    for (HostSide& side : sides_) take(side);
     seen_.assign(seen_.size(), step_);
   }
 
-  std::span<Array> slots(std::size_t variable) override { return updater_.slots(variable); }
+  Slots slots(std::size_t variable) override { return updater_.slots(variable); }
 
   void restore(std::uint64_t step) override {
     step_ = step;
     for (std::size_t v = 0; v < copies_.size(); ++v)
-      std::ranges::copy(store_.of(0)[v]->value.values(), copies_[v]->value.data());
+      std::ranges::copy(on_host(store_.gpu(0), store_.of(0)[v]->value).values(),
+                        copies_[v]->value.data());
     settle();
   }
 
@@ -82,16 +81,18 @@ class Async final : public Strategy {
     updater_.apply(shared, index, step_);
   }
 
-  void take(std::span<Variable* const> mine) const {
-    for (std::size_t v = 0; v < mine.size(); ++v)
-      std::ranges::copy(copies_[v]->value.values(), mine[v]->value.data());
+  void take(HostSide& side) const {
+    for (std::size_t v = 0; v < copies_.size(); ++v)
+      std::ranges::copy(copies_[v]->value.values(), side.variables()[v]->value.data());
+    side.give();
   }
 
   VariableStore& store_;
   const StrategyOptions options_;
+  std::vector<HostSide> sides_;  // each its tower's
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  std::vector<std::unique_ptr<Variable>> copies_;
+  const std::vector<std::unique_ptr<Variable>> copies_;
   Updater updater_;
   std::uint64_t step_ = 0;
   std::vector<std::uint64_t> seen_;  // the update that each tower's values are behind

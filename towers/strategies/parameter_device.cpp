@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "towers/gpu/gpu.h"
 #include "towers/strategies/strategy.h"
 
 namespace penstock::towers {
@@ -12,9 +13,12 @@ class ParameterDevice final : public Strategy {
   ParameterDevice(VariableStore& store, const StrategyOptions& options)
       : store_(store),
         options_(options),
-        collective_(make_host_collective(store.towers(), options.timeout_s)),
-        updater_(store.of(0), options.update),
-        owners_(options.kind == StrategyKind::spread ? store.towers() : 1) {}
+        collective_(make_collective(store, options.timeout_s)),
+        owners_(options.kind == StrategyKind::spread ? store.towers() : 1),
+        updater_(owned(), options.update) {
+    for (int tower = 0; tower < store.towers(); ++tower)
+      if (const Gpu* gpu = store.gpu(tower)) done_.emplace_back(gpu->device());
+  }
 
   void update(int tower, std::int64_t rows) override {
     combine_gradients(store_, *collective_, tower, rows, options_.combine);
@@ -23,22 +27,20 @@ class ParameterDevice final : public Strategy {
     updater_.clip(mine);
     for (std::size_t v = 0; v < mine.size(); ++v)
       if (owner(v) == tower) updater_.apply(*mine[v], v, step);
-    collective_->barrier(tower);
+    meet(tower);
     for (std::size_t v = 0; v < mine.size(); ++v)
-      if (owner(v) != tower)
-        std::ranges::copy(store_.of(owner(v))[v]->value.values(), mine[v]->value.data());
+      if (owner(v) != tower) copy(store_.of(owner(v))[v]->value, *mine[v]);
     if (tower == 0) step_ = step + 1;
-    collective_->barrier(tower);
+    meet(tower);
   }
 
   void fail(const Error& error) noexcept override { collective_->fail(error); }
   std::uint64_t step() const override { return step_; }
-  std::span<Array> slots(std::size_t variable) override { return updater_.slots(variable); }
+  Slots slots(std::size_t variable) override { return updater_.slots(variable); }
 
   void restore(std::uint64_t step) override {
     step_ = step;
-    for (int tower = 1; tower < store_.towers(); ++tower)
-      std::ranges::copy(store_.values(0), store_.values(tower).data());
+    for (std::size_t v = 0; v < store_.of(0).size(); ++v) store_.share(v);
   }
 
  private:
@@ -46,12 +48,38 @@ class ParameterDevice final : public Strategy {
     return static_cast<int>(variable % static_cast<std::size_t>(owners_));
   }
 
+  std::vector<Variable*> owned() const {
+    std::vector<Variable*> variables;
+    for (std::size_t v = 0; v < store_.of(0).size(); ++v)
+      variables.push_back(store_.of(owner(v))[v]);
+    return variables;
+  }
+
+  /// What each tower has asked for so far comes before what any asks for from here on.
+  void meet(int tower) {
+    const Gpu* gpu = store_.gpu(tower);
+    if (gpu != nullptr) gpu->stream().record(done_[static_cast<std::size_t>(tower)]);
+    collective_->barrier(tower);
+    if (gpu == nullptr) return;
+    for (const Event& done : done_) gpu->stream().wait(done);
+    collective_->barrier(tower);  // nobody records again before all wait
+  }
+
+  static void copy(const Array& from, Variable& to) {
+    if (to.gpu != nullptr) {
+      to.gpu->stream().copy({to.value.bytes(), from.bytes(), from.nbytes()});
+    } else {
+      std::ranges::copy(from.values(), to.value.data());
+    }
+  }
+
   VariableStore& store_;
   const StrategyOptions options_;
   std::unique_ptr<Collective> collective_;
-  Updater updater_;         // each variable's by its owner
-  std::uint64_t step_ = 0;  // by tower 0, between barriers
   const int owners_;
+  Updater updater_;          // each variable's by its owner
+  std::vector<Event> done_;  // of towers on GPUs
+  std::uint64_t step_ = 0;   // by tower 0, between barriers
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "towers/gpu/gpu.h"
 #include "towers/strategies/strategy.h"
 
 namespace penstock::towers {
@@ -11,7 +12,7 @@ class Replicated final : public Strategy {
   Replicated(VariableStore& store, const StrategyOptions& options)
       : store_(store),
         options_(options),
-        collective_(make_host_collective(store.towers(), options.timeout_s)),
+        collective_(make_collective(store, options.timeout_s)),
         steps_(static_cast<std::size_t>(store.towers())) {
     for (int tower = 0; tower < store.towers(); ++tower)
       updaters_.emplace_back(store.of(tower), options.update);
@@ -25,18 +26,20 @@ class Replicated final : public Strategy {
 
   void fail(const Error& error) noexcept override { collective_->fail(error); }
   std::uint64_t step() const override { return steps_.front(); }
-  std::span<Array> slots(std::size_t variable) override {
-    return updaters_.front().slots(variable);
-  }
+  Slots slots(std::size_t variable) override { return updaters_.front().slots(variable); }
 
   void restore(std::uint64_t step) override {
     steps_.assign(steps_.size(), step);
-    for (int tower = 1; tower < store_.towers(); ++tower) {
-      std::ranges::copy(store_.values(0), store_.values(tower).data());
-      for (std::size_t v = 0; v < store_.of(0).size(); ++v)
-        for (std::size_t s = 0; s < slots(v).size(); ++s)
-          std::ranges::copy(slots(v)[s].values(),
-                            updaters_[static_cast<std::size_t>(tower)].slots(v)[s].data());
+    for (std::size_t v = 0; v < store_.of(0).size(); ++v) {
+      store_.share(v);
+      const Slots first = slots(v);
+      for (std::size_t s = 0; s < first.arrays.size(); ++s) {
+        const Array values = on_host(first.gpu, first.arrays[s]);
+        for (std::size_t t = 1; t < updaters_.size(); ++t) {
+          const Slots other = updaters_[t].slots(v);
+          assign(other.gpu, values.values(), other.arrays[s]);
+        }
+      }
     }
   }
 

@@ -69,7 +69,7 @@ class Strategy {
   virtual StrategyStats stats() const { return {}; }
 
   /// What optimizers remember of a variable, to be saved.
-  virtual std::span<Array> slots(std::size_t variable) = 0;
+  virtual Slots slots(std::size_t variable) = 0;
   /// Goes on behind update `step`: the values of tower 0 and the slots have been restored.
   virtual void restore(std::uint64_t step) = 0;
 };
@@ -84,6 +84,9 @@ StrategyPtr make_replicated(VariableStore& store, const StrategyOptions& options
 StrategyPtr make_parameter_device(VariableStore& store, const StrategyOptions& options);
 StrategyPtr make_async(VariableStore& store, const StrategyOptions& options);
 StrategyPtr make_sync_replicas(VariableStore& store, const StrategyOptions& options);
+
+/// That of towers whose variables the store has: NCCL's among GPUs.
+std::unique_ptr<Collective> make_collective(VariableStore& store, double timeout_s);
 
 /// Replaces each tower's gradients by the combination over towers, on all of them. A variable is
 /// combined over those towers that have a gradient of it; where none has, nobody gets one.

@@ -7,6 +7,8 @@
 
 #include <penstock/error.h>
 
+#include "towers/gpu/gpu.h"
+#include "towers/strategies/host_side.h"
 #include "towers/strategies/replica_tokens.h"
 #include "towers/strategies/strategy.h"
 
@@ -19,23 +21,18 @@ class SyncReplicas final : public Strategy {
   SyncReplicas(VariableStore& store, const StrategyOptions& options)
       : store_(store),
         options_(options),
-        updater_(store.of(0), options.update),
+        sides_(host_sides(store)),
+        copies_(copies_of(store)),
+        copies_view_(view_of(copies_)),
+        updater_(copies_view_, options.update),
         tokens_(store.towers(), options.aggregate > 0 ? options.aggregate : store.towers()),
         local_(static_cast<std::size_t>(store.towers())),
-        weights_(store.of(0).size()) {
-    for (const Variable* variable : store.of(0)) {
-      Variable& copy = *copies_.emplace_back(std::make_unique<Variable>());
-      copies_view_.push_back(&copy);
-      copy.name = variable->name;
-      copy.trainable = variable->trainable;
-      copy.value.resize(variable->value.shape());
-      copy.gradient = Array(variable->value.shape());
-      std::ranges::copy(variable->value.values(), copy.value.data());
-    }
-  }
+        weights_(store.of(0).size()) {}
 
   void update(int tower, std::int64_t rows) override {
-    const std::span<Variable* const> mine = store_.of(tower);
+    HostSide& side = sides_[static_cast<std::size_t>(tower)];
+    side.fetch();
+    const std::span<Variable* const> mine = side.variables();
     std::unique_lock lock(mutex_);
     std::uint64_t& local = local_[static_cast<std::size_t>(tower)];
     if (error_) throw Error(*error_);
@@ -59,7 +56,7 @@ class SyncReplicas final : public Strategy {
       if (late && std::chrono::steady_clock::now() >= until)
         throw Error(ErrorCode::no_progress, "no update was completed in time: too few towers push");
     }
-    take(mine);
+    take(side);
   }
 
   /// Its token goes to the others, so that those that are left can still complete updates.
@@ -94,14 +91,15 @@ class SyncReplicas final : public Strategy {
     begin_update();
     tokens_.restart(tokens_.step());
     local_.assign(local_.size(), tokens_.step());
-    for (int tower = 0; tower < store_.towers(); ++tower) take(store_.of(tower));
+    for (HostSide& side : sides_) take(side);
   }
 
-  std::span<Array> slots(std::size_t variable) override { return updater_.slots(variable); }
+  Slots slots(std::size_t variable) override { return updater_.slots(variable); }
 
   void restore(std::uint64_t step) override {
     for (std::size_t v = 0; v < copies_.size(); ++v)
-      std::ranges::copy(store_.of(0)[v]->value.values(), copies_[v]->value.data());
+      std::ranges::copy(on_host(store_.gpu(0), store_.of(0)[v]->value).values(),
+                        copies_[v]->value.data());
     tokens_.restart(step);
     settle();
   }
@@ -144,18 +142,20 @@ class SyncReplicas final : public Strategy {
     }
   }
 
-  void take(std::span<Variable* const> mine) const {
-    for (std::size_t v = 0; v < mine.size(); ++v)
-      std::ranges::copy(copies_[v]->value.values(), mine[v]->value.data());
+  void take(HostSide& side) const {
+    for (std::size_t v = 0; v < copies_.size(); ++v)
+      std::ranges::copy(copies_[v]->value.values(), side.variables()[v]->value.data());
+    side.give();
   }
 
   VariableStore& store_;
   const StrategyOptions options_;
+  std::vector<HostSide> sides_;  // each its tower's
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  std::vector<std::unique_ptr<Variable>> copies_;  // values, and the sums of what was pushed
-  std::vector<Variable*> copies_view_;
+  const std::vector<std::unique_ptr<Variable>> copies_;  // values, and the sums of what was pushed
+  const std::vector<Variable*> copies_view_;
   Updater updater_;
   ReplicaTokens tokens_;
   std::vector<std::uint64_t> local_;  // the step that each tower computes for

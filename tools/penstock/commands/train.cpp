@@ -123,7 +123,17 @@ class Train final : public Command {
                                                {"pad", EpochEnd::pad},
                                                {"wrap", EpochEnd::wrap},
                                                {"stop", EpochEnd::stop}};
-    add(group, "--device", devices_, "LIST", "a tower on each: host:0,host:1 (default host:0)");
+    add(group, "--device", devices_, "LIST",
+        "a tower on each: host:0,host:1 or cuda:0,cuda:1 (default host:0)");
+    add(group, "--precision", options_.precision, "TYPE",
+        "f32 (default); on cuda devices also tf32, or bf16 with variables in f32")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, towers::Precision>{{"f32", towers::Precision::f32},
+                                                     {"tf32", towers::Precision::tf32},
+                                                     {"bf16", towers::Precision::bf16}}));
+    add(group, "--eval-device", eval_device_, "DEVICE",
+        "evaluate there, beside training; default: on the towers, in turn")
+        ->needs("--eval-data");
     add(group, "--strategy", strategy_, "NAME",
         "replicated (default), parameter_device, spread, async, sync_replicas or model_parallel");
     add(group, "--combine", combine_, "HOW", "average (default) or sum of towers' gradients")
@@ -163,6 +173,7 @@ class Train final : public Command {
 
   void finish_options(const towers::ModelKind& kind) {
     options_.devices = devices(devices_);
+    if (!eval_device_.empty()) options_.validation_device = device(DeviceId::parse(eval_device_));
     towers::StrategyOptions& strategy = options_.strategy;
     strategy.kind = towers::parse_strategy(strategy_);
     strategy.combine = combine_ == "sum" ? towers::Combine::sum : towers::Combine::average;
@@ -178,6 +189,7 @@ class Train final : public Command {
   std::string model_, optimizer_, schedule_;
   float clip_norm_ = 0;
   std::string devices_ = "host:0";
+  std::string eval_device_;
   std::string strategy_ = "replicated";
   std::string combine_ = "average";
   std::string json_;

@@ -1,0 +1,317 @@
+// What towers on GPUs do, with NVIDIA's libraries and our kernels replaced by loops on the host:
+// each layer against its form on host devices, whole runs of training, and the exchange of
+// gradients.
+#include <cmath>
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/towers/arrays.h"
+#include "tests/towers/fake_gpu.h"
+#include "towers/gpu/gpu.h"
+#include "towers/layers/batch_norm.h"
+#include "towers/layers/conv2d.h"
+#include "towers/layers/dense.h"
+#include "towers/layers/dropout.h"
+#include "towers/layers/embedding_bag.h"
+#include "towers/layers/l2.h"
+#include "towers/layers/lrn.h"
+#include "towers/layers/pool.h"
+#include "towers/layers/relu.h"
+#include "towers/layers/residual.h"
+#include "towers/layers/similarity.h"
+#include "towers/layers/softmax_loss.h"
+#include "towers/onednn.h"
+
+namespace penstock::towers {
+namespace {
+
+using test::expect_near;
+using test::fake_gpu;
+using test::host_store;
+using test::list;
+using test::pass_over;
+using test::spread_array;
+
+const Initializer kSome = Initializer::normal(0.5F);
+
+/// A store with one tower that computes as on a GPU, and the same one that does not.
+struct Pair {
+  explicit Pair(Precision precision = Precision::f32, bool deterministic = false)
+      : gpu(device({DeviceKind::host, 0}), fake_gpu(), precision, deterministic) {
+    set_compute_threads(1);
+    there.use(0, gpu);
+  }
+  Gpu gpu;
+  VariableStore here = host_store(), there = host_store();
+
+  /// As the GPU has it.
+  Array up(const Array& values) {
+    Array f32 = gpu.array(DType::f32);
+    f32.resize(values.shape());
+    gpu.upload(values.values(), f32);
+    if (gpu.dtype() == DType::f32) return f32;
+    Array bf16 = gpu.array();
+    bf16.resize(values.shape());
+    gpu.run(ToBf16Plan{f32.data(), bf16.as<Bf16>()}, static_cast<std::int64_t>(values.size()));
+    return bf16;
+  }
+  std::vector<float> down(const Array& values) {
+    gpu.stream().synchronize();
+    std::vector<float> result;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      result.push_back(values.dtype() == DType::bf16 ? load(values.as<Bf16>()[i])
+                                                     : values.data()[i]);
+    return result;
+  }
+  Pass pass(std::int64_t rows, bool training = true) {
+    Pass made = pass_over(rows, training);
+    made.gpu = &gpu;
+    return made;
+  }
+  std::vector<double> result() {
+    gpu.stream().synchronize();
+    return {gpu.result().as<double>(), gpu.result().as<double>() + 4};
+  }
+};
+
+struct Case {
+  std::string name;
+  Shape in;
+  std::function<LayerPtr(const Scope&)> make;
+};
+
+class GpuLayer : public testing::TestWithParam<std::tuple<Case, Precision>> {};
+
+TEST_P(GpuLayer, ComputesWhatTheHostComputes) {
+  const Case& c = std::get<Case>(GetParam());
+  const Precision precision = std::get<Precision>(GetParam());
+  const double tolerance = precision == Precision::bf16 ? 0.02 : 2e-6;
+  Pair pair(precision);
+  const LayerPtr here = c.make(pair.here.tower(0) / "layer");
+  const LayerPtr there = c.make(pair.there.tower(0) / "layer");
+  pair.here.pack();
+  pair.there.pack();
+  const Array in = spread_array(c.in, 3);
+  const Array in_there = pair.up(in);
+  const std::int64_t valid = c.in[0] - 1;
+  for (const bool training : {true, false}) {
+    for (int round = 0; round < 2; ++round) {  // variables' gradients add up
+      const Pass pass = pass_over(valid, training);
+      const Array& out = here->forward(in, pass);
+      const Array& out_there = there->forward(in_there, pair.pass(valid, training));
+      EXPECT_EQ(out_there.shape(), out.shape());
+      // What padding becomes is nobody's business.
+      const auto used = static_cast<std::size_t>(valid * out.row_size());
+      const auto first = [&](std::vector<float> values) {
+        values.resize(used);
+        return values;
+      };
+      expect_near(first(pair.down(out_there)), first(list(out)), tolerance, "forward");
+      if (!training) continue;
+      Array gradient = spread_array(out.shape(), 5);
+      std::fill(gradient.data() + used, gradient.data() + gradient.size(), 0.0F);
+      const Array& back = here->backward(gradient, pass);
+      const Array gradient_there = pair.up(gradient);
+      const Array& back_there = there->backward(gradient_there, pair.pass(valid));
+      EXPECT_EQ(back_there.shape(), back.shape());
+      expect_near(pair.down(back_there), list(back), tolerance, "backward");
+    }
+  }
+  ASSERT_EQ(pair.there.of(0).size(), pair.here.of(0).size());
+  for (std::size_t v = 0; v < pair.here.of(0).size(); ++v) {
+    const Variable& mine = *pair.here.of(0)[v];
+    const Variable& other = *pair.there.of(0)[v];
+    expect_near(pair.down(other.value), list(mine.value), tolerance, mine.name);
+    if (!mine.trainable) continue;
+    ASSERT_TRUE(other.has_gradient);
+    expect_near(pair.down(other.gradient), list(mine.gradient), tolerance, mine.name);
+  }
+}
+
+std::string name_of_case(const testing::TestParamInfo<std::tuple<Case, Precision>>& made) {
+  const char* const names[] = {"f32", "tf32", "bf16"};
+  return std::get<Case>(made.param).name + "_" +
+         names[static_cast<int>(std::get<Precision>(made.param))];
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, GpuLayer,
+                         testing::
+                             Combine(
+                                 testing::Values(Case{"conv2d",
+                                                      {3, 5, 6, 3},
+                                                      [](const Scope& scope) {
+                                                        return conv2d(scope,
+                                                                      {.in = 3,
+                                                                       .out = 4,
+                                                                       .kernel = 3,
+                                                                       .padding = {1, 1},
+                                                                       .initializer = kSome,
+                                                                       .bias_initializer = kSome});
+                                                      }},
+                                                 Case{"conv2d_uneven",
+                                                      {2, 6, 6, 4},
+                                                      [](const Scope& scope) {
+                                                        return conv2d(
+                                                            scope,
+                                                            {.in = 4,
+                                                             .out = 5,
+                                                             .kernel = 3,
+                                                             .stride = 2,
+                                                             .padding = Padding::same(6, 3, 2),
+                                                             .bias = false,
+                                                             .initializer = kSome});
+                                                      }},
+                                                 Case{"dense",
+                                                      {4, 3, 5},
+                                                      [](const Scope& scope) {
+                                                        return dense(scope,
+                                                                     {.in = 15,
+                                                                      .out = 6,
+                                                                      .initializer = kSome,
+                                                                      .bias_initializer = kSome});
+                                                      }},
+                                                 Case{"relu",
+                                                      {3, 20},
+                                                      [](const Scope& scope) {
+                                                        return relu(scope);
+                                                      }},
+                                                 Case{"dropout",
+                                                      {5, 21},
+                                                      [](const Scope& scope) {
+                                                        return dropout(scope, 0.4F);
+                                                      }},
+                                                 Case{"lrn",
+                                                      {3, 2, 3, 7},
+                                                      [](const Scope& scope) {
+                                                        return lrn(scope, {.radius = 2,
+                                                                           .alpha = 0.3F,
+                                                                           .beta = 0.75F});
+                                                      }},
+                                                 Case{"max_pool_uneven",
+                                                      {3, 6, 6, 3},
+                                                      [](const Scope& scope) {
+                                                        return pool(scope,
+                                                                    {Pooling::max, 3, 2,
+                                                                     Padding::same(6, 3, 2)});
+                                                      }},
+                                                 Case{"average_pool",
+                                                      {3, 5, 5, 3},
+                                                      [](const Scope& scope) {
+                                                        return pool(
+                                                            scope,
+                                                            {Pooling::average, 3, 2, {1, 1}});
+                                                      }},
+                                                 Case{"global_average_pool",
+                                                      {3, 3, 4, 5},
+                                                      [](const Scope& scope) {
+                                                        return global_average_pool(scope);
+                                                      }},
+                                                 Case{"batch_norm",
+                                                      {5, 3, 2, 3},
+                                                      [](const Scope& scope) {
+                                                        return batch_norm(scope, {.channels = 3});
+                                                      }},
+                                                 Case{
+                                                     "batch_norm_synchronised",
+                                                     {5, 3, 2, 3},
+                                                     [](const Scope& scope) {
+                                                       return batch_norm(
+                                                           scope,
+                                                           {.channels = 3, .synchronised = true});
+                                                     }},
+                                                 Case{"residual",
+                                                      {3, 4, 4, 2},
+                                                      [](const Scope& scope) {
+                                                        return residual(
+                                                            scope,
+                                                            conv2d(scope / "a",
+                                                                   {.in = 2,
+                                                                    .out = 3,
+                                                                    .initializer = kSome}),
+                                                            conv2d(scope / "b",
+                                                                   {.in = 2,
+                                                                    .out = 3,
+                                                                    .initializer = kSome}));
+                                                      }}),
+                                 testing::Values(Precision::f32, Precision::tf32, Precision::bf16)),
+                         name_of_case);
+
+TEST(GpuLosses, AreTheHosts) {
+  Pair pair;
+  const Array logits = spread_array({4, 7}, 1);
+  const Array up = pair.up(logits);
+  const std::vector<std::int64_t> labels{3, 0, 6, 99};  // the last row is padding
+  SoftmaxLoss here;
+  SoftmaxLoss there;
+  const auto expected = here.forward(logits, labels, pass_over(3));
+  pair.gpu.clear(pair.gpu.result());
+  there.forward(up, labels, pair.pass(3));
+  EXPECT_THAT(pair.result(), testing::ElementsAre(testing::DoubleNear(expected.loss_sum, 1e-6),
+                                                  expected.correct, 0, 0));
+  expect_near(pair.down(there.backward()), list(here.backward()), 1e-6, "softmax");
+  there.forward(up, labels, pair.pass(4));
+  EXPECT_EQ(pair.result()[3], 1) << "a label that there is not";
+}
+
+TEST(GpuLosses, OfVectorsAreTheHosts) {
+  Pair pair;
+  const Array query = spread_array({4, 5}, 1);
+  const Array positive = spread_array({4, 5}, 2);
+  const Array negative = spread_array({4, 5}, 3);
+  const Array q = pair.up(query);
+  const Array p = pair.up(positive);
+  const Array n = pair.up(negative);
+  TripletLoss triplet(1.5F);
+  TripletLoss triplet_there(1.5F);
+  auto expected = triplet.forward(query, positive, negative, pass_over(3));
+  pair.gpu.clear(pair.gpu.result());
+  triplet_there.forward(q, p, n, pair.pass(3));
+  EXPECT_NEAR(pair.result()[0], expected.loss_sum, 1e-9);
+  EXPECT_EQ(pair.result()[1], static_cast<double>(expected.correct));
+  expect_near(pair.down(triplet_there.query_gradient()), list(triplet.query_gradient()), 1e-6, "q");
+  expect_near(pair.down(triplet_there.positive_gradient()), list(triplet.positive_gradient()), 1e-6,
+              "p");
+  expect_near(pair.down(triplet_there.negative_gradient()), list(triplet.negative_gradient()), 1e-6,
+              "n");
+  InBatchNegativesLoss others(5);
+  InBatchNegativesLoss others_there(5);
+  expected = others.forward(query, positive, pass_over(3));
+  pair.gpu.clear(pair.gpu.result());
+  others_there.forward(q, p, pair.pass(3));
+  EXPECT_NEAR(pair.result()[0], expected.loss_sum, 1e-9);
+  EXPECT_EQ(pair.result()[1], static_cast<double>(expected.correct));
+  expect_near(pair.down(others_there.query_gradient()), list(others.query_gradient()), 1e-6, "q");
+  expect_near(pair.down(others_there.positive_gradient()), list(others.positive_gradient()), 1e-6,
+              "p");
+}
+
+TEST(GpuLosses, EmbeddingAndDecayAreTheHosts) {
+  Pair pair;
+  EmbeddingBag here(pair.here.tower(0), 5, 3, kSome);
+  EmbeddingBag there(pair.there.tower(0), 5, 3, kSome);
+  const std::vector<std::int64_t> ids{0, 2, -1, -1, -1, -1, 4, 4, 1};
+  expect_near(pair.down(there.forward(ids, 3)), list(here.forward(ids, 3)), 1e-6, "embedding");
+  const Array gradient = spread_array({3, 3}, 7);
+  const Array up = pair.up(gradient);
+  L2 decay_here;
+  L2 decay_there;
+  decay_here.add(*pair.here.of(0)[0], 0.5F);
+  decay_there.add(*pair.there.of(0)[0], 0.5F);
+  pair.gpu.clear(pair.gpu.result());
+  EXPECT_EQ(decay_there.forward(pair.pass(3)), 0);
+  EXPECT_NEAR(pair.result()[2], decay_here.forward(pass_over(3)), 1e-6);
+  here.backward(gradient);
+  decay_here.backward(pass_over(3));
+  there.backward(up);
+  decay_there.backward(pair.pass(3));
+  expect_near(pair.down(pair.there.of(0)[0]->gradient), list(pair.here.of(0)[0]->gradient), 1e-6,
+              "table");
+  const std::vector<std::int64_t> wrong{0, 5, 1};
+  there.forward(wrong, 3);
+  EXPECT_EQ(pair.result()[3], 1) << "an id that there is not";
+}
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,150 @@
+// Whole runs of training on towers as on GPUs, beside the same on the host.
+#include <cmath>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/towers/arrays.h"
+#include "tests/towers/fake_gpu.h"
+#include "tests/towers/twins.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::expect_error;
+using penstock::test::thrown_by;
+using test::expect_near;
+using test::fake_gpu;
+using test::Hidden;
+using test::Linear;
+using test::maker;
+using test::options_for;
+using test::points;
+
+TrainOptions on_fakes(int towers, std::int64_t batch) {
+  TrainOptions options = options_for(towers, batch);
+  options.libraries = &fake_gpu();
+  return options;
+}
+
+TrainObserver nobody;
+
+TEST(GpuTrainer, EveryStrategyLearnsAsOnTheHost) {
+  for (const StrategyKind kind :
+       {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread}) {
+    for (const char* optimizer : {"sgd", "momentum:0.9", "adam"}) {
+      SCOPED_TRACE(std::string(name_of(kind)) + " " + optimizer);
+      const auto trained = [&](const GpuLibraries* libraries) {
+        TrainOptions options = options_for(2, 8);
+        options.libraries = libraries;
+        options.epochs = 2;
+        options.strategy.kind = kind;
+        options.strategy.update = {make_optimizer(optimizer), Schedule::constant(0.01), 0.5F};
+        Trainer trainer(maker<Hidden>(), points(100).shuffle(), points(30), options);
+        const TrainResult result = trainer.run(nobody);
+        std::vector<float> values;
+        for (int tower = 0; tower < 2; ++tower) {
+          const auto all = trainer.variables().values(tower);
+          values.insert(values.end(), all.begin(), all.end());
+        }
+        return std::tuple(values, result.losses, *result.evaluation, result.steps);
+      };
+      const auto [values, losses, evaluation, steps] = trained(nullptr);
+      const auto [values_there, losses_there, evaluation_there, steps_there] = trained(&fake_gpu());
+      EXPECT_EQ(steps_there, steps);
+      expect_near(values_there, values, 1e-4, "variables");
+      expect_near(losses_there, losses, 1e-4, "losses");
+      EXPECT_NEAR(evaluation_there.loss, evaluation.loss, 1e-4);
+      EXPECT_EQ(evaluation_there.rows, 30);
+      EXPECT_EQ(evaluation_there.accuracy, evaluation.accuracy);
+    }
+  }
+}
+
+TEST(GpuTrainer, TowersThatDoNotWaitLearnToo) {
+  for (const StrategyKind kind : {StrategyKind::async, StrategyKind::sync_replicas}) {
+    TrainOptions options = on_fakes(2, 16);
+    options.epochs = 12;
+    options.strategy.kind = kind;
+    options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::parse("cosine:0.1")};
+    Trainer trainer(maker<Linear>(), points(640).shuffle(), points(200), options);
+    EXPECT_GT(trainer.run(nobody).evaluation->accuracy, 0.95) << name_of(kind);
+  }
+}
+
+TEST(GpuTrainer, TheCifarNetworkTakesTheSameSteps) {
+  const ModelKind& kind = model_kind("cifar10");
+  const auto losses = [&](const GpuLibraries* libraries, Precision precision) {
+    TrainOptions options = options_for(1, 4);
+    options.libraries = libraries;
+    options.precision = precision;
+    options.max_steps = 3;
+    Trainer trainer(kind.make, kind.input(test::picture_twin(16), true), std::nullopt, options);
+    return trainer.run(nobody).losses;
+  };
+  const std::vector<float> expected = losses(nullptr, Precision::f32);
+  ASSERT_EQ(expected.size(), 3U);
+  expect_near(losses(&fake_gpu(), Precision::f32), expected, 1e-5, "f32");
+  expect_near(losses(&fake_gpu(), Precision::bf16), expected, 0.02, "bf16");
+}
+
+TEST(GpuTrainer, GoesOnFromACheckpoint) {
+  const std::string folder = testing::TempDir() + "/gpu_checkpoint";
+  const auto trained = [&](std::uint64_t steps, const std::string& checkpoints) {
+    TrainOptions options = on_fakes(2, 8);
+    options.epochs = 4;
+    options.max_steps = steps;
+    options.checkpoint_folder = checkpoints;
+    options.strategy.update = {make_optimizer("adam"), Schedule::constant(0.01)};
+    Trainer trainer(maker<Hidden>(), points(100).shuffle(), std::nullopt, options);
+    return trainer.run(nobody);
+  };
+  std::filesystem::remove_all(folder);
+  const TrainResult whole = trained(20, "");
+  trained(9, folder);
+  const TrainResult rest = trained(20, folder);
+  EXPECT_EQ(rest.resumed_at, 9U);
+  EXPECT_EQ(rest.digest, whole.digest);
+}
+
+TEST(GpuTrainer, ABadLabelAndALossThatIsNoNumberAreErrors) {
+  const Dataset bad = points(64).map(
+      [](Element element) {
+        Element out{{"image", element["image"]},
+                    {"label", Tensor::of<std::int64_t>({}, std::vector<std::int64_t>{7})}};
+        return out;
+      },
+      {.name = "label"});
+  Trainer wrong(maker<Linear>(), bad, std::nullopt, on_fakes(1, 4));
+  const auto label = thrown_by([&] { wrong.run(nobody); });
+  ASSERT_TRUE(label);
+  EXPECT_THAT(label->what(), testing::HasSubstr("in the batch of step 0"));
+  TrainOptions options = on_fakes(2, 4);
+  options.strategy.update.schedule = Schedule::constant(1e38);
+  options.epochs = 20;
+  Trainer diverges(maker<Hidden>(), points(100), std::nullopt, options);
+  const auto number = thrown_by([&] { diverges.run(nobody); });
+  ASSERT_TRUE(number);
+  EXPECT_THAT(number->what(), testing::HasSubstr("the loss is no number at step"));
+}
+
+TEST(GpuTrainer, WhatItCantDoIsRefused) {
+  const auto refused = [](TrainOptions options, const std::string& text) {
+    expect_error(ErrorCode::invalid_argument, text,
+                 [&] { Trainer(maker<Linear>(), points(8), std::nullopt, options); });
+  };
+  TrainOptions options = on_fakes(1, 4);
+  options.deterministic = true;
+  refused(options, "deterministic is a mode of host devices");
+  options = on_fakes(2, 4);
+  options.strategy.kind = StrategyKind::model_parallel;
+  refused(options, "among host devices");
+  options = options_for(1, 4);
+  options.precision = Precision::bf16;
+  refused(options, "towers on host devices compute in f32");
+}
+
+}  // namespace
+}  // namespace penstock::towers

@@ -1,0 +1,105 @@
+// What kernels are written in: functors that the device's kernels and their twins on the CPU share.
+// Neither fuses a multiplication with an addition (-ffp-contract=off, -fmad=false).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+// An attribute and nothing else: nvcc compiles such functions for both.
+#if defined(__CUDACC__)
+#define PENSTOCK_TWIN __host__ __device__
+#else
+#define PENSTOCK_TWIN
+#endif
+
+namespace penstock::towers {
+
+/// A bfloat16 in memory.
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
+
+PENSTOCK_TWIN inline float load(float value) {
+  return value;
+}
+PENSTOCK_TWIN inline float load(Bf16 value) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << 16;
+  float result = 0;
+  memcpy(&result, &bits, sizeof(bits));
+  return result;
+}
+
+PENSTOCK_TWIN inline void store(float& to, float value) {
+  to = value;
+}
+/// To nearest, ties to even. Source: IEEE 754-2019, 4.3.1.
+PENSTOCK_TWIN inline void store(Bf16& to, float value) {
+  std::uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof(bits));
+  to.bits = (bits & 0x7fffffffU) > 0x7f800000U
+                ? static_cast<std::uint16_t>((bits >> 16) | 0x40U)
+                : static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+/// Adds where others may add at the same time; the order is nobody's.
+PENSTOCK_TWIN inline void add_shared(float& to, float value) {
+#if defined(__CUDA_ARCH__)
+  atomicAdd(&to, value);
+#else
+  to += value;
+#endif
+}
+
+/// Philox 4x32-10: words 0 to 3 of block (block, 0, low, high) under `key`, as philox4x32 of the
+/// library gives them. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+struct PhiloxBlock {
+  std::uint32_t words[4];
+};
+PENSTOCK_TWIN inline PhiloxBlock philox_block(std::uint32_t block, std::uint64_t number,
+                                              std::uint64_t key) {
+  PhiloxBlock x{
+      {block, 0, static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)}};
+  auto low = static_cast<std::uint32_t>(key);
+  auto high = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53U} * x.words[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57U} * x.words[2];
+    x = {{static_cast<std::uint32_t>(b >> 32) ^ x.words[1] ^ low, static_cast<std::uint32_t>(b),
+          static_cast<std::uint32_t>(a >> 32) ^ x.words[3] ^ high, static_cast<std::uint32_t>(a)}};
+    low += 0x9E3779B9U;
+    high += 0xBB67AE85U;
+  }
+  return x;
+}
+
+/// A plan is plain data with one of these operators, handed to kernels by value:
+///     void operator()(std::int64_t i) const;                     // value i alone
+///     template <class Lanes> void operator()(std::int64_t row, const Lanes&) const;  // kRows
+/// The second is called by the lanes of one group together, each of which takes every `count()`th
+/// of a row's values from `first()` on; `sum` and `max` are of all lanes, for all lanes.
+struct OneLane {
+  static std::int64_t first() { return 0; }
+  static std::int64_t count() { return 1; }
+  static double sum(double value) { return value; }
+  static double max(double value) { return value; }
+};
+
+template <typename Plan>
+concept RowPlan = requires {
+  requires Plan::kRows;
+};
+
+/// The CPU twin of a kernel: all `count` values, or rows, on the calling thread.
+template <typename Plan>
+void run_here(const Plan& plan, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (RowPlan<Plan>) {
+      plan(i, OneLane());
+    } else {
+      plan(i);
+    }
+  }
+}
+
+}  // namespace penstock::towers

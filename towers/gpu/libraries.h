@@ -1,0 +1,20 @@
+// What towers on GPUs call, opened when the first one is made.
+#pragma once
+
+#include "towers/gpu/kernels.h"
+#include "towers/gpu/tables.h"
+
+namespace penstock::towers {
+
+struct GpuLibraries {
+  Cudnn cudnn;
+  CublasLt blas;
+  Nccl nccl;
+  Kernels kernels;
+};
+
+/// Opens libpenstock_towers_cuda.so beside the program, cuDNN 9, cuBLASLt and NCCL, once. Throws
+/// Error{not_found} naming what is missing.
+const GpuLibraries& gpu_libraries();
+
+}  // namespace penstock::towers

@@ -1,0 +1,106 @@
+// The functions of NVIDIA's libraries that towers call, as tables that tests replace. Declared here
+// as their ABI has them, so that everything but the kernels is compiled where no CUDA is;
+// towers/cuda/abi.cpp compares it with NVIDIA's headers where they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::towers {
+
+/// cuDNN's classic API: a part of cudnn_ops.h and cudnn_cnn.h. Statuses are 0 for success.
+struct Cudnn {
+  static constexpr int kFloat = 0, kBf16 = 9;
+  static constexpr int kNchw = 0, kNhwc = 1;
+  static constexpr int kCrossCorrelation = 1;
+  static constexpr int kDefaultMath = 0, kTensorMath = 1, kFmaMath = 3;
+  static constexpr int kSpatial = 1, kSpatialPersistent = 2;
+  static constexpr int kDeterministic = 1;
+  /// cudnnConvolutionFwdAlgoPerf_t and its two sisters.
+  struct Algorithm {
+    int algorithm, status;
+    float time;
+    std::size_t memory;
+    int determinism, math;
+    int reserved[3];
+  };
+
+  int (*create)(void**) = nullptr;
+  int (*destroy)(void*) = nullptr;
+  int (*set_stream)(void*, void*) = nullptr;
+  const char* (*error_string)(int) = nullptr;
+  int (*create_tensor)(void**) = nullptr;
+  int (*destroy_tensor)(void*) = nullptr;
+  int (*set_tensor)(void*, int format, int type, int n, int c, int h, int w) = nullptr;
+  int (*create_filter)(void**) = nullptr;
+  int (*destroy_filter)(void*) = nullptr;
+  int (*set_filter)(void*, int type, int format, int out, int in, int h, int w) = nullptr;
+  int (*create_convolution)(void**) = nullptr;
+  int (*destroy_convolution)(void*) = nullptr;
+  int (*set_convolution)(void*, int pad_h, int pad_w, int stride_h, int stride_w, int dilation_h,
+                         int dilation_w, int mode, int compute) = nullptr;
+  int (*set_math)(void*, int) = nullptr;
+  /// Handle, then: x, w, convolution, y; w, dy, convolution, dx; x, dy, convolution, dw.
+  using Choose = int (*)(void*, void*, void*, void*, void*, int wanted, int* got, Algorithm*);
+  Choose choose_forward = nullptr, choose_data = nullptr, choose_filter = nullptr;
+  using Room = int (*)(void*, void*, void*, void*, void*, int algorithm, std::size_t*);
+  Room room_forward = nullptr, room_data = nullptr, room_filter = nullptr;
+  /// Handle, alpha, two operands with their descriptors, convolution, algorithm, workspace, beta,
+  /// the result with its descriptor.
+  using Convolve = int (*)(void*, const void*, void*, const void*, void*, const void*, void*, int,
+                           void*, std::size_t, const void*, void*, void*);
+  Convolve forward = nullptr, data = nullptr, filter = nullptr;
+  int (*norm_training)(void*, int mode, const void* alpha, const void* beta, void* x_desc,
+                       const void* x, void* y_desc, void* y, void* desc, const void* gamma,
+                       const void* beta_values, double keep, void* mean, void* variance,
+                       double epsilon, void* saved_mean, void* saved_inverse) = nullptr;
+  int (*norm_inference)(void*, int mode, const void* alpha, const void* beta, void* x_desc,
+                        const void* x, void* y_desc, void* y, void* desc, const void* gamma,
+                        const void* beta_values, const void* mean, const void* variance,
+                        double epsilon) = nullptr;
+  int (*norm_backward)(void*, int mode, const void* alpha, const void* beta,
+                       const void* alpha_values, const void* beta_values, void* x_desc,
+                       const void* x, void* dy_desc, const void* dy, void* dx_desc, void* dx,
+                       void* desc, const void* gamma, void* d_gamma, void* d_beta, double epsilon,
+                       const void* saved_mean, const void* saved_inverse) = nullptr;
+};
+
+/// cublasLt.h, column-major.
+struct CublasLt {
+  static constexpr int kF32 = 0, kBf16 = 14;                   // cudaDataType
+  static constexpr int kCompute32 = 68, kComputeTf32 = 77;     // cublasComputeType_t
+  static constexpr int kTransposeA = 3, kTransposeB = 4;       // cublasLtMatmulDescAttributes_t
+  static constexpr std::int32_t kAsItIs = 0, kTransposed = 1;  // cublasOperation_t
+
+  int (*create)(void**) = nullptr;
+  int (*destroy)(void*) = nullptr;
+  const char* (*error_string)(int) = nullptr;
+  int (*create_matmul)(void**, int compute, int scale) = nullptr;
+  int (*destroy_matmul)(void*) = nullptr;
+  int (*set_attribute)(void*, int attribute, const void*, std::size_t) = nullptr;
+  int (*create_layout)(void**, int type, std::uint64_t rows, std::uint64_t columns,
+                       std::int64_t leading) = nullptr;
+  int (*destroy_layout)(void*) = nullptr;
+  int (*matmul)(void*, void* form, const void* alpha, const void* a, void* a_layout, const void* b,
+                void* b_layout, const void* beta, const void* c, void* c_layout, void* d,
+                void* d_layout, const void* algorithm, void* workspace, std::size_t bytes,
+                void* stream) = nullptr;
+};
+
+/// nccl.h.
+struct Nccl {
+  static constexpr int kFloat = 7, kSum = 0;
+  static constexpr int kSuccess = 0, kInProgress = 7;
+
+  int (*init_all)(void** communicators, int count, const int* devices) = nullptr;
+  int (*destroy)(void*) = nullptr;
+  int (*abort)(void*) = nullptr;
+  int (*async_error)(void*, int*) = nullptr;
+  int (*all_reduce)(const void*, void*, std::size_t count, int type, int op, void* communicator,
+                    void* stream) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
+  const char* (*error_string)(int) = nullptr;
+};
+
+}  // namespace penstock::towers

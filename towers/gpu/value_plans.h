@@ -1,0 +1,216 @@
+// Kernels over values one by one: see functor.h.
+#pragma once
+
+#include "towers/gpu/functor.h"
+
+namespace penstock::towers {
+
+struct FillPlan {
+  float* to;
+  float value;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const { to[i] = value; }
+};
+
+struct ScalePlan {
+  float* values;
+  float factor;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const { values[i] *= factor; }
+};
+
+/// to = keep * to + factor * from; with keep 0 what was in `to` counts for nothing.
+struct AddPlan {
+  float* to;
+  const float* from;
+  float factor, keep;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const float add = factor * from[i];
+    to[i] = keep == 0 ? add : keep * to[i] + add;
+  }
+};
+
+struct ToBf16Plan {
+  const float* from;
+  Bf16* to;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const { store(to[i], from[i]); }
+};
+
+/// [out,in,area] as variables have them -> [out,area,in] as channels-last kernels do.
+template <typename T>
+struct PackWeightsPlan {
+  const float* from;
+  T* to;
+  std::int64_t in, area;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const std::int64_t c = i % in;
+    const std::int64_t at = i / in % area;
+    const std::int64_t out = i / in / area;
+    store(to[i], from[(out * in + c) * area + at]);
+  }
+};
+
+/// The way back, for their gradient.
+template <typename T>
+struct UnpackWeightsPlan {
+  const T* from;
+  float* to;
+  std::int64_t in, area;
+  float keep;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const std::int64_t at = i % area;
+    const std::int64_t c = i / area % in;
+    const std::int64_t out = i / area / in;
+    const float value = load(from[(out * area + at) * in + c]);
+    to[i] = keep == 0 ? value : to[i] + value;
+  }
+};
+
+template <typename T>
+struct ReluPlan {
+  const T* in;
+  T* out;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const float x = load(in[i]);
+    store(out[i], x > 0 ? x : 0);
+  }
+};
+
+template <typename T>
+struct ReluBackPlan {
+  const T *out, *gradient;
+  T* in_gradient;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    store(in_gradient[i], load(out[i]) > 0 ? load(gradient[i]) : 0);
+  }
+};
+
+template <typename T>
+struct SumOfTwoPlan {
+  const T *a, *b;
+  T* out;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const { store(out[i], load(a[i]) + load(b[i])); }
+};
+
+template <typename T>
+struct AddBiasPlan {
+  T* values;
+  const float* bias;
+  std::int64_t channels;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    store(values[i], load(values[i]) + bias[i % channels]);
+  }
+};
+
+/// For each channel the sum over all rows: a bias's gradient.
+template <typename T>
+struct ChannelSumPlan {
+  static constexpr bool kRows = true;
+  const T* values;
+  float* sums;
+  std::int64_t rows, channels;
+  float keep;
+  template <typename Lanes>
+  PENSTOCK_TWIN void operator()(std::int64_t channel, const Lanes& lanes) const {
+    double sum = 0;
+    for (std::int64_t row = lanes.first(); row < rows; row += lanes.count())
+      sum += static_cast<double>(load(values[row * channels + channel]));
+    sum = lanes.sum(sum);
+    if (lanes.first() == 0)
+      sums[channel] = (keep == 0 ? 0 : sums[channel]) + static_cast<float>(sum);
+  }
+};
+
+/// Whether value i of row r stays is a function of the key and the row's element: forward and
+/// backward draw the same.
+template <typename T>
+struct DropoutPlan {
+  const T* in;
+  T* out;
+  std::int64_t width, first, stride;
+  std::uint64_t key;
+  std::uint32_t limit;
+  float factor;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const std::int64_t at = i % width;
+    const auto element = static_cast<std::uint64_t>(first + i / width * stride);
+    const PhiloxBlock bits = philox_block(static_cast<std::uint32_t>(at / 4), element, key);
+    store(out[i], load(in[i]) * (bits.words[at % 4] < limit ? 0 : factor));
+  }
+};
+
+struct SgdPlan {
+  float* value;
+  const float* gradient;
+  float rate;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const { value[i] -= rate * gradient[i]; }
+};
+
+struct MomentumPlan {
+  float* value;
+  const float* gradient;
+  float* momentum;
+  float rate, keep;
+  bool nesterov;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    momentum[i] = keep * momentum[i] + gradient[i];
+    value[i] -= rate * (nesterov ? gradient[i] + keep * momentum[i] : momentum[i]);
+  }
+};
+
+struct AdamPlan {
+  float* value;
+  const float* gradient;
+  float *mean, *square;
+  float first, second, scale, root, epsilon;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    mean[i] = first * mean[i] + (1 - first) * gradient[i];
+    square[i] = second * square[i] + (1 - second) * gradient[i] * gradient[i];
+    value[i] -= scale * mean[i] / (sqrtf(square[i]) * root + epsilon);
+  }
+};
+
+/// Sums of squares over parts of the values.
+struct SquareSumPlan {
+  static constexpr bool kRows = true;
+  const float* values;
+  double* sums;
+  std::int64_t count, part;
+  template <typename Lanes>
+  PENSTOCK_TWIN void operator()(std::int64_t row, const Lanes& lanes) const {
+    const std::int64_t end = (row + 1) * part < count ? (row + 1) * part : count;
+    double sum = 0;
+    for (std::int64_t i = row * part + lanes.first(); i < end; i += lanes.count())
+      sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    sum = lanes.sum(sum);
+    if (lanes.first() == 0) sums[row] = sum;
+  }
+};
+
+/// to[c] += factor * the sum of column c. One row for each column.
+struct ColumnsPlan {
+  static constexpr bool kRows = true;
+  const double* from;
+  double* to;
+  std::int64_t rows, columns;
+  double factor;
+  template <typename Lanes>
+  PENSTOCK_TWIN void operator()(std::int64_t column, const Lanes& lanes) const {
+    double sum = 0;
+    for (std::int64_t row = lanes.first(); row < rows; row += lanes.count())
+      sum += from[row * columns + column];
+    sum = lanes.sum(sum);
+    if (lanes.first() == 0) to[column] += factor * sum;
+  }
+};
+
+/// Scales so that the norm, whose square is given, is at most `most`.
+struct ClipPlan {
+  float* values;
+  const double* square;
+  double most;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const double norm = sqrt(*square);
+    if (norm > most) values[i] *= static_cast<float>(most / norm);
+  }
+};
+
+}  // namespace penstock::towers

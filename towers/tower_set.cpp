@@ -1,0 +1,96 @@
+#include "towers/tower_set.h"
+
+#include <string>
+#include <thread>
+
+#include <penstock/error.h>
+
+#include "towers/onednn.h"
+#include "towers/train_plan.h"
+
+namespace penstock::towers {
+namespace {
+
+std::vector<DeviceId> ids_of(const std::vector<DevicePtr>& devices) {
+  std::vector<DeviceId> ids;
+  for (const DevicePtr& device : devices) ids.push_back(device->id());
+  return ids;
+}
+
+}  // namespace
+
+TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
+                   const std::vector<DevicePtr>& parts)
+    : threads_(options.threads),
+      seed_(options.seed),
+      batch_(options.batch),
+      store_(ids_of(options.devices), options.seed) {
+  set_compute_threads(threads_);
+  for (int tower = 0; tower < size(); ++tower) {
+    const DevicePtr& device = options.devices[static_cast<std::size_t>(tower)];
+    if (computes_on_gpu(options, *device)) {
+      const GpuLibraries& libraries =
+          options.libraries != nullptr ? *options.libraries : gpu_libraries();
+      gpus_.push_back(
+          std::make_unique<Gpu>(device, libraries, options.precision, options.deterministic));
+      store_.use(tower, *gpus_.back());
+      streams_.push_back(gpus_.back()->stream());
+    } else {
+      gpus_.push_back(nullptr);
+      own_streams_.emplace_back(device, "tower " + std::to_string(tower));
+      streams_.push_back(own_streams_.back());
+    }
+    models_.push_back(make(store_.tower(tower)));
+  }
+  if (parts.size() > 1) models_.front()->spread(parts);
+  store_.pack();
+  others_ = make_host_collective(size(), options.strategy.timeout_s);
+}
+
+// Host towers compute on the calling thread, which so is their stream.
+void TowerSet::take(StagedBatch& batch, int tower) const {
+  batch.wait(stream(tower));
+  if (gpu(tower) == nullptr) batch.synchronize();
+}
+
+Pass TowerSet::pass(int tower, const StagedBatch& batch, bool training, std::uint64_t step,
+                    FeedMode mode) const {
+  const bool interleaved = mode == FeedMode::sharded;
+  Pass pass;
+  pass.training = training;
+  pass.seed = seed_;
+  pass.step = step;
+  pass.tower = tower;
+  pass.valid_rows = batch.valid_rows();
+  pass.first = interleaved ? tower : tower * batch_;
+  pass.stride = interleaved ? size() : 1;
+  pass.gpu = gpu(tower);
+  return pass;
+}
+
+void TowerSet::run(const std::function<void(int)>& body,
+                   const std::function<void(const Error&)>& cancel) {
+  std::optional<Error> first;
+  const auto guarded = [&](int tower) {
+    try {
+      set_compute_threads(threads_);
+      if (const Gpu* gpu = this->gpu(tower)) gpu->enter();
+      body(tower);
+    } catch (...) {
+      const Error error = status_from_current_exception().error();
+      const std::lock_guard lock(mutex_);
+      if (!first)
+        first = Error(error.code(), "tower " + std::to_string(tower) + ": " + error.cause(),
+                      error.where(), error.original());
+      others_->fail(*first);
+      cancel(*first);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int tower = 0; tower < size(); ++tower) threads.emplace_back(guarded, tower);
+  }
+  if (first) throw Error(*first);
+}
+
+}  // namespace penstock::towers
