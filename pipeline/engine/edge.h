@@ -14,6 +14,7 @@
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/group.h"
+#include "pipeline/engine/group_sizer.h"
 #include "pipeline/engine/run.h"
 
 namespace penstock {

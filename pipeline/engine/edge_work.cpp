@@ -181,7 +181,8 @@ void Edge::compute(Group& group) noexcept {
     try {
       const auto start = Clock::now();
       make(group, reads_block(group.all_items()));
-      sizer_.learn(group.count, Clock::now() - start, group.context->allocated());
+      sizer_.learn(group.count, Clock::now() - start, group.context->allocated(),
+                   preferred_group(group.all_items()));
     } catch (...) {
       abandon(group);
       return;

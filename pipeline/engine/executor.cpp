@@ -260,6 +260,18 @@ bool ops_block(std::span<const Item> items) noexcept {
   return blocks;
 }
 
+std::size_t preferred_group(std::span<const Item> items) noexcept {
+  if (items.empty() || !items.front().program) return 1;
+  const Item& item = items.front();
+  std::size_t most = 1;
+  for (const Program::Step& step : item.program->steps())
+    most = std::max(most, step.op->preferred_group());
+  if (item.program->gather() != nullptr && item.parcel)
+    for (const Item& child : item.parcel->children)
+      most = std::max(most, preferred_group({&child, 1}));
+  return most;
+}
+
 std::uint64_t read_bytes(std::span<const Item> items) {
   std::uint64_t total = 0;
   for (const Item& item : items) {

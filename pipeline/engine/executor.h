@@ -60,6 +60,8 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::s
 /// True if some item's source waits for a device, or some op does.
 bool reads_block(std::span<const Item> items) noexcept;
 bool ops_block(std::span<const Item> items) noexcept;
+/// The most elements that an op of the first item, which stands for its neighbours, likes at once.
+std::size_t preferred_group(std::span<const Item> items) noexcept;
 /// Bytes that reading these items will take, as far as sources know.
 std::uint64_t read_bytes(std::span<const Item> items);
 

@@ -1,9 +1,6 @@
 // Neighbouring items that are carried out together.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,27 +13,6 @@
 namespace penstock {
 
 class Slot;
-
-/// How many elements to hand over at once: as many as take a few milliseconds, so that hand-overs
-/// cost little and nobody waits long for a group, and no more than fit in a group's share of the
-/// memory. Learns from what groups took. Thread-safe.
-class GroupSizer {
- public:
-  GroupSizer(std::size_t most, std::uint64_t share) : most_(most), share_(share) {}
-  std::size_t size() const noexcept {
-    return std::min(by_time_.load(std::memory_order_relaxed),
-                    by_bytes_.load(std::memory_order_relaxed));
-  }
-  std::size_t most() const noexcept { return most_; }
-  void learn(std::size_t count, std::chrono::nanoseconds took, std::uint64_t bytes) noexcept;
-
- private:
-  static constexpr double kTargetNs = 5e6;
-  const std::size_t most_;
-  const std::uint64_t share_;  // bytes
-  std::atomic<std::size_t> by_time_{1};
-  std::atomic<std::size_t> by_bytes_{SIZE_MAX};
-};
 
 /// Neighbours on their way through the arena. Recycled.
 struct Group {

@@ -180,6 +180,12 @@ StageCounters* Run::counters(const Node& node) {
   return counters.get();
 }
 
+GroupSizes& Run::group_sizes(const Node& owner) {
+  const StageCounters* stage = counters(owner);
+  MutexLock lock(mutex_);
+  return group_sizes_[stage];
+}
+
 std::string Run::stage_name(const Node& node) {
   const auto found = stage_of_.find(&node);
   return found != stage_of_.end() ? stages_[found->second].name : node.name();

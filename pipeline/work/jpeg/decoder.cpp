@@ -74,7 +74,7 @@ class OwnDecoder final : public image::Decoder {
     // The longest first: then all end at about the same time.
     waiting_.clear();
     for (DecodeJob& job : jobs) waiting_.push_back(&job);
-    std::ranges::stable_sort(waiting_, {}, [](const DecodeJob* job) { return job->bytes.size(); });
+    std::ranges::sort(waiting_, {}, [](const DecodeJob* job) { return job->bytes.size(); });
     if (jobs.size() > few_ && Lanes::supported()) {
       if (!lanes_) lanes_ = std::make_unique<Lanes>();
       decode_in_lanes(options);
