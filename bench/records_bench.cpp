@@ -104,7 +104,8 @@ struct Side {
 /// In turns, so that all see the same machine; each turn begins with another.
 void race(std::vector<Side>& sides, std::size_t files, int rounds,
           const std::function<void(std::uint64_t)>& begin) {
-  const std::size_t turn = std::max<std::size_t>(files / 30, 1);
+  // Enough to fill the lanes of a decoder.
+  const std::size_t turn = std::max<std::size_t>(files / 30, 64);
   for (int round = -1; round < rounds; ++round) {
     begin(static_cast<std::uint64_t>(round + 1));
     std::vector<double> took(sides.size());

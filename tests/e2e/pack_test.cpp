@@ -51,7 +51,7 @@ json digest_of(Flags source, const std::string& backend = "auto") {
 
 TEST_F(Pack, RecordsGiveTheDigestOfTheImages) {
   const json plain = digest_of({"--images", in()});
-  for (const char* kind : {"coefficients"}) {
+  for (const char* kind : {"coefficients", "indexed"}) {
     const json packed = digest_of({"--records", records(kind)});
     EXPECT_EQ(packed["digest"], plain["digest"]) << kind;
     EXPECT_EQ(packed["jpeg_backend"][kind], 120) << kind;

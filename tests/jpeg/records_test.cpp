@@ -158,6 +158,50 @@ TEST_P(Records, AreTheSameToEveryTarget) {
   });
 }
 
+TEST_P(Records, AreTheSameManyAtOnce) {
+  Rng rng(8, 0, 0);
+  std::vector<Bytes> files;
+  std::vector<Bytes> records;
+  for (int i = 0; i < 45; ++i) {
+    files.push_back(make_jpeg(make_pixels(60 + below(rng, 90), 60 + below(rng, 200), 3),
+                              {.quality = 70 + below(rng, 30),
+                               .horizontal = 1 + below(rng, 2),
+                               .vertical = 1 + below(rng, 2)}));
+    records.push_back(make(files.back()));
+  }
+  // Plain ones among them, and a damaged one.
+  records[7] = files[7];
+  records[11][records[11].size() / 2] ^= std::byte{1};
+  std::vector<image::DecodePlan> plans(files.size());
+  const auto all_at_once = [&](const std::vector<Bytes>& images, bool chosen) {
+    std::vector<test::Keeper> keepers;
+    keepers.reserve(images.size());
+    std::vector<image::DecodeJob> jobs;
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      keepers.emplace_back([&, i](const image::ImageInfo& info) {
+        if (!chosen) plans[i] = i == 11 ? test::all(info) : random_plan(info, rng, 1 << i % 4);
+        return plans[i];
+      });
+      jobs.push_back({images[i], &keepers.back()});
+    }
+    image::Decoders decoders;
+    decoders.decode(jobs, {});
+    std::vector<test::Outcome> outcomes;
+    for (std::size_t i = 0; i < images.size(); ++i)
+      outcomes.push_back({jobs[i].status, keepers[i].info(), keepers[i].pixels()});
+    return outcomes;
+  };
+  const auto plain = all_at_once(files, false);
+  const auto packed = all_at_once(records, true);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    ASSERT_TRUE(plain[i].status.ok()) << i;
+    EXPECT_EQ(packed[i].status.ok(), i != 11) << i;
+    if (i != 11) {
+      EXPECT_EQ(packed[i].pixels.values, plain[i].pixels.values) << i;
+    }
+  }
+}
+
 TEST_P(Records, OfPhotographsHaveTheirPixels) {
   const std::string folder = test::data_path("imagenet-sample");
   PENSTOCK_NEED_DATA(folder);
@@ -303,7 +347,8 @@ TEST_P(Records, AreLeftToLibjpegTurboIfItIsChosen) {
   choose(Backend::automatic);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Records, ::testing::Values(RecordKind::coefficients),
+INSTANTIATE_TEST_SUITE_P(Kinds, Records,
+                         ::testing::Values(RecordKind::coefficients, RecordKind::indexed),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 /// Coefficients of any size come back, the largest that int16 holds included.

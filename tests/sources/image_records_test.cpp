@@ -222,10 +222,13 @@ TEST_P(ImageRecords, SayWhatTheyAre) {
   EXPECT_THAT(text, HasSubstr("as_they_are=2"));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, ImageRecords, ::testing::Values(ImageRecordKind::coefficients), [](const auto& kind) {
-      return std::string(kind.param == ImageRecordKind::coefficients ? "coefficients" : "indexed");
-    });
+INSTANTIATE_TEST_SUITE_P(Kinds, ImageRecords,
+                         ::testing::Values(ImageRecordKind::coefficients, ImageRecordKind::indexed),
+                         [](const auto& kind) {
+                           return std::string(kind.param == ImageRecordKind::coefficients
+                                                  ? "coefficients"
+                                                  : "indexed");
+                         });
 
 }  // namespace
 }  // namespace penstock

@@ -70,8 +70,14 @@ bool skip_marker(Bits& bits, std::uint8_t marker) noexcept {
 }
 
 bool begin_interval(Scan& scan) noexcept {
-  const bool good = skip_marker(scan.bits, static_cast<std::uint8_t>(0xd0 + scan.next_restart));
-  scan.next_restart = (scan.next_restart + 1) & 7;
+  bool good = true;
+  if (scan.jump != nullptr) {
+    begin_bits(scan.bits, {scan.jump, scan.bits.end});
+    scan.jump = nullptr;
+  } else {
+    good = skip_marker(scan.bits, static_cast<std::uint8_t>(0xd0 + scan.next_restart));
+    scan.next_restart = (scan.next_restart + 1) & 7;
+  }
   scan.restart_left = scan.restart_interval;
   for (Plane& plane : scan.planes) plane.predictor = 0;
   return good;

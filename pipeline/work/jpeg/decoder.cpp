@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "pipeline/work/image/exif.h"
 #include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/lanes.h"
 #include "pipeline/work/jpeg/picture.h"
+#include "pipeline/work/jpeg/records/decoder.h"
+#include "pipeline/work/jpeg/records/layout.h"
 
 namespace penstock::jpeg {
 
@@ -60,6 +63,8 @@ class Resumed final : public PixelSink {
 struct Slot {
   DecodeJob* job = nullptr;
   Header header;
+  std::optional<Record> record;     ///< an indexed one
+  std::span<const std::byte> file;  ///< the job's bytes, or the file in its record
   DecodePlan plan;
   Picture picture;
 };
@@ -148,7 +153,7 @@ class OwnDecoder final : public image::Decoder {
     guarded(slot, [&] {
       const Foreign foreign = begin(slot, options);
       if (foreign != Foreign::none) {
-        leave(job, options, foreign);
+        leave(job, slot.file, options, foreign);
         slot.job = nullptr;
       }
     });
@@ -158,16 +163,25 @@ class OwnDecoder final : public image::Decoder {
   Foreign begin(Slot& slot, const DecodeOptions& options) {
     DecodeJob& job = *slot.job;
     const Header& header = slot.header;
-    Foreign foreign = read_header(job.bytes, slot.header);
+    slot.record.reset();
+    slot.file = job.bytes;
+    if (is_record(job.bytes)) {
+      slot.record = read_record(job.bytes);
+      slot.file = slot.record->payload;
+      static_cast<void>(slot.record->read_part(0));
+    }
+    Foreign foreign = read_header(slot.file, slot.header);
     if (foreign != Foreign::none) return foreign;
     ImageInfo info;
     info.channels = header.color == ColorModel::gray ? 1 : options.channels;
-    foreign = slot.picture.begin(header, job.bytes, info.channels);
+    foreign = slot.picture.begin(header, slot.file, info.channels);
     if (foreign != Foreign::none) return foreign;
     image::check_pixels(static_cast<std::uint64_t>(header.width),
                         static_cast<std::uint64_t>(header.height), options.limits);
     info.size = {header.height, header.width};
-    if (options.orient) info.orientation = image::jpeg_orientation(job.bytes);
+    if (options.orient)
+      info.orientation =
+          slot.record ? slot.record->orientation : image::jpeg_orientation(job.bytes);
     slot.plan = job.sink->plan(info);
     job.status = Status();
     if (slot.plan.region.empty()) {
@@ -178,6 +192,7 @@ class OwnDecoder final : public image::Decoder {
     if (foreign != Foreign::none) {
       resume(slot, options, foreign);
     } else {
+      if (slot.record) slot.picture.use_intervals(*slot.record);
       slot.picture.begin_row();
     }
     return Foreign::none;
@@ -197,7 +212,14 @@ class OwnDecoder final : public image::Decoder {
       job.denominator = slot.plan.denominator;
       job.rows = slot.plan.region.height;
       job.rows_spared = slot.picture.shrunk().height - slot.plan.region.height;
-      counters().own.fetch_add(1, std::memory_order_relaxed);
+      if (slot.record) {
+        if (slot.plan.region ==
+            image::Rect{0, 0, slot.picture.shrunk().height, slot.picture.shrunk().width})
+          slot.record->check_rest();
+        count_record(RecordKind::indexed);
+      } else {
+        counters().own.fetch_add(1, std::memory_order_relaxed);
+      }
       slot.job = nullptr;
     });
   }
@@ -207,15 +229,18 @@ class OwnDecoder final : public image::Decoder {
     DecodeJob& job = *slot.job;
     Resumed resumed(*job.sink, slot.plan, slot.picture.given());
     DecodeJob again{job.bytes, &resumed};
-    leave(again, options, reason);
+    leave(again, slot.file, options, reason);
     again.sink = job.sink;
     job = std::move(again);
     slot.job = nullptr;
   }
 
-  void leave(DecodeJob& job, const DecodeOptions& options, Foreign reason) {
+  void leave(DecodeJob& job, std::span<const std::byte> file, const DecodeOptions& options,
+             Foreign reason) {
     counters().foreign[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    const std::span<const std::byte> bytes = std::exchange(job.bytes, file);
     library_->decode({&job, 1}, options);
+    job.bytes = bytes;
   }
 
   std::size_t few_;

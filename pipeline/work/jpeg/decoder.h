@@ -14,7 +14,8 @@ namespace penstock::jpeg {
 /// Does what image::make_jpeg_decoder's does, bit for bit and verdict for verdict. What it does not
 /// know, and whatever looks odd, it leaves to such a decoder, in the middle of an image if need be:
 /// that one's word is final. Of more images than `few` at once, sixteen are decoded in the lanes of
-/// AVX-512, where there is that; of others, two in turns.
+/// AVX-512, where there is that; of others, two in turns. Takes indexed records too, see
+/// records/layout.h.
 inline constexpr std::size_t kFewImages = 4;
 std::unique_ptr<image::Decoder> make_decoder(std::size_t few = kFewImages);
 

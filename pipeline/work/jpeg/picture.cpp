@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include <penstock/error.h>
+
+#include "pipeline/work/jpeg/records/layout.h"
+
 namespace penstock::jpeg {
 
 namespace {
@@ -27,6 +31,8 @@ constexpr std::size_t align(std::size_t bytes) noexcept {
 
 Foreign Picture::begin(const Header& header, int channels) {
   header_ = &header;
+  record_ = nullptr;
+  lead_ = 0;
   channels_ = channels;
   if (header.color == ColorModel::rgb && channels == 1) return Foreign::color;
   scan_.plane_count = header.component_count;
@@ -60,6 +66,7 @@ Foreign Picture::begin(const Header& header, std::span<const std::byte> file, in
   scan_.block = scan_.blocks[0].data();
   scan_.restart_interval = header.restart_interval;
   scan_.restart_left = header.restart_interval;
+  scan_.jump = nullptr;
   scan_.next_restart = 0;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(file.data());
   begin_bits(scan_.bits, {bytes + header.scan, file.size() - header.scan});
@@ -246,13 +253,71 @@ void Picture::open_row() {
   }
 }
 
+void Picture::use_intervals(const Record& record) {
+  const Header& header = *header_;
+  const int rows = header.component_count == 1 ? divide_up(header.height, kBlockSide) : imcu_rows_;
+  const auto all = std::int64_t{scan_.mcus} * rows;
+  const auto interval = std::int64_t{record.interval};
+  if (interval < 1 || interval != header.restart_interval ||
+      static_cast<std::int64_t>(record.part_count) != 1 + (all + interval - 1) / interval)
+    throw Error(ErrorCode::data_loss, "image record: its index does not fit its intervals");
+  record_ = &record;
+  mcus_ = scan_.mcus;
+  first_mcu_ = mcus_;
+  last_mcu_ = 0;
+  for (int i = 0; i < scan_.plane_count; ++i) {
+    const Plane& plane = scan_.planes[static_cast<std::size_t>(i)];
+    if (plane.side == 0) continue;
+    first_mcu_ = std::min(first_mcu_, plane.first_block / plane.horizontal);
+    last_mcu_ = std::max(last_mcu_, divide_up(plane.last_block, plane.horizontal));
+  }
+  next_ = -1;
+  sound_ = 0;
+}
+
+/// Puts the scan in front of the first interval that has MCUs of the row that was just begun.
+void Picture::jump() {
+  const std::int64_t row = std::int64_t{next_imcu_} * rows_ + row_;
+  const std::int64_t interval = record_->interval;
+  const std::int64_t first = (row * mcus_ + first_mcu_) / interval;
+  const std::int64_t last = (row * mcus_ + last_mcu_ - 1) / interval;
+  for (sound_ = std::max(sound_, first); sound_ <= last; ++sound_)
+    static_cast<void>(record_->read_part(static_cast<std::size_t>(1 + sound_)));
+  scan_.mcus = last_mcu_;
+  const bool there = next_ == row * mcus_ + first_mcu_;
+  next_ = row * mcus_ + last_mcu_;
+  if (there) return void(scan_.mcu = first_mcu_);
+  const RecordPart part = record_->part(static_cast<std::size_t>(1 + first));
+  scan_.jump = reinterpret_cast<const std::uint8_t*>(record_->payload.data()) + part.offset;
+  scan_.next_restart = static_cast<int>(first & 7);
+  scan_.restart_left = 0;
+  scan_.mcu = static_cast<int>(first * interval % mcus_);
+  lead_ = static_cast<int>(row - first * interval / mcus_);
+  if (lead_ == 0) return;
+  scan_.wanted = false;
+  scan_.last = false;
+  scan_.mcus = mcus_;
+}
+
 void Picture::begin_row() {
+  const auto last = [&] { return next_imcu_ == last_imcu_; };
+  if (lead_ > 0) {
+    --lead_;
+    jpeg::begin_row(scan_, lead_ == 0, lead_ == 0 && last());
+    scan_.mcus = lead_ == 0 ? last_mcu_ : mcus_;
+    return;
+  }
+  if (record_ != nullptr) {
+    for (; row_ == 0 && !wanted(); ++next_imcu_) open_row();
+  }
   if (row_ == 0) open_row();
-  jpeg::begin_row(scan_, wanted(), next_imcu_ == last_imcu_);
+  jpeg::begin_row(scan_, wanted(), last());
+  if (record_ != nullptr) jump();
 }
 
 Picture::Progress Picture::end_row(image::PixelSink& sink) {
   if (!is_good(scan_)) return Progress::left;
+  if (lead_ > 0) return Progress::more;
   // A file of one component has a row of MCUs for each row of blocks, but none below the image.
   const int block_rows = divide_up(header_->height, kBlockSide);
   if (++row_ < rows_ && next_imcu_ * rows_ + row_ < block_rows) {

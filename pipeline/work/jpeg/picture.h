@@ -13,6 +13,8 @@
 
 namespace penstock::jpeg {
 
+struct Record;
+
 /// How a component's samples become pixels.
 enum class Upsampling { none, columns, rows, both, repeat };
 
@@ -50,8 +52,13 @@ class Picture {
   Foreign begin(const Header& header, int channels);
   /// Chooses what to decode: `plan` is within the image. Returns why it can't be done, or none.
   Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes);
+  /// Behind `choose`, of a file in an indexed record, which must outlive the image: only the
+  /// intervals that the region touches will be decoded. Throws Error{data_loss} if they do not fit
+  /// the file.
+  void use_intervals(const Record& record);
   image::Size shrunk() const noexcept { return shrunk_; }
-  /// Begins the next row of MCUs: `scan` is to be decoded to its end.
+  /// Begins the next row of MCUs: `scan` is to be decoded to its end. Throws Error{data_loss} if it
+  /// lies in damaged parts of a record.
   void begin_row();
   Scan& scan() noexcept { return scan_; }
   /// Behind that row: gives pixels to the sink, if there are any now.
@@ -80,6 +87,7 @@ class Picture {
   void give(int end, image::PixelSink& sink);
   const std::uint8_t* sample_row(const Strip& strip, int y) const noexcept;
   const std::uint8_t* pixel_row(Strip& strip, int y);
+  void jump();
 
   const Header* header_ = nullptr;
   int channels_ = 3;
@@ -96,9 +104,16 @@ class Picture {
   int imcu_rows_ = 0;
   int next_imcu_ = 0;
   int last_imcu_ = 0;
-  int rows_ = 1;   ///< of MCUs in an iMCU row
-  int row_ = 0;    ///< of these
-  int given_ = 0;  ///< rows
+  int rows_ = 1;                    ///< of MCUs in an iMCU row
+  int row_ = 0;                     ///< of these
+  int given_ = 0;                   ///< rows
+  const Record* record_ = nullptr;  ///< null: the scan is decoded from its beginning
+  int mcus_ = 0;                    ///< of a row
+  int first_mcu_ = 0;               ///< MCUs [first, last) of each row are needed
+  int last_mcu_ = 0;
+  int lead_ = 0;            ///< rows to decode before the one that is wanted
+  std::int64_t next_ = 0;   ///< the MCU where the scan stands
+  std::int64_t sound_ = 0;  ///< intervals in front of this one need no more checks
   std::vector<std::uint8_t> memory_;
   std::size_t row_stride_ = 0;
   std::uint8_t* pixels_ = nullptr;

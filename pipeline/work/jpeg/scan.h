@@ -67,6 +67,9 @@ struct Scan {
   int restart_interval = 0;
   int restart_left = 0;  ///< MCUs in front of the next restart marker
   int next_restart = 0;  ///< its number
+  /// Not null: the next interval, whose number is `next_restart`, begins here and not behind a
+  /// marker.
+  const std::uint8_t* jump = nullptr;
 
   // The block that is decoded now.
   bool wanted = false;  ///< the row is

@@ -24,16 +24,30 @@ std::array<std::atomic<std::uint64_t>, kRecordKinds>& counters() noexcept {
 class RecordDecoder final : public image::Decoder {
  public:
   void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
-    for (DecodeJob& job : jobs) {
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      std::size_t indexed = 0;
+      while (i + indexed < jobs.size() && is_indexed(jobs[i + indexed])) ++indexed;
+      if (indexed > 0 && own_back_end()) {
+        if (!own_) own_ = make_decoder();
+        own_->decode(jobs.subspan(i, indexed), options);
+        i += indexed - 1;
+        continue;
+      }
       try {
-        decode_one(job, options);
+        decode_one(jobs[i], options);
       } catch (...) {
-        job.status = status_from_current_exception();
+        jobs[i].status = status_from_current_exception();
       }
     }
   }
 
  private:
+  static bool is_indexed(const DecodeJob& job) noexcept {
+    constexpr std::size_t kKindAt = 5;
+    return job.bytes.size() > kKindAt &&
+           job.bytes[kKindAt] == static_cast<std::byte>(RecordKind::indexed);
+  }
+
   void decode_one(DecodeJob& job, const DecodeOptions& options) {
     const Record record = read_record(job.bytes);
     const Header& header = record.header;
@@ -58,7 +72,7 @@ class RecordDecoder final : public image::Decoder {
     job.denominator = plan.denominator;
     job.rows = plan.region.height;
     job.rows_spared = shrunk.height - plan.region.height;
-    counters()[static_cast<std::size_t>(record.kind) - 1].fetch_add(1, std::memory_order_relaxed);
+    count_record(record.kind);
   }
 
   void deliver(const Record& record, image::PixelSink& sink) {
@@ -115,7 +129,8 @@ class RecordDecoder final : public image::Decoder {
     job.sink = sink;
   }
 
-  std::unique_ptr<image::Decoder> library_;  // null until it is needed
+  std::unique_ptr<image::Decoder> library_;  // null until they are needed
+  std::unique_ptr<image::Decoder> own_;      // of the files in indexed records
   Picture picture_;
 };
 
@@ -123,6 +138,10 @@ class RecordDecoder final : public image::Decoder {
 
 std::unique_ptr<image::Decoder> make_record_decoder() {
   return std::make_unique<RecordDecoder>();
+}
+
+void count_record(RecordKind kind) noexcept {
+  counters()[static_cast<std::size_t>(kind) - 1].fetch_add(1, std::memory_order_relaxed);
 }
 
 std::string describe_record_choice() {

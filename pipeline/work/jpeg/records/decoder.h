@@ -22,5 +22,7 @@ std::string describe_record_choice();
 /// Records that all threads decoded since the process started, by kind, other than by
 /// libjpeg-turbo.
 std::array<std::uint64_t, kRecordKinds> record_counts() noexcept;
+/// Counts one.
+void count_record(RecordKind kind) noexcept;
 
 }  // namespace penstock::jpeg

@@ -97,6 +97,16 @@ std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orien
   return out;
 }
 
+/// MCUs of a restart interval: about six to a row, which it divides if that can be.
+int choose_interval(int mcus) noexcept {
+  constexpr int kMost = 8;
+  constexpr int kFew = 4;
+  if (mcus <= kMost) return mcus;
+  for (const int count : {6, 7, 5, 8, 4})
+    if (mcus % count == 0) return mcus / count;
+  return std::max(kFew, (mcus + 5) / 6);
+}
+
 }  // namespace
 
 std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orientation) const {
@@ -123,8 +133,29 @@ std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orie
   return assemble(RecordKind::coefficients, header, orientation, 0, parts, payload, image.metadata);
 }
 
-std::vector<std::byte> RecordMaker::index(const CoefficientImage& /*image*/, int /*orientation*/) {
-  return {};
+std::vector<std::byte> RecordMaker::index(const CoefficientImage& image, int orientation) {
+  const Header& header = image.header;
+  const BlockGrid grid(header);
+  const int factor = header.component_count == 1 ? 1 : header.max_horizontal;
+  const int mcus = (header.width + factor * kBlockSide - 1) / (factor * kBlockSide);
+  const int interval = choose_interval(mcus);
+  const std::vector<std::byte> jpeg = transcoder_.write(image, {.restart_interval = interval});
+  Header written;
+  if (read_header(jpeg, written) != Foreign::none || written.restart_interval != interval)
+    return {};
+  if (jpeg.size() > std::numeric_limits<std::uint32_t>::max()) return {};
+  std::vector<RecordPart> parts{{0, 0}, {static_cast<std::uint32_t>(written.scan), 0}};
+  // Among entropy-coded bytes 0xff stands in front of a zero or of a restart marker.
+  for (std::size_t at = written.scan; at + 1 < jpeg.size(); ++at) {
+    if (jpeg[at] != std::byte{0xff}) continue;
+    const auto marker = std::to_integer<int>(jpeg[++at]);
+    if (marker >= 0xd0 && marker <= 0xd7) parts.push_back({static_cast<std::uint32_t>(at + 1), 0});
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t end = i + 1 < parts.size() ? parts[i + 1].offset : jpeg.size();
+    parts[i].crc = crc32c(std::span(jpeg).subspan(parts[i].offset, end - parts[i].offset));
+  }
+  return assemble(RecordKind::indexed, header, orientation, interval, parts, jpeg, {});
 }
 
 Made RecordMaker::make(std::span<const std::byte> file) {
