@@ -256,13 +256,13 @@ HWY_INLINE void transpose(ShortVector* v) {
 
 /// For blocks with values so large that it matters how the library overflows.
 HWY_NOINLINE void transform_large(Batch& batch, const std::int16_t* quantisation,
-                                  std::size_t stride) {
+                                  std::size_t stride, int side = kBlockSide) {
   for (std::size_t i = 0; i < batch.count; ++i) {
     std::int16_t block[kBlockSize];
     for (std::size_t y = 0; y < 8; ++y)
       std::memcpy(block + 8 * y, batch.coefficients.data() + y * kLanes + 8 * i,
                   8 * sizeof(std::int16_t));
-    transform_plainly(block, quantisation, 8, batch.targets[i], stride);
+    transform_plainly(block, quantisation, side, batch.targets[i], stride);
   }
   batch.count = 0;
 }
@@ -302,19 +302,6 @@ HWY_INLINE void transform(Batch& batch, const std::int16_t* quantisation, std::s
 }
 
 #endif
-
-/// Writes the block's samples, or waits until there are more.
-HWY_INLINE void finish_block(Plane& plane, const std::int16_t* block, std::uint8_t* target) {
-  if (HWY_LIKELY(plane.side == kBlockSide)) {
-    // Not when the last was added: what is loaded right behind its stores has to wait for them.
-    if (is_full(plane.batch)) transform(plane.batch, plane.quantisation.data(), plane.stride);
-    add_block(plane.batch, block, target);
-    return;
-  }
-  std::int16_t natural[kBlockSize];
-  for (std::size_t i = 0; i < kBlockSize; ++i) natural[kNaturalOrder[i]] = block[i];
-  transform_plainly(natural, plane.quantisation.data(), plane.side, target, plane.stride);
-}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

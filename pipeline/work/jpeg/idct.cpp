@@ -97,6 +97,13 @@ bool only_first_row(const std::int16_t* block, bool without_fourth) noexcept {
 
 void transform_plainly(const std::int16_t* coefficients, const std::int16_t* quantisation, int side,
                        std::uint8_t* target, std::size_t stride) noexcept {
+  if (side == 1) {
+    // The one size that the library does in plain C: it wraps to 10 bits.
+    const int value = (coefficients[0] * quantisation[0] + 4) >> 3;
+    const int wrapped = ((value + 512) & 1023) - 512;
+    *target = static_cast<std::uint8_t>(std::clamp(wrapped + 128, 0, 255));
+    return;
+  }
   std::int16_t block[64];
   for (int i = 0; i < 64; ++i) block[i] = wrap(coefficients[i] * quantisation[i]);
   const auto flat = [&](std::int16_t value) { return wrap(value * (1 << kExtraBits)); };
@@ -123,7 +130,7 @@ void transform_plainly(const std::int16_t* coefficients, const std::int16_t* qua
       transform4<kBits + kExtraBits + 3 + 1>(half + 8 * y, 1, row, 1);
       for (std::size_t x = 0; x < 4; ++x) target[y * stride + x] = sample(row[x]);
     }
-  } else if (side == 2) {
+  } else {
     constexpr int kFirst = kBits - kExtraBits + 2;
     constexpr int kSecond = kBits + kExtraBits + 3 + 2;
     std::int32_t first[2] = {};
@@ -146,11 +153,6 @@ void transform_plainly(const std::int16_t* coefficients, const std::int16_t* qua
       target[y * stride] = sample(descale<kSecond>(add(even, odd)));
       target[y * stride + 1] = sample(descale<kSecond>(subtract(even, odd)));
     }
-  } else {
-    // The one size that the library does in plain C: it wraps to 10 bits.
-    const int value = (coefficients[0] * quantisation[0] + 4) >> 3;
-    const int wrapped = ((value + 512) & 1023) - 512;
-    *target = static_cast<std::uint8_t>(std::clamp(wrapped + 128, 0, 255));
   }
 }
 

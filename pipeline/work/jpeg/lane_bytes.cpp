@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "pipeline/work/jpeg/bits.h"
+#include "pipeline/work/jpeg/lane_steps.h"
 
 namespace penstock::jpeg {
 
@@ -11,31 +12,24 @@ namespace {
 
 constexpr std::uint32_t kStep = 8;  // bytes that a step may look at, and a long symbol
 
-/// The first 0xff of [begin, end).
-const std::uint8_t* find_ff(const std::uint8_t* begin, const std::uint8_t* end) noexcept {
-  const void* found = std::memchr(begin, 0xff, static_cast<std::size_t>(end - begin));
-  return found == nullptr ? end : static_cast<const std::uint8_t*>(found);
-}
-
 void unstuff(LaneBytes& bytes) noexcept {
+  copy_bytes(bytes);
   while (!bytes.ended && bytes.count < kLaneBytes) {
-    const auto room = static_cast<std::ptrdiff_t>(kLaneBytes - bytes.count);
-    const std::uint8_t* end = bytes.next + std::min(bytes.end - bytes.next, room);
-    const std::uint8_t* stop = find_ff(bytes.next, end);
-    const auto plain = static_cast<std::size_t>(stop - bytes.next);
-    std::memcpy(bytes.buffer + bytes.count, bytes.next, plain);
-    bytes.count += static_cast<std::uint32_t>(plain);
-    bytes.next = stop;
-    if (stop == bytes.end) {
+    if (bytes.next == bytes.end) {
       bytes.ended = true;
-    } else if (stop != end) {
-      if (bytes.end - stop < 2 || stop[1] != 0) {
-        bytes.ended = true;
-      } else {
-        bytes.buffer[bytes.count++] = 0xff;
-        bytes.next += 2;
-      }
+      break;
     }
+    if (*bytes.next == 0xff) {
+      if (bytes.end - bytes.next < 2 || bytes.next[1] != 0) {
+        bytes.ended = true;
+        break;
+      }
+      ++bytes.next;
+      bytes.buffer[bytes.count++] = 0xff;
+    } else {
+      bytes.buffer[bytes.count++] = *bytes.next;
+    }
+    ++bytes.next;
   }
   std::memset(bytes.buffer + bytes.count, 0, 2 * kStep);
 }

@@ -8,7 +8,7 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
-#include "pipeline/work/jpeg/idct-inl.h"
+#include "pipeline/work/jpeg/idct_shrunk-inl.h"
 
 #if HWY_ARCH_X86 && !defined(__clang__)
 // GCC 12's own intrinsics read variables that they leave uninitialised on purpose (its PR 105593).
@@ -47,10 +47,35 @@ void store_strip_here(Scan& scan, std::int16_t* coefficients, int mcus, bool wan
 
 void flush_here(Scan& scan) {
   for (Plane& plane : scan.planes)
-    if (plane.batch.count > 0) transform(plane.batch, plane.quantisation.data(), plane.stride);
+    if (plane.batch.count > 0) finish_batch(plane);
 }
 
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+
+void copy_bytes_here(LaneBytes& bytes) {
+  const hn::CappedTag<std::uint8_t, 64> tag;
+  const std::size_t size = hn::Lanes(tag);
+  const auto stuffed = hn::Set(tag, 0xff);
+  const std::uint8_t* next = bytes.next;
+  std::uint32_t count = bytes.count;
+  while (count<kLaneBytes&& static_cast<std::size_t>(bytes.end - next)> size) {
+    const auto some = hn::LoadU(tag, next);
+    hn::StoreU(some, tag, bytes.buffer + count);
+    const std::intptr_t plain = hn::FindFirstTrue(tag, hn::Eq(some, stuffed));
+    if (plain < 0) {
+      next += size;
+      count += static_cast<std::uint32_t>(size);
+      continue;
+    }
+    next += plain;
+    count += static_cast<std::uint32_t>(plain);
+    if (next[1] != 0) break;
+    next += 2;
+    ++count;
+  }
+  bytes.next = next;
+  bytes.count = count;
+}
 
 /// Decodes until lanes have no blocks left: these. For what Highway 1.0 has no words: masks,
 /// gathers of bytes and scatters of pairs. Every lane takes up to two entries from the 25 bits and
@@ -214,6 +239,8 @@ bool supported_here() {
 
 #else
 
+void copy_bytes_here(LaneBytes&) {}
+
 std::uint32_t run_here(Lanes& lanes) {
   return lanes.vectors().active;
 }
@@ -233,6 +260,7 @@ HWY_AFTER_NAMESPACE();
 namespace penstock::jpeg {
 
 HWY_EXPORT(store_strip_here);
+HWY_EXPORT(copy_bytes_here);
 HWY_EXPORT(flush_here);
 HWY_EXPORT(run_here);
 HWY_EXPORT(supported_here);
@@ -243,6 +271,10 @@ bool lanes_supported() noexcept {
 
 std::uint32_t run_lanes(Lanes& lanes) noexcept {
   return HWY_DYNAMIC_DISPATCH(run_here)(lanes);
+}
+
+void copy_bytes(LaneBytes& bytes) noexcept {
+  HWY_DYNAMIC_DISPATCH(copy_bytes_here)(bytes);
 }
 
 void store_strip(Scan& scan, std::int16_t* coefficients, int mcus, bool wanted) noexcept {

@@ -113,7 +113,9 @@ Lanes::Taken Lanes::take_slowly(std::size_t lane) noexcept {
   const std::uint32_t place = vectors_.place[lane];
   const std::uint32_t bit = vectors_.bit[lane];
   Bits bits;
-  for (std::size_t i = 0; i < 8; ++i) bits.window = bits.window << 8 | bytes_[bit / 8 + i];
+  std::memcpy(&bits.window, bytes_ + bit / 8, sizeof(bits.window));
+  if constexpr (std::endian::native == std::endian::little)
+    bits.window = __builtin_bswap64(bits.window);
   bits.window <<= bit % 8;
   const bool is_dc = place == 0;
   const int symbol = take_symbol(bits, *lanes_[lane].codes[slot + (is_dc ? 0 : 1)]);
@@ -162,17 +164,25 @@ void Lanes::begin_strip(std::size_t lane) noexcept {
   int mcus = std::min(kStripBlocks / scan.place_count, scan.mcus - scan.mcu);
   if (scan.restart_interval > 0) mcus = std::min(mcus, scan.restart_left);
   in.strip_mcus = mcus;
-  in.wanted = false;
+  int first = scan.mcus;  // MCUs with blocks that are needed
+  int last = 0;
   std::uint32_t planes = 0;
   for (int i = scan.place_count - 1; i >= 0; --i) {
     const Plane& plane = *scan.places[static_cast<std::size_t>(i)].plane;
     planes = planes << 2 | in.plane_tables[static_cast<std::size_t>(&plane - scan.planes.data())];
-    in.wanted = in.wanted || (scan.wanted && scan.mcu * plane.horizontal < plane.last_block &&
-                              (scan.mcu + mcus) * plane.horizontal > plane.first_block);
+    first = std::min(first, plane.first_block / plane.horizontal);
+    last = std::max(last, (plane.last_block + plane.horizontal - 1) / plane.horizontal);
   }
+  first = std::max(first - scan.mcu, 0);
+  last = std::min(last - scan.mcu, mcus);
+  in.wanted = scan.wanted && first < last;
   const auto blocks = static_cast<std::size_t>(mcus * scan.place_count);
   const std::size_t at = lane * kStripStride;
-  if (in.wanted) std::memset(coefficients_ + at, 0, blocks * kBlockSize * sizeof(std::int16_t));
+  if (in.wanted) {
+    const auto mcu_size = static_cast<std::size_t>(scan.place_count) * kBlockSize;
+    std::fill_n(coefficients_ + at + static_cast<std::size_t>(first) * mcu_size,
+                static_cast<std::size_t>(last - first) * mcu_size, std::int16_t{0});
+  }
   vectors_.block[lane] = static_cast<std::uint32_t>(at);
   vectors_.place[lane] = 0;
   vectors_.left[lane] = static_cast<std::uint32_t>(blocks);

@@ -11,7 +11,7 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
-#include "pipeline/work/jpeg/idct-inl.h"
+#include "pipeline/work/jpeg/idct_shrunk-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::jpeg {
@@ -109,7 +109,7 @@ HWY_NOINLINE void flush(Scan& scan) {
   scan.target = nullptr;
   put_off(scan);
   for (Plane& plane : scan.planes)
-    if (plane.batch.count > 0) transform(plane.batch, plane.quantisation.data(), plane.stride);
+    if (plane.batch.count > 0) finish_batch(plane);
 }
 
 /// What does not lie in the tables: one symbol, or the rest of a block that ends amidst a run.
