@@ -2,6 +2,8 @@
 //   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS]   images → crops → batches, beside
 //       the bare region-decode loop over the same files (already in memory) and crops, on one and
 //       two threads; from the first call on, and behind the first epoch
+//   penstock_pipeline_bench records FOLDER RECORDS [ROUNDS] [EPOCHS]   the same from what
+//       `penstock pack --images FOLDER --out RECORDS` wrote
 //   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
 //   penstock_pipeline_bench epochs FOLDER [ROUNDS]   the gap between two epochs, in batches
 //   penstock_pipeline_bench damaged CLEAN DAMAGED [ROUNDS]   two folders of TFRecord files that
@@ -34,9 +36,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Dataset pictures(const std::string& folder) {
-  return images(folder)
-      .shuffle()
+Dataset pictures(const Dataset& files) {
+  return files.shuffle()
       .map_op(decode_image().random_resized_crop(224).random_flip().normalize().op())
       .batch(64);
 }
@@ -64,9 +65,11 @@ Cost run_pipeline(const Dataset& dataset, std::uint64_t epochs, int threads, std
           (took - first) / static_cast<double>(elements - images)};
 }
 
-void bench_images(const std::string& folder, int rounds, std::uint64_t epochs) {
+/// `source` has the folder's images, in their order.
+void bench_images(const std::string& folder, const Dataset& source, int rounds,
+                  std::uint64_t epochs) {
   const std::vector<std::vector<std::byte>> files = load_images(folder);
-  const Dataset dataset = pictures(folder);
+  const Dataset dataset = pictures(source);
   std::vector<double> whole[3];
   std::vector<double> steady[3];
   std::vector<double> scaling;
@@ -118,7 +121,7 @@ void bench_range(int rounds) {
 }
 
 void bench_epochs(const std::string& folder, int rounds) {
-  const Dataset dataset = pictures(folder);
+  const Dataset dataset = pictures(images(folder));
   std::vector<double> gaps;
   for (int round = 0; round < rounds; ++round) {
     Iterator iterator = dataset.iterate({.seed = kSeed, .epochs = 4, .threads = 2});
@@ -200,7 +203,11 @@ int run(int argc, char** argv) {
     return argc > at ? std::max(1, std::atoi(argv[at])) : otherwise;
   };
   if (what == "images" && argc > 2) {
-    bench_images(argv[2], rounds(3, 7), static_cast<std::uint64_t>(std::max(2, rounds(4, 3))));
+    bench_images(argv[2], images(argv[2]), rounds(3, 7),
+                 static_cast<std::uint64_t>(std::max(2, rounds(4, 3))));
+  } else if (what == "records" && argc > 3) {
+    bench_images(argv[2], image_records({argv[3]}), rounds(4, 7),
+                 static_cast<std::uint64_t>(std::max(2, rounds(5, 3))));
   } else if (what == "range") {
     bench_range(rounds(2, 5));
   } else if (what == "epochs" && argc > 2) {
@@ -210,8 +217,9 @@ int run(int argc, char** argv) {
   } else {
     std::fprintf(
         stderr,
-        "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] | range [ROUNDS] | epochs "
-        "FOLDER [ROUNDS] | damaged CLEAN DAMAGED [ROUNDS]\n");
+        "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] | records FOLDER RECORDS "
+        "[ROUNDS] [EPOCHS] | range [ROUNDS] | epochs FOLDER [ROUNDS] | damaged CLEAN DAMAGED "
+        "[ROUNDS]\n");
     return 2;
   }
   return 0;
