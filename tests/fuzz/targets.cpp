@@ -10,6 +10,8 @@ std::span<const Target> targets() {
       Target{"csv", run_csv, csv_seeds},
       Target{"example", run_example, example_seeds},
       Target{"idx", run_idx, idx_seeds},
+      Target{"image_record", run_image_record, image_record_seeds},
+      Target{"image_records", run_image_records, image_records_seeds},
       Target{"index", run_index, index_seeds},
       Target{"jpeg", run_jpeg, jpeg_seeds},
       Target{"npy", run_npy, npy_seeds},

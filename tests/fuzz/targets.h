@@ -47,6 +47,11 @@ void run_own_jpeg(Bytes input);
 void run_png(Bytes input);
 std::vector<std::string> jpeg_seeds();
 std::vector<std::string> png_seeds();
+// packed.cpp
+void run_image_record(Bytes input);
+void run_image_records(Bytes input);
+std::vector<std::string> image_record_seeds();
+std::vector<std::string> image_records_seeds();
 // saved.cpp
 void run_index(Bytes input);
 void run_state(Bytes input);

@@ -1,7 +1,7 @@
 # The parsers under libFuzzer (preset fuzz, tools/fuzz.sh), and in every build over seeds and damage to them.
 set(fuzz_sources ${CMAKE_CURRENT_SOURCE_DIR}/fuzz)
 add_library(penstock_fuzz_targets OBJECT ${fuzz_sources}/targets.cpp ${fuzz_sources}/support.cpp
-  ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/saved.cpp
+  ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/packed.cpp ${fuzz_sources}/saved.cpp
   ${fuzz_sources}/settings.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
 target_include_directories(penstock_fuzz_targets PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(penstock_fuzz_targets PRIVATE penstock_private penstock JPEG::JPEG PNG::PNG ZLIB::ZLIB PkgConfig::HWY)

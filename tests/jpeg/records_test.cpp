@@ -1,19 +1,17 @@
 #include "pipeline/work/jpeg/records/make.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/io/crc32c.h"
 #include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
 #include "tests/support/data.h"
 #include "tests/support/decoding.h"
-#include "tests/support/errors.h"
+#include "tests/support/image_records.h"
 #include "tests/support/jpeg_coefficients.h"
 #include "tests/support/jpeg_damage.h"
 #include "tests/support/simd.h"
@@ -267,35 +265,6 @@ TEST_P(Records, WithAFlippedBitAreRefused) {
   }
 }
 
-/// Makes every CRC32C right again.
-void sign(Bytes& record) {
-  const auto word = [&](std::size_t at) {
-    std::uint32_t value;
-    std::memcpy(&value, record.data() + at, sizeof(value));
-    return value;
-  };
-  const auto put = [&](std::size_t at, std::uint32_t value) {
-    std::memcpy(record.data() + at, &value, sizeof(value));
-  };
-  const std::size_t head = word(16);
-  const std::size_t parts = word(20);
-  const std::size_t payload = word(24);
-  const std::size_t metadata = word(28);
-  if (head > record.size() || parts > head / 8 || head < kRecordHead + 8 * parts ||
-      head + payload + metadata > record.size())
-    return;
-  const std::size_t index = head - 8 * parts;
-  const std::span<const std::byte> all(record);
-  for (std::size_t i = 0; i < parts; ++i) {
-    const std::size_t begin = word(index + 8 * i);
-    const std::size_t end = i + 1 < parts ? word(index + 8 * i + 8) : payload;
-    if (begin > end || end > payload) continue;
-    put(index + 8 * i + 4, crc32c(all.subspan(head + begin, end - begin)));
-  }
-  put(32, crc32c(all.subspan(head + payload, metadata)));
-  put(36, crc32c(all.subspan(40, head - 40), crc32c(all.first(36))));
-}
-
 TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   test::for_each_target([&](const std::string&) {
@@ -307,7 +276,7 @@ TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
       for (int k = 0; k <= i % 3; ++k)
         wrong[static_cast<std::size_t>(below(rng, static_cast<int>(wrong.size())))] =
             static_cast<std::byte>(below(rng, 256));
-      sign(wrong);
+      test::sign_record(wrong);
       const test::Outcome outcome =
           test::decode(*decoder, wrong, test::all, {.limits = {.max_pixels = 1'000'000}});
       refused += outcome.status.ok() ? 0 : 1;

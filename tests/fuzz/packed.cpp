@@ -1,0 +1,134 @@
+// Image records, one and a file of them.
+#include <memory>
+
+#include "pipeline/io/memory.h"
+#include "pipeline/sources/image_records.h"
+#include "pipeline/sources/image_records_format.h"
+#include "pipeline/work/jpeg/records/decoder.h"
+#include "pipeline/work/jpeg/records/make.h"
+#include "tests/fuzz/support.h"
+#include "tests/support/decoding.h"
+#include "tests/support/image_records.h"
+#include "tests/support/images.h"
+
+namespace penstock::fuzz {
+namespace {
+
+using image::DecodePlan;
+using image::ImageInfo;
+
+DecodePlan whole(const ImageInfo& info, int denominator) {
+  return {denominator,
+          {0, 0, (info.size.height + denominator - 1) / denominator,
+           (info.size.width + denominator - 1) / denominator}};
+}
+
+std::vector<std::vector<std::byte>> records() {
+  using test::make_jpeg;
+  using test::make_pixels;
+  std::vector<std::vector<std::byte>> all;
+  for (const auto kind : {jpeg::RecordKind::coefficients, jpeg::RecordKind::indexed}) {
+    jpeg::RecordMaker maker({.kind = kind});
+    for (const auto& file : {make_jpeg(make_pixels(33, 85, 3), {.horizontal = 2, .vertical = 2}),
+                             make_jpeg(make_pixels(30, 110, 3), {.quality = 99}),
+                             make_jpeg(make_pixels(30, 31, 1), {.progressive = true}),
+                             make_jpeg(make_pixels(17, 9, 3), {.factors = {1, 1, 2, 2, 1, 2}})})
+      all.push_back(maker.make(file).record);
+  }
+  return all;
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+void run_image_record(Bytes bytes) {
+  static const std::unique_ptr<image::Decoder> decoder = jpeg::make_record_decoder();
+  Input input(bytes);
+  const bool lies = input.option(0);
+  const auto file = std::as_writable_bytes(std::span(input.file));
+  if (lies) test::sign_record(file);
+  if (!jpeg::is_record(file)) return;
+  DecodeOptions options;
+  options.channels = input.option(1) ? 1 : 3;
+  options.limits = small_limits();
+  const int denominator = 1 << (input.options >> 2 & 3);
+  // Memory of its own, so that a read beyond it shows.
+  const std::vector<std::byte> record(file.begin(), file.end());
+  const test::Outcome all = test::decode(
+      *decoder, record, [&](const ImageInfo& info) { return whole(info, denominator); }, options);
+  DecodePlan plan;
+  const test::Outcome part = test::decode(
+      *decoder, record,
+      [&](const ImageInfo& info) {
+        plan = whole(info, denominator);
+        plan.region.top = plan.region.height / 3;
+        plan.region.left = plan.region.width / 3;
+        plan.region.height = (plan.region.height + 2) / 3;
+        plan.region.width = (plan.region.width + 2) / 3;
+        return plan;
+      },
+      options);
+  for (const test::Outcome* outcome : {&all, &part})
+    if (!outcome->status.ok()) require_answer(outcome->status.error());
+  // An index that lies under right checksums points elsewhere.
+  if (all.status.ok() && !lies) {
+    require(part.status.ok(), "a region of a sound record is refused");
+    const std::string difference = test::difference(all.pixels, part.pixels, plan.region);
+    require(difference.empty(), "a region differs: " + difference);
+  }
+  try {
+    const jpeg::Record read = jpeg::read_record(record);
+    if (std::uint64_t{1} * static_cast<unsigned>(read.header.width) *
+            static_cast<unsigned>(read.header.height) <=
+        options.limits.max_pixels)
+      static_cast<void>(jpeg::jpeg_of(read));
+  } catch (const Error& error) {
+    require_answer(error);
+  }
+}
+
+std::vector<std::string> image_record_seeds() {
+  std::vector<std::string> seeds;
+  for (const auto& record : records())
+    for (const unsigned options : {0U, 1U, 3U, 5U, 9U, 13U})
+      seeds.push_back(with_options(options, text_of(record)));
+  return seeds;
+}
+
+void run_image_records(Bytes bytes) {
+  Input input(bytes);
+  if (input.option(0)) test::sign_records(input.file);
+  FileOptions options;
+  options.limits = small_limits();
+  read_all(input.file, [&](FileSystemPtr files) {
+    options.files = std::move(files);
+    return make_image_records_source({"file"}, options);
+  });
+}
+
+std::vector<std::string> image_records_seeds() {
+  using namespace records_file;
+  std::string file = text_of(make_header(ImageRecordKind::coefficients));
+  Contents contents;
+  contents.class_names = {"cat", "dog"};
+  std::uint64_t number = 0;
+  for (const auto& record : records()) {
+    const std::string key = "cat/" + std::to_string(number);
+    Frame frame;
+    frame.key_bytes = key.size();
+    frame.image_bytes = record.size();
+    frame.number = number;
+    frame.as_it_is = number++ % 3 == 2;
+    contents.entries.push_back({file.size(), frame.size()});
+    contents.as_they_are += frame.as_it_is ? 1 : 0;
+    file += text_of(make_frame(frame, key)) + text_of(record);
+  }
+  file += text_of(make_index(contents, file.size()));
+  test::sign_records(file);
+  return {with_options(0, file), with_options(1, file)};
+}
+
+}  // namespace penstock::fuzz
