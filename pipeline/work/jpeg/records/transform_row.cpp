@@ -247,9 +247,9 @@ PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at) {
     alignas(64) std::int16_t block[kBlockSize];
     _mm512_store_si512(block, halves.top);
     _mm512_store_si512(block + 32, halves.bottom);
-    // Without words the row is given up before the next block.
-    at.words = put_words(at.words, at.words_end, words, block, 8);
-    if (at.words == nullptr) at.masks = at.masks_end + 1;
+    // Without enough of them the row is given up before the next four blocks.
+    const std::uint8_t* behind = put_words(at.words, at.words_end, words, block, 8);
+    (behind != nullptr ? at.words : at.masks) = behind != nullptr ? behind : at.masks_end + 1;
     halves = {_mm512_load_si512(block), _mm512_load_si512(block + 32)};
   }
   std::int16_t dc;
