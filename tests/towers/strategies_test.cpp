@@ -7,9 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "staging/clock.h"
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/strategies/replica_tokens.h"
+#include "towers/strategies/sync_replicas.h"
 
 namespace penstock::towers {
 namespace {
@@ -269,36 +270,39 @@ Counts model_of(int aggregate, const std::vector<std::int64_t>& durations, std::
   }
 }
 
-/// The same with the strategy's own rules.
-Counts tokens_of(int aggregate, const std::vector<std::int64_t>& durations, std::int64_t until) {
-  ReplicaTokens tokens(static_cast<int>(durations.size()), aggregate);
-  std::multimap<std::int64_t, std::size_t> events;
-  for (std::size_t r = 0; r < durations.size(); ++r) events.emplace(durations[r], r);
-  std::vector<std::uint64_t> local(durations.size(), 0);
-  std::deque<std::size_t> waiting;
-  Counts counts;
-  while (!events.empty() && events.begin()->first <= until) {
-    const auto [now, replica] = *events.begin();
-    events.erase(events.begin());
-    switch (tokens.push(local[replica])) {
-      case ReplicaTokens::Push::dropped:
-        ++counts.dropped;
-        break;
-      case ReplicaTokens::Push::completed:
-        tokens.updated();
-        [[fallthrough]];
-      case ReplicaTokens::Push::added:
-        ++counts.applied;
-        break;
-    }
-    waiting.push_back(replica);
-    while (!waiting.empty() && tokens.take(local[waiting.front()])) {
-      events.emplace(now + durations[waiting.front()], waiting.front());
+/// The same with the strategy itself, whose towers compute on simulated time.
+Counts strategy_of(int aggregate, const std::vector<std::int64_t>& durations, std::int64_t until) {
+  const int towers = static_cast<int>(durations.size());
+  VariableStore store = small_store(towers);
+  StrategyOptions options = options_of(StrategyKind::sync_replicas);
+  options.aggregate = aggregate;
+  SyncReplicas strategy(store, options);
+  VirtualClock clock;
+  Mutex mutex;
+  Signal pushed;
+  std::deque<int> waiting;  // who came first goes first
+  const auto compute = [&](int tower) {
+    for (;;) {
+      clock.sleep_until(clock.now() + durations[static_cast<std::size_t>(tower)]);
+      if (clock.now() > until) return;
+      set_gradient(*store.of(tower)[0], 1);
+      strategy.push(tower, 1);
+      MutexLock lock(mutex);
+      waiting.push_back(tower);
+      clock.notify(pushed);
+      while (waiting.front() != tower || !strategy.take(tower))
+        if (!clock.wait(mutex, pushed, until + 1)) return;
       waiting.pop_front();
+      clock.notify(pushed);
     }
+  };
+  {
+    std::vector<Actor> actors;
+    for (int t = 0; t < towers; ++t)
+      actors.push_back(clock.start({0, t + 1}, [&, t] { compute(t); }));
   }
-  counts.updates = tokens.step();
-  return counts;
+  const StrategyStats stats = strategy.stats();
+  return {stats.applied, stats.dropped, strategy.step()};
 }
 
 TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
@@ -313,7 +317,8 @@ TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
                                       {5, {101, 103, 107}}};
   for (const Setting& setting : settings) {
     const Counts model = model_of(setting.aggregate, setting.durations, 100'000);
-    EXPECT_EQ(tokens_of(setting.aggregate, setting.durations, 100'000), model) << setting.aggregate;
+    EXPECT_EQ(strategy_of(setting.aggregate, setting.durations, 100'000), model)
+        << setting.aggregate;
     EXPECT_EQ(model.applied / static_cast<std::uint64_t>(setting.aggregate), model.updates);
   }
   // With a backup, the slow one's work is lost and the others' pace kept.
@@ -321,7 +326,7 @@ TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
   EXPECT_GT(backed.dropped, 0U);
   EXPECT_GT(backed.updates, 2 * model_of(4, {101, 103, 107, 331}, 100'000).updates);
   // No replica alone makes updates for ever where both are asked for.
-  EXPECT_EQ(tokens_of(2, {101, 1'000'000}, 100'000).updates, 0U);
+  EXPECT_EQ(strategy_of(2, {101, 1'000'000}, 100'000).updates, 0U);
 }
 
 TEST(Strategies, NamesAreReadBack) {

@@ -11,6 +11,7 @@ penstock_towers_test(towers/trainer)
 penstock_towers_test(towers/checkpoint)
 penstock_towers_test(towers/golden)
 penstock_towers_test(towers/losses)
+penstock_towers_test(towers/stall)
 # Towers as on GPUs, with NVIDIA's libraries replaced by loops on the host.
 foreach(name gpu gpu_trainer nccl evaluation)
   penstock_towers_test(towers/${name})

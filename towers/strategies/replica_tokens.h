@@ -25,6 +25,7 @@ class ReplicaTokens {
   void updated();
   /// Takes a token if there is one; `local` becomes the step that it is for.
   bool take(std::uint64_t& local);
+  bool ready() const noexcept { return !tokens_.empty(); }
   /// A replica that pushes no more returns what it holds.
   void give_back(std::uint64_t local) { tokens_.push_back(local); }
 
