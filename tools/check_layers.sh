@@ -22,7 +22,8 @@ awk -v layers="$layers" '
     return best
   }
   function refuse(why) { print FILENAME ":" FNR ": " why; bad = 1 }
-  BEGIN { count = split(layers, names, " "); names[0] = "" }
+  BEGIN { count = split(layers, names, " "); names[0] = ""
+          for (towers = 1; names[towers] != "towers"; ++towers); }
   FNR == 1 { mine = layer_of(FILENAME); example = FILENAME ~ /^examples\//; public = mine == 1 }
   !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
   {
@@ -35,6 +36,8 @@ awk -v layers="$layers" '
     if (name ~ /(^|\/)\.\.?\//) refuse("relative include of " name)
     else if (quoted && (theirs == 0 || theirs == 1)) refuse("\"" name "\" is none of our folders: use <>")
     else if (!quoted && theirs > 1) refuse("<" name "> is internal: use \"\"")
+    else if (mine == towers && theirs > 1 && theirs != towers)
+      refuse("the trainer may include public headers and its own only, not " name)
     else if (example && theirs > 1) refuse("an example may include public headers only, not " name)
     else if (public && (theirs > 1 || (theirs == 0 && name ~ /[.\/]/)))
       refuse("a public header may not include " name)

@@ -57,6 +57,9 @@ void run_index(Bytes input);
 void run_state(Bytes input);
 std::vector<std::string> index_seeds();
 std::vector<std::string> state_seeds();
+// trained.cpp
+void run_safetensors(Bytes input);
+std::vector<std::string> safetensors_seeds();
 // settings.cpp
 void run_toml(Bytes input);
 std::vector<std::string> toml_seeds();

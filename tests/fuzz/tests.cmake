@@ -2,7 +2,8 @@
 set(fuzz_sources ${CMAKE_CURRENT_SOURCE_DIR}/fuzz)
 add_library(penstock_fuzz_targets OBJECT ${fuzz_sources}/targets.cpp ${fuzz_sources}/support.cpp
   ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/packed.cpp ${fuzz_sources}/saved.cpp
-  ${fuzz_sources}/settings.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
+  ${fuzz_sources}/settings.cpp ${fuzz_sources}/trained.cpp ${PROJECT_SOURCE_DIR}/towers/safetensors.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
 target_include_directories(penstock_fuzz_targets PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(penstock_fuzz_targets PRIVATE penstock_private penstock JPEG::JPEG PNG::PNG ZLIB::ZLIB PkgConfig::HWY)
 

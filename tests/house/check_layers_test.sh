@@ -15,6 +15,7 @@ put include/penstock/good.h '#include <cstdint>' '#include <penstock/error.h>'
 put pipeline/engine/good.cpp '#include <penstock/good.h>' '#include <tbb/task_arena.h>' \
   '#include "pipeline/core/a.h"' '#include "pipeline/work/image/b.h"' '#include "pipeline/engine/c.h"'
 put tests/engine/good_test.cpp '#include <gtest/gtest.h>' '#include "pipeline/engine/c.h"' '#include "tests/support/d.h"'
+put towers/good.cpp '#include <penstock/good.h>' '#include <dnnl.hpp>' '#include "towers/layer.h"'
 put examples/good.cpp '#include <penstock/good.h>' '#include <iostream>'
 if ! "$check" "$tree"; then
   echo "a tree without violations was refused" >&2
@@ -28,7 +29,7 @@ put pipeline/io/bad.cpp '#  include "pipeline/engine/c.h"  // upward'
 put pipeline/sources/bad.cu '#include "pipeline/order/a.h"'
 put pipeline/work/image/bad.h '#include "staging/device.h"'
 put staging/bad.cuh '#include "towers/layer.h"'
-put towers/bad.h '#include "tools/penstock/a.h"'
+put towers/bad.h '#include "tools/penstock/a.h"' '#include "staging/device.h"'
 put tools/penstock/bad.cpp '#include "tests/support/d.h"'
 put pipeline/order/bad.h '#include "../core/a.h"'
 put pipeline/order/bad2.h '#include <pipeline/core/a.h>'
@@ -40,7 +41,8 @@ if output=$("$check" "$tree"); then
 fi
 expected="examples/bad.cpp:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/order/bad.h:1 pipeline/order/bad2.h:1 pipeline/order/bad3.h:1 pipeline/sources/bad.cu:1
-pipeline/work/image/bad.h:1 staging/bad.cuh:1 tools/penstock/bad.cpp:1 towers/bad.h:1"
+pipeline/work/image/bad.h:1 staging/bad.cuh:1 tools/penstock/bad.cpp:1 towers/bad.h:1
+towers/bad.h:2"
 named=$(cut -d: -f1,2 <<<"$output" | LC_ALL=C sort)
 if [ "$named" != "$(tr ' ' '\n' <<<"$expected" | LC_ALL=C sort)" ]; then
   printf 'expected:\n%s\ngot:\n%s\n' "$expected" "$output" >&2
