@@ -98,58 +98,89 @@ constexpr Spread make_spread() {
 }
 inline constexpr Spread kSpread = make_spread();
 
+/// What to add to the places of two rows, of which the first has so many values: up to 8, and one
+/// more in all where they begin amidst a byte.
+struct Shifts {
+  alignas(64) std::uint8_t by[2][9][16];
+};
+constexpr Shifts make_shifts() {
+  Shifts shifts{};
+  for (unsigned all = 0; all < 2; ++all)
+    for (unsigned first = 0; first < 9; ++first)
+      for (unsigned x = 0; x < 16; ++x)
+        shifts.by[all][first][x] = static_cast<std::uint8_t>(all + (x < 8 ? 0 : first));
+  return shifts;
+}
+inline constexpr Shifts kShifts = make_shifts();
+
 using Eight = hn::FixedTag<std::uint8_t, 8>;
 using Sixteen = hn::FixedTag<std::uint8_t, 16>;
+using Bytes16 = hn::Vec<Sixteen>;
 
-/// Nibbles to signed bytes: 64 at most, of which the block has `count`.
-HWY_INLINE void widen_nibbles(const std::uint8_t* nibbles, unsigned count, std::uint8_t* out) {
-  const Sixteen bytes;
-  alignas(16) static constexpr std::uint8_t kSigned[16] = {
-      0, 1, 2, 3, 4, 5, 6, 7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff};
-  const auto table = hn::Load(bytes, kSigned);
-  for (unsigned i = 0; i < count; i += 32) {
-    const auto both = hn::LoadU(bytes, nibbles + i / 2);
-    const auto low = hn::TableLookupBytes(table, hn::And(both, hn::Set(bytes, 15)));
-    const auto high = hn::TableLookupBytes(table, hn::ShiftRight<4>(both));
-    hn::Store(hn::InterleaveLower(bytes, low, high), bytes, out + i);
-    hn::Store(hn::InterleaveUpper(bytes, low, high), bytes, out + i + 16);
+/// Where the values of two rows come from; zeros elsewhere.
+HWY_INLINE Bytes16 places_of(unsigned masks, unsigned odd) {
+  const Eight eight;
+  const Sixteen sixteen;
+  const unsigned lower = masks & 255;
+  const auto both = hn::Combine(sixteen, hn::LoadU(eight, kSpread.from[masks >> 8]),
+                                hn::LoadU(eight, kSpread.from[lower]));
+  return hn::Add(both, hn::Load(sixteen, kShifts.by[odd][std::popcount(lower)]));
+}
+
+/// The values of two full rows that begin amidst a byte, which are in one byte more than a vector
+/// takes.
+HWY_NOINLINE void widen_slowly(const std::uint8_t* nibbles, std::uint8_t* out) {
+  for (unsigned i = 0; i < 16; ++i) {
+    const unsigned nibble = nibbles[(i + 1) / 2] >> ((i + 1) % 2 * 4) & 15U;
+    out[i] = static_cast<std::uint8_t>((nibble ^ 8U) - 8U);
   }
 }
 
 HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
   const Eight eight;
+  const Sixteen sixteen;
   const hn::Rebind<std::int8_t, Eight> signed_eight;
   const hn::Rebind<std::int16_t, Eight> row_of;
+  alignas(16) static constexpr std::uint8_t kSigned[16] = {
+      0, 1, 2, 3, 4, 5, 6, 7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff};
+  const auto table = hn::Load(sixteen, kSigned);
+  const auto low_bits = hn::Set(sixteen, 15);
   const unsigned presence = *at.presences++;
-  unsigned masks[8];
-  unsigned count = 0;
-  for (unsigned y = 0; y < 8; ++y) {
-    const unsigned here = presence >> y & 1;
-    masks[y] = *at.masks & (0U - here);
-    at.masks += here;
-    count += static_cast<unsigned>(std::popcount(masks[y]));
-  }
-  alignas(64) std::uint8_t values[64 + 16];
-  widen_nibbles(at.nibbles, count, values);
-  at.nibbles += (count + 1) / 2;
-  const std::uint8_t* next = values;
-  auto escapes = hn::Zero(eight);
-  for (std::size_t y = 0; y < 8; ++y) {
-    const unsigned mask = masks[y];
-    const auto spread = hn::LoadU(eight, kSpread.from[mask]);
-    const auto small = hn::TableLookupBytesOr0(hn::LoadU(eight, next), spread);
-    next += std::popcount(mask);
-    std::uint8_t zeros[8];
-    hn::StoreMaskBits(eight, hn::Eq(small, hn::Zero(eight)), zeros);
-    const unsigned large = mask & zeros[0];
-    const auto bytes = hn::LoadU(eight, at.bytes);
-    const auto row =
-        hn::Or(small, hn::TableLookupBytesOr0(bytes, hn::LoadU(eight, kSpread.from[large])));
+  alignas(8) std::uint64_t mask;
+  hn::Store(
+      hn::TableLookupBytesOr0(hn::LoadU(eight, at.masks), hn::LoadU(eight, kSpread.from[presence])),
+      eight, reinterpret_cast<std::uint8_t*>(&mask));
+  at.masks += std::popcount(presence);
+  unsigned taken = 0;
+  auto escapes = hn::Zero(sixteen);
+  for (std::size_t y = 0; y < 8; y += 2, mask >>= 16) {
+    const auto masks = static_cast<unsigned>(mask & 0xffff);
+    const unsigned odd = taken & 1;
+    const auto packed = hn::ZeroExtendVector(sixteen, hn::LoadU(eight, at.nibbles + taken / 2));
+    const auto apart = hn::InterleaveLower(sixteen, hn::And(packed, low_bits),
+                                           hn::And(hn::ShiftRight<4>(packed), low_bits));
+    auto small = hn::TableLookupBytesOr0(hn::TableLookupBytes(table, apart), places_of(masks, odd));
+    if (HWY_UNLIKELY(masks == 0xffff && odd != 0)) {
+      alignas(16) std::uint8_t values[16];
+      widen_slowly(at.nibbles + taken / 2, values);
+      small = hn::Load(sixteen, values);
+    }
+    taken += static_cast<unsigned>(std::popcount(masks));
+    std::uint16_t zeros;
+    hn::StoreMaskBits(sixteen, hn::Eq(small, hn::Zero(sixteen)),
+                      reinterpret_cast<std::uint8_t*>(&zeros));
+    const unsigned large = masks & zeros;
+    const auto values =
+        hn::Or(small, hn::TableLookupBytesOr0(hn::LoadU(sixteen, at.bytes), places_of(large, 0)));
     at.bytes += std::popcount(large);
-    escapes = hn::Or(escapes, hn::VecFromMask(eight, hn::Eq(row, hn::Set(eight, 0x80))));
-    hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, row)), row_of, block + y * stride);
+    escapes = hn::Or(escapes, hn::VecFromMask(sixteen, hn::Eq(values, hn::Set(sixteen, 0x80))));
+    hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, hn::LowerHalf(eight, values))),
+               row_of, block + y * stride);
+    hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, hn::UpperHalf(eight, values))),
+               row_of, block + (y + 1) * stride);
   }
-  if (HWY_LIKELY(hn::AllTrue(eight, hn::Eq(escapes, hn::Zero(eight))))) return 0;
+  at.nibbles += (taken + 1) / 2;
+  if (HWY_LIKELY(hn::AllTrue(sixteen, hn::Eq(escapes, hn::Zero(sixteen))))) return 0;
   std::uint64_t words = 0;
   for (std::size_t y = 0; y < 8; ++y)
     for (std::size_t x = 0; x < 8; ++x)
