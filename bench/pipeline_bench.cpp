@@ -2,8 +2,9 @@
 //   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS]   images → crops → batches, beside
 //       the bare region-decode loop over the same files (already in memory) and crops, on one and
 //       two threads; from the first call on, and behind the first epoch
-//   penstock_pipeline_bench records FOLDER RECORDS [ROUNDS] [EPOCHS]   the same from what
-//       `penstock pack --images FOLDER --out RECORDS` wrote
+//   penstock_pipeline_bench records FOLDER RECORDS [ROUNDS] [EPOCHS] [IO] [TARGET]   the same from
+//       what `penstock pack --images FOLDER --out RECORDS` wrote; IO is pread or mmap, TARGET
+//       ("AVX2"…) the best SIMD target of ours that may be used
 //   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
 //   penstock_pipeline_bench epochs FOLDER [ROUNDS]   the gap between two epochs, in batches
 //   penstock_pipeline_bench damaged CLEAN DAMAGED [ROUNDS]   two folders of TFRecord files that
@@ -21,6 +22,7 @@
 
 #include "bench/identity.h"
 #include "bench/limits.h"
+#include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
@@ -206,7 +208,10 @@ int run(int argc, char** argv) {
     bench_images(argv[2], images(argv[2]), rounds(3, 7),
                  static_cast<std::uint64_t>(std::max(2, rounds(4, 3))));
   } else if (what == "records" && argc > 3) {
-    bench_images(argv[2], image_records({argv[3]}), rounds(4, 7),
+    FileOptions options;
+    options.files = make_file_system(argc > 6 ? argv[6] : "pread");
+    if (argc > 7) test::use_target(argv[7]);
+    bench_images(argv[2], image_records({argv[3]}, options), rounds(4, 7),
                  static_cast<std::uint64_t>(std::max(2, rounds(5, 3))));
   } else if (what == "range") {
     bench_range(rounds(2, 5));
@@ -218,7 +223,8 @@ int run(int argc, char** argv) {
     std::fprintf(
         stderr,
         "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] | records FOLDER RECORDS "
-        "[ROUNDS] [EPOCHS] | range [ROUNDS] | epochs FOLDER [ROUNDS] | damaged CLEAN DAMAGED "
+        "[ROUNDS] [EPOCHS] [IO] [TARGET] | range [ROUNDS] | epochs FOLDER [ROUNDS] | damaged CLEAN "
+        "DAMAGED "
         "[ROUNDS]\n");
     return 2;
   }
