@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # What only a GPU can show. `tools/gpu_check.sh build [FILE]` compiles for sm_90 (and PTX, for what follows) with the nvcc
 # that is here, and writes a bundle of what a machine with a driver, the CUDA toolkit and NVIDIA's Python wheels for cuDNN
-# and NCCL lacks: programs, their libraries, this script. There, `./gpu_check.sh run` runs the conformance suite, the
-# finishing kernels' comparison, compute-sanitizer's memcheck and racecheck and the benchmarks, and prints one JSON; 0 if
+# and NCCL lacks: programs, their libraries, this script. There, `./gpu_check.sh run` runs the conformance suite, the layers, the
+# finishing kernels' comparison, compute-sanitizer's memcheck and racecheck and the benchmarks (of ResNet-50 too), and prints one JSON; 0 if
 # all passed. Without arguments: run if this is a bundle, else build.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-suite=(staging_device_test staging_area_test staging_finish_test staging_cuda_test)
-programs=(penstock penstock_staging_bench "${suite[@]}")
+suite=(staging_device_test staging_area_test staging_finish_test staging_cuda_test towers_gpu_test)
+programs=(penstock penstock_staging_bench penstock_towers_bench "${suite[@]}")
 limit=$((64 << 20))
 
 fail() {
@@ -19,19 +19,19 @@ fail() {
 build() {
   local file=${1:-../build/gpu_check.tar.xz} bundle size
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || fail "no nvcc here: install the CUDA toolkit"
-  ./build.sh cuda penstock_tool penstock_cuda "${programs[@]:1}" >&2
+  ./build.sh cuda penstock_tool penstock_cuda penstock_towers_cuda "${programs[@]:1}" >&2
   bundle=$(mktemp -d)
   # shellcheck disable=SC2064 # the folder of now
   trap "rm -rf '$bundle'" EXIT
   mkdir "$bundle/bin" "$bundle/lib"
-  for program in "${programs[@]}" libpenstock_cuda.so; do
+  for program in "${programs[@]}" libpenstock_cuda.so libpenstock_towers_cuda.so; do
     strip -o "$bundle/bin/$program" "../build/cuda/bin/$program"
     # What every Linux has, in the version that its loader needs, stays where it is.
     ldd "../build/cuda/bin/$program" | awk '$3 ~ /^\// {print $3}' |
       grep -Ev '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv))\.so' | xargs -r cp -nLt "$bundle/lib"
   done
   chmod +x "$bundle"/bin/*
-  cp gpu_check.sh "$bundle"
+  cp gpu_check.sh ../bench/peers/resnet50_steps.py "$bundle"
   git rev-parse HEAD >"$bundle/commit"
   mkdir -p "$(dirname "$file")"
   tar -C "$bundle" -c . | xz -T0 -6 >"$file"
@@ -92,6 +92,13 @@ run() {
   # 7,000 images a second are wanted: batches of 256 in steps of 36.6 ms.
   step trainer bin/penstock profile --images "$out/images" --shuffle --repeat --random-resized-crop 224 --batch 256 \
     --device cuda:0 --step-ms 36.57 --seconds 30 --quiet --json "$out/trainer.json"
+  # ResNet-50 from JPEGs beside the same step on a batch that stays, and beside PyTorch's where that is.
+  # shellcheck disable=SC2016 # for the inner shell
+  step resnet50 bash -c 'bin/penstock_towers_bench cuda:0 bf16 resnet50 "$1" 256 60 >"$0"' "$out/resnet50.json" "$out/images"
+  if python3 -c 'import torch, torchvision' 2>/dev/null; then
+    # shellcheck disable=SC2016 # for the inner shell
+    step pytorch env -u LD_LIBRARY_PATH bash -c './resnet50_steps.py >"$0"' "$out/pytorch.json"
+  fi
   python3 - "$out" commit <<'PYTHON'
 import glob, json, os, sys
 out, commit = sys.argv[1:]
@@ -120,14 +127,18 @@ for path in sorted(glob.glob(out + "/*.code")):
         steps[name]["said"] = read(name + ".log")[-2000:]
         passed = False
 bench, trainer = parsed("bench.json"), parsed("trainer.json") or {}
+resnet, pytorch = parsed("resnet50.json"), parsed("pytorch.json")
 tower = (trainer.get("towers") or [{}])[0]
 want = {}
 if bench:
     want = {"staged copies >= 0.97 of bare ones": min(c["ratio"] for c in bench["copies"]) >= 0.97,
             "copies hidden >= 0.95": min(h["share"] for h in bench["hidden"]) >= 0.95,
             "finishing kernels >= 0.8 of a copy": min(f["ratio"] for f in bench["finish"]) >= 0.8}
+if resnet:
+    want["ResNet-50 with its input >= 0.97 of a batch that stays"] = resnet["ratio"] >= 0.97
+    want["the loss of ResNet-50 falls"] = resnet["last_loss"] < resnet["first_loss"]
 print(json.dumps({"commit": open(commit).read().strip(), "device": (bench or {}).get("device"), "passed": passed,
-                  "steps": steps, "bench": bench, "limits": want,
+                  "steps": steps, "bench": bench, "resnet50": resnet, "pytorch": pytorch, "limits": want,
                   "trainer": {"images_per_second": trainer.get("elements_per_second"),
                               "stall_share": tower.get("stall_share"), "causes": tower.get("causes"),
                               "verdict": trainer.get("verdict")}}, indent=1))

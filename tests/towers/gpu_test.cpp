@@ -2,7 +2,9 @@
 // each layer against its form on host devices, whole runs of training, and the exchange of
 // gradients.
 #include <cmath>
+#include <deque>
 #include <functional>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,15 +38,31 @@ using test::spread_array;
 
 const Initializer kSome = Initializer::normal(0.5F);
 
-/// A store with one tower that computes as on a GPU, and the same one that does not.
+/// Where towers compute: as on a GPU, or on the first that there is.
+enum class Place { fake, cuda };
+
+/// The device and its libraries; nothing where there is none.
+std::optional<std::pair<DevicePtr, const GpuLibraries*>> open(Place place) {
+  if (place == Place::fake) return {{device({DeviceKind::host, 0}), &fake_gpu()}};
+  try {
+    return {{device({DeviceKind::cuda, 0}), &gpu_libraries()}};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    return std::nullopt;
+  }
+}
+
+/// A store with one tower that computes on a GPU, and the same one that does not.
 struct Pair {
-  explicit Pair(Precision precision = Precision::f32, bool deterministic = false)
-      : gpu(device({DeviceKind::host, 0}), fake_gpu(), precision, deterministic) {
+  explicit Pair(const std::pair<DevicePtr, const GpuLibraries*>& where,
+                Precision precision = Precision::f32)
+      : gpu(where.first, *where.second, precision, false) {
     set_compute_threads(1);
     there.use(0, gpu);
   }
   Gpu gpu;
   VariableStore here = host_store(), there = host_store();
+  std::deque<Array> numbers;
 
   /// As the GPU has it.
   Array up(const Array& values) {
@@ -57,12 +75,25 @@ struct Pair {
     gpu.run(ToBf16Plan{f32.data(), bf16.as<Bf16>()}, static_cast<std::int64_t>(values.size()));
     return bf16;
   }
-  std::vector<float> down(const Array& values) {
+  std::span<const std::int64_t> up(const std::vector<std::int64_t>& values) {
+    Array& there_too = numbers.emplace_back(gpu.array(DType::i64));
+    there_too.resize({static_cast<std::int64_t>(values.size())});
+    gpu.stream().copy({there_too.bytes(), values.data(), there_too.nbytes()});
     gpu.stream().synchronize();
+    return {there_too.as<std::int64_t>(), values.size()};
+  }
+  template <typename T>
+  std::vector<T> raw(const Array& values) {
+    std::vector<T> copy(values.size());
+    gpu.stream().copy({copy.data(), values.bytes(), values.nbytes()});
+    gpu.stream().synchronize();
+    gpu.device()->check();
+    return copy;
+  }
+  std::vector<float> down(const Array& values) {
+    if (values.dtype() == DType::f32) return raw<float>(values);
     std::vector<float> result;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      result.push_back(values.dtype() == DType::bf16 ? load(values.as<Bf16>()[i])
-                                                     : values.data()[i]);
+    for (const Bf16 value : raw<Bf16>(values)) result.push_back(load(value));
     return result;
   }
   Pass pass(std::int64_t rows, bool training = true) {
@@ -70,10 +101,7 @@ struct Pair {
     made.gpu = &gpu;
     return made;
   }
-  std::vector<double> result() {
-    gpu.stream().synchronize();
-    return {gpu.result().as<double>(), gpu.result().as<double>() + 4};
-  }
+  std::vector<double> result() { return raw<double>(gpu.result()); }
 };
 
 struct Case {
@@ -82,13 +110,19 @@ struct Case {
   std::function<LayerPtr(const Scope&)> make;
 };
 
-class GpuLayer : public testing::TestWithParam<std::tuple<Case, Precision>> {};
+class GpuLayer : public testing::TestWithParam<std::tuple<Case, Precision, Place>> {};
 
 TEST_P(GpuLayer, ComputesWhatTheHostComputes) {
   const Case& c = std::get<Case>(GetParam());
   const Precision precision = std::get<Precision>(GetParam());
-  const double tolerance = precision == Precision::bf16 ? 0.02 : 2e-6;
-  Pair pair(precision);
+  const Place place = std::get<Place>(GetParam());
+  const auto where = open(place);
+  if (!where) GTEST_SKIP() << "no GPU here";
+  const double rounding = place == Place::fake ? 2e-6 : 2e-5;
+  const double tolerance = precision == Precision::bf16                           ? 0.02
+                           : precision == Precision::tf32 && place == Place::cuda ? 3e-3
+                                                                                  : rounding;
+  Pair pair(*where, precision);
   const LayerPtr here = c.make(pair.here.tower(0) / "layer");
   const LayerPtr there = c.make(pair.there.tower(0) / "layer");
   pair.here.pack();
@@ -130,10 +164,11 @@ TEST_P(GpuLayer, ComputesWhatTheHostComputes) {
   }
 }
 
-std::string name_of_case(const testing::TestParamInfo<std::tuple<Case, Precision>>& made) {
+std::string name_of_case(const testing::TestParamInfo<std::tuple<Case, Precision, Place>>& made) {
   const char* const names[] = {"f32", "tf32", "bf16"};
   return std::get<Case>(made.param).name + "_" +
-         names[static_cast<int>(std::get<Precision>(made.param))];
+         names[static_cast<int>(std::get<Precision>(made.param))] +
+         (std::get<Place>(made.param) == Place::cuda ? "_cuda" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, GpuLayer,
@@ -235,11 +270,20 @@ INSTANTIATE_TEST_SUITE_P(Layers, GpuLayer,
                                                                     .out = 3,
                                                                     .initializer = kSome}));
                                                       }}),
-                                 testing::Values(Precision::f32, Precision::tf32, Precision::bf16)),
+                                 testing::Values(Precision::f32, Precision::tf32, Precision::bf16),
+                                 testing::Values(Place::fake, Place::cuda)),
                          name_of_case);
 
-TEST(GpuLosses, AreTheHosts) {
-  Pair pair;
+class GpuLosses : public testing::TestWithParam<Place> {};
+INSTANTIATE_TEST_SUITE_P(Places, GpuLosses, testing::Values(Place::fake, Place::cuda),
+                         [](const auto& made) {
+                           return std::string(made.param == Place::cuda ? "cuda" : "fake");
+                         });
+
+TEST_P(GpuLosses, AreTheHosts) {
+  const auto where = open(GetParam());
+  if (!where) GTEST_SKIP() << "no GPU here";
+  Pair pair(*where);
   const Array logits = spread_array({4, 7}, 1);
   const Array up = pair.up(logits);
   const std::vector<std::int64_t> labels{3, 0, 6, 99};  // the last row is padding
@@ -247,16 +291,19 @@ TEST(GpuLosses, AreTheHosts) {
   SoftmaxLoss there;
   const auto expected = here.forward(logits, labels, pass_over(3));
   pair.gpu.clear(pair.gpu.result());
-  there.forward(up, labels, pair.pass(3));
+  const auto labels_there = pair.up(labels);
+  there.forward(up, labels_there, pair.pass(3));
   EXPECT_THAT(pair.result(), testing::ElementsAre(testing::DoubleNear(expected.loss_sum, 1e-6),
                                                   expected.correct, 0, 0));
   expect_near(pair.down(there.backward()), list(here.backward()), 1e-6, "softmax");
-  there.forward(up, labels, pair.pass(4));
+  there.forward(up, labels_there, pair.pass(4));
   EXPECT_EQ(pair.result()[3], 1) << "a label that there is not";
 }
 
-TEST(GpuLosses, OfVectorsAreTheHosts) {
-  Pair pair;
+TEST_P(GpuLosses, OfVectorsAreTheHosts) {
+  const auto where = open(GetParam());
+  if (!where) GTEST_SKIP() << "no GPU here";
+  Pair pair(*where);
   const Array query = spread_array({4, 5}, 1);
   const Array positive = spread_array({4, 5}, 2);
   const Array negative = spread_array({4, 5}, 3);
@@ -287,12 +334,15 @@ TEST(GpuLosses, OfVectorsAreTheHosts) {
               "p");
 }
 
-TEST(GpuLosses, EmbeddingAndDecayAreTheHosts) {
-  Pair pair;
+TEST_P(GpuLosses, EmbeddingAndDecayAreTheHosts) {
+  const auto where = open(GetParam());
+  if (!where) GTEST_SKIP() << "no GPU here";
+  Pair pair(*where);
   EmbeddingBag here(pair.here.tower(0), 5, 3, kSome);
   EmbeddingBag there(pair.there.tower(0), 5, 3, kSome);
   const std::vector<std::int64_t> ids{0, 2, -1, -1, -1, -1, 4, 4, 1};
-  expect_near(pair.down(there.forward(ids, 3)), list(here.forward(ids, 3)), 1e-6, "embedding");
+  expect_near(pair.down(there.forward(pair.up(ids), 3)), list(here.forward(ids, 3)), 1e-6,
+              "embedding");
   const Array gradient = spread_array({3, 3}, 7);
   const Array up = pair.up(gradient);
   L2 decay_here;
@@ -309,7 +359,7 @@ TEST(GpuLosses, EmbeddingAndDecayAreTheHosts) {
   expect_near(pair.down(pair.there.of(0)[0]->gradient), list(pair.here.of(0)[0]->gradient), 1e-6,
               "table");
   const std::vector<std::int64_t> wrong{0, 5, 1};
-  there.forward(wrong, 3);
+  there.forward(pair.up(wrong), 3);
   EXPECT_EQ(pair.result()[3], 1) << "an id that there is not";
 }
 
