@@ -77,15 +77,15 @@ TEST(GpuTrainer, TowersThatDoNotWaitLearnToo) {
 TEST(GpuTrainer, TheCifarNetworkTakesTheSameSteps) {
   const ModelKind& kind = model_kind("cifar10");
   const auto losses = [&](const GpuLibraries* libraries, Precision precision) {
-    TrainOptions options = options_for(1, 4);
+    TrainOptions options = options_for(1, 2);
     options.libraries = libraries;
     options.precision = precision;
-    options.max_steps = 3;
-    Trainer trainer(kind.make, kind.input(test::picture_twin(16), true), std::nullopt, options);
+    options.max_steps = 2;
+    Trainer trainer(kind.make, kind.input(test::picture_twin(10), true), std::nullopt, options);
     return trainer.run(nobody).losses;
   };
   const std::vector<float> expected = losses(nullptr, Precision::f32);
-  ASSERT_EQ(expected.size(), 3U);
+  ASSERT_EQ(expected.size(), 2U);
   expect_near(losses(&fake_gpu(), Precision::f32), expected, 1e-5, "f32");
   expect_near(losses(&fake_gpu(), Precision::bf16), expected, 0.02, "bf16");
 }
@@ -128,6 +128,46 @@ TEST(GpuTrainer, ABadLabelAndALossThatIsNoNumberAreErrors) {
   const auto number = thrown_by([&] { diverges.run(nobody); });
   ASSERT_TRUE(number);
   EXPECT_THAT(number->what(), testing::HasSubstr("the loss is no number at step"));
+}
+
+/// Throws in the third step of tower 1.
+class Fragile : public Linear {
+ public:
+  explicit Fragile(const Scope& scope) : Linear(scope) {}
+  void backward(const Pass& pass) override {
+    if (pass.tower == 1 && ++steps_ == 3)
+      throw Error(ErrorCode::resource_exhausted, "no memory for 12 bytes");
+    Linear::backward(pass);
+  }
+
+ private:
+  int steps_ = 0;
+};
+
+TEST(GpuTrainer, ATowerThatThrowsEndsTheRunWithItsError) {
+  for (const StrategyKind kind : {StrategyKind::replicated, StrategyKind::parameter_device,
+                                  StrategyKind::async, StrategyKind::sync_replicas}) {
+    TrainOptions options = on_fakes(3, 4);
+    options.strategy.kind = kind;
+    options.epochs = 50;
+    Trainer trainer(maker<Fragile>(), points(100), std::nullopt, options);
+    const auto error = thrown_by([&] { trainer.run(nobody); });
+    ASSERT_TRUE(error) << name_of(kind);
+    EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+    EXPECT_THAT(error->what(), testing::HasSubstr("tower 1: no memory for 12 bytes"));
+  }
+}
+
+TEST(GpuTrainer, AnExchangeThatFailsNamesTheRank) {
+  TrainOptions options = on_fakes(2, 4);
+  options.epochs = 50;
+  Trainer trainer(maker<Linear>(), points(100), std::nullopt, options);
+  test::set_nccl_trouble({.reports = 1});
+  const auto error = thrown_by([&] { trainer.run(nobody); });
+  test::set_nccl_trouble({});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::unavailable);
+  EXPECT_THAT(error->what(), testing::HasSubstr("NCCL rank 1 (host:1) reported"));
 }
 
 TEST(GpuTrainer, WhatItCantDoIsRefused) {

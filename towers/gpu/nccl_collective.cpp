@@ -41,7 +41,7 @@ class NcclCollective final : public Collective {
   ~NcclCollective() override {
     watcher_.request_stop();
     watcher_.join();
-    if (aborted_) return;
+    if (error_) return;  // communicators were aborted
     for (const Rank& rank : ranks_) towers_[rank.leader].gpu->stream().synchronize();
     for (void* communicator : communicators_) static_cast<void>(nccl_.destroy(communicator));
   }
@@ -51,7 +51,10 @@ class NcclCollective final : public Collective {
   int size() const noexcept override { return host_->size(); }
   void barrier(int tower) override { host_->barrier(tower); }
   void sum(int tower, std::span<double> values) override { host_->sum(tower, values); }
-  void fail(const Error& error) noexcept override { host_->fail(error); }
+  void fail(const Error& error) noexcept override {
+    const std::lock_guard lock(mutex_);
+    give_up(error);
+  }
 
   void sum(int tower, std::span<float> values) override {
     Tower& me = towers_[static_cast<std::size_t>(tower)];
@@ -118,8 +121,8 @@ class NcclCollective final : public Collective {
     const std::lock_guard lock(mutex_);
     if (error_) throw Error(*error_);
     if (status != Nccl::kSuccess && status != Nccl::kInProgress) {
-      rank.since.reset();
-      throw Error(ErrorCode::unavailable, name_of(me.rank) + ": " + nccl_.error_string(status));
+      give_up(Error(ErrorCode::unavailable, name_of(me.rank) + ": " + nccl_.error_string(status)));
+      throw Error(*error_);
     }
     me.gpu->stream().record(rank.done);
     rank.enqueued = true;
@@ -129,7 +132,7 @@ class NcclCollective final : public Collective {
   void watch(const std::stop_token& stop) {
     constexpr auto kEvery = std::chrono::milliseconds(20);
     std::unique_lock lock(mutex_);
-    while (!stop.stop_requested() && !aborted_) {
+    while (!stop.stop_requested() && !error_) {
       std::optional<Error> found;
       bool busy = false;
       for (std::size_t r = 0; r < ranks_.size() && !found; ++r) {
@@ -149,18 +152,24 @@ class NcclCollective final : public Collective {
         busy = busy || rank.since.has_value();
       }
       if (found) {
-        error_ = found;
-        aborted_ = true;
-        for (void* communicator : communicators_) static_cast<void>(nccl_.abort(communicator));
-        host_->fail(*found);
+        give_up(*found);
         return;
       }
       if (busy) {
         begun_.wait_for(lock, stop, kEvery, [] { return false; });
       } else {
-        begun_.wait(lock, stop, [this] { return any_begun(); });
+        begun_.wait(lock, stop, [this] { return error_ || any_begun(); });
       }
     }
+  }
+
+  /// With mutex_ held. Others may be waiting within NCCL, where only an abort reaches them.
+  void give_up(const Error& error) noexcept {
+    if (error_) return;
+    error_ = error;
+    for (void* communicator : communicators_) static_cast<void>(nccl_.abort(communicator));
+    host_->fail(error);
+    begun_.notify_all();
   }
 
   bool any_begun() const {
@@ -188,9 +197,8 @@ class NcclCollective final : public Collective {
 
   std::mutex mutex_;
   std::condition_variable_any begun_;
-  std::vector<Rank> ranks_;  // `since` and `enqueued`: guarded by mutex_
-  std::optional<Error> error_;
-  bool aborted_ = false;  // guarded by mutex_ while watched
+  std::vector<Rank> ranks_;     // `since` and `enqueued`: guarded by mutex_
+  std::optional<Error> error_;  // guarded by mutex_ while watched; for good
   std::jthread watcher_;
 };
 
