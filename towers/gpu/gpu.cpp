@@ -44,6 +44,7 @@ Gpu::Gpu(DevicePtr device, const GpuLibraries& libraries, Precision precision, b
 
 Gpu::~Gpu() {
   stream().synchronize();
+  static_cast<void>(libraries_.kernels.enter(stream()));
   static_cast<void>(libraries_.blas.destroy(blas_));
   static_cast<void>(cudnn().destroy(cudnn_));
 }
