@@ -116,6 +116,36 @@ TEST_F(Pack, BadFilesFailOrAreLeftOut) {
   EXPECT_THAT(skipped.out, HasSubstr("1 bad files left out"));
 }
 
+TEST_F(Pack, AKilledRunIsGoneOnWith) {
+  const std::string many = *folder_ / "many";
+  ASSERT_EQ(run_program({"synth", many, "--images", "400", "--size", "150x200"}).code, 0);
+  const auto pack = [&](const std::string& out) {
+    return Flags{"pack", "--images", many, "--jpeg", "coefficients", "--out", out, "--json", "-"};
+  };
+  const std::string whole = *folder_ / "whole.pnr";
+  ASSERT_EQ(run_program(pack(whole)).code, 0);
+  const std::string path = *folder_ / "killed.pnr";
+  const std::string partial = path + ".partial";
+  const auto size = [&] {
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(partial, error);
+    return error ? 0 : bytes;
+  };
+  {
+    test::Program program(pack(path));
+    // As soon as something is there; the scope's end kills it.
+    while (size() < 600'000 && !std::filesystem::exists(path)) usleep(1000);
+  }
+  if (!std::filesystem::exists(path)) {
+    const Outcome resumed = run_program(pack(path));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_GT(resumed.json()["resumed"], 0);
+    EXPECT_LT(resumed.json()["resumed"], 400);
+  }
+  EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_EQ(test::read_file(path), test::read_file(whole));
+}
+
 TEST_F(Pack, SaysHowItIsUsed) {
   EXPECT_EQ(run_program({"pack", "--images", in(), "--out", "x"}).code, 2);
   EXPECT_EQ(run_program({"pack", "--images", in(), "--jpeg", "gif", "--out", "x"}).code, 2);

@@ -54,6 +54,32 @@ TEST(ExclusiveFile, LeavesNothingWithoutACommit) {
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
+TEST(ExclusiveFile, CanGoOnWhereAWriterStopped) {
+  const TempFolder folder;
+  const std::string contents = test::noise(700'000);
+  {
+    ExclusiveFile file(folder / "a", true);
+    std::byte none{};
+    EXPECT_EQ(file.read(0, {&none, 1}), 0U);
+    file.append(as_bytes(contents));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  EXPECT_GE(std::filesystem::file_size(folder / "a.partial"), 512U << 10);
+  {
+    ExclusiveFile file(folder / "a", true);
+    std::vector<std::byte> found(300'000);
+    EXPECT_EQ(file.read(100, found), found.size());
+    EXPECT_EQ(test::as_text(found), contents.substr(100, found.size()));
+    EXPECT_EQ(file.read(1 << 20, found), 0U);
+    file.keep(200'000);
+    EXPECT_EQ(file.size(), 200'000U);
+    file.append(as_bytes(std::string_view(contents).substr(200'000)));
+    file.commit();
+  }
+  EXPECT_EQ(read_file(folder / "a"), contents);
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
 TEST(ExclusiveFile, HasOneWriter) {
   const TempFolder folder;
   auto first = std::make_unique<ExclusiveFile>(folder / "a");
