@@ -267,10 +267,9 @@ HWY_NOINLINE void transform_large(Batch& batch, const std::int16_t* quantisation
   batch.count = 0;
 }
 
-/// Transforms `count` blocks whose dequantised rows are `v`; false, and nothing is done, if they
-/// are for transform_large.
-HWY_INLINE bool transform_rows(ShortVector* v, std::uint8_t* const* targets, std::size_t count,
-                               std::size_t stride) {
+/// Turns the dequantised rows of blocks into rows of samples, the blocks side by side; false, and
+/// nothing is done, if they are for transform_large.
+HWY_INLINE bool transform_rows(ShortVector* v, std::uint8_t* out, std::size_t stride) {
   const Shorts shorts;
   // A block of one row is where the library's ways to overflow differ.
   const auto scaled = hn::ShiftLeft<2>(v[0]);
@@ -279,14 +278,10 @@ HWY_INLINE bool transform_rows(ShortVector* v, std::uint8_t* const* targets, std
   transpose(v);
   transform_columns<18>(v);
   transpose(v);
-  alignas(64) std::uint8_t rows[8 * kLanes];
   const hn::Rebind<std::uint8_t, Shorts> bytes;
   for (std::size_t y = 0; y < 8; ++y)
     hn::StoreU(hn::DemoteTo(bytes, hn::SaturatedAdd(v[y], hn::Set(shorts, 128))), bytes,
-               rows + y * kLanes);
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t y = 0; y < 8; ++y)
-      std::memcpy(targets[i] + y * stride, rows + y * kLanes + 8 * i, 8);
+               out + y * stride);
   return true;
 }
 
@@ -296,8 +291,11 @@ HWY_INLINE void transform(Batch& batch, const std::int16_t* quantisation, std::s
   for (std::size_t y = 0; y < 8; ++y)
     v[y] = hn::Mul(hn::Load(shorts, batch.coefficients.data() + y * kLanes),
                    hn::LoadDup128(shorts, quantisation + 8 * y));
-  if (!transform_rows(v, batch.targets.data(), batch.count, stride))
-    return transform_large(batch, quantisation, stride);
+  alignas(64) std::uint8_t rows[8 * kLanes];
+  if (!transform_rows(v, rows, kLanes)) return transform_large(batch, quantisation, stride);
+  for (std::size_t i = 0; i < batch.count; ++i)
+    for (std::size_t y = 0; y < 8; ++y)
+      std::memcpy(batch.targets[i] + y * stride, rows + y * kLanes + 8 * i, 8);
   batch.count = 0;
 }
 

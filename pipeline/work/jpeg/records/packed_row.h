@@ -30,7 +30,8 @@ struct PackedRow {
 /// The streams of a part that holds `count` blocks.
 PackedRow open_row(std::span<const std::byte> part, int count) noexcept;
 
-/// Transforms blocks [plane.first_block, plane.last_block) to the row of samples at `target`.
+/// Transforms blocks [plane.first_block, plane.last_block) to the row of blocks of samples at
+/// `target`; of each of its rows up to 3 x kBlockSide samples behind them may be overwritten.
 /// False, and some samples are undefined, if the streams end too soon. Reads nothing beyond their
 /// slack whatever the bytes are.
 bool transform_row(const PackedRow& row, Plane& plane, std::uint8_t* target) noexcept;

@@ -28,7 +28,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 /// A value of the byte stream that stands for one of the word stream; never a coefficient there.
-constexpr std::int16_t kEscape = -128;
+constexpr std::uint8_t kEscape = 0x80;
 
 /// Blocks that may be expanded from one place that `holds`: no more than kRecordSlack bytes beyond
 /// a stream's end are read.
@@ -69,8 +69,8 @@ HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t 
       ++taken;
       int value = static_cast<int>(nibble ^ 8U) - 8;
       if (nibble == 0) {
-        value = static_cast<std::int8_t>(*at.bytes++);
-        if (value == kEscape)
+        value = static_cast<std::int8_t>(*at.bytes);
+        if (*at.bytes++ == kEscape)
           words |= std::uint64_t{1}
                    << (8 * y + static_cast<std::size_t>(std::countr_zero(columns)));
       }
@@ -152,7 +152,7 @@ HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t 
       eight, reinterpret_cast<std::uint8_t*>(&mask));
   at.masks += std::popcount(presence);
   unsigned taken = 0;
-  auto escapes = hn::Zero(sixteen);
+  std::uint64_t words = 0;
   for (std::size_t y = 0; y < 8; y += 2, mask >>= 16) {
     const auto masks = static_cast<unsigned>(mask & 0xffff);
     const unsigned odd = taken & 1;
@@ -173,19 +173,40 @@ HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t 
     const auto values =
         hn::Or(small, hn::TableLookupBytesOr0(hn::LoadU(sixteen, at.bytes), places_of(large, 0)));
     at.bytes += std::popcount(large);
-    escapes = hn::Or(escapes, hn::VecFromMask(sixteen, hn::Eq(values, hn::Set(sixteen, 0x80))));
+    std::uint16_t escapes;
+    hn::StoreMaskBits(sixteen, hn::Eq(values, hn::Set(sixteen, kEscape)),
+                      reinterpret_cast<std::uint8_t*>(&escapes));
+    words |= std::uint64_t{escapes} << (8 * y);
     hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, hn::LowerHalf(eight, values))),
                row_of, block + y * stride);
     hn::StoreU(hn::PromoteTo(row_of, hn::BitCast(signed_eight, hn::UpperHalf(eight, values))),
                row_of, block + (y + 1) * stride);
   }
   at.nibbles += (taken + 1) / 2;
-  if (HWY_LIKELY(hn::AllTrue(sixteen, hn::Eq(escapes, hn::Zero(sixteen))))) return 0;
-  std::uint64_t words = 0;
-  for (std::size_t y = 0; y < 8; ++y)
-    for (std::size_t x = 0; x < 8; ++x)
-      if (block[y * stride + x] == kEscape) words |= std::uint64_t{1} << (8 * y + x);
   return words;
+}
+
+#endif
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
+
+HWY_INLINE void transform_neighbours(Batch& batch, const Plane& plane) {
+  transform(batch, plane.quantisation.data(), plane.stride);
+}
+
+#else
+
+/// A batch of blocks that lie side by side: whole rows are written, up to three blocks beyond.
+HWY_INLINE void transform_neighbours(Batch& batch, const Plane& plane) {
+  const Shorts shorts;
+  const std::int16_t* quantisation = plane.quantisation.data();
+  ShortVector v[8];
+  for (std::size_t y = 0; y < 8; ++y)
+    v[y] = hn::Mul(hn::Load(shorts, batch.coefficients.data() + y * kLanes),
+                   hn::LoadDup128(shorts, quantisation + 8 * y));
+  if (!transform_rows(v, batch.targets[0], plane.stride))
+    return transform_large(batch, quantisation, plane.stride);
+  batch.count = 0;
 }
 
 #endif
@@ -223,7 +244,7 @@ bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target
   Batch& batch = plane.batch;
   for (int x = plane.first_block; x < plane.last_block; ++x, target += kBlockSide) {
     // Not when the last was added: what is loaded right behind its stores has to wait for them.
-    if (is_full(batch)) transform(batch, plane.quantisation.data(), plane.stride);
+    if (is_full(batch)) transform_neighbours(batch, plane);
     std::int16_t* block = batch.coefficients.data() + batch.count * 8;
     if (!next(block, kStride)) {
       batch.count = 0;
@@ -231,7 +252,7 @@ bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target
     }
     batch.targets[batch.count++] = target;
   }
-  if (batch.count > 0) transform(batch, plane.quantisation.data(), plane.stride);
+  if (batch.count > 0) transform_neighbours(batch, plane);
   return holds(at);
 }
 
@@ -253,7 +274,8 @@ PENSTOCK_EXPAND HWY_INLINE Vector in_register(Vector vector) {
   return vector;
 }
 
-/// All of a block at once.
+/// All of a block at once; `kWords`: the row has words.
+template <bool kWords>
 PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at) {
   const __m128i rows = in_register(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at.masks)));
   const auto presence = static_cast<__mmask16>(*at.presences++);
@@ -271,28 +293,26 @@ PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at) {
   const __mmask64 large = _mm512_mask_testn_epi8_mask(mask, values, values);
   values = _mm512_mask_expand_epi8(values, large, in_register(_mm512_loadu_si512(at.bytes)));
   at.bytes += std::popcount(static_cast<std::uint64_t>(large));
-  const __mmask64 words = _mm512_mask_cmpeq_epi8_mask(large, values, _mm512_set1_epi8(-128));
   Halves halves{_mm512_cvtepi8_epi16(_mm512_castsi512_si256(values)),
                 _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(values, 1))};
-  if (HWY_UNLIKELY(words != 0)) {
-    alignas(64) std::int16_t block[kBlockSize];
-    _mm512_store_si512(block, halves.top);
-    _mm512_store_si512(block + 32, halves.bottom);
-    // Without enough of them the row is given up before the next four blocks.
-    const std::uint8_t* behind = put_words(at.words, at.words_end, words, block, 8);
-    (behind != nullptr ? at.words : at.masks) = behind != nullptr ? behind : at.masks_end + 1;
-    halves = {_mm512_load_si512(block), _mm512_load_si512(block + 32)};
+  if constexpr (kWords) {
+    // Without a branch: which blocks have words can't be foreseen.
+    const auto words = static_cast<std::uint64_t>(
+        _mm512_mask_cmpeq_epi8_mask(large, values, _mm512_set1_epi8(-128)));
+    const auto upper = static_cast<__mmask32>(words);
+    const auto lower = static_cast<__mmask32>(words >> 32);
+    halves.top =
+        _mm512_mask_expand_epi16(halves.top, upper, in_register(_mm512_loadu_si512(at.words)));
+    at.words += 2 * std::popcount(static_cast<std::uint32_t>(upper));
+    halves.bottom =
+        _mm512_mask_expand_epi16(halves.bottom, lower, in_register(_mm512_loadu_si512(at.words)));
+    at.words += 2 * std::popcount(static_cast<std::uint32_t>(lower));
   }
   std::int16_t dc;
   std::memcpy(&dc, at.dcs, sizeof(dc));
   at.dcs += sizeof(dc);
   halves.top = _mm512_mask_set1_epi16(halves.top, 1, dc);
   return halves;
-}
-
-/// Passes over a block.
-PENSTOCK_EXPAND HWY_INLINE void skip_at_once(PackedRow& at) {
-  expand_at_once(at);
 }
 
 /// Rows of four blocks from their halves: the 128 bits of each block side by side.
@@ -309,45 +329,43 @@ PENSTOCK_EXPAND HWY_INLINE void gather_four(const __m512i* halves, ShortVector* 
 
 /// The same blocks for transform_large.
 HWY_NOINLINE void transform_apart(const __m512i* top, const __m512i* bottom, std::size_t count,
-                                  std::uint8_t* const* targets, const Plane& plane) {
-  for (std::size_t i = 0; i < count; ++i) {
+                                  std::uint8_t* target, const Plane& plane) {
+  for (std::size_t i = 0; i < count; ++i, target += plane.side) {
     alignas(64) std::int16_t block[kBlockSize];
     _mm512_store_si512(block, top[i]);
     _mm512_store_si512(block + 32, bottom[i]);
-    transform_plainly(block, plane.quantisation.data(), plane.side, targets[i], plane.stride);
+    transform_plainly(block, plane.quantisation.data(), plane.side, target, plane.stride);
   }
 }
 
-PENSTOCK_EXPAND bool transform_row_at_once(const PackedRow& row, Plane& plane,
-                                           std::uint8_t* target) {
+template <bool kWords>
+PENSTOCK_EXPAND bool transform_fours(const PackedRow& row, Plane& plane, std::uint8_t* target) {
   const Shorts shorts;
   PackedRow at = row;
   for (int x = 0; x < plane.first_block; ++x) {
-    if (!holds(at)) return false;
-    skip_at_once(at);
+    if (!holds(at) || at.words > at.words_end) return false;
+    expand_at_once<kWords>(at);
   }
   const auto side = static_cast<std::size_t>(plane.side);
   target += static_cast<std::size_t>(plane.first_block) * side;
-  for (int x = plane.first_block; x < plane.last_block;) {
+  for (int x = plane.first_block; x < plane.last_block;
+       x += kUnchecked, target += kUnchecked * side) {
     if (!holds(at)) return false;
     const auto count = static_cast<std::size_t>(std::min(plane.last_block - x, kUnchecked));
     __m512i top[kUnchecked];
     __m512i bottom[kUnchecked];
-    std::uint8_t* targets[kUnchecked];
     for (std::size_t i = 0; i < kUnchecked; ++i) {
       if (HWY_UNLIKELY(i >= count)) {
         top[i] = bottom[i] = _mm512_setzero_si512();
         continue;
       }
-      const Halves halves = expand_at_once(at);
+      if (kWords && at.words > at.words_end) return false;
+      const Halves halves = expand_at_once<kWords>(at);
       top[i] = halves.top;
       bottom[i] = halves.bottom;
-      targets[i] = target;
-      target += side;
     }
-    x += static_cast<int>(count);
     if (plane.side != kBlockSide) {
-      transform_apart(top, bottom, count, targets, plane);
+      transform_apart(top, bottom, count, target, plane);
       continue;
     }
     ShortVector v[8];
@@ -355,10 +373,15 @@ PENSTOCK_EXPAND bool transform_row_at_once(const PackedRow& row, Plane& plane,
     gather_four(bottom, v + 4);
     for (std::size_t y = 0; y < 8; ++y)
       v[y] = hn::Mul(v[y], hn::LoadDup128(shorts, plane.quantisation.data() + 8 * y));
-    if (!transform_rows(v, targets, count, plane.stride))
-      transform_apart(top, bottom, count, targets, plane);
+    if (!transform_rows(v, target, plane.stride))
+      transform_apart(top, bottom, count, target, plane);
   }
-  return holds(at);
+  return holds(at) && at.words <= at.words_end;
+}
+
+bool transform_row_at_once(const PackedRow& row, Plane& plane, std::uint8_t* target) {
+  return row.words == row.words_end ? transform_fours<false>(row, plane, target)
+                                    : transform_fours<true>(row, plane, target);
 }
 
 #else
