@@ -26,7 +26,7 @@
 namespace penstock::bench {
 namespace {
 
-/// Files that are given at once: as many as a worker gets.
+/// Files that a worker gets at once.
 constexpr std::size_t kHand = 32;
 using Work = std::function<void(std::span<const std::vector<std::byte>>)>;
 
@@ -37,15 +37,15 @@ double median(std::vector<double> values) {
 
 /// Hand by hand in turns, so that both sides see the same machine.
 void compare(const char* what, const Files& files, int rounds, const std::string& target,
-             const Work& ours, const Work& theirs) {
+             std::size_t hand_size, const Work& ours, const Work& theirs) {
   std::vector<double> our_times;
   std::vector<double> their_times;
   std::vector<double> ratios;
   for (int round = -1; round < rounds; ++round) {
     double mine = 0;
     double other = 0;
-    for (std::size_t first = 0; first < files.size(); first += kHand) {
-      const std::span hand(files.data() + first, std::min(kHand, files.size() - first));
+    for (std::size_t first = 0; first < files.size(); first += hand_size) {
+      const std::span hand(files.data() + first, std::min(hand_size, files.size() - first));
       const double start = cpu_seconds();
       ours(hand);
       const double middle = cpu_seconds();
@@ -75,7 +75,8 @@ class Whole final : public image::PixelSink {
   void rows(const std::uint8_t*, std::size_t, int) override {}
 };
 
-/// All symbols of some files, with no block kept.
+/// All symbols of some files, with no block kept: of all files at once, so that lanes never lack
+/// one until the end.
 class Entropy {
  public:
   Entropy() {
@@ -125,10 +126,16 @@ class Entropy {
   }
 
   void in_lanes(std::span<const std::vector<std::byte>> files) {
-    std::size_t next = 0;
+    // The longest first, as the decoder does it.
+    std::vector<const std::vector<std::byte>*> waiting;
+    for (const auto& file : files) waiting.push_back(&file);
+    std::ranges::sort(waiting, {}, [](const auto* file) { return file->size(); });
     for (;;) {
       for (File& one : files_) {
-        while (!one.busy && next < files.size()) one.busy = begin(one, files[next++]);
+        while (!one.busy && !waiting.empty()) {
+          one.busy = begin(one, *waiting.back());
+          waiting.pop_back();
+        }
         if (one.busy && !one.added) lanes_->add(one.picture.scan());
         one.added = one.busy;
       }
@@ -170,7 +177,7 @@ int run(const std::string& folder, int rounds, const std::string& target, const 
   };
   if (what != "whole")
     compare(
-        "entropy", files, rounds, name, [&](const auto& hand) { (*entropy)(hand); },
+        "entropy", files, rounds, name, files.size(), [&](const auto& hand) { (*entropy)(hand); },
         each(read_coefficients));
   if (what == "entropy") return 0;
   const auto decoder = jpeg::make_decoder();
@@ -179,7 +186,7 @@ int run(const std::string& folder, int rounds, const std::string& target, const 
   std::array<Whole, kHand> sinks;
   std::vector<image::DecodeJob> jobs;
   compare(
-      "whole", files, rounds, name,
+      "whole", files, rounds, name, kHand,
       [&](const auto& hand) {
         jobs.clear();
         for (const auto& file : hand) jobs.push_back({file, &sinks[jobs.size()]});

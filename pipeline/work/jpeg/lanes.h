@@ -14,7 +14,7 @@ namespace penstock::jpeg {
 
 inline constexpr std::size_t kLaneCount = 16;
 /// Blocks that a lane decodes before they are transformed: whole MCUs.
-inline constexpr int kStripBlocks = 64;
+inline constexpr int kStripBlocks = 120;
 /// A lane's share of each kind of memory; no powers of two, so that caches keep all lanes' apart.
 inline constexpr std::size_t kLaneBytesStride = kLaneBytesRoom + 64;
 inline constexpr std::size_t kStripStride = (kStripBlocks + 1) * kBlockSize;
