@@ -62,6 +62,13 @@ TEST(Train, LearnsAndWritesWhatItDid) {
   const nlohmann::json json = outcome.json();
   EXPECT_GT(json["test_accuracy"].get<double>(), 0.9);
   EXPECT_LT(json["test_loss"].get<double>(), 0.5);
+  const Outcome beside =
+      run_program(flags(digits, {"--data-range", "0:500", "--eval-data", digits.path(),
+                                 "--eval-range", "500:", "--epochs", "6", "--optimizer", "adam",
+                                 "--schedule", "constant:0.002", "--eval-device", "host:2"}));
+  ASSERT_EQ(beside.code, 0) << beside.err;
+  EXPECT_EQ(beside.json()["variables_digest"], json["variables_digest"]);
+  EXPECT_EQ(beside.json()["test_accuracy"], json["test_accuracy"]);
   EXPECT_EQ(json["steps"], 90);
   EXPECT_EQ(json["train_loss"].size(), 90U);
   EXPECT_GT(json["images_per_second"].get<double>(), 0);
@@ -147,6 +154,9 @@ TEST(Train, WrongCommandLinesAreRefused) {
       {{"--strategy", "async"}, "not deterministic"},
       {{"--strategy", "sync_replicas", "--feed", "split"}, "feed per_tower"},
       {{"--checkpoint-every", "5"}, "--checkpoint"},
+      {{"--precision", "bf16"}, "towers on host devices compute in f32"},
+      {{"--precision", "f64"}, "--precision"},
+      {{"--eval-device", "gpu", "--eval-data", digits.path()}, "is no device"},
       {{"--data-range", "0:5", "--schedule", "cosine:1"}, "needs the number of steps"}};
   for (const auto& [more, text] : cases) {
     const Outcome outcome = run_program(flags(digits, more));
