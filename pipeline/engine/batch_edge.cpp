@@ -91,15 +91,20 @@ void BatchEdge::admit(Group& group) {
   group.places.resize(group.rows.size());
   for (std::size_t i = 0; i < group.count;) {
     Filling& tail = *current();
+    Slot* const slot = tail.slot.get();
     const std::size_t run = std::min(group.count - i, lacks(tail));
-    for (std::size_t k = 0; k < run; ++k, ++i) {
-      const std::uint32_t row = tail.unused.back();
-      tail.unused.pop_back();
-      tail.entries.push_back(Entry{row, false, group.first + i, {}});
-      group.places[i] = {tail.slot.get(), tail.number, row};
-      group.rows[i] = tail.slot->row(row);
+    const std::uint32_t* unused = tail.unused.data() + tail.unused.size();
+    Group::Place* const places = group.places.data() + i;
+    Row* const rows = group.rows.data() + i;
+    for (std::size_t k = 0; k < run; ++k) {
+      const std::uint32_t row = *--unused;
+      tail.entries.emplace_back(row, false, group.first + i + k);
+      places[k] = {slot, tail.number, row};
+      rows[k] = slot->row(row);
     }
+    tail.unused.resize(tail.unused.size() - run);
     tail.pending += run;
+    i += run;
   }
 }
 

@@ -25,9 +25,12 @@ class BatchEdge final : public Edge {
  private:
   /// A row that was given out, in the order of the input.
   struct Entry {
-    std::uint32_t row = 0;
-    bool done = false;
-    std::uint64_t sequence = 0;
+    Entry(std::uint32_t at, bool is_done, std::uint64_t number) noexcept
+        : row(at), done(is_done), sequence(number) {}
+
+    std::uint32_t row;
+    bool done;
+    std::uint64_t sequence;
     Status status;
   };
   /// A batch being filled.

@@ -18,9 +18,12 @@ std::uint64_t since(Clock::time_point start) {
 /// Calls `use(begin, end)` for each run of items with the same program.
 template <typename F>
 void for_each_run(std::span<const Item> items, F use) {
-  for (std::size_t begin = 0; begin < items.size();) {
+  const Item* const all = items.data();
+  const std::size_t count = items.size();
+  for (std::size_t begin = 0; begin < count;) {
+    const Program* const program = all[begin].program.get();
     std::size_t end = begin + 1;
-    while (end < items.size() && items[end].program == items[begin].program) ++end;
+    while (end < count && all[end].program.get() == program) ++end;
     use(begin, end);
     begin = end;
   }
@@ -274,14 +277,19 @@ std::size_t preferred_group(std::span<const Item> items) noexcept {
 
 std::uint64_t read_bytes(std::span<const Item> items) {
   std::uint64_t total = 0;
-  for (const Item& item : items) {
-    if (!item.program) continue;
-    if (item.program->reads_block()) {
-      total += Memory::rounded(item.program->source()->record_bytes(item.index));
-    } else if (item.program->gather() != nullptr && item.parcel) {
-      total += read_bytes(item.parcel->children);
+  for_each_run(items, [&](std::size_t begin, std::size_t end) {
+    const Program* program = items[begin].program.get();
+    if (program == nullptr) return;
+    if (program->reads_block()) {
+      for (std::size_t i = begin; i < end; ++i) {
+        total += Memory::rounded(program->source()->record_bytes(items[i].index));
+      }
+    } else if (program->gather() != nullptr) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (items[i].parcel) total += read_bytes(items[i].parcel->children);
+      }
     }
-  }
+  });
   return total;
 }
 

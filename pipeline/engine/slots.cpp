@@ -57,21 +57,32 @@ Slot::~Slot() {
   allocator_.deallocate(data_, size_);
 }
 
+Status Slot::misfit(const Element& element) const {
+  return Status(ErrorCode::invalid_argument,
+                "the element does not fit the batch: " + layout_.element.mismatch(element));
+}
+
 Status Slot::store(WorkItem& item, std::size_t row, ReadContext& memory) {
-  const Spec& spec = layout_.element;
-  if (item.element.names() != layout_.names && spec.mismatch(item.element) != "") {
-    return Status(ErrorCode::invalid_argument,
-                  "the element does not fit the batch: " + spec.mismatch(item.element));
+  const std::size_t count = bases_.size();
+  const ComponentSpec* const specs = &*layout_.element.begin();
+  std::byte* const* const bases = bases_.data();
+  if (item.element.names() != layout_.names && !layout_.element.mismatch(item.element).empty()) {
+    return misfit(item.element);
   }
-  for (std::size_t c = 0; c < spec.size(); ++c) {
-    Tensor& tensor = item.element[c];
-    if (tensor.dtype() != spec[c].dtype || !(tensor.shape() == spec[c].shape)) {
-      return Status(ErrorCode::invalid_argument,
-                    "the element does not fit the batch: " + spec.mismatch(item.element));
+  for (std::size_t c = 0; c < count; ++c) {
+    const Tensor& tensor = item.element[c];
+    if (tensor.dtype() != specs[c].dtype || !(tensor.shape() == specs[c].shape)) {
+      return misfit(item.element);
     }
-    if (bases_[c] != nullptr) {
-      std::byte* place = bases_[c] + layout_.strides[c] * row;
-      if (tensor.data() != place) tensor.copy_to(place);
+    if (bases[c] != nullptr) {
+      const std::size_t stride = layout_.strides.data()[c];
+      std::byte* const place = bases[c] + stride * row;
+      if (tensor.data() == place) continue;
+      if (stride == sizeof(std::uint64_t) && tensor.contiguous()) {
+        std::memcpy(place, tensor.data(), sizeof(std::uint64_t));
+      } else {
+        tensor.copy_to(place);
+      }
       continue;
     }
     std::string_view text = tensor.bytes_at(0);
@@ -119,6 +130,8 @@ void Slot::copy_row(std::size_t c, std::size_t to, std::size_t from) {
 // one that has yet to move if those that go up are moved last to first and the others first to
 // last.
 void Slot::close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first) {
+  if (order.front() == first && order.back() - first == order.size() - 1)
+    return;  // as nearly always
   for (std::size_t i = order.size(); i-- > 0;) {
     if (order[i] < first + i) copy_row(c, first + i, order[i]);
   }

@@ -63,6 +63,8 @@ class Slot final : public Buffer {
   void close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first);
   void permute(std::span<const std::uint32_t> order);
 
+  Status misfit(const Element& element) const;
+
   const SlotLayout& layout_;
   Allocator& allocator_;
   std::vector<std::byte*> bases_;  // null for byte strings
