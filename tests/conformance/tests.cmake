@@ -1,5 +1,5 @@
 function(penstock_conformance_test name)
-  penstock_test(conformance/${name} core io sources order work engine)
+  penstock_test(conformance/${name})
   target_sources(conformance_${name}_test PRIVATE support/numbers.cpp)
   target_link_libraries(conformance_${name}_test PRIVATE TBB::tbb)
 endfunction()
