@@ -74,8 +74,8 @@ class Fused {
         const auto& file = files[first + i];
         items_[i].ordinal = first + i;
         items_[i].element.reset(names_);
-        items_[i].element[0] = Tensor::bytes(
-            {reinterpret_cast<const char*>(file.data()), file.size()}, BufferPtr());
+        items_[i].element[0] =
+            Tensor::bytes({reinterpret_cast<const char*>(file.data()), file.size()}, BufferPtr());
         items_[i].row = Row(&base_, &row_bytes_, (first + i) % kRows);
       }
       op_->run({items_.data(), count}, context_);

@@ -14,11 +14,12 @@ sources=(tests/jpeg/digests.cpp pipeline/core/*.cpp pipeline/work/image/{codec,e
   pipeline/work/jpeg/*.cpp pipeline/work/jpeg/records/*.cpp)
 flags=(-std=c++20 -O2 -DNDEBUG -DHWY_SHARED_DEFINE -ffunction-sections -Iinclude -I.)
 # Other formats are not needed.
-libraries=(-Wl,--gc-sections -ljpeg -lhwy -lpthread)
+libraries=("-Wl,--gc-sections" -ljpeg -lhwy -lpthread)
 
 # build COMPILER OUTPUT: each source on its own, as many at once as there are processors.
 build() {
   mkdir -p "$2.o"
+  # shellcheck disable=SC2016  # the shell that xargs starts expands it
   printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c \
     'o=$1.o/$(echo "$2" | tr / _).o; [ "$o" -nt "$2" ] || "$0" "${@:3}" -c "$2" -o "$o"' "$1" "$2" {} "${flags[@]}"
   "$1" -o "$2" "$2".o/*.o "${libraries[@]}"

@@ -6,7 +6,20 @@
 
 namespace penstock::tool {
 
-enum class Format { folder, jpeg, png, tar, tfrecord, idx, cifar10, npy, csv, lines, records, unknown };
+enum class Format {
+  folder,
+  jpeg,
+  png,
+  tar,
+  tfrecord,
+  idx,
+  cifar10,
+  npy,
+  csv,
+  lines,
+  records,
+  unknown
+};
 /// "TFRecord", "a folder of images"…
 std::string_view name_of(Format format) noexcept;
 
