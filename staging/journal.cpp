@@ -33,12 +33,24 @@ bool FeedJournal::wants_position(std::int64_t now) const {
   return looked_ns_ && now - *looked_ns_ >= kEvery_ns;
 }
 
+// In the memory of one that was forgotten.
+FeedJournal::Kept FeedJournal::fresh() {
+  Kept kept;
+  if (!spare_.empty()) {
+    kept = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  kept.event.end = kept.event.last = false;
+  kept.event.parts.assign(queues_.size(), Part());
+  return kept;
+}
+
 std::uint64_t FeedJournal::begin(std::string position, std::int64_t now) {
   MutexLock lock(mutex_);
   if (next_ == 0) position = start_;
   if (!looked_ns_ || !position.empty()) looked_ns_ = now;
   const auto at = static_cast<std::size_t>(next_ - first_);
-  if (at == kept_.size()) kept_.push_back({{}, {false, false, std::vector<Part>(queues_.size())}});
+  if (at == kept_.size()) kept_.push_back(fresh());
   kept_[at].position = std::move(position);
   forget_what_is_given();
   return next_++;
@@ -87,7 +99,7 @@ void FeedJournal::forget_what_is_given() {
     if (!kept_[i].position.empty()) last = i;
     if (!is_given(kept_[i].event)) break;
   }
-  kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(last));
+  for (std::size_t i = 0; i < last; ++i) spare_.push_back(kept_.pop_front());
   first_ += last;
 }
 

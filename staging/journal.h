@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +76,7 @@ class FeedJournal {
     std::uint64_t event = 0;
     std::size_t part = 0;
   };
+  Kept fresh() REQUIRES(mutex_);
   void forget_what_is_given() REQUIRES(mutex_);
   Part& at(const Place& place) REQUIRES(mutex_) {
     return kept_[static_cast<std::size_t>(place.event - first_)].event.parts[place.part];
@@ -85,7 +85,8 @@ class FeedJournal {
   /// Looking where the input stands takes microseconds: not more often than this.
   static constexpr std::int64_t kEvery_ns = 1'000'000;
   mutable Mutex mutex_;
-  std::deque<Kept> kept_ GUARDED_BY(mutex_);
+  Ring<Kept> kept_ GUARDED_BY(mutex_);
+  std::vector<Kept> spare_ GUARDED_BY(mutex_);  // keep their memory
   std::uint64_t first_ GUARDED_BY(mutex_) = 0;  // number of the front one
   std::uint64_t next_ GUARDED_BY(mutex_) = 0;   // to begin; those behind it are an earlier run's
   std::string start_ GUARDED_BY(mutex_);        // the input's position in front of the first
