@@ -114,7 +114,7 @@ std::uint64_t row_bytes_of(DType dtype, const Shape& row) noexcept {
   for (const std::int64_t dim : row.dims()) {
     empty = empty || dim == 0;
     const auto extent = static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 1));
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) return UINT64_MAX;
+    if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > INT64_MAX) return UINT64_MAX;
   }
   return empty ? 0 : bytes;
 }

@@ -146,6 +146,10 @@ TEST_P(Idx, Rejects) {
   expect_error(ErrorCode::out_of_range, "images", [&] {
     source_of(packed(idx_file(8, {1, kMost, kMost, kMost, 0}, "")));
   });
+  // Just what unsigned numbers can count, and shapes can't.
+  expect_error(ErrorCode::out_of_range, "images", [&] {
+    source_of(packed(idx_file(8, {1, kMost, kMost, 0}, "")));
+  });
   EXPECT_EQ(read_source(*source_of(packed(idx_file(8, {2, kMost, 0}, "")))).size(), 2U);
   expect_error(ErrorCode::out_of_range, "exceed the limit", [&] {
     source_of(packed(idx_file(8, {1, kMost}, "a")));
