@@ -9,22 +9,13 @@
 #include "towers/train_plan.h"
 
 namespace penstock::towers {
-namespace {
-
-std::vector<DeviceId> ids_of(const std::vector<DevicePtr>& devices) {
-  std::vector<DeviceId> ids;
-  for (const DevicePtr& device : devices) ids.push_back(device->id());
-  return ids;
-}
-
-}  // namespace
 
 TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
                    const std::vector<DevicePtr>& parts)
     : threads_(options.threads),
       seed_(options.seed),
       batch_(options.batch),
-      store_(ids_of(options.devices), options.seed) {
+      store_(static_cast<int>(options.devices.size()), options.seed) {
   set_compute_threads(threads_);
   for (int tower = 0; tower < size(); ++tower) {
     const DevicePtr& device = options.devices[static_cast<std::size_t>(tower)];

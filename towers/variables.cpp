@@ -75,9 +75,9 @@ Gpu* Scope::gpu() const {
   return store_->gpu(tower_);
 }
 
-VariableStore::VariableStore(std::vector<DeviceId> towers, std::uint64_t seed) : seed_(seed) {
-  if (towers.empty()) throw Error(ErrorCode::invalid_argument, "no towers to hold variables");
-  for (const DeviceId& device : towers) towers_.push_back({device});
+VariableStore::VariableStore(int towers, std::uint64_t seed) : seed_(seed) {
+  if (towers < 1) throw Error(ErrorCode::invalid_argument, "no towers to hold variables");
+  towers_.resize(static_cast<std::size_t>(towers));
 }
 
 Scope VariableStore::tower(int tower) {

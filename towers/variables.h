@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/device.h>
-
 #include "towers/array.h"
 
 namespace penstock::towers {
@@ -87,12 +85,13 @@ class Scope {
 /// The variables of all towers. The first tower creates, the others reuse: they get copies of equal
 /// value. Build the towers' models one after the other on one thread, then `pack`.
 ///
-///     VariableStore store({host0, host1}, 42);
+///     VariableStore store(2, 42);
 ///     Variable& w = (store.tower(0) / "fc").get("weights", {10, 4}, {Initializer::he(4)});
 ///     store.tower(1).get("fc/weights", {10, 5}, {});  // Error: … has shape [10,4], not [10,5]
 class VariableStore {
  public:
-  VariableStore(std::vector<DeviceId> towers, std::uint64_t seed);
+  /// Throws Error{invalid_argument} without towers.
+  VariableStore(int towers, std::uint64_t seed);
 
   Scope tower(int tower);
   /// The tower's variables lie, and are computed with, on this GPU, which must outlive the store.
@@ -124,7 +123,6 @@ class VariableStore {
     VariableOptions options;
   };
   struct Tower {
-    DeviceId device;
     Gpu* gpu = nullptr;
     std::vector<std::unique_ptr<Variable>> owned{};
     std::vector<Variable*> variables{};

@@ -52,9 +52,7 @@ inline Pass pass_over(std::int64_t rows, bool training = true) {
 }
 
 inline VariableStore host_store(int towers = 1, std::uint64_t seed = 7) {
-  std::vector<DeviceId> ids;
-  for (int i = 0; i < towers; ++i) ids.push_back({DeviceKind::host, i});
-  return VariableStore(ids, seed);
+  return VariableStore(towers, seed);
 }
 
 /// The distance is at most so large a share of what is expected.
