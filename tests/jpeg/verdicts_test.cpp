@@ -156,6 +156,26 @@ TEST(JpegVerdicts, OfFractionsOfASampleBehindAnotherImage) {
   }
 }
 
+/// A colour image that is given up with blocks of its second and third component waiting leaves
+/// nothing to a gray one, which has no such components.
+TEST(JpegVerdicts, OfGrayBehindDamagedColor) {
+  const Bytes color = make_jpeg(make_pixels(33, 45, 3), {.horizontal = 2, .vertical = 2});
+  const Bytes gray = make_jpeg(make_pixels(30, 31, 1), {.quality = 80});
+  Rng rng(19, 0, 0);
+  for (const int denominator : {1, 2, 4, 8}) {
+    JpegPair pair;
+    const auto side = [&](int length) { return (length + denominator - 1) / denominator; };
+    for (std::size_t at = color.size() * 2 / 3; at < color.size(); at += 3) {
+      Bytes damaged = color;
+      damaged[at] ^= static_cast<std::byte>(1 + rng.below(255));
+      damaged[at + rng.below(damaged.size() - at)] = std::byte{0xff};
+      const Rect region{0, side(45) / 3, side(33), side(45) - side(45) / 3};
+      ASSERT_EQ(pair.difference(damaged, {denominator, region}, false, small_options(true)), "");
+      ASSERT_EQ(pair.difference_of_all(gray, true), "") << at << " at 1/" << denominator;
+    }
+  }
+}
+
 /// A bad file beside a good one, in any order, does the good one no harm.
 TEST(JpegVerdicts, OfNeighboursAreTheirOwn) {
   const auto decoder = make_decoder();

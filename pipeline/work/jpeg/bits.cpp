@@ -43,7 +43,10 @@ void refill_slowly(Bits& bits) noexcept {
     const std::uint8_t byte = *bits.next;
     if (byte == 0xff) {
       if (bits.end - bits.next < 2 || bits.next[1] != 0) {
-        bits.starved = bits.starved || bits.end - bits.next < 2;
+        // A marker may have fill bytes in front; if there is nothing else, there is none.
+        const std::uint8_t* at = bits.next;
+        while (at != bits.end && *at == 0xff) ++at;
+        bits.starved = bits.starved || at == bits.end;
         add_zeros(bits);
         break;
       }

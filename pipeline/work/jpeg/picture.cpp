@@ -36,6 +36,8 @@ Foreign Picture::begin(const Header& header, int channels) {
   channels_ = channels;
   if (header.color == ColorModel::rgb && channels == 1) return Foreign::color;
   scan_.plane_count = header.component_count;
+  // Also those that this image lacks: the one before may have been given up with blocks waiting.
+  for (Plane& plane : scan_.planes) plane.batch.count = 0;
   for (int i = 0; i < header.component_count; ++i) {
     const auto place = static_cast<std::size_t>(i);
     const Component& component = header.components[place];
@@ -44,7 +46,6 @@ Foreign Picture::begin(const Header& header, int channels) {
     std::ranges::transform(values.values, plane.quantisation.begin(),
                            [](std::uint16_t value) { return static_cast<std::int16_t>(value); });
     plane.predictor = 0;
-    plane.batch.count = 0;
   }
   return Foreign::none;
 }
