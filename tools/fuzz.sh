@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzzers and runs each for so many seconds, as many at once as there are cores, from seeds that the tests'
 # writers make and from what earlier runs found (build/fuzz-corpus): tools/fuzz.sh [SECONDS [TARGET...]]
+# FUZZ_SEED=N makes a run that starts without earlier finds nearly repeatable; otherwise each is another.
 # `tools/fuzz.sh --coverage` instead says what of each parser the corpora reach.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +9,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-15}
 targets=("${@:2}")
 corpus=build/fuzz-corpus
+seed=${FUZZ_SEED:-0}
 
 tools/build.sh fuzz fuzz
 fuzz=$PWD/build/fuzz/bin/fuzz
@@ -33,7 +35,7 @@ run() {
   local target=$1 log=build/fuzz-logs/$1.log
   mkdir -p "$corpus/$target" "build/fuzz-seeds/$target"
   "$fuzz" "$target" --seeds "build/fuzz-seeds/$target"
-  if ! "$fuzz" "$target" "$corpus/$target" "build/fuzz-seeds/$target" -max_total_time="$seconds" -max_len=4096 \
+  if ! "$fuzz" "$target" "$corpus/$target" "build/fuzz-seeds/$target" -max_total_time="$seconds" -seed="$seed" -max_len=4096 \
     -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128 -artifact_prefix="build/fuzz-crashes/$target-" \
     -print_final_stats=1 >"$log" 2>&1; then
     grep -nE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml)" "$log" | head -n 40
@@ -45,6 +47,6 @@ run() {
     "$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)"
 }
 export -f run
-export seconds corpus fuzz
+export seconds seed corpus fuzz
 # shellcheck disable=SC2016  # the shell that xargs starts expands it
 printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'run "$1"' run
