@@ -7,25 +7,19 @@
 #include <penstock/sources.h>
 
 #include "tests/support/log_capture.h"
+#include "tests/support/noisy.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
 namespace {
 
 using test::failing_at;
+using test::noisy;
 using test::numbers;
 using test::stream;
 
 std::int64_t x_of(const Element& element) {
   return element["x"].item<std::int64_t>();
-}
-
-Dataset noisy(const Dataset& input) {
-  return input.map([](Element element, Rng& rng) {
-    element.set("x", Tensor::scalar<std::int64_t>(x_of(element) * 1000 +
-                                                  static_cast<std::int64_t>(rng.below(1000))));
-    return element;
-  });
 }
 
 TEST(Guarantee, IsNamedWithItsPrice) {

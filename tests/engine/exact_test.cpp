@@ -13,25 +13,19 @@
 
 #include <penstock/sources.h>
 
+#include "tests/support/noisy.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
 namespace {
 
+using test::noisy;
 using test::numbers;
 using test::stream;
 using testing::HasSubstr;
 
 std::int64_t x_of(const Element& element) {
   return element["x"].item<std::int64_t>();
-}
-
-Dataset noisy(const Dataset& input) {
-  return input.map([](Element element, Rng& rng) {
-    element.set("x", Tensor::scalar<std::int64_t>(x_of(element) * 1000 +
-                                                  static_cast<std::int64_t>(rng.below(1000))));
-    return element;
-  });
 }
 
 std::string refusal(const std::function<void()>& act) {
