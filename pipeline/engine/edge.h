@@ -103,7 +103,7 @@ class Edge : public OrderIterator {
   /// Groups that may be on their way at once: more where they wait for a device, as many as it
   /// takes so that threads don't wait for it too.
   std::size_t group_limit() const REQUIRES(mutex_) {
-    return ready_limit() + (reads_block_ ? read_ahead_ : 0);
+    return ready_limit() + (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
   }
   bool crowded() const REQUIRES(mutex_) {
     return in_flight_ >= group_limit() || ready_ >= ready_limit() || starved_ > 0;
@@ -113,6 +113,7 @@ class Edge : public OrderIterator {
   const Node& owner_;
   StageCounters* const counters_;
   GroupSizer sizer_;
+  ReadPace& pace_;
   mutable Mutex mutex_;
   const std::uint64_t key_;                        // of random numbers
   std::uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // items whose results were delivered
@@ -127,11 +128,15 @@ class Edge : public OrderIterator {
   void break_down_locked() noexcept REQUIRES(mutex_);
   /// A group will come to nothing; somebody may wait for that.
   void abandon(Group& group) noexcept EXCLUDES(mutex_);
+  void drop(Group& group) noexcept EXCLUDES(mutex_);
   void fill(Group& group, std::size_t wanted);
   std::size_t drop_had(std::span<Item> items);
   void remember(const Group& group) EXCLUDES(mutex_);
   bool hand_over(Group& group) EXCLUDES(mutex_);
-  void read(Group& group) noexcept;
+  void submit_reads(Group& group);
+  void read(Group& group, std::size_t part, std::size_t parts) noexcept;
+  bool read_part(Group& group, std::size_t part, std::size_t parts) noexcept EXCLUDES(mutex_);
+  void read_items_of(Group& group, std::size_t part, std::size_t parts) EXCLUDES(mutex_);
   void compute(Group& group) noexcept;
   void make(Group& group, bool was_read);
 
@@ -146,10 +151,9 @@ class Edge : public OrderIterator {
   bool started_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;
   static constexpr std::size_t kMostReadAhead = 64;
-  std::size_t read_ahead_ GUARDED_BY(mutex_) = 2;  // groups, beyond those that are ready
-  std::size_t ready_ GUARDED_BY(mutex_) = 0;       // of those in flight
-  std::size_t starved_ GUARDED_BY(mutex_) = 0;     // of those
-  std::uint64_t sequence_ = 0;                     // of the edge's thread
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;    // of those in flight
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;  // of those
+  std::uint64_t sequence_ = 0;                  // of the edge's thread
 
   struct Snapshot {
     std::uint64_t sequence = 0;  // items handed over before

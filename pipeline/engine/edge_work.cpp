@@ -2,6 +2,7 @@
 
 #include "pipeline/core/kill_point.h"
 #include "pipeline/engine/edge.h"
+#include "pipeline/io/read_count.h"
 
 namespace penstock {
 
@@ -27,6 +28,10 @@ void Edge::set_ready(Group& group, bool ready) {
 
 void Edge::abandon(Group& group) noexcept {
   break_down();
+  drop(group);
+}
+
+void Edge::drop(Group& group) noexcept {
   run_.active.fetch_sub(1, std::memory_order_acq_rel);
   MutexLock lock(mutex_);
   set_ready(group, false);
@@ -144,7 +149,7 @@ bool Edge::hand_over(Group& group) {
   run_.groups.fetch_add(1, std::memory_order_acq_rel);
   try {
     if (reads) {
-      run_.submit([this, &group] { read(group); }, true);
+      submit_reads(group);
     } else {
       run_.submit([this, &group] { compute(group); }, ops_block(group.all_items()));
     }
@@ -156,11 +161,72 @@ bool Edge::hand_over(Group& group) {
   return true;
 }
 
-void Edge::read(Group& group) noexcept {
-  try {
-    if (!stopping()) {
-      read_items(group.all_items(), group.all_work(), group.all_rows(), *group.context);
+void Edge::submit_reads(Group& group) {
+  const std::size_t parts = pace_.parts(group.count, read_bytes(group.all_items()));
+  {
+    MutexLock lock(mutex_);
+    group.parts = parts;
+  }
+  if (parts == 1) {  // what is captured then needs no memory
+    run_.submit([this, &group] { read(group, 0, 1); }, true);
+    return;
+  }
+  for (std::size_t part = 0; part < parts; ++part) {
+    try {
+      run_.submit([this, &group, part, parts] { read(group, part, parts); }, true);
+    } catch (...) {
+      if (part == 0) throw;
+      read(group, part, parts);  // others have begun
     }
+  }
+}
+
+// True for the last part.
+bool Edge::read_part(Group& group, std::size_t part, std::size_t parts) noexcept {
+  bool lost = false;
+  try {
+    read_items_of(group, part, parts);
+  } catch (...) {
+    break_down();
+    lost = true;
+  }
+  MutexLock lock(mutex_);
+  group.lost = group.lost || lost;
+  return --group.parts == 0;
+}
+
+void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
+  const std::size_t begin = group.count * part / parts;
+  const std::size_t count = group.count * (part + 1) / parts - begin;
+  const auto items = group.all_items().subspan(begin, count);
+  const auto rows = group.rows.empty() ? group.all_rows() : group.all_rows().subspan(begin, count);
+  const std::uint64_t bytes = read_bytes(items);
+  GroupContext own(run_.memory(), key_, run_.retry());
+  if (parts > 1) {
+    MutexLock lock(mutex_);
+    own.promise_of(*group.context, bytes);
+  }
+  GroupContext& context = parts > 1 ? own : *group.context;
+  if (!stopping()) {
+    const std::uint64_t before = reads_asked();
+    const auto start = Clock::now();
+    read_items(items, group.all_work().subspan(begin, count), rows, context);
+    // A source that does not say reads each of its records.
+    const std::uint64_t reads = reads_asked() - before;
+    pace_.learn(count, reads > 0 ? reads : count, bytes, Clock::now() - start);
+  }
+  if (parts == 1) return;
+  MutexLock lock(mutex_);
+  group.context->absorb(own);
+}
+
+void Edge::read(Group& group, std::size_t part, std::size_t parts) noexcept {
+  if (!read_part(group, part, parts)) return;
+  if (group.lost) {
+    drop(group);
+    return;
+  }
+  try {
     {
       MutexLock lock(mutex_);
       set_ready(group, true);
@@ -225,8 +291,9 @@ void Edge::finish(Group& group) noexcept {
     was_crowded = crowded();
     if (std::exchange(group.starved, false)) --starved_;
     set_ready(group, false);
-    if (reads_block_ && ready_ == 0 && in_flight_ > read_ahead_) {
-      read_ahead_ = std::min(2 * read_ahead_, kMostReadAhead);  // nothing was left to work on
+    const std::size_t ahead = pace_.groups_ahead.load(std::memory_order_relaxed);
+    if (reads_block_ && ready_ == 0 && in_flight_ > ahead) {  // nothing was left to work on
+      pace_.groups_ahead.store(std::min(2 * ahead, kMostReadAhead), std::memory_order_relaxed);
     }
     try {
       finished(group);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <utility>
 
 #include "pipeline/order/support.h"
 
@@ -163,6 +165,19 @@ void keep_origin(const Item& item, Parcel& parcel) {
 }
 
 }  // namespace
+
+void GroupContext::promise_of(GroupContext& group, std::uint64_t bytes) noexcept {
+  const std::uint64_t taken = std::min(bytes, group.promised_);
+  group.promised_ -= taken;
+  promised_ += taken;
+}
+
+void GroupContext::absorb(GroupContext& part) {
+  promised_ += std::exchange(part.promised_, 0);
+  starved_ = std::max(starved_, part.starved_);
+  allocated_ += part.allocated_;
+  std::move(part.read_parts.begin(), part.read_parts.end(), std::back_inserter(read_parts));
+}
 
 BufferPtr GroupContext::allocate(std::size_t bytes) {
   BufferPtr buffer = memory_.allocate(bytes, promised_);

@@ -28,6 +28,10 @@ class GroupContext final : public WorkContext {
   std::uint64_t starved_bytes() const noexcept { return starved_; }
   /// Bytes that were given out in all.
   std::uint64_t allocated() const noexcept { return allocated_; }
+  /// Takes as much of what was promised to `group`, for a part of it that another thread reads…
+  void promise_of(GroupContext& group, std::uint64_t bytes) noexcept;
+  /// …and gives back what is left of it, with all that the part found out.
+  void absorb(GroupContext& part);
   Retry& retry() noexcept { return retry_; }
   void set_op(std::uint32_t op) noexcept { op_ = op; }
 

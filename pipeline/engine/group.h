@@ -33,6 +33,8 @@ struct Group {
   std::vector<Place> places;  // in batches only
   std::uint64_t first = 0;    // sequence number of the first item
   std::optional<GroupContext> context;
+  std::size_t parts = 0;   // guarded by the edge's mutex: that have yet to be read
+  bool lost = false;       // guarded by the edge's mutex: a part could not be tried
   std::size_t redone = 0;  // items of a starved group that were made since
   bool done = false;       // guarded by the edge's mutex
   bool starved = false;    // guarded by the edge's mutex

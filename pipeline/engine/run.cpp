@@ -51,7 +51,8 @@ Threads threads_for(const RunOptions& options) {
   }
   constexpr int kOthers = 3;  // what arranges elements, and some to spare
   Threads threads{options.threads > 0 ? options.threads : usable_cpus(),
-                  options.io_threads > 0 ? options.io_threads : 64};
+                  options.io_threads > 0 ? options.io_threads : 0};
+  if (threads.waiting == 0) threads.waiting = std::clamp(128 * threads.compute, 128, 1024);
   const int wanted = threads.compute + threads.waiting + kOthers;
   const int found = startable_threads(wanted);
   if (found == wanted) return threads;
@@ -180,10 +181,10 @@ StageCounters* Run::counters(const Node& node) {
   return counters.get();
 }
 
-GroupSizes& Run::group_sizes(const Node& owner) {
+Run::Learnt& Run::learnt(const Node& owner) {
   const StageCounters* stage = counters(owner);
   MutexLock lock(mutex_);
-  return group_sizes_[stage];
+  return learnt_[stage];
 }
 
 std::string Run::stage_name(const Node& node) {

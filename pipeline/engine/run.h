@@ -21,6 +21,7 @@
 #include "pipeline/engine/fingerprint.h"
 #include "pipeline/engine/group_sizer.h"
 #include "pipeline/engine/memory.h"
+#include "pipeline/engine/read_pace.h"
 #include "pipeline/engine/retry.h"
 #include "pipeline/engine/skip_ledger.h"
 #include "pipeline/engine/slots.h"
@@ -118,7 +119,12 @@ class Run final : public RunServices {
   /// Gives up one result that was made ahead of its time. False if there is none.
   bool evict() EXCLUDES(edges_mutex_);
   StarvedLine& starved() noexcept { return starved_; }
-  GroupSizes& group_sizes(const Node& owner) EXCLUDES(mutex_);
+  /// What a stage's groups were like so far, in all epochs.
+  struct Learnt {
+    GroupSizes sizes;
+    ReadPace reads;
+  };
+  Learnt& learnt(const Node& owner) EXCLUDES(mutex_);
   /// Edges that must be woken when the run is cancelled.
   void add(Edge& edge) EXCLUDES(edges_mutex_);
   void remove(Edge& edge) noexcept EXCLUDES(edges_mutex_);
@@ -157,7 +163,7 @@ class Run final : public RunServices {
   std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
   // Of datasets made while running, which come and go: one for each kind of stage.
   std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);
-  std::map<const StageCounters*, GroupSizes> group_sizes_ GUARDED_BY(mutex_);
+  std::map<const StageCounters*, Learnt> learnt_ GUARDED_BY(mutex_);
 
   Mutex edges_mutex_;
   std::vector<Edge*> edges_ GUARDED_BY(edges_mutex_);

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <vector>
 
+#include "pipeline/io/read_count.h"
+
 namespace penstock {
 namespace {
 
@@ -61,6 +63,7 @@ class ShardRead {
       place(rest.first(n));
       rest = rest.subspan(n);
     }
+    reads_asked() += (requests_.size() + file.depth() - 1) / file.depth();
     file.read(requests_);
     for (Piece& piece : pieces) piece.status = requests_[piece.request].status;
     retry_alone(file, pieces);

@@ -1,5 +1,6 @@
 #include "pipeline/sources/images.h"
 
+#include "pipeline/io/read_count.h"
 #include "pipeline/sources/image_list.h"
 #include "pipeline/sources/shards.h"
 
@@ -60,6 +61,7 @@ class ImagesSource final : public Source {
     thread_local std::string path;  // keeps its memory
     list_.assign_path(path, i);
     BufferPtr buffer = context.allocate(info.size);
+    ++reads_asked();
     if (!files_->read_whole(path, info, buffer->data())) throw changed_error(path);
     item.element.reset(names_);
     const std::string_view bytes(reinterpret_cast<const char*>(buffer->data()), info.size);

@@ -1,0 +1,36 @@
+// A device whose every read takes a while, like an object store's.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <penstock/file_system.h>
+
+namespace penstock::bench {
+
+/// Decorates a file system: each read waits for `latency` first, whatever its size, and any number
+/// of threads may wait at once; those of one call wait one after the other. Opening, listing and
+/// asking for sizes are as fast as ever. Thread-safe.
+class SlowFiles final : public FileSystem {
+ public:
+  SlowFiles(FileSystemPtr inner, std::chrono::microseconds latency)
+      : inner_(std::move(inner)), latency_(latency) {}
+
+  std::string name() const override { return inner_->name(); }
+  std::shared_ptr<File> open(const std::string& path) override;
+  bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out) override;
+  FileInfo info(const std::string& path) override { return inner_->info(path); }
+  bool is_directory(const std::string& path) override { return inner_->is_directory(path); }
+  std::vector<std::string> list(const std::string& folder) override { return inner_->list(folder); }
+  std::vector<std::string> glob(const std::string& pattern) override {
+    return inner_->glob(pattern);
+  }
+
+ private:
+  const FileSystemPtr inner_;
+  const std::chrono::microseconds latency_;
+};
+
+}  // namespace penstock::bench
