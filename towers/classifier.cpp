@@ -25,8 +25,8 @@ Loss Classifier::forward(const Batch& batch, const Pass& pass) {
 }
 
 void Classifier::backward(const Pass& pass) {
+  decay_.backward(pass);  // first, so that layers have the last word on their variables
   layers_.backward(loss_.backward(), pass);
-  decay_.backward(pass);
 }
 
 void Classifier::spread(const std::vector<DevicePtr>& devices) {

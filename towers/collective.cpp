@@ -1,6 +1,5 @@
 #include "towers/collective.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -17,8 +16,7 @@ class HostCollective final : public Collective {
   HostCollective(int ranks, double timeout_s)
       : timeout_s_(timeout_s),
         arrived_(static_cast<std::size_t>(ranks)),
-        values_(static_cast<std::size_t>(ranks)),
-        counts_(static_cast<std::size_t>(ranks)) {}
+        values_(static_cast<std::size_t>(ranks)) {}
 
   int size() const noexcept override { return static_cast<int>(arrived_.size()); }
 
@@ -45,8 +43,24 @@ class HostCollective final : public Collective {
     if (generation_ == mine) throw Error(*error_);
   }
 
-  void sum(int rank, std::span<float> values) override { add(rank, values); }
-  void sum(int rank, std::span<double> values) override { add(rank, values); }
+  void sum(int rank, std::span<double> values) override {
+    const auto me = static_cast<std::size_t>(rank);
+    values_[me] = values;
+    barrier(rank);
+    for (const std::span<double> other : values_)
+      if (other.size() != values.size())
+        throw Error(ErrorCode::invalid_argument, "towers add up " + std::to_string(other.size()) +
+                                                     " and " + std::to_string(values.size()) +
+                                                     " values");
+    const std::size_t ranks = values_.size();
+    const std::size_t end = values.size() * (me + 1) / ranks;
+    for (std::size_t i = values.size() * me / ranks; i < end; ++i) {
+      double total = values_[0][i];
+      for (std::size_t r = 1; r < ranks; ++r) total += values_[r][i];
+      for (const std::span<double> other : values_) other[i] = total;
+    }
+    barrier(rank);
+  }
 
   void fail(const Error& error) noexcept override {
     const std::lock_guard lock(mutex_);
@@ -55,34 +69,6 @@ class HostCollective final : public Collective {
   }
 
  private:
-  template <typename T>
-  void add(int rank, std::span<T> values) {
-    const auto me = static_cast<std::size_t>(rank);
-    values_[me] = values.data();
-    counts_[me] = values.size();
-    barrier(rank);
-    for (const std::size_t count : counts_)
-      if (count != values.size())
-        throw Error(ErrorCode::invalid_argument, "towers add up " + std::to_string(count) +
-                                                     " and " + std::to_string(values.size()) +
-                                                     " values");
-    const std::size_t ranks = values_.size();
-    const std::size_t begin = values.size() * me / ranks;
-    const std::size_t end = values.size() * (me + 1) / ranks;
-    constexpr std::size_t kBlock = 4096;  // stays in the first cache
-    for (std::size_t at = begin; at < end; at += kBlock) {
-      const std::size_t count = std::min(kBlock, end - at);
-      T* total = static_cast<T*>(values_[0]) + at;
-      for (std::size_t r = 1; r < ranks; ++r) {
-        const T* other = static_cast<const T*>(values_[r]) + at;
-        for (std::size_t i = 0; i < count; ++i) total[i] += other[i];
-      }
-      for (std::size_t r = 1; r < ranks; ++r)
-        std::copy_n(total, count, static_cast<T*>(values_[r]) + at);
-    }
-    barrier(rank);
-  }
-
   Error missing() const {
     std::string names;
     for (std::size_t r = 0; r < arrived_.size(); ++r)
@@ -98,8 +84,7 @@ class HostCollective final : public Collective {
   std::size_t waiting_ = 0;
   std::uint64_t generation_ = 0;
   std::optional<Error> error_;
-  std::vector<void*> values_;  // each written by its rank between barriers
-  std::vector<std::size_t> counts_;
+  std::vector<std::span<double>> values_;  // each written by its rank between barriers
 };
 
 }  // namespace

@@ -19,7 +19,6 @@ class Collective {
   /// naming the ranks that did not come in time.
   virtual void barrier(int rank) = 0;
   /// Replaces the values by the sums over ranks, the same bits on each. All must give as many.
-  virtual void sum(int rank, std::span<float> values) = 0;
   virtual void sum(int rank, std::span<double> values) = 0;
   /// Ends every call with `error`; the first one counts.
   virtual void fail(const Error& error) noexcept = 0;

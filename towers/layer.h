@@ -38,7 +38,8 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual const Array& forward(const Array& in, const Pass& pass) = 0;
-  /// Adds to the gradients of its variables, and returns that of what `forward` was given last; an
+  /// Adds to the gradients of its variables, each of which it tells once it has (see Variable), and
+  /// returns the gradient of what `forward` was given last; an
   /// empty array from a layer that was told that nobody asks for it.
   virtual const Array& backward(const Array& gradient, const Pass& pass) = 0;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "towers/collective.h"
 #include "towers/gpu/gpu.h"
 #include "towers/trainer.h"
 

@@ -209,12 +209,13 @@ class Trainer::Impl {
       }
       begin_clock();
       towers_.take(*batch, tower);
-      for (Variable* variable : store().of(tower)) variable->has_gradient = false;
+      for (Variable* variable : store().of(tower)) variable->begin_step();
       Pass pass = towers_.pass(tower, *batch, true, step, options_.feed.mode);
       if (together) pass.others = &towers_.others();
       if (late) late->begin();
       const Loss loss = towers_.model(tower).forward(Batch(*batch), pass);
       tell(late ? late->end(step, loss.rows) : LateLoss::Told{step, loss});
+      strategy_->begin(tower, loss.rows);
       towers_.model(tower).backward(pass);
       strategy_->update(tower, loss.rows);
       batch->release(towers_.stream(tower));

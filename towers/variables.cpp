@@ -25,8 +25,19 @@ std::uint64_t hash(std::string_view text) {
 
 }  // namespace
 
-float Variable::accumulate() noexcept {
+void Variable::begin_step() noexcept {
+  has_gradient = false;
+  awaited = users;
+}
+
+float Variable::accumulate() {
+  if (when_final && awaited == 0)
+    refuse(name, "gets another gradient behind its last: whoever adds one must take it up");
   return std::exchange(has_gradient, true) ? 1.0F : 0.0F;
+}
+
+void Variable::added() {
+  if (awaited > 0 && --awaited == 0 && when_final) when_final();
 }
 
 Initializer Initializer::glorot(std::int64_t in, std::int64_t out) {
@@ -121,6 +132,7 @@ Variable& VariableStore::get(int tower, const std::string& name, const Shape& sh
     place = variable.get();
     mine.owned.push_back(std::move(variable));
   }
+  ++place->users;
   return *place;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,10 @@ class Gpu;
 class VariableStore;
 
 /// One tower's copy of a variable. Used by the tower's thread, and by the strategy between steps.
+/// In a backward pass each that took it up with Scope::get adds a gradient, once or not at all:
+///
+///     float keep = variable.accumulate();  // then gradient = keep * gradient + …, or enqueue that
+///     variable.added();
 struct Variable {
   std::string name;  ///< "conv1/weights"
   Array value;
@@ -25,9 +30,17 @@ struct Variable {
   bool has_gradient = false;  ///< set by the backward pass, taken down before each step
   bool trainable = true;      ///< false: a statistic, such as a moving average; has no gradient
   Gpu* gpu = nullptr;         ///< that it lies on; null: host memory
+  int users = 0;              ///< how often the tower took it up
+  int awaited = 0;            ///< of these, who has not yet added a gradient in this step
+  /// Told by the last of them: the gradient is final. Empty: nobody asks.
+  std::function<void()> when_final{};
 
+  void begin_step() noexcept;
   /// What whoever adds a gradient multiplies the old one by: 0 for the first of a step, then 1.
-  float accumulate() noexcept;
+  /// Throws Error{invalid_argument} for a gradient that was told to be final.
+  float accumulate();
+  /// It has been added.
+  void added();
 };
 
 /// What a variable begins with: a function of the seed and its name alone.

@@ -2,13 +2,15 @@
 // towers on GPUs do is shown where none is: towers on host devices use them as if they were.
 #pragma once
 
-#include <string>
+#include <cstddef>
+#include <vector>
 
 #include "towers/gpu/libraries.h"
 
 namespace penstock::towers::test {
 
-/// Computed before the call returns, behind what the stream was asked for. NCCL's ranks meet.
+/// Computed before the call returns, behind what the stream was asked for. NCCL's calls
+/// must be those of all ranks in one group.
 const GpuLibraries& fake_gpu();
 
 /// What goes wrong with the fake's NCCL from now on.
@@ -18,7 +20,7 @@ struct NcclTrouble {
   int hangs = -1;    ///< this rank's stream never gets through, until the abort
 };
 void set_nccl_trouble(const NcclTrouble& trouble);
-/// Exchanges that went through, of communicators that were made since the last call.
-int nccl_exchanges();
+/// The values of each exchange that went through since the last call, in order.
+std::vector<std::size_t> nccl_exchanges();
 
 }  // namespace penstock::towers::test

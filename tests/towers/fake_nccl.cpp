@@ -1,8 +1,9 @@
-// NCCL among threads.
+// NCCL, of which one thread drives all ranks.
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tests/towers/fake_gpu.h"
@@ -12,12 +13,10 @@ namespace penstock::towers::test {
 namespace {
 
 struct Group {
-  explicit Group(std::size_t ranks) : buffers(ranks) {}
+  explicit Group(std::size_t count) : ranks(count) {}
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<float*> buffers;
-  std::size_t arrived = 0;
-  std::uint64_t generation = 0;
+  const std::size_t ranks;
   bool aborted = false;
 };
 struct Communicator {
@@ -26,9 +25,19 @@ struct Communicator {
   std::atomic<int> state{Nccl::kSuccess};
 };
 
+/// A call that waits for the end of its thread's group.
+struct Call {
+  Communicator* of;
+  float* values;
+  std::size_t count;
+  StreamView stream;
+};
+thread_local std::vector<Call> calls;
+thread_local bool in_group = false;
+
 std::mutex trouble_mutex;
-NcclTrouble trouble;  // guarded by trouble_mutex
-std::atomic<int> exchanges{0};
+NcclTrouble trouble;                 // guarded by trouble_mutex
+std::vector<std::size_t> exchanges;  // guarded by trouble_mutex
 
 NcclTrouble trouble_now() {
   const std::lock_guard lock(trouble_mutex);
@@ -55,35 +64,43 @@ int async_error(void* object, int* state) {
   *state = static_cast<Communicator*>(object)->state;
   return 0;
 }
+int group_start() {
+  in_group = true;
+  return 0;
+}
 int all_reduce(const void* from, void* to, std::size_t count, int type, int op, void* object,
                void*) {
   auto& me = *static_cast<Communicator*>(object);
-  Group& group = *me.group;
-  if (from != to || type != Nccl::kFloat || op != Nccl::kSum) return 4;
+  if (from != to || type != Nccl::kFloat || op != Nccl::kSum || !in_group) return 4;
+  if (trouble_now().refuses == me.rank) return 1;
+  calls.push_back({&me, static_cast<float*>(to), count, current_stream()});
+  return 0;
+}
+// One thread has to call for all ranks, in their order, for as many values.
+int group_end() {
+  const std::vector<Call> all = std::move(calls);
+  calls.clear();
+  in_group = false;
+  if (all.empty()) return 0;
+  Group& group = *all.front().of->group;
   const NcclTrouble now = trouble_now();
-  if (now.refuses == me.rank) return 1;
-  current_stream().synchronize();
-  if (now.reports == me.rank) me.state = 2;
-  std::unique_lock lock(group.mutex);
-  if (now.hangs == me.rank || now.reports == me.rank) {
+  if (all.size() != group.ranks) return 5;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (all[r].of->rank != static_cast<int>(r) || all[r].count != all[0].count) return 5;
+    all[r].stream.synchronize();
+    if (now.reports == all[r].of->rank) all[r].of->state = 2;
+    if (now.reports != all[r].of->rank && now.hangs != all[r].of->rank) continue;
+    std::unique_lock lock(group.mutex);
     group.changed.wait(lock, [&] { return group.aborted; });
     return 0;
   }
-  group.buffers[static_cast<std::size_t>(me.rank)] = static_cast<float*>(to);
-  if (++group.arrived == group.buffers.size()) {
-    for (std::size_t i = 0; i < count; ++i) {
-      float sum = group.buffers[0][i];
-      for (std::size_t r = 1; r < group.buffers.size(); ++r) sum += group.buffers[r][i];
-      for (float* buffer : group.buffers) buffer[i] = sum;
-    }
-    group.arrived = 0;
-    ++group.generation;
-    ++exchanges;
-    group.changed.notify_all();
-  } else {
-    const std::uint64_t mine = group.generation;
-    group.changed.wait(lock, [&] { return group.generation != mine || group.aborted; });
+  for (std::size_t i = 0; i < all[0].count; ++i) {
+    float sum = all[0].values[i];
+    for (std::size_t r = 1; r < all.size(); ++r) sum += all[r].values[i];
+    for (const Call& call : all) call.values[i] = sum;
   }
+  const std::lock_guard lock(trouble_mutex);
+  exchanges.push_back(all[0].count);
   return 0;
 }
 
@@ -93,7 +110,7 @@ Nccl fake_nccl() {
   Nccl nccl;
   nccl.init_all = init_all, nccl.destroy = destroy_communicator, nccl.abort = abort_communicator;
   nccl.async_error = async_error, nccl.all_reduce = all_reduce;
-  nccl.group_start = nccl.group_end = [] { return 0; };
+  nccl.group_start = group_start, nccl.group_end = group_end;
   nccl.error_string = [](int) { return "the fake's error"; };
   return nccl;
 }
@@ -103,8 +120,9 @@ void set_nccl_trouble(const NcclTrouble& now) {
   trouble = now;
 }
 
-int nccl_exchanges() {
-  return exchanges.exchange(0);
+std::vector<std::size_t> nccl_exchanges() {
+  const std::lock_guard lock(trouble_mutex);
+  return std::exchange(exchanges, {});
 }
 
 }  // namespace penstock::towers::test

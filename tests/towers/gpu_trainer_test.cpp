@@ -9,6 +9,7 @@
 #include "tests/towers/arrays.h"
 #include "tests/towers/fake_gpu.h"
 #include "tests/towers/twins.h"
+#include "towers/layers/batch_norm.h"
 
 namespace penstock::towers {
 namespace {
@@ -63,6 +64,43 @@ TEST(GpuTrainer, EveryStrategyLearnsAsOnTheHost) {
   }
 }
 
+/// Every kind of layer that exchanges something, or whose gradient comes late or never.
+class Mixed : public Classifier {
+ public:
+  explicit Mixed(const Scope& scope) {
+    Variable& first = (scope / "a").get("unused", {3}, {Initializer::constant(1)});
+    static_cast<void>(first);
+    layers_.add(dense(scope / "a", {.in = 4, .out = 8, .initializer = Initializer::he(4)}))
+        .add(batch_norm(scope / "n", {.channels = 8, .synchronised = true}))
+        .add(relu(scope))
+        .add(dense(scope / "b", {.in = 8, .out = 3, .initializer = Initializer::he(8)}));
+    decay_.add((scope / "b").reuse().get("weights", {3, 8}, {}), 0.01F);
+  }
+};
+
+TEST(GpuTrainer, BucketsChangeNoBit) {
+  for (const GpuLibraries* libraries : {static_cast<const GpuLibraries*>(nullptr), &fake_gpu()}) {
+    for (const StrategyKind kind : {StrategyKind::replicated, StrategyKind::spread}) {
+      const auto digest = [&](std::size_t bucket) {
+        TrainOptions options = options_for(3, 5);
+        options.libraries = libraries;
+        options.epochs = 3;
+        options.feed.end = EpochEnd::stop;  // ends in batches of different sizes
+        options.strategy.kind = kind;
+        options.strategy.bucket_bytes = bucket;
+        options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::constant(0.01), 0.5F};
+        Trainer trainer(maker<Mixed>(), points(100).shuffle(), std::nullopt, options);
+        const TrainResult result = trainer.run(nobody);
+        EXPECT_EQ(result.elements, 300U);
+        return result.digest;
+      };
+      const std::uint64_t whole = digest(1 << 20);
+      for (const std::size_t bucket : {std::size_t{0}, std::size_t{64}, std::size_t{300}})
+        EXPECT_EQ(digest(bucket), whole) << bucket;
+    }
+  }
+}
+
 TEST(GpuTrainer, TowersThatDoNotWaitLearnToo) {
   for (const StrategyKind kind : {StrategyKind::async, StrategyKind::sync_replicas}) {
     TrainOptions options = on_fakes(2, 16);
@@ -107,67 +145,6 @@ TEST(GpuTrainer, GoesOnFromACheckpoint) {
   const TrainResult rest = trained(20, folder);
   EXPECT_EQ(rest.resumed_at, 9U);
   EXPECT_EQ(rest.digest, whole.digest);
-}
-
-TEST(GpuTrainer, ABadLabelAndALossThatIsNoNumberAreErrors) {
-  const Dataset bad = points(64).map(
-      [](Element element) {
-        Element out{{"image", element["image"]},
-                    {"label", Tensor::of<std::int64_t>({}, std::vector<std::int64_t>{7})}};
-        return out;
-      },
-      {.name = "label"});
-  Trainer wrong(maker<Linear>(), bad, std::nullopt, on_fakes(1, 4));
-  const auto label = thrown_by([&] { wrong.run(nobody); });
-  ASSERT_TRUE(label);
-  EXPECT_THAT(label->what(), testing::HasSubstr("in the batch of step 0"));
-  TrainOptions options = on_fakes(2, 4);
-  options.strategy.update.schedule = Schedule::constant(1e38);
-  options.epochs = 20;
-  Trainer diverges(maker<Hidden>(), points(100), std::nullopt, options);
-  const auto number = thrown_by([&] { diverges.run(nobody); });
-  ASSERT_TRUE(number);
-  EXPECT_THAT(number->what(), testing::HasSubstr("the loss is no number at step"));
-}
-
-/// Throws in the third step of tower 1.
-class Fragile : public Linear {
- public:
-  explicit Fragile(const Scope& scope) : Linear(scope) {}
-  void backward(const Pass& pass) override {
-    if (pass.tower == 1 && ++steps_ == 3)
-      throw Error(ErrorCode::resource_exhausted, "no memory for 12 bytes");
-    Linear::backward(pass);
-  }
-
- private:
-  int steps_ = 0;
-};
-
-TEST(GpuTrainer, ATowerThatThrowsEndsTheRunWithItsError) {
-  for (const StrategyKind kind : {StrategyKind::replicated, StrategyKind::parameter_device,
-                                  StrategyKind::async, StrategyKind::sync_replicas}) {
-    TrainOptions options = on_fakes(3, 4);
-    options.strategy.kind = kind;
-    options.epochs = 50;
-    Trainer trainer(maker<Fragile>(), points(100), std::nullopt, options);
-    const auto error = thrown_by([&] { trainer.run(nobody); });
-    ASSERT_TRUE(error) << name_of(kind);
-    EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
-    EXPECT_THAT(error->what(), testing::HasSubstr("tower 1: no memory for 12 bytes"));
-  }
-}
-
-TEST(GpuTrainer, AnExchangeThatFailsNamesTheRank) {
-  TrainOptions options = on_fakes(2, 4);
-  options.epochs = 50;
-  Trainer trainer(maker<Linear>(), points(100), std::nullopt, options);
-  test::set_nccl_trouble({.reports = 1});
-  const auto error = thrown_by([&] { trainer.run(nobody); });
-  test::set_nccl_trouble({});
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->code(), ErrorCode::unavailable);
-  EXPECT_THAT(error->what(), testing::HasSubstr("NCCL rank 1 (host:1) reported"));
 }
 
 TEST(GpuTrainer, WhatItCantDoIsRefused) {

@@ -54,8 +54,13 @@ class Gpu {
 
   template <typename Plan>
   void run(const Plan& plan, std::int64_t count) {
+    run(plan, count, stream_);
+  }
+  /// On another stream of the device; by any thread.
+  template <typename Plan>
+  void run(const Plan& plan, std::int64_t count, StreamView stream) const {
     if (count > 0)
-      check(std::get<Launch<Plan>>(libraries_.kernels.launches.all)(plan, count, stream_));
+      check(std::get<Launch<Plan>>(libraries_.kernels.launches.all)(plan, count, stream));
   }
   /// C [m,n] = A B + beta C as Gemm says, of activations; C is f32 if `sums`, else as they are.
   void gemm(const Gemm& form, const void* a, const void* b, void* c, bool sums);
@@ -69,7 +74,8 @@ class Gpu {
   void add_results(const Array& rows);
 
   /// Makes the device the calling thread's, for libraries that ask for it.
-  void enter() const { check(libraries_.kernels.enter(stream_)); }
+  void enter() const { enter(stream_); }
+  void enter(StreamView stream) const { check(libraries_.kernels.enter(stream)); }
   void check(const char* error) const;
   void check_cudnn(int status) const;
 

@@ -67,6 +67,8 @@ class BatchNorm final : public Layer {
       beta = (keep_beta == 0 ? 0 : beta) + static_cast<float>(sums[c]);
       gamma = (keep_gamma == 0 ? 0 : gamma) + static_cast<float>(sums[channels_ + c]);
     }
+    beta_.added();
+    gamma_.added();
     share(sums, pass);
     std::vector<float> mean_dy(channels_);
     std::vector<float> mean_dyx(channels_);

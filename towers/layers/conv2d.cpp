@@ -97,10 +97,13 @@ class Conv2d final : public Layer {
     }
     dnnl::memory total = memory_of(plain(), weights_.gradient);
     dnnl::reorder(sums, total, add).execute(cpu_stream(), sums, total);
+    cpu_stream().wait();
+    weights_.added();
     if (biases_ == nullptr) return;
     const float keep = biases_->accumulate();
     std::ranges::transform(bias_sums.values(), biases_->gradient.values(), biases_->gradient.data(),
                            [keep](float sum, float old) { return keep == 0 ? sum : old + sum; });
+    biases_->added();
   }
 
   dnnl::memory::dims dims() const {

@@ -36,12 +36,14 @@ class Dense final : public Layer {
     const std::int64_t rows = gradient.dim(0);
     gemm({true, false, options_.out, options_.in, rows, weights_.accumulate()}, gradient.data(),
          in_->data(), weights_.gradient.data());
+    weights_.added();
     if (biases_ != nullptr) {
       if (biases_->accumulate() == 0) biases_->gradient.fill(0);
       float* sum = biases_->gradient.data();
       for (std::int64_t row = 0; row < rows; ++row)
         for (std::int64_t i = 0; i < options_.out; ++i)
           sum[i] += gradient.data()[row * options_.out + i];
+      biases_->added();
     }
     if (!options_.input_gradient) return nothing_;
     in_gradient_.resize(in_->shape());

@@ -63,6 +63,7 @@ void EmbeddingBag::backward(const Array& gradient) {
                                      table_.value.dim(0), width, most_},
                 gradient.dim(0) * width);
     });
+    table_.added();
     return;
   }
   if (table_.accumulate() == 0) table_.gradient.fill(0);
@@ -76,6 +77,7 @@ void EmbeddingBag::backward(const Array& gradient) {
       for (std::int64_t d = 0; d < width; ++d) to[d] += from[d] / static_cast<float>(count);
     }
   }
+  table_.added();
 }
 
 }  // namespace penstock::towers

@@ -36,12 +36,14 @@ void L2::backward(const Pass& pass) const {
       pass.gpu->run(AddPlan{variable->gradient.data(), variable->value.data(), weight,
                             variable->accumulate()},
                     static_cast<std::int64_t>(variable->value.size()));
+      variable->added();
       continue;
     }
     if (variable->accumulate() == 0) variable->gradient.fill(0);
     float* to = variable->gradient.data();
     const float* value = variable->value.data();
     for (std::size_t i = 0; i < variable->value.size(); ++i) to[i] += weight * value[i];
+    variable->added();
   }
 }
 

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "towers/collective.h"
 #include "towers/gpu/gpu.h"
-#include "towers/strategies/strategy.h"
+#include "towers/strategies/gradient_exchange.h"
 
 namespace penstock::towers {
 namespace {
@@ -12,16 +13,18 @@ class ParameterDevice final : public Strategy {
  public:
   ParameterDevice(VariableStore& store, const StrategyOptions& options)
       : store_(store),
-        options_(options),
-        collective_(make_collective(store, options.timeout_s)),
+        exchange_(store, options),
+        collective_(make_host_collective(store.towers(), options.timeout_s)),
         owners_(options.kind == StrategyKind::spread ? store.towers() : 1),
         updater_(owned(), options.update) {
     for (int tower = 0; tower < store.towers(); ++tower)
       if (const Gpu* gpu = store.gpu(tower)) done_.emplace_back(gpu->device());
   }
 
+  void begin(int tower, std::int64_t rows) override { exchange_.begin(tower, rows); }
+
   void update(int tower, std::int64_t rows) override {
-    combine_gradients(store_, *collective_, tower, rows, options_.combine);
+    exchange_.finish(tower, rows);
     const std::span<Variable* const> mine = store_.of(tower);
     const std::uint64_t step = step_;
     updater_.clip(mine);
@@ -34,7 +37,10 @@ class ParameterDevice final : public Strategy {
     meet(tower);
   }
 
-  void fail(const Error& error) noexcept override { collective_->fail(error); }
+  void fail(const Error& error) noexcept override {
+    exchange_.fail(error);
+    collective_->fail(error);
+  }
   std::uint64_t step() const override { return step_; }
   Slots slots(std::size_t variable) override { return updater_.slots(variable); }
 
@@ -74,8 +80,8 @@ class ParameterDevice final : public Strategy {
   }
 
   VariableStore& store_;
-  const StrategyOptions options_;
-  std::unique_ptr<Collective> collective_;
+  GradientExchange exchange_;
+  const std::unique_ptr<Collective> collective_;
   const int owners_;
   Updater updater_;          // each variable's by its owner
   std::vector<Event> done_;  // of towers on GPUs

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "towers/gpu/gpu.h"
-#include "towers/strategies/strategy.h"
+#include "towers/strategies/gradient_exchange.h"
 
 namespace penstock::towers {
 namespace {
@@ -10,21 +10,20 @@ namespace {
 class Replicated final : public Strategy {
  public:
   Replicated(VariableStore& store, const StrategyOptions& options)
-      : store_(store),
-        options_(options),
-        collective_(make_collective(store, options.timeout_s)),
-        steps_(static_cast<std::size_t>(store.towers())) {
+      : store_(store), exchange_(store, options), steps_(static_cast<std::size_t>(store.towers())) {
     for (int tower = 0; tower < store.towers(); ++tower)
       updaters_.emplace_back(store.of(tower), options.update);
   }
 
+  void begin(int tower, std::int64_t rows) override { exchange_.begin(tower, rows); }
+
   void update(int tower, std::int64_t rows) override {
     const auto t = static_cast<std::size_t>(tower);
-    combine_gradients(store_, *collective_, tower, rows, options_.combine);
+    exchange_.finish(tower, rows);
     updaters_[t].apply(store_.of(tower), steps_[t]++);
   }
 
-  void fail(const Error& error) noexcept override { collective_->fail(error); }
+  void fail(const Error& error) noexcept override { exchange_.fail(error); }
   std::uint64_t step() const override { return steps_.front(); }
   Slots slots(std::size_t variable) override { return updaters_.front().slots(variable); }
 
@@ -45,8 +44,7 @@ class Replicated final : public Strategy {
 
  private:
   VariableStore& store_;
-  const StrategyOptions options_;
-  std::unique_ptr<Collective> collective_;
+  GradientExchange exchange_;
   std::vector<Updater> updaters_;     // each of its tower
   std::vector<std::uint64_t> steps_;  // each of its tower; alike between steps
 };

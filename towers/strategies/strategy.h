@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "towers/collective.h"
+#include <penstock/error.h>
+
 #include "towers/optimizer.h"
 #include "towers/variables.h"
 
@@ -37,6 +38,9 @@ struct StrategyOptions {
   UpdateOptions update{};
   int aggregate = 0;       ///< of sync_replicas: gradients for each update; 0: as many as towers
   int max_staleness = -1;  ///< of async: gradients that are older are dropped; -1: none
+  /// Of those whose towers exchange gradients: bytes that are exchanged in one piece, as soon as
+  /// the backward passes have made them; small gradients are packed together.
+  std::size_t bucket_bytes = std::size_t{4} << 20;
   double timeout_s = 600;  ///< how long towers wait for each other
 };
 
@@ -46,14 +50,18 @@ struct StrategyStats {
   std::vector<std::uint64_t> staleness{};  ///< how many were applied that were i updates old
 };
 
-/// Towers call `update` once a step, each from its own thread; everything else is called while no
-/// tower is in a step.
+/// Towers call `update` once a step, each from its own thread, and before it perhaps `begin`;
+/// everything else is called while no tower is in a step.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  /// Takes the tower's gradients, of a batch of `rows`; when it returns, the tower's values are
-  /// those of its next step. Throws what `fail` was given, and Error{no_progress}.
+  /// The tower's backward pass begins, over a batch of `rows`: gradients may be taken from here on,
+  /// each when the variable tells that it is final. Throws what `fail` was given.
+  virtual void begin(int /*tower*/, std::int64_t /*rows*/) {}
+  /// The pass has ended. Takes the tower's gradients, of a batch of `rows`; when it returns, the
+  /// tower's values are those of its next step. Throws what `fail` was given, and
+  /// Error{no_progress}.
   virtual void update(int tower, std::int64_t rows) = 0;
   /// The tower makes no more steps before `settle`.
   virtual void leave(int /*tower*/) {}
@@ -84,13 +92,5 @@ StrategyPtr make_replicated(VariableStore& store, const StrategyOptions& options
 StrategyPtr make_parameter_device(VariableStore& store, const StrategyOptions& options);
 StrategyPtr make_async(VariableStore& store, const StrategyOptions& options);
 StrategyPtr make_sync_replicas(VariableStore& store, const StrategyOptions& options);
-
-/// That of towers whose variables the store has: NCCL's among GPUs.
-std::unique_ptr<Collective> make_collective(VariableStore& store, double timeout_s);
-
-/// Replaces each tower's gradients by the combination over towers, on all of them. A variable is
-/// combined over those towers that have a gradient of it; where none has, nobody gets one.
-void combine_gradients(VariableStore& store, Collective& collective, int tower, std::int64_t rows,
-                       Combine combine);
 
 }  // namespace penstock::towers

@@ -12,6 +12,7 @@
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
+#include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
@@ -144,6 +145,8 @@ class Train final : public Command {
     add(group, "--max-staleness", options_.strategy.max_staleness, "N",
         "async: gradients that are more updates old are dropped")
         ->check(CLI::NonNegativeNumber);
+    add(group, "--bucket", bucket_, "BYTES",
+        "gradients that are exchanged in one piece, while backward goes on (default 4MiB)");
     add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded")
         ->transform(CLI::CheckedTransformer(modes));
     add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop")
@@ -181,6 +184,13 @@ class Train final : public Command {
         towers::make_optimizer(optimizer_.empty() ? kind.optimizer : optimizer_);
     strategy.update.schedule =
         towers::Schedule::parse(schedule_.empty() ? kind.schedule : schedule_);
+    if (!bucket_.empty()) {
+      try {
+        strategy.bucket_bytes = static_cast<std::size_t>(parse_bytes(bucket_));
+      } catch (const UsageError& error) {
+        throw error.at("--bucket");
+      }
+    }
     strategy.update.clip_norm = clip_norm_ > 0 ? clip_norm_ : kind.clip_norm;
   }
 
@@ -192,6 +202,7 @@ class Train final : public Command {
   std::string eval_device_;
   std::string strategy_ = "replicated";
   std::string combine_ = "average";
+  std::string bucket_;
   std::string json_;
   std::string export_, events_;
   bool keep_order_ = false;

@@ -62,6 +62,8 @@ class GpuBatchNorm : public Layer {
     in_gradient_.resize(in_->shape());
     clear_padding(in_gradient_);
     differentiate(gradient, pass);
+    gamma_.added();
+    beta_.added();
     return in_gradient_;
   }
 

@@ -124,11 +124,13 @@ class GpuConv2d final : public Layer {
       gpu_.run(UnpackWeightsPlan<T>{packed_gradient_.as<T>(), weights_.gradient.data(), options_.in,
                                     area(), weights_.accumulate()},
                static_cast<std::int64_t>(weights_.gradient.size()));
+      weights_.added();
       if (biases_ == nullptr) return;
       const std::int64_t rows = static_cast<std::int64_t>(gradient.size()) / options_.out;
       gpu_.run(ChannelSumPlan<T>{gradient.as<T>(), biases_->gradient.data(), rows, options_.out,
                                  biases_->accumulate()},
                options_.out);
+      biases_->added();
     });
     if (!options_.input_gradient) return nothing_;
     Array& to = uneven() ? padded_gradient_ : in_gradient_;

@@ -44,12 +44,15 @@ class GpuDense final : public Layer {
     const std::int64_t rows = gradient.dim(0);
     gpu_.gemm({true, false, options_.out, options_.in, rows, weights_.accumulate()},
               gradient.bytes(), in_->bytes(), weights_.gradient.bytes(), true);
-    if (biases_ != nullptr)
+    weights_.added();
+    if (biases_ != nullptr) {
       with_type(gpu_, [&]<typename T>(T) {
         gpu_.run(ChannelSumPlan<T>{gradient.as<T>(), biases_->gradient.data(), rows, options_.out,
                                    biases_->accumulate()},
                  options_.out);
       });
+      biases_->added();
+    }
     if (!options_.input_gradient) return nothing_;
     in_gradient_.resize(in_->shape());
     gpu_.gemm({false, false, rows, options_.in, options_.out}, gradient.bytes(), weights(),

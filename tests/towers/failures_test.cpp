@@ -1,0 +1,164 @@
+// What goes wrong in a run of training, with towers on host devices and with towers as on GPUs.
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/towers/fake_gpu.h"
+#include "tests/towers/twins.h"
+
+namespace penstock::towers {
+namespace {
+
+using penstock::test::thrown_by;
+using test::Hidden;
+using test::Linear;
+using test::maker;
+using test::points;
+
+TrainObserver nobody;
+
+enum class Place { host, fake };
+
+class Failures : public testing::TestWithParam<Place> {
+ protected:
+  static TrainOptions options_for(int towers, std::int64_t batch) {
+    TrainOptions options = test::options_for(towers, batch);
+    if (GetParam() == Place::fake) options.libraries = &test::fake_gpu();
+    return options;
+  }
+  /// What ends a run.
+  static std::optional<Error> outcome(const ModelMaker& make, const Dataset& data,
+                                      const TrainOptions& options) {
+    return thrown_by([&] { Trainer(make, data, points(10), options).run(nobody); });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Places, Failures, testing::Values(Place::host, Place::fake),
+                         [](const auto& made) {
+                           return std::string(made.param == Place::host ? "host" : "fake");
+                         });
+
+/// Throws in the third backward pass of tower 1.
+class Fragile final : public Layer {
+ public:
+  explicit Fragile(LayerPtr inner) : inner_(std::move(inner)) {}
+  const Array& forward(const Array& in, const Pass& pass) override {
+    return inner_->forward(in, pass);
+  }
+  const Array& backward(const Array& gradient, const Pass& pass) override {
+    if (pass.tower == 1 && ++passes_ == 3)
+      throw Error(ErrorCode::resource_exhausted, "no memory for 12 bytes");
+    return inner_->backward(gradient, pass);
+  }
+
+ private:
+  const LayerPtr inner_;
+  int passes_ = 0;
+};
+
+/// Two layers of which one breaks: before any gradient was told, or in the middle.
+template <bool Last>
+class Breaks : public Classifier {
+ public:
+  explicit Breaks(const Scope& scope) {
+    LayerPtr a = dense(scope / "a", {.in = 4, .out = 8, .initializer = Initializer::he(4)});
+    LayerPtr b = dense(scope / "b", {.in = 8, .out = 3, .initializer = Initializer::he(8)});
+    LayerPtr& broken = Last ? b : a;
+    broken = std::make_unique<Fragile>(std::move(broken));
+    layers_.add(std::move(a)).add(std::move(b));
+  }
+};
+
+TEST_P(Failures, ATowerThatThrowsEndsTheRunWithItsError) {
+  for (const StrategyKind kind :
+       {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread,
+        StrategyKind::async, StrategyKind::sync_replicas}) {
+    for (const ModelMaker& make : {maker<Breaks<true>>(), maker<Breaks<false>>()}) {
+      TrainOptions options = options_for(3, 4);
+      options.strategy.kind = kind;
+      options.strategy.bucket_bytes = 1;
+      options.epochs = 50;
+      const std::optional<Error> error = outcome(make, points(100), options);
+      ASSERT_TRUE(error) << name_of(kind);
+      EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+      EXPECT_THAT(error->what(), testing::HasSubstr("tower 1: no memory for 12 bytes"));
+    }
+  }
+}
+
+TEST_P(Failures, ALossThatIsNoNumberIsAnError) {
+  TrainOptions options = options_for(2, 4);
+  options.strategy.update.schedule = Schedule::constant(1e38);
+  options.epochs = 20;
+  const std::optional<Error> error = outcome(maker<Hidden>(), points(100), options);
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), testing::HasSubstr("the loss is no number at step"));
+}
+
+TEST_P(Failures, ALabelThatThereIsNotIsAnError) {
+  const Dataset bad = points(64).map(
+      [](Element element) {
+        Element out{{"image", element["image"]},
+                    {"label", Tensor::of<std::int64_t>({}, std::vector<std::int64_t>{7})}};
+        return out;
+      },
+      {.name = "label"});
+  const std::optional<Error> error = outcome(maker<Linear>(), bad, options_for(1, 4));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(error->what(),
+              testing::HasSubstr(GetParam() == Place::host ? "label 7 in row 0 is none of 3 classes"
+                                                           : "in the batch of step 0"));
+}
+
+TEST_P(Failures, ABadElementEndsTheRunWithItsAddress) {
+  const Dataset data = points(64).map(
+      [](Element element) {
+        if (element["label"].item<std::int64_t>() == 2) throw std::runtime_error("bad point");
+        return element;
+      },
+      {.name = "check"});
+  const std::optional<Error> error = outcome(maker<Linear>(), data, options_for(2, 4));
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(),
+              testing::AllOf(testing::HasSubstr("bad point"), testing::HasSubstr("check")));
+}
+
+TEST_P(Failures, DevicesThatFailEndTheRunWithTheirError) {
+  struct Case {
+    const char* devices;
+    ErrorCode code;
+  };
+  for (const auto& [list, code] :
+       {Case{"host:0,host:1:fail_record=60:sticky", ErrorCode::device_lost},
+        Case{"host:0,host:1:fail_allocation=1", ErrorCode::resource_exhausted},
+        Case{"host:0:hang_copy=9,host:1", ErrorCode::no_progress}}) {
+    // The fakes' streams are the devices' own, so that a hang is theirs too.
+    if (GetParam() == Place::fake && code == ErrorCode::no_progress) continue;
+    TrainOptions options = options_for(1, 4);
+    options.devices = devices(list);
+    options.epochs = 200;
+    options.feed.watchdog_s = 0.2;
+    const std::optional<Error> error = outcome(maker<Linear>(), points(100), options);
+    ASSERT_TRUE(error) << list;
+    EXPECT_EQ(error->code(), code) << error->what();
+  }
+}
+
+TEST(GpuFailures, AnExchangeThatFailsNamesTheRank) {
+  TrainOptions options = test::options_for(2, 4);
+  options.libraries = &test::fake_gpu();
+  options.epochs = 50;
+  Trainer trainer(maker<Linear>(), points(100), std::nullopt, options);
+  test::set_nccl_trouble({.reports = 1});
+  const auto error = thrown_by([&] { trainer.run(nobody); });
+  test::set_nccl_trouble({});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::unavailable);
+  EXPECT_THAT(error->what(), testing::HasSubstr("NCCL rank 1 (host:1) reported"));
+}
+
+}  // namespace
+}  // namespace penstock::towers

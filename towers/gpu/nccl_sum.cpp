@@ -1,0 +1,227 @@
+#include "towers/gpu/nccl_sum.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <penstock/error.h>
+
+#include "towers/gpu/gpu.h"
+
+namespace penstock::towers {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class NcclSum final : public BucketSum {
+ public:
+  NcclSum(VariableStore& store, std::size_t buckets, double timeout_s,
+          std::function<void(const Error&)> on_error)
+      : store_(store),
+        nccl_(store.gpu(0)->nccl()),
+        timeout_s_(timeout_s),
+        on_error_(std::move(on_error)) {
+    std::map<DeviceId, std::size_t> known;
+    for (int tower = 0; tower < store.towers(); ++tower) {
+      Gpu& gpu = *store.gpu(tower);
+      const auto [at, is_new] = known.emplace(gpu.device()->id(), ranks_.size());
+      if (is_new) ranks_.emplace_back(gpu.device());
+      ranks_[at->second].towers.push_back(tower);
+      rank_of_.push_back(at->second);
+      std::vector<Event>& reached = reached_.emplace_back();
+      for (std::size_t b = 0; b < buckets; ++b) reached.emplace_back(gpu.device());
+    }
+    std::vector<int> devices;
+    for (const Rank& rank : ranks_) devices.push_back(leader(rank).device()->id().index);
+    communicators_.resize(devices.size());
+    const int status =
+        nccl_.init_all(communicators_.data(), static_cast<int>(devices.size()), devices.data());
+    if (status != Nccl::kSuccess)
+      throw Error(ErrorCode::unavailable,
+                  "NCCL makes no communicators: " + std::string(nccl_.error_string(status)));
+    watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  }
+  ~NcclSum() override {
+    watcher_.request_stop();
+    watcher_.join();
+    if (failed_) return;  // communicators were aborted
+    for (const Rank& rank : ranks_) rank.stream.view().synchronize();
+    for (void* communicator : communicators_) static_cast<void>(nccl_.destroy(communicator));
+  }
+  NcclSum(const NcclSum&) = delete;
+  NcclSum& operator=(const NcclSum&) = delete;
+
+  void reached(int tower, std::size_t bucket) override {
+    store_.gpu(tower)->stream().record(reached_[static_cast<std::size_t>(tower)][bucket]);
+  }
+
+  void add_up(const Bucket& bucket, std::size_t number,
+              const std::vector<std::vector<Share>>& shares) override {
+    for (Rank& rank : ranks_) add_up_on(rank, bucket, number, shares);
+    {
+      const std::lock_guard lock(mutex_);
+      for (Rank& rank : ranks_) {
+        rank.since = Clock::now();
+        rank.enqueued = false;
+      }
+    }
+    begun_.notify_all();
+    reduce(bucket);  // not under the mutex: NCCL's first call waits for connections
+    const std::lock_guard lock(mutex_);
+    if (failed_) return;
+    for (Rank& rank : ranks_) {
+      const float* sums = values(rank.towers.front(), bucket.begin);
+      for (std::size_t i = 1; i < rank.towers.size(); ++i)
+        rank.stream.view().copy({values(rank.towers[i], bucket.begin), sums,
+                                 (bucket.end - bucket.begin) * sizeof(float)});
+      rank.stream.view().record(rank.done);
+      rank.enqueued = true;
+    }
+  }
+
+  void follow(int tower) override {
+    store_.gpu(tower)->stream().wait(ranks_[rank_of_[static_cast<std::size_t>(tower)]].done);
+  }
+
+  // Streams may be waiting for other ranks within NCCL, where only an abort reaches them.
+  void fail() noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(failed_, true)) return;
+    for (void* communicator : communicators_) static_cast<void>(nccl_.abort(communicator));
+    begun_.notify_all();
+  }
+
+ private:
+  struct Rank {
+    explicit Rank(const DevicePtr& device) : stream(device, "exchange"), done(device) {}
+    std::vector<int> towers{};
+    Stream stream;
+    Event done;                                // of the newest bucket
+    std::optional<Clock::time_point> since{};  // when that was begun, while it is under way
+    bool enqueued = false;                     // `done` is of this one
+  };
+
+  Gpu& leader(const Rank& rank) const { return *store_.gpu(rank.towers.front()); }
+  float* values(int tower, std::size_t at) const { return store_.gradients(tower).data() + at; }
+
+  void add_up_on(Rank& rank, const Bucket& bucket, std::size_t number,
+                 const std::vector<std::vector<Share>>& shares) const {
+    const StreamView stream = rank.stream;
+    Gpu& gpu = leader(rank);
+    for (const int tower : rank.towers) {
+      stream.wait(reached_[static_cast<std::size_t>(tower)][number]);
+      for (const Share& share : shares[static_cast<std::size_t>(tower)]) {
+        const auto count = static_cast<std::int64_t>(share.end - share.begin);
+        if (share.weight == 0) {
+          gpu.run(FillPlan{values(tower, share.begin), 0}, count, stream);
+        } else if (share.weight != 1) {
+          gpu.run(ScalePlan{values(tower, share.begin), share.weight}, count, stream);
+        }
+      }
+      if (tower != rank.towers.front())
+        gpu.run(
+            AddPlan{values(rank.towers.front(), bucket.begin), values(tower, bucket.begin), 1, 1},
+            static_cast<std::int64_t>(bucket.end - bucket.begin), stream);
+    }
+  }
+
+  void reduce(const Bucket& bucket) {
+    std::optional<std::string> trouble;
+    const auto note = [&](const std::string& who, int status) {
+      if (status != Nccl::kSuccess && status != Nccl::kInProgress && !trouble)
+        trouble = who + ": " + nccl_.error_string(status);
+    };
+    note("NCCL", nccl_.group_start());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      Gpu& gpu = leader(ranks_[r]);
+      gpu.enter(ranks_[r].stream);
+      float* sums = values(ranks_[r].towers.front(), bucket.begin);
+      note(name_of(r),
+           nccl_.all_reduce(sums, sums, bucket.end - bucket.begin, Nccl::kFloat, Nccl::kSum,
+                            communicators_[r], ranks_[r].stream.view().state().native()));
+    }
+    const int ended = nccl_.group_end();
+    for (std::size_t r = 0; r < ranks_.size() && ended != Nccl::kSuccess; ++r) {
+      int state = Nccl::kSuccess;
+      if (nccl_.async_error(communicators_[r], &state) == Nccl::kSuccess) note(name_of(r), state);
+    }
+    note("NCCL", ended);
+    if (trouble) throw Error(ErrorCode::unavailable, *trouble);
+  }
+
+  /// Looks after exchanges that are under way.
+  void watch(const std::stop_token& stop) {
+    constexpr auto kEvery = std::chrono::milliseconds(20);
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested() && !failed_) {
+      if (const std::optional<Error> found = look()) {
+        lock.unlock();
+        return on_error_(*found);
+      }
+      const auto is_busy = [this] {
+        for (const Rank& rank : ranks_)
+          if (rank.since) return true;
+        return false;
+      };
+      if (is_busy()) {
+        begun_.wait_for(lock, stop, kEvery, [this] { return failed_; });
+      } else {
+        begun_.wait(lock, stop, [&] { return failed_ || is_busy(); });
+      }
+    }
+  }
+
+  std::optional<Error> look() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      Rank& rank = ranks_[r];
+      int state = Nccl::kSuccess;
+      if (nccl_.async_error(communicators_[r], &state) == Nccl::kSuccess &&
+          state != Nccl::kSuccess && state != Nccl::kInProgress)
+        return Error(ErrorCode::unavailable,
+                     name_of(r) + " reported: " + nccl_.error_string(state));
+      if (rank.since && rank.enqueued && rank.done.view().done()) {
+        rank.since.reset();
+      } else if (rank.since &&
+                 std::chrono::duration<double>(Clock::now() - *rank.since).count() > timeout_s_) {
+        return Error(ErrorCode::no_progress, name_of(r) + ": its exchange did not end in " +
+                                                 std::to_string(timeout_s_) + " s");
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::string name_of(std::size_t rank) const {
+    return "NCCL rank " + std::to_string(rank) + " (" +
+           leader(ranks_[rank]).device()->id().to_string() + ")";
+  }
+
+  VariableStore& store_;
+  const Nccl& nccl_;
+  const double timeout_s_;
+  const std::function<void(const Error&)> on_error_;
+  std::vector<std::size_t> rank_of_;         // of each tower
+  std::vector<std::vector<Event>> reached_;  // of each tower and bucket
+  std::vector<void*> communicators_;
+
+  std::mutex mutex_;
+  std::condition_variable_any begun_;
+  std::vector<Rank> ranks_;  // `since` and `enqueued`: guarded by mutex_
+  bool failed_ = false;      // guarded by mutex_
+  std::jthread watcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<BucketSum> make_nccl_sum(VariableStore& store, std::size_t buckets,
+                                         double timeout_s,
+                                         std::function<void(const Error&)> on_error) {
+  return std::make_unique<NcclSum>(store, buckets, timeout_s, std::move(on_error));
+}
+
+}  // namespace penstock::towers

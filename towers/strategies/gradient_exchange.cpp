@@ -1,0 +1,237 @@
+#include "towers/strategies/gradient_exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <penstock/error.h>
+
+#include "towers/gpu/nccl_sum.h"
+
+namespace penstock::towers {
+namespace {
+
+/// Towers that share memory: added up in the order of towers.
+class HostSum final : public BucketSum {
+ public:
+  explicit HostSum(VariableStore& store) : store_(store) {}
+
+  void add_up(const Bucket& bucket, std::size_t /*number*/,
+              const std::vector<std::vector<Share>>& shares) override {
+    constexpr std::size_t kBlock = 4096;  // stays in the first cache
+    for (std::size_t at = bucket.begin; at < bucket.end; at += kBlock) {
+      const std::size_t end = std::min(at + kBlock, bucket.end);
+      float* total = store_.gradients(0).data();
+      for (int tower = 0; tower < store_.towers(); ++tower) {
+        float* mine = store_.gradients(tower).data();
+        for (const Share& share : shares[static_cast<std::size_t>(tower)])
+          scale(mine, std::max(at, share.begin), std::min(end, share.end), share.weight);
+        for (std::size_t i = at; tower > 0 && i < end; ++i) total[i] += mine[i];
+      }
+      for (int tower = 1; tower < store_.towers(); ++tower)
+        std::copy(total + at, total + end, store_.gradients(tower).data() + at);
+    }
+  }
+
+ private:
+  static void scale(float* values, std::size_t begin, std::size_t end, float weight) {
+    for (std::size_t i = begin; i < end && weight != 1; ++i)
+      values[i] = weight == 0 ? 0 : values[i] * weight;
+  }
+
+  VariableStore& store_;
+};
+
+std::unique_ptr<BucketSum> make_sum(VariableStore& store, std::size_t buckets, double timeout_s,
+                                    std::function<void(const Error&)> on_error) {
+  std::vector<Gpu*> gpus;
+  for (int tower = 0; tower < store.towers(); ++tower)
+    if (Gpu* gpu = store.gpu(tower)) gpus.push_back(gpu);
+  if (gpus.empty())
+    return store.towers() > 1 ? std::make_unique<HostSum>(store) : std::unique_ptr<BucketSum>();
+  if (static_cast<int>(gpus.size()) < store.towers())
+    throw Error(ErrorCode::invalid_argument,
+                "towers that exchange gradients must be all on GPUs, or all on the host");
+  return make_nccl_sum(store, buckets, timeout_s, std::move(on_error));
+}
+
+}  // namespace
+
+std::vector<Bucket> buckets_of(const VariableStore& store, std::size_t bytes) {
+  const std::span<Variable* const> variables = store.of(0);
+  std::vector<Bucket> buckets;
+  for (std::size_t v = variables.size(); v-- > 0;) {
+    const std::size_t begin = store.offset(v);
+    const std::size_t end = begin + variables[v]->value.size();
+    if (!buckets.empty() && (buckets.back().end - begin) * sizeof(float) <= bytes) {
+      buckets.back().first = v;
+      buckets.back().begin = begin;
+    } else {
+      buckets.push_back({v, v + 1, begin, end});
+    }
+  }
+  return buckets;
+}
+
+GradientExchange::GradientExchange(VariableStore& store, const StrategyOptions& options)
+    : store_(store),
+      combine_(options.combine),
+      timeout_s_(options.timeout_s),
+      buckets_(buckets_of(store, options.bucket_bytes)),
+      towers_(static_cast<std::size_t>(store.towers())),
+      has_gradient_(store.of(0).size()),
+      reached_(buckets_.size(), std::vector<char>(towers_.size())),
+      sum_(make_sum(store, buckets_.size(), options.timeout_s,
+                    [this](const Error& error) { fail(error); })) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    std::size_t& count = trainable_.emplace_back();
+    for (std::size_t v = buckets_[b].first; v < buckets_[b].last; ++v) {
+      if (!store.of(0)[v]->trainable) continue;
+      ++count;
+      for (int tower = 0; tower < store.towers(); ++tower)
+        store.of(tower)[v]->when_final = [this, tower, b] { on_final(tower, b); };
+    }
+  }
+  if (sum_ != nullptr && !buckets_.empty())
+    thread_ = std::jthread([this](const std::stop_token& stop) { add_up_all(stop); });
+}
+
+GradientExchange::~GradientExchange() {
+  for (int tower = 0; tower < store_.towers(); ++tower)
+    for (Variable* variable : store_.of(tower)) variable->when_final = nullptr;
+}
+
+void GradientExchange::begin(int tower, std::int64_t rows) {
+  Tower& me = towers_[static_cast<std::size_t>(tower)];
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) throw Error(*error_);
+  }
+  me.left = trainable_;
+  me.rows = rows;
+  me.begun = true;
+}
+
+void GradientExchange::on_final(int tower, std::size_t bucket) {
+  Tower& me = towers_[static_cast<std::size_t>(tower)];
+  if (me.begun && --me.left[bucket] == 0) reach(tower, bucket);
+}
+
+void GradientExchange::reach(int tower, std::size_t bucket) {
+  towers_[static_cast<std::size_t>(tower)].left[bucket] = 0;
+  if (sum_ == nullptr) return;
+  sum_->reached(tower, bucket);
+  const std::lock_guard lock(mutex_);
+  reached_[bucket][static_cast<std::size_t>(tower)] = 1;
+  reached_changed_.notify_one();
+}
+
+void GradientExchange::finish(int tower, std::int64_t rows) {
+  Tower& me = towers_[static_cast<std::size_t>(tower)];
+  if (!me.begun) begin(tower, rows);
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    if (me.left[b] > 0 || trainable_[b] == 0) reach(tower, b);
+  me.begun = false;
+  const std::span<Variable* const> variables = store_.of(tower);
+  if (sum_ == nullptr || buckets_.empty()) {
+    for (Variable* variable : variables) variable->has_gradient &= rows > 0;
+    return;
+  }
+  const std::uint64_t mine = ++me.steps;
+  {
+    std::unique_lock lock(mutex_);
+    const auto limit = std::chrono::duration<double>(timeout_s_);
+    while (!done_.wait_for(lock, limit, [&] { return steps_ >= mine || error_; })) {
+      error_ = missing();
+      if (error_) done_.notify_all();
+    }
+    if (error_) {
+      const Error error = *error_;
+      lock.unlock();
+      sum_->fail();
+      throw error;
+    }
+  }
+  sum_->follow(tower);
+  for (std::size_t v = 0; v < variables.size(); ++v)
+    variables[v]->has_gradient = has_gradient_[v] != 0;
+}
+
+void GradientExchange::fail(const Error& error) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    done_.notify_all();
+    reached_changed_.notify_all();
+  }
+  if (sum_ != nullptr) sum_->fail();
+}
+
+void GradientExchange::add_up_all(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (!reached_changed_.wait(lock, stop, [this] { return error_ || reached_by_all(); })) return;
+    if (error_) return;
+    const std::size_t now = next_;
+    lock.unlock();
+    try {
+      sum_->add_up(buckets_[now], now, shares_of(buckets_[now]));
+    } catch (...) {
+      return fail(status_from_current_exception().error());
+    }
+    lock.lock();
+    reached_[now].assign(towers_.size(), 0);
+    next_ = now + 1 == buckets_.size() ? 0 : now + 1;
+    if (next_ > 0) continue;
+    ++steps_;
+    done_.notify_all();
+  }
+}
+
+bool GradientExchange::reached_by_all() const {
+  return std::ranges::all_of(reached_[next_], [](char reached) { return reached != 0; });
+}
+
+std::vector<std::vector<Share>> GradientExchange::shares_of(const Bucket& bucket) {
+  std::vector<std::vector<Share>> shares(towers_.size());
+  for (std::size_t v = bucket.first; v < bucket.last; ++v) {
+    if (!store_.of(0)[v]->trainable) continue;  // zeros, whatever they are multiplied by
+    const auto has = [&](std::size_t t) {
+      return store_.of(static_cast<int>(t))[v]->has_gradient && towers_[t].rows > 0;
+    };
+    double rows = 0;
+    int count = 0;
+    for (std::size_t t = 0; t < towers_.size(); ++t) {
+      if (!has(t)) continue;
+      rows += static_cast<double>(towers_[t].rows);
+      ++count;
+    }
+    has_gradient_[v] = count > 0;
+    const std::size_t begin = store_.offset(v);
+    const std::size_t end = begin + store_.of(0)[v]->value.size();
+    for (std::size_t t = 0; t < towers_.size(); ++t) {
+      float weight = has(t) ? 1 : 0;
+      if (has(t) && combine_ == Combine::average && count > 1)
+        weight = static_cast<float>(static_cast<double>(towers_[t].rows) / rows);
+      std::vector<Share>& mine = shares[t];
+      if (!mine.empty() && mine.back().weight == weight) {
+        mine.back().end = end;
+      } else {
+        mine.push_back({begin, end, weight});
+      }
+    }
+  }
+  return shares;
+}
+
+std::optional<Error> GradientExchange::missing() const {
+  std::string names;
+  for (std::size_t t = 0; t < towers_.size(); ++t)
+    if (reached_[next_][t] == 0) names += (names.empty() ? "" : ", ") + std::to_string(t);
+  if (names.empty()) return std::nullopt;
+  return Error(ErrorCode::no_progress, "tower " + names + " has not come to the exchange in " +
+                                           std::to_string(timeout_s_) + " s");
+}
+
+}  // namespace penstock::towers
