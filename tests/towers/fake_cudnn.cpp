@@ -8,20 +8,8 @@
 namespace penstock::towers::test {
 namespace {
 
-struct Descriptor {
-  int type = 0, n = 0, c = 0, h = 0, w = 0;  // of a filter: out, in, h, w; all channels last
-  int pad = 0, stride = 1, math = 0;
-};
+using Descriptor = FakeDescriptor;
 
-template <int Kind>
-int create(void** to) {
-  *to = new Descriptor();
-  return 0;
-}
-int destroy(void* object) {
-  delete static_cast<Descriptor*>(object);
-  return 0;
-}
 const Descriptor& of(void* object) {
   return *static_cast<Descriptor*>(object);
 }
@@ -92,17 +80,13 @@ int each_product(const Descriptor& x, const Descriptor& w, const Descriptor& for
   return 0;
 }
 
-std::int64_t volume(const Descriptor& d) {
-  return std::int64_t{d.n} * d.c * d.h * d.w;
-}
-
 /// c = alpha * what add(sums) makes + beta * c.
 template <typename Add>
 int convolve(const void* alpha, const void* beta, const Descriptor& result, void* to, int algorithm,
              std::size_t bytes, const Add& add) {
   if (algorithm < 3 || bytes < 64) return 3;
   current_stream().synchronize();
-  std::vector<double> sums(static_cast<std::size_t>(volume(result)));
+  std::vector<double> sums(static_cast<std::size_t>(result.volume()));
   if (const int status = add(sums)) return status;
   const double a = static_cast<double>(*static_cast<const float*>(alpha));
   const double b = static_cast<double>(*static_cast<const float*>(beta));
@@ -144,7 +128,7 @@ int norm_training(void*, int, const void*, const void*, void* xd, const void* x,
   current_stream().synchronize();
   const Descriptor& d = of(xd);
   if (of(cd).c != d.c || of(cd).type != Cudnn::kFloat) return 3;
-  const std::int64_t rows = volume(d) / d.c;
+  const std::int64_t rows = d.volume() / d.c;
   for (int c = 0; c < d.c; ++c) {
     double sum = 0;
     double squares = 0;
@@ -169,7 +153,7 @@ int norm_inference(void*, int, const void*, const void*, void* xd, const void* x
                    const void* variance, double epsilon) {
   current_stream().synchronize();
   const Descriptor& d = of(xd);
-  for (std::int64_t i = 0; i < volume(d); ++i) {
+  for (std::int64_t i = 0; i < d.volume(); ++i) {
     const std::int64_t c = i % d.c;
     put(y, i, d.type,
         (get(x, i, d.type) - get(mean, c, 0)) / std::sqrt(get(variance, c, 0) + epsilon) *
@@ -184,7 +168,7 @@ int norm_backward(void*, int, const void*, const void*, const void*, const void*
                   const void* saved_inverse) {
   current_stream().synchronize();
   const Descriptor& d = of(xd);
-  const std::int64_t rows = volume(d) / d.c;
+  const std::int64_t rows = d.volume() / d.c;
   const auto kept = static_cast<double>(*static_cast<const float*>(keep));
   for (int c = 0; c < d.c; ++c) {
     const auto normal = [&](std::int64_t r) {
@@ -211,18 +195,21 @@ int norm_backward(void*, int, const void*, const void*, const void*, const void*
 
 Cudnn fake_cudnn() {
   Cudnn dnn;
-  dnn.create = create<0>, dnn.destroy = destroy;
+  const auto create = create_fake_descriptor;
+  const auto destroy = destroy_fake_descriptor;
+  dnn.create = create, dnn.destroy = destroy;
   dnn.set_stream = [](void*, void*) { return 0; };
   dnn.error_string = [](int) { return "the fake's error"; };
-  dnn.create_tensor = create<1>, dnn.destroy_tensor = destroy, dnn.set_tensor = set_tensor;
-  dnn.create_filter = create<2>, dnn.destroy_filter = destroy, dnn.set_filter = set_filter;
-  dnn.create_convolution = create<3>, dnn.destroy_convolution = destroy;
+  dnn.create_tensor = create, dnn.destroy_tensor = destroy, dnn.set_tensor = set_tensor;
+  dnn.create_filter = create, dnn.destroy_filter = destroy, dnn.set_filter = set_filter;
+  dnn.create_convolution = create, dnn.destroy_convolution = destroy;
   dnn.set_convolution = set_convolution, dnn.set_math = set_math;
   dnn.choose_forward = dnn.choose_data = dnn.choose_filter = choose;
   dnn.room_forward = dnn.room_data = dnn.room_filter = room;
   dnn.forward = forward, dnn.data = data, dnn.filter = filter;
   dnn.norm_training = norm_training, dnn.norm_inference = norm_inference;
   dnn.norm_backward = norm_backward;
+  add_fake_pointwise(dnn);
   return dnn;
 }
 

@@ -23,7 +23,26 @@ inline void put(void* to, std::int64_t i, int type, double value) {
   }
 }
 
+/// What cuDNN's descriptors, and its handle, are.
+struct FakeDescriptor {
+  int type = 0, n = 0, c = 0, h = 0, w = 0;  // of a filter: out, in, h, w; all channels last
+  int pad = 0, stride = 1, math = 0;
+  int mode = 0, window_h = 0, window_w = 0;  // of pooling
+
+  std::int64_t volume() const { return std::int64_t{n} * c * h * w; }
+};
+inline int create_fake_descriptor(void** to) {
+  *to = new FakeDescriptor();
+  return 0;
+}
+inline int destroy_fake_descriptor(void* object) {
+  delete static_cast<FakeDescriptor*>(object);
+  return 0;
+}
+
 Cudnn fake_cudnn();
+/// Bias, relu and pooling.
+void add_fake_pointwise(Cudnn& table);
 Nccl fake_nccl();
 
 }  // namespace penstock::towers::test

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/fake_gpu.h"
 #include "towers/gpu/gpu.h"
@@ -273,6 +274,13 @@ INSTANTIATE_TEST_SUITE_P(Layers, GpuLayer,
                                  testing::Values(Precision::f32, Precision::tf32, Precision::bf16),
                                  testing::Values(Place::fake, Place::cuda)),
                          name_of_case);
+
+TEST(GpuPool, AveragesTakeEvenPadding) {
+  Pair pair(*open(Place::fake));
+  penstock::test::expect_error(ErrorCode::invalid_argument, "same padding on both sides", [&] {
+    pool(pair.there.tower(0) / "p", {Pooling::average, 3, 2, {0, 1}});
+  });
+}
 
 class GpuLosses : public testing::TestWithParam<Place> {};
 INSTANTIATE_TEST_SUITE_P(Places, GpuLosses, testing::Values(Place::fake, Place::cuda),

@@ -15,5 +15,6 @@ penstock_towers_test(towers/stall)
 # Towers as on GPUs, with NVIDIA's libraries replaced by loops on the host.
 foreach(name gpu gpu_trainer exchange failures evaluation)
   penstock_towers_test(towers/${name})
-  target_sources(towers_${name}_test PRIVATE towers/fake_gpu.cpp towers/fake_cudnn.cpp towers/fake_nccl.cpp)
+  target_sources(towers_${name}_test PRIVATE towers/fake_gpu.cpp towers/fake_cudnn.cpp towers/fake_pointwise.cpp
+    towers/fake_nccl.cpp)
 endforeach()

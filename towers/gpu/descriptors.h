@@ -1,6 +1,8 @@
 // Owners of cuDNN's descriptors.
 #pragma once
 
+#include <cstdint>
+
 #include "towers/gpu/gpu.h"
 
 namespace penstock::towers {
@@ -28,6 +30,16 @@ struct TensorDescriptor : Descriptor {
 /// cuDNN's name of what activations are.
 inline int cudnn_type(const Gpu& gpu) {
   return gpu.dtype() == DType::bf16 ? Cudnn::kBf16 : Cudnn::kFloat;
+}
+
+/// Describes activations, channels last: [n,h,w,c], or rows of anything as [n,1,1,c].
+inline void describe(const Gpu& gpu, const TensorDescriptor& to, const Shape& shape) {
+  const bool image = shape.rank() == 4;
+  const std::int64_t channels = shape[shape.rank() - 1];
+  const std::int64_t rows = image ? shape[0] : shape.volume() / channels;
+  gpu.check_cudnn(gpu.cudnn().set_tensor(
+      to.get(), Cudnn::kNhwc, cudnn_type(gpu), static_cast<int>(rows), static_cast<int>(channels),
+      static_cast<int>(image ? shape[1] : 1), static_cast<int>(image ? shape[2] : 1)));
 }
 
 }  // namespace penstock::towers

@@ -5,15 +5,8 @@
 
 namespace penstock::towers {
 
-/// How windows lie on an image.
-struct Windows {
-  std::int64_t height, width, channels;
-  std::int64_t out_height, out_width;
-  std::int64_t kernel, stride, low;
-};
-
-/// Copies an image into the middle of a larger one of zeros, or back: `to` is [n,h,w,c] of the
-/// larger if `into`, else of the smaller.
+/// Copies an image into the middle of a larger one that else is `around`, or back: `to` is
+/// [n,h,w,c] of the larger if `into`, else of the smaller.
 template <typename T>
 struct PadPlan {
   const T* from;
@@ -21,6 +14,7 @@ struct PadPlan {
   std::int64_t height, width, channels;  ///< of the smaller
   std::int64_t low, padded_height, padded_width;
   bool into;
+  float around;
   PENSTOCK_TWIN void operator()(std::int64_t i) const {
     const std::int64_t h = into ? padded_height : height;
     const std::int64_t w = into ? padded_width : width;
@@ -35,110 +29,11 @@ struct PadPlan {
     const std::int64_t from_x = x - low;
     const std::int64_t from_y = y - low;
     const bool inside = from_x >= 0 && from_x < width && from_y >= 0 && from_y < height;
-    to[i] = inside ? from[((n * height + from_y) * width + from_x) * channels + c] : T{};
-  }
-};
-
-/// Of each window the maximum, the first among equals, and which; or the average of what is inside.
-template <typename T>
-struct PoolPlan {
-  const T* in;
-  T* out;
-  std::int32_t* chosen;  ///< place in the image; null: averages
-  Windows windows;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    const Windows& w = windows;
-    const std::int64_t c = i % w.channels;
-    const std::int64_t left = i / w.channels % w.out_width * w.stride - w.low;
-    const std::int64_t top = i / w.channels / w.out_width % w.out_height * w.stride - w.low;
-    const T* image =
-        in + i / w.channels / w.out_width / w.out_height * w.height * w.width * w.channels;
-    float best = 0;
-    float sum = 0;
-    std::int32_t place = -1;
-    std::int32_t count = 0;
-    for (std::int64_t y = top < 0 ? 0 : top; y < top + w.kernel && y < w.height; ++y)
-      for (std::int64_t x = left < 0 ? 0 : left; x < left + w.kernel && x < w.width; ++x) {
-        const float value = load(image[(y * w.width + x) * w.channels + c]);
-        if (place < 0 || value > best) {
-          best = value;
-          place = static_cast<std::int32_t>(y * w.width + x);
-        }
-        sum += value;
-        ++count;
-      }
-    if (chosen != nullptr) {
-      chosen[i] = place;
-      store(out[i], best);
+    if (inside) {
+      to[i] = from[((n * height + from_y) * width + from_x) * channels + c];
     } else {
-      store(out[i], count > 0 ? sum / static_cast<float>(count) : 0);
+      store(to[i], around);
     }
-  }
-};
-
-/// Each pixel adds up what the windows that it lies in owe it.
-template <typename T>
-struct PoolBackPlan {
-  const T* gradient;
-  T* in_gradient;
-  const std::int32_t* chosen;
-  Windows windows;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    const Windows& w = windows;
-    const std::int64_t c = i % w.channels;
-    const std::int64_t x = i / w.channels % w.width;
-    const std::int64_t y = i / w.channels / w.width % w.height;
-    const std::int64_t n = i / w.channels / w.width / w.height;
-    float sum = 0;
-    for (std::int64_t row = first(y); row < w.out_height && row * w.stride - w.low <= y; ++row)
-      for (std::int64_t column = first(x); column < w.out_width && column * w.stride - w.low <= x;
-           ++column) {
-        const std::int64_t at = ((n * w.out_height + row) * w.out_width + column) * w.channels + c;
-        if (chosen == nullptr) {
-          sum += load(gradient[at]) /
-                 static_cast<float>(inside(row, w.height) * inside(column, w.width));
-        } else if (chosen[at] == y * w.width + x) {
-          sum += load(gradient[at]);
-        }
-      }
-    store(in_gradient[i], sum);
-  }
-
- private:
-  /// The first window that reaches `place`.
-  PENSTOCK_TWIN std::int64_t first(std::int64_t place) const {
-    const std::int64_t before = place + windows.low - windows.kernel + 1;
-    return before <= 0 ? 0 : (before + windows.stride - 1) / windows.stride;
-  }
-  PENSTOCK_TWIN std::int64_t inside(std::int64_t window, std::int64_t extent) const {
-    const std::int64_t begin = window * windows.stride - windows.low;
-    const std::int64_t end = begin + windows.kernel;
-    return (end < extent ? end : extent) - (begin > 0 ? begin : 0);
-  }
-};
-
-/// [n,pixels,c] -> [n,c].
-template <typename T>
-struct MeanPixelPlan {
-  const T* in;
-  T* out;
-  std::int64_t pixels, channels;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    const T* from = in + i / channels * pixels * channels + i % channels;
-    float sum = 0;
-    for (std::int64_t pixel = 0; pixel < pixels; ++pixel) sum += load(from[pixel * channels]);
-    store(out[i], sum / static_cast<float>(pixels));
-  }
-};
-
-template <typename T>
-struct MeanPixelBackPlan {
-  const T* gradient;
-  T* in_gradient;
-  std::int64_t pixels, channels;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    const std::int64_t n = i / channels / pixels;
-    store(in_gradient[i], load(gradient[n * channels + i % channels]) / static_cast<float>(pixels));
   }
 };
 

@@ -39,16 +39,15 @@ struct OfBoth {
 };
 
 using Launches =
-    OfBoth<PackWeightsPlan, UnpackWeightsPlan, ReluPlan, ReluBackPlan, SumOfTwoPlan, AddBiasPlan,
-           ChannelSumPlan, DropoutPlan, PadPlan, PoolPlan, PoolBackPlan, MeanPixelPlan,
-           MeanPixelBackPlan, LrnPlan, LrnBackPlan, NormSumsPlan, NormPlan, NormBackPlan,
-           SoftmaxPlan, TripletPlan, InBatchPlan, InBatchBackPlan, EmbeddingPlan,
+    OfBoth<PackWeightsPlan, UnpackWeightsPlan, SumOfTwoPlan, DropoutPlan, PadPlan, LrnPlan,
+           LrnBackPlan, NormSumsPlan, NormPlan, NormBackPlan, SoftmaxPlan, TripletPlan, InBatchPlan,
+           InBatchBackPlan, EmbeddingPlan,
            EmbeddingBackPlan>::With<FillPlan, ScalePlan, AddPlan, ToBf16Plan, SgdPlan, MomentumPlan,
                                     AdamPlan, SquareSumPlan, ColumnsPlan, ClipPlan>;
 
 /// What the CUDA module exports under kKernelsSymbol.
 struct Kernels {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   int version = kVersion;
   Launches launches{};
   /// Makes the stream's device the calling thread's, for libraries that ask for it.

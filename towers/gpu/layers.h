@@ -22,12 +22,15 @@ LayerPtr gpu_conv2d(Gpu& gpu, const Scope& scope, const Conv2dOptions& options);
 LayerPtr gpu_dense(Gpu& gpu, const Scope& scope, const DenseOptions& options);
 /// cuDNN; synchronised by kernels of our own, whose sums are exchanged through the host.
 LayerPtr gpu_batch_norm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options);
-// Kernels of our own.
-LayerPtr gpu_relu(Gpu& gpu);
-LayerPtr gpu_dropout(Gpu& gpu, std::uint64_t id, float rate);
-LayerPtr gpu_lrn(Gpu& gpu, std::string name, const LrnOptions& options);
+/// cuDNN. Uneven padding by a copy, for maxima only; which of equal ones gets the gradient is the
+/// library's to say, and the same in every run.
 LayerPtr gpu_pool(Gpu& gpu, std::string name, const PoolOptions& options);
 LayerPtr gpu_global_average_pool(Gpu& gpu);
+/// cuDNN.
+LayerPtr gpu_relu(Gpu& gpu);
+// Kernels of our own.
+LayerPtr gpu_dropout(Gpu& gpu, std::uint64_t id, float rate);
+LayerPtr gpu_lrn(Gpu& gpu, std::string name, const LrnOptions& options);
 /// out = a + b. REQUIRES: equal shapes.
 void gpu_add(Gpu& gpu, const Array& a, const Array& b, Array& out);
 

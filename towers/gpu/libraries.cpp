@@ -69,6 +69,18 @@ Cudnn open_cudnn() {
   library.find(t.norm_training, "cudnnBatchNormalizationForwardTraining");
   library.find(t.norm_inference, "cudnnBatchNormalizationForwardInference");
   library.find(t.norm_backward, "cudnnBatchNormalizationBackward");
+  library.find(t.create_pooling, "cudnnCreatePoolingDescriptor");
+  library.find(t.destroy_pooling, "cudnnDestroyPoolingDescriptor");
+  library.find(t.set_pooling, "cudnnSetPooling2dDescriptor");
+  library.find(t.create_activation, "cudnnCreateActivationDescriptor");
+  library.find(t.destroy_activation, "cudnnDestroyActivationDescriptor");
+  library.find(t.set_activation, "cudnnSetActivationDescriptor");
+  library.find(t.pool, "cudnnPoolingForward");
+  library.find(t.pool_back, "cudnnPoolingBackward");
+  library.find(t.activate, "cudnnActivationForward");
+  library.find(t.activate_back, "cudnnActivationBackward");
+  library.find(t.add, "cudnnAddTensor");
+  library.find(t.bias_gradient, "cudnnConvolutionBackwardBias");
   return t;
 }
 

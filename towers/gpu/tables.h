@@ -16,6 +16,9 @@ struct Cudnn {
   static constexpr int kDefaultMath = 0, kTensorMath = 1, kFmaMath = 3;
   static constexpr int kSpatial = 1, kSpatialPersistent = 2;
   static constexpr int kDeterministic = 1;
+  static constexpr int kMaximum = 3;  // the deterministic one
+  static constexpr int kAverage = 2;  // of what is inside
+  static constexpr int kRelu = 1, kPropagateNan = 1;
   /// cudnnConvolutionFwdAlgoPerf_t and its two sisters.
   struct Algorithm {
     int algorithm, status;
@@ -63,6 +66,25 @@ struct Cudnn {
                        const void* x, void* dy_desc, const void* dy, void* dx_desc, void* dx,
                        void* desc, const void* gamma, void* d_gamma, void* d_beta, double epsilon,
                        const void* saved_mean, const void* saved_inverse) = nullptr;
+  int (*create_pooling)(void**) = nullptr;
+  int (*destroy_pooling)(void*) = nullptr;
+  int (*set_pooling)(void*, int mode, int nan, int height, int width, int pad_h, int pad_w,
+                     int stride_h, int stride_w) = nullptr;
+  int (*create_activation)(void**) = nullptr;
+  int (*destroy_activation)(void*) = nullptr;
+  int (*set_activation)(void*, int mode, int nan, double limit) = nullptr;
+  /// Handle, what to do, alpha, x with its descriptor, beta, y with its.
+  using Apply = int (*)(void*, void*, const void*, void*, const void*, const void*, void*, void*);
+  Apply pool = nullptr, activate = nullptr;
+  /// Handle, what was done, alpha, y, dy, x, beta, dx.
+  using Return = int (*)(void*, void*, const void*, void*, const void*, void*, const void*, void*,
+                         const void*, const void*, void*, void*);
+  Return pool_back = nullptr, activate_back = nullptr;
+  /// c = alpha * a + beta * c, where a has extent 1 in some dimensions.
+  int (*add)(void*, const void* alpha, void* a_desc, const void* a, const void* beta, void* c_desc,
+             void* c) = nullptr;
+  int (*bias_gradient)(void*, const void* alpha, void* dy_desc, const void* dy, const void* beta,
+                       void* db_desc, void* db) = nullptr;
 };
 
 /// cublasLt.h, column-major.

@@ -65,58 +65,10 @@ struct UnpackWeightsPlan {
 };
 
 template <typename T>
-struct ReluPlan {
-  const T* in;
-  T* out;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    const float x = load(in[i]);
-    store(out[i], x > 0 ? x : 0);
-  }
-};
-
-template <typename T>
-struct ReluBackPlan {
-  const T *out, *gradient;
-  T* in_gradient;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    store(in_gradient[i], load(out[i]) > 0 ? load(gradient[i]) : 0);
-  }
-};
-
-template <typename T>
 struct SumOfTwoPlan {
   const T *a, *b;
   T* out;
   PENSTOCK_TWIN void operator()(std::int64_t i) const { store(out[i], load(a[i]) + load(b[i])); }
-};
-
-template <typename T>
-struct AddBiasPlan {
-  T* values;
-  const float* bias;
-  std::int64_t channels;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    store(values[i], load(values[i]) + bias[i % channels]);
-  }
-};
-
-/// For each channel the sum over all rows: a bias's gradient.
-template <typename T>
-struct ChannelSumPlan {
-  static constexpr bool kRows = true;
-  const T* values;
-  float* sums;
-  std::int64_t rows, channels;
-  float keep;
-  template <typename Lanes>
-  PENSTOCK_TWIN void operator()(std::int64_t channel, const Lanes& lanes) const {
-    double sum = 0;
-    for (std::int64_t row = lanes.first(); row < rows; row += lanes.count())
-      sum += static_cast<double>(load(values[row * channels + channel]));
-    sum = lanes.sum(sum);
-    if (lanes.first() == 0)
-      sums[channel] = (keep == 0 ? 0 : sums[channel]) + static_cast<float>(sum);
-  }
 };
 
 /// Whether value i of row r stays is a function of the key and the row's element: forward and

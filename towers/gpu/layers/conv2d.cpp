@@ -1,11 +1,13 @@
 #include "towers/layers/conv2d.h"
 
 #include <array>
+#include <optional>
 
 #include <penstock/error.h>
 
 #include "towers/gpu/descriptors.h"
 #include "towers/gpu/layers.h"
+#include "towers/gpu/layers/bias.h"
 
 namespace penstock::towers {
 namespace {
@@ -75,8 +77,6 @@ class GpuConv2d final : public Layer {
         options_(options),
         weights_(scope.get("weights", {options.out, options.in, options.kernel, options.kernel},
                            {options.initializer})),
-        biases_(options.bias ? &scope.get("biases", {options.out}, {options.bias_initializer})
-                             : nullptr),
         in_desc_(gpu),
         out_desc_(gpu),
         filter_desc_(gpu, gpu.cudnn().create_filter, gpu.cudnn().destroy_filter),
@@ -89,6 +89,8 @@ class GpuConv2d final : public Layer {
         padded_gradient_(gpu.array()),
         out_(gpu.array()),
         in_gradient_(gpu.array()) {
+    if (options.bias)
+      bias_.emplace(gpu, scope.get("biases", {options.out}, {options.bias_initializer}));
     const Shape packed{options.out, options.kernel, options.kernel, options.in};
     packed_.resize(packed);
     packed_gradient_.resize(packed);
@@ -108,11 +110,7 @@ class GpuConv2d final : public Layer {
     }
     forward_.run(gpu_, in_desc_.get(), seen_->bytes(), filter_desc_.get(), packed_.bytes(),
                  out_desc_.get(), out_.bytes());
-    if (biases_ != nullptr)
-      with_type(gpu_, [&]<typename T>(T) {
-        gpu_.run(AddBiasPlan<T>{out_.as<T>(), biases_->value.data(), options_.out},
-                 static_cast<std::int64_t>(out_.size()));
-      });
+    if (bias_) bias_->add(out_);
     return out_;
   }
 
@@ -124,14 +122,9 @@ class GpuConv2d final : public Layer {
       gpu_.run(UnpackWeightsPlan<T>{packed_gradient_.as<T>(), weights_.gradient.data(), options_.in,
                                     area(), weights_.accumulate()},
                static_cast<std::int64_t>(weights_.gradient.size()));
-      weights_.added();
-      if (biases_ == nullptr) return;
-      const std::int64_t rows = static_cast<std::int64_t>(gradient.size()) / options_.out;
-      gpu_.run(ChannelSumPlan<T>{gradient.as<T>(), biases_->gradient.data(), rows, options_.out,
-                                 biases_->accumulate()},
-               options_.out);
-      biases_->added();
     });
+    weights_.added();
+    if (bias_) bias_->backward(gradient);
     if (!options_.input_gradient) return nothing_;
     Array& to = uneven() ? padded_gradient_ : in_gradient_;
     to.resize(seen_->shape());
@@ -151,7 +144,7 @@ class GpuConv2d final : public Layer {
   void pad(const Array& from, Array& to, bool into) {
     with_type(gpu_, [&]<typename T>(T) {
       gpu_.run(PadPlan<T>{from.as<T>(), to.as<T>(), in_shape_[1], in_shape_[2], in_shape_[3],
-                          options_.padding.low, padded_.dim(1), padded_.dim(2), into},
+                          options_.padding.low, padded_.dim(1), padded_.dim(2), into, 0},
                static_cast<std::int64_t>(to.size()));
     });
   }
@@ -166,13 +159,8 @@ class GpuConv2d final : public Layer {
       padding = 0;
       padded_.resize(seen);
     }
-    const auto describe = [&](const TensorDescriptor& to, const Shape& s) {
-      gpu_.check_cudnn(gpu_.cudnn().set_tensor(to.get(), Cudnn::kNhwc, cudnn_type(gpu_),
-                                               static_cast<int>(s[0]), static_cast<int>(s[3]),
-                                               static_cast<int>(s[1]), static_cast<int>(s[2])));
-    };
-    describe(in_desc_, seen);
-    describe(out_desc_, out);
+    describe(gpu_, in_desc_, seen);
+    describe(gpu_, out_desc_, out);
     const auto kernel = static_cast<int>(options_.kernel);
     gpu_.check_cudnn(gpu_.cudnn().set_filter(filter_desc_.get(), cudnn_type(gpu_), Cudnn::kNhwc,
                                              static_cast<int>(options_.out),
@@ -190,7 +178,7 @@ class GpuConv2d final : public Layer {
   const std::string name_;
   const Conv2dOptions options_;
   Variable& weights_;
-  Variable* const biases_;
+  std::optional<GpuBias> bias_;
 
   const TensorDescriptor in_desc_, out_desc_;
   const Descriptor filter_desc_;

@@ -1,6 +1,9 @@
 #include "towers/layers/dense.h"
 
+#include <optional>
+
 #include "towers/gpu/layers.h"
+#include "towers/gpu/layers/bias.h"
 #include "towers/onednn.h"
 
 namespace penstock::towers {
@@ -13,11 +16,12 @@ class GpuDense final : public Layer {
         name_(scope.prefix() + "dense"),
         options_(options),
         weights_(scope.get("weights", {options.out, options.in}, {options.initializer})),
-        biases_(options.bias ? &scope.get("biases", {options.out}, {options.bias_initializer})
-                             : nullptr),
         rounded_(gpu.array()),
         out_(gpu.array()),
-        in_gradient_(gpu.array()) {}
+        in_gradient_(gpu.array()) {
+    if (options.bias)
+      bias_.emplace(gpu, scope.get("biases", {options.out}, {options.bias_initializer}));
+  }
 
   const Array& forward(const Array& in, const Pass& /*pass*/) override {
     if (in.shape().rank() < 1 || in.row_size() != options_.in)
@@ -32,11 +36,7 @@ class GpuDense final : public Layer {
     out_.resize({rows, options_.out});
     gpu_.gemm({false, true, rows, options_.out, options_.in}, in.bytes(), weights(), out_.bytes(),
               false);
-    if (biases_ != nullptr)
-      with_type(gpu_, [&]<typename T>(T) {
-        gpu_.run(AddBiasPlan<T>{out_.as<T>(), biases_->value.data(), options_.out},
-                 static_cast<std::int64_t>(out_.size()));
-      });
+    if (bias_) bias_->add(out_);
     return out_;
   }
 
@@ -45,14 +45,7 @@ class GpuDense final : public Layer {
     gpu_.gemm({true, false, options_.out, options_.in, rows, weights_.accumulate()},
               gradient.bytes(), in_->bytes(), weights_.gradient.bytes(), true);
     weights_.added();
-    if (biases_ != nullptr) {
-      with_type(gpu_, [&]<typename T>(T) {
-        gpu_.run(ChannelSumPlan<T>{gradient.as<T>(), biases_->gradient.data(), rows, options_.out,
-                                   biases_->accumulate()},
-                 options_.out);
-      });
-      biases_->added();
-    }
+    if (bias_) bias_->backward(gradient);
     if (!options_.input_gradient) return nothing_;
     in_gradient_.resize(in_->shape());
     gpu_.gemm({false, false, rows, options_.in, options_.out}, gradient.bytes(), weights(),
@@ -69,7 +62,7 @@ class GpuDense final : public Layer {
   const std::string name_;
   const DenseOptions options_;
   Variable& weights_;
-  Variable* const biases_;
+  std::optional<GpuBias> bias_;
   const Array* in_ = nullptr;
   Array rounded_;  // the weights of this step
   Array out_, in_gradient_, nothing_;

@@ -14,30 +14,6 @@ std::int64_t count_of(const Array& array) {
   return static_cast<std::int64_t>(array.size());
 }
 
-class GpuRelu final : public Layer {
- public:
-  explicit GpuRelu(Gpu& gpu) : gpu_(gpu), out_(gpu.array()), in_gradient_(gpu.array()) {}
-  const Array& forward(const Array& in, const Pass& /*pass*/) override {
-    out_.resize(in.shape());
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(ReluPlan<T>{in.as<T>(), out_.as<T>()}, count_of(in));
-    });
-    return out_;
-  }
-  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
-    in_gradient_.resize(out_.shape());
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(ReluBackPlan<T>{out_.as<T>(), gradient.as<T>(), in_gradient_.as<T>()},
-               count_of(out_));
-    });
-    return in_gradient_;
-  }
-
- private:
-  Gpu& gpu_;
-  Array out_, in_gradient_;
-};
-
 class GpuDropout final : public Layer {
  public:
   GpuDropout(Gpu& gpu, std::uint64_t id, float rate)
@@ -114,97 +90,13 @@ class GpuLrn final : public Layer {
   Array scale_, out_, in_gradient_;
 };
 
-/// Not cuDNN's: that takes no uneven padding, and does not say which of equal maxima gets the
-/// gradient.
-class GpuPool final : public Layer {
- public:
-  GpuPool(Gpu& gpu, std::string name, const PoolOptions& options)
-      : gpu_(gpu),
-        name_(std::move(name)),
-        options_(options),
-        chosen_(gpu.array(DType::i32)),
-        out_(gpu.array()),
-        in_gradient_(gpu.array()) {}
-  const Array& forward(const Array& in, const Pass& /*pass*/) override {
-    const Shape out = pooled(name_, in.shape(), options_);
-    in_shape_ = in.shape();
-    windows_ = {in.dim(1), in.dim(2),       in.dim(3),       out[1],
-                out[2],    options_.kernel, options_.stride, options_.padding.low};
-    out_.resize(out);
-    if (options_.kind == Pooling::max) chosen_.resize(out);
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(PoolPlan<T>{in.as<T>(), out_.as<T>(), chosen(), windows_}, count_of(out_));
-    });
-    return out_;
-  }
-  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
-    in_gradient_.resize(in_shape_);
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(PoolBackPlan<T>{gradient.as<T>(), in_gradient_.as<T>(), chosen(), windows_},
-               count_of(in_gradient_));
-    });
-    return in_gradient_;
-  }
-
- private:
-  std::int32_t* chosen() {
-    return options_.kind == Pooling::max ? chosen_.as<std::int32_t>() : nullptr;
-  }
-
-  Gpu& gpu_;
-  const std::string name_;
-  const PoolOptions options_;
-  Shape in_shape_;
-  Windows windows_{};
-  Array chosen_, out_, in_gradient_;
-};
-
-class GpuGlobalAveragePool final : public Layer {
- public:
-  explicit GpuGlobalAveragePool(Gpu& gpu)
-      : gpu_(gpu), out_(gpu.array()), in_gradient_(gpu.array()) {}
-  const Array& forward(const Array& in, const Pass& /*pass*/) override {
-    if (in.shape().rank() != 4) wrong_shape("global_average_pool", "[n,h,w,c]", in.shape());
-    in_shape_ = in.shape();
-    out_.resize({in.dim(0), in.dim(3)});
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(MeanPixelPlan<T>{in.as<T>(), out_.as<T>(), in.dim(1) * in.dim(2), in.dim(3)},
-               count_of(out_));
-    });
-    return out_;
-  }
-  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
-    in_gradient_.resize(in_shape_);
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(MeanPixelBackPlan<T>{gradient.as<T>(), in_gradient_.as<T>(),
-                                    in_shape_[1] * in_shape_[2], in_shape_[3]},
-               count_of(in_gradient_));
-    });
-    return in_gradient_;
-  }
-
- private:
-  Gpu& gpu_;
-  Shape in_shape_;
-  Array out_, in_gradient_;
-};
-
 }  // namespace
 
-LayerPtr gpu_relu(Gpu& gpu) {
-  return std::make_unique<GpuRelu>(gpu);
-}
 LayerPtr gpu_dropout(Gpu& gpu, std::uint64_t id, float rate) {
   return std::make_unique<GpuDropout>(gpu, id, rate);
 }
 LayerPtr gpu_lrn(Gpu& gpu, std::string name, const LrnOptions& options) {
   return std::make_unique<GpuLrn>(gpu, std::move(name), options);
-}
-LayerPtr gpu_pool(Gpu& gpu, std::string name, const PoolOptions& options) {
-  return std::make_unique<GpuPool>(gpu, std::move(name), options);
-}
-LayerPtr gpu_global_average_pool(Gpu& gpu) {
-  return std::make_unique<GpuGlobalAveragePool>(gpu);
 }
 
 void gpu_add(Gpu& gpu, const Array& a, const Array& b, Array& out) {
