@@ -28,8 +28,6 @@ void check_options(const TrainOptions& options) {
       refuse("towers on host devices compute in f32; tf32 and bf16 are of cuda devices");
     if (gpu && options.strategy.kind == StrategyKind::model_parallel)
       refuse("model_parallel divides a network among host devices");
-    if (gpu && options.deterministic)
-      refuse("deterministic is a mode of host devices; sums on a GPU have no fixed order");
   }
 }
 
@@ -77,6 +75,7 @@ std::map<std::string, std::string> setting_of(const TrainOptions& options, std::
   if (options.deterministic) {
     all["threads of a tower"] = std::to_string(options.threads);
     all["instructions"] = compute_instructions();
+    all["device"] = options.devices.front()->name();
   }
   return all;
 }

@@ -28,7 +28,8 @@ struct TrainOptions {
   /// depend on it.
   int threads = 0;
   /// The same bits in every run, also in one that was interrupted: refuses strategies for which
-  /// that can't be, and to go on from a checkpoint made with other threads or instructions.
+  /// that can't be, and to go on from a checkpoint made with other threads, instructions or
+  /// devices.
   bool deterministic = false;
   Precision precision = Precision::f32;  ///< of towers on cuda devices
   /// Where evaluations are computed, beside training; null: on the towers, in turn.

@@ -56,8 +56,8 @@ std::optional<std::pair<DevicePtr, const GpuLibraries*>> open(Place place) {
 /// A store with one tower that computes on a GPU, and the same one that does not.
 struct Pair {
   explicit Pair(const std::pair<DevicePtr, const GpuLibraries*>& where,
-                Precision precision = Precision::f32)
-      : gpu(where.first, *where.second, precision, false) {
+                Precision precision = Precision::f32, bool deterministic = false)
+      : gpu(where.first, *where.second, precision, deterministic) {
     set_compute_threads(1);
     there.use(0, gpu);
   }
@@ -275,6 +275,17 @@ INSTANTIATE_TEST_SUITE_P(Layers, GpuLayer,
                                  testing::Values(Place::fake, Place::cuda)),
                          name_of_case);
 
+TEST(GpuDeterministic, TakesAlgorithmsThatAre) {
+  for (const bool deterministic : {false, true}) {
+    Pair pair(*open(Place::fake), Precision::bf16, deterministic);
+    const LayerPtr layer = conv2d(pair.there.tower(0), {.in = 2, .out = 2, .initializer = kSome});
+    const Array in = pair.up(spread_array({1, 2, 2, 2}, 1));
+    layer->forward(in, pair.pass(1));
+    // The fake's faster one has no fixed order, and takes less room.
+    EXPECT_EQ(pair.gpu.scratch(0).size(), deterministic ? 128U : 64U);
+  }
+}
+
 TEST(GpuPool, AveragesTakeEvenPadding) {
   Pair pair(*open(Place::fake));
   penstock::test::expect_error(ErrorCode::invalid_argument, "same padding on both sides", [&] {
@@ -345,30 +356,32 @@ TEST_P(GpuLosses, OfVectorsAreTheHosts) {
 TEST_P(GpuLosses, EmbeddingAndDecayAreTheHosts) {
   const auto where = open(GetParam());
   if (!where) GTEST_SKIP() << "no GPU here";
-  Pair pair(*where);
-  EmbeddingBag here(pair.here.tower(0), 5, 3, kSome);
-  EmbeddingBag there(pair.there.tower(0), 5, 3, kSome);
-  const std::vector<std::int64_t> ids{0, 2, -1, -1, -1, -1, 4, 4, 1};
-  expect_near(pair.down(there.forward(pair.up(ids), 3)), list(here.forward(ids, 3)), 1e-6,
-              "embedding");
-  const Array gradient = spread_array({3, 3}, 7);
-  const Array up = pair.up(gradient);
-  L2 decay_here;
-  L2 decay_there;
-  decay_here.add(*pair.here.of(0)[0], 0.5F);
-  decay_there.add(*pair.there.of(0)[0], 0.5F);
-  pair.gpu.clear(pair.gpu.result());
-  EXPECT_EQ(decay_there.forward(pair.pass(3)), 0);
-  EXPECT_NEAR(pair.result()[2], decay_here.forward(pass_over(3)), 1e-6);
-  here.backward(gradient);
-  decay_here.backward(pass_over(3));
-  there.backward(up);
-  decay_there.backward(pair.pass(3));
-  expect_near(pair.down(pair.there.of(0)[0]->gradient), list(pair.here.of(0)[0]->gradient), 1e-6,
-              "table");
-  const std::vector<std::int64_t> wrong{0, 5, 1};
-  there.forward(pair.up(wrong), 3);
-  EXPECT_EQ(pair.result()[3], 1) << "an id that there is not";
+  for (const bool deterministic : {false, true}) {
+    Pair pair(*where, Precision::f32, deterministic);
+    EmbeddingBag here(pair.here.tower(0), 5, 3, kSome);
+    EmbeddingBag there(pair.there.tower(0), 5, 3, kSome);
+    const std::vector<std::int64_t> ids{0, 2, -1, -1, -1, -1, 4, 4, 1};
+    expect_near(pair.down(there.forward(pair.up(ids), 3)), list(here.forward(ids, 3)), 1e-6,
+                "embedding");
+    const Array gradient = spread_array({3, 3}, 7);
+    const Array up = pair.up(gradient);
+    L2 decay_here;
+    L2 decay_there;
+    decay_here.add(*pair.here.of(0)[0], 0.5F);
+    decay_there.add(*pair.there.of(0)[0], 0.5F);
+    pair.gpu.clear(pair.gpu.result());
+    EXPECT_EQ(decay_there.forward(pair.pass(3)), 0);
+    EXPECT_NEAR(pair.result()[2], decay_here.forward(pass_over(3)), 1e-6);
+    here.backward(gradient);
+    decay_here.backward(pass_over(3));
+    there.backward(up);
+    decay_there.backward(pair.pass(3));
+    expect_near(pair.down(pair.there.of(0)[0]->gradient), list(pair.here.of(0)[0]->gradient), 1e-6,
+                "table");
+    const std::vector<std::int64_t> wrong{0, 5, 1};
+    there.forward(pair.up(wrong), 3);
+    EXPECT_EQ(pair.result()[3], 1) << "an id that there is not";
+  }
 }
 
 }  // namespace

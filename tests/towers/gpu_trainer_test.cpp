@@ -132,6 +132,7 @@ TEST(GpuTrainer, GoesOnFromACheckpoint) {
   const std::string folder = testing::TempDir() + "/gpu_checkpoint";
   const auto trained = [&](std::uint64_t steps, const std::string& checkpoints) {
     TrainOptions options = on_fakes(2, 8);
+    options.deterministic = true;
     options.epochs = 4;
     options.max_steps = steps;
     options.checkpoint_folder = checkpoints;
@@ -153,8 +154,9 @@ TEST(GpuTrainer, WhatItCantDoIsRefused) {
                  [&] { Trainer(maker<Linear>(), points(8), std::nullopt, options); });
   };
   TrainOptions options = on_fakes(1, 4);
+  options.strategy.kind = StrategyKind::async;
   options.deterministic = true;
-  refused(options, "deterministic is a mode of host devices");
+  refused(options, "not deterministic");
   options = on_fakes(2, 4);
   options.strategy.kind = StrategyKind::model_parallel;
   refused(options, "among host devices");

@@ -194,21 +194,24 @@ struct EmbeddingPlan {
   }
 };
 
+/// Value i is of sample i / width, and of every `step`th one behind it. With a step of 1, over
+/// `width` values, nobody else adds to a place of the table: sums are then made in order.
 template <typename T>
 struct EmbeddingBackPlan {
   const T* gradient;
   const std::int64_t* ids;
   float* table_gradient;
-  std::int64_t rows, width, most;
+  std::int64_t rows, width, most, samples, step;
   PENSTOCK_TWIN void operator()(std::int64_t i) const {
-    const std::int64_t sample = i / width;
-    std::int64_t count = 0;
-    for (std::int64_t k = 0; k < most; ++k) count += ids[sample * most + k] >= 0 ? 1 : 0;
-    for (std::int64_t k = 0; k < most; ++k) {
-      const std::int64_t id = ids[sample * most + k];
-      if (id >= 0 && id < rows)
-        add_shared(table_gradient[id * width + i % width],
-                   load(gradient[i]) / static_cast<float>(count));
+    for (std::int64_t sample = i / width; sample < samples; sample += step) {
+      const float owed = load(gradient[sample * width + i % width]);
+      std::int64_t count = 0;
+      for (std::int64_t k = 0; k < most; ++k) count += ids[sample * most + k] >= 0 ? 1 : 0;
+      for (std::int64_t k = 0; k < most; ++k) {
+        const std::int64_t id = ids[sample * most + k];
+        if (id >= 0 && id < rows)
+          add_shared(table_gradient[id * width + i % width], owed / static_cast<float>(count));
+      }
     }
   }
 };

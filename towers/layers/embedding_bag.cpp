@@ -58,10 +58,12 @@ void EmbeddingBag::backward(const Array& gradient) {
   const std::int64_t width = table_.value.dim(1);
   if (gpu_ != nullptr) {
     if (table_.accumulate() == 0) gpu_->clear(table_.gradient);
+    const std::int64_t samples = gradient.dim(0);
+    const std::int64_t at_once = gpu_->deterministic() ? 1 : samples;
     with_type(*gpu_, [&]<typename T>(T) {
       gpu_->run(EmbeddingBackPlan<T>{gradient.as<T>(), ids_.data(), table_.gradient.data(),
-                                     table_.value.dim(0), width, most_},
-                gradient.dim(0) * width);
+                                     table_.value.dim(0), width, most_, samples, at_once},
+                at_once * width);
     });
     table_.added();
     return;

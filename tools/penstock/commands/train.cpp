@@ -66,7 +66,7 @@ class Train final : public Command {
     app()
         ->add_flag("--deterministic", options_.deterministic,
                    "the same bits on every machine of this kind: one thread for each tower, towers "
-                   "in step")
+                   "in step; on GPUs only what sums in a fixed order")
         ->group(run);
     add(run, "--tensorboard", events_, "DIR", "write loss and accuracy there for TensorBoard");
     add(run, "--json", json_, "FILE", "write the result as JSON (-: to stdout)");
