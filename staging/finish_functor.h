@@ -1,5 +1,4 @@
-// One output value of the finishing kernels, for the host and for CUDA: the same bits, as neither
-// fuses a multiplication with an addition (-ffp-contract=off, -fmad=false).
+// One output value of the finishing kernels, for the host and for CUDA.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +6,7 @@
 
 #include <penstock/finish.h>
 
-// An attribute and nothing else: nvcc compiles such functions for both.
-#if defined(__CUDACC__)
-#define PENSTOCK_BOTH __host__ __device__
-#else
-#define PENSTOCK_BOTH
-#endif
+#include "pipeline/core/both.h"
 
 namespace penstock {
 

@@ -5,31 +5,15 @@
 #include <span>
 #include <vector>
 
+#include "pipeline/work/image/weights.h"
+
 namespace penstock::image {
-
-/// One axis of a resize: the interval [begin, end) of `in` samples becomes `out` samples, of which
-/// `count` from `first` on are wanted.
-struct Axis {
-  int in = 0;
-  double begin = 0;
-  double end = 0;
-  int out = 0;
-  int first = 0;
-  int count = 0;
-  bool mirrored = false;  ///< the wanted samples in reverse order
-
-  friend bool operator==(const Axis&, const Axis&) = default;
-};
 
 /// Which input samples make each wanted output sample, and with what weight: a triangle as wide as
 /// the scale, never narrower than one sample to each side, clipped to the input and normalised.
-/// Source: Pillow's Resample.c (precompute_coeffs, BILINEAR), with weights of 16 bits.
 class Filter {
  public:
-  enum class Precision {
-    exact,  ///< 2^bits() <= 16384 x the largest weight, for sums of products in 32 bits
-    q15,    ///< 2^15, a weight of 1 being 32767, for products rounded to 16 bits
-  };
+  using Precision = image::Precision;
 
   explicit Filter(Precision precision) : precision_(precision) {}
 
@@ -58,8 +42,6 @@ class Filter {
  private:
   /// Moves taps that reach beyond the span back; there they have no weight.
   void keep_inside() noexcept;
-  void weigh(int sample, double center, double support, double inverse);
-  void quantise(int used, double sum, std::int16_t* out) const noexcept;
 
   Precision precision_;
   Axis axis_;
@@ -71,7 +53,6 @@ class Filter {
   std::uint64_t version_ = 0;
   std::vector<std::int32_t> first_;
   std::vector<std::int16_t> weights_;
-  std::vector<double> scratch_;  // the weights of one output sample
 };
 
 }  // namespace penstock::image

@@ -2,26 +2,6 @@
 
 namespace penstock::image {
 
-namespace {
-
-struct AxisInput {
-  int first = 0;  ///< in the shrunk source
-  Axis axis;
-};
-
-AxisInput shrunk(int begin, int length, int denominator, int target) {
-  const int first = begin / denominator;
-  const int last = (begin + length + denominator - 1) / denominator;
-  AxisInput input{first, {}};
-  input.axis.in = last - first;
-  input.axis.begin = static_cast<double>(begin) / denominator - first;
-  input.axis.end = input.axis.begin + static_cast<double>(length) / denominator;
-  input.axis.out = target;
-  return input;
-}
-
-}  // namespace
-
 int choose_denominator(const Geometry& geometry) noexcept {
   if (!geometry.resized) return 1;
   const Rect& crop = geometry.source_crop;
@@ -40,12 +20,12 @@ Rect PassRunner::begin(const Geometry& geometry, const Shrink& shrink, int chann
   if (!resizes_) return geometry.window;
   const Rect& crop = geometry.source_crop;
   const Rect& window = geometry.window;
-  AxisInput rows = shrunk(crop.top + shrink.rows_before, crop.height, shrink.denominator,
-                          geometry.target.height);
+  ShrunkAxis rows = shrunk_axis(crop.top + shrink.rows_before, crop.height, shrink.denominator,
+                                geometry.target.height);
   rows.axis.first = window.top;
   rows.axis.count = window.height;
-  AxisInput columns = shrunk(crop.left + shrink.columns_before, crop.width, shrink.denominator,
-                             geometry.target.width);
+  ShrunkAxis columns = shrunk_axis(crop.left + shrink.columns_before, crop.width,
+                                   shrink.denominator, geometry.target.width);
   columns.axis.first = window.left;
   columns.axis.count = window.width;
   columns.axis.mirrored = geometry.mirrored;

@@ -1,0 +1,42 @@
+// Functions for the host and for CUDA: one source, the same bits, as neither fuses a multiplication
+// with an addition (-ffp-contract=off, -fmad=false).
+#pragma once
+
+#include <cstdint>
+
+// An attribute and nothing else: nvcc compiles such functions for both.
+#if defined(__CUDACC__)
+#define PENSTOCK_BOTH __host__ __device__
+#else
+#define PENSTOCK_BOTH
+#endif
+
+namespace penstock::both {
+
+// What the standard library has for the host alone.
+template <typename T>
+PENSTOCK_BOTH constexpr T least(T a, T b) noexcept {
+  return b < a ? b : a;
+}
+template <typename T>
+PENSTOCK_BOTH constexpr T most(T a, T b) noexcept {
+  return a < b ? b : a;
+}
+/// REQUIRES: low <= high.
+template <typename T>
+PENSTOCK_BOTH constexpr T clamp(T value, T low, T high) noexcept {
+  return value < low ? low : value > high ? high : value;
+}
+template <typename T>
+PENSTOCK_BOTH constexpr T divide_up(T a, T b) noexcept {
+  return (a + b - 1) / b;
+}
+PENSTOCK_BOTH inline int count_bits(std::uint32_t value) noexcept {
+#if defined(__CUDA_ARCH__)
+  return __popc(value);
+#else
+  return __builtin_popcount(value);
+#endif
+}
+
+}  // namespace penstock::both
