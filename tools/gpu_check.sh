@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-suite=(staging_device_test staging_area_test staging_finish_test staging_cuda_test towers_gpu_test)
+suite=(staging_device_test staging_area_test staging_finish_test staging_reconstruct_test staging_cuda_test towers_gpu_test)
 programs=(penstock penstock_staging_bench penstock_towers_bench "${suite[@]}")
 limit=$((64 << 20))
 
@@ -81,6 +81,10 @@ run() {
   if [ -n "$check" ]; then
     step memcheck "$check" --tool memcheck --error-exitcode 9 bin/staging_area_test --gtest_filter='*cuda*'
     step memcheck_finish "$check" --tool memcheck --error-exitcode 9 bin/staging_finish_test --gtest_filter='*cuda*'
+    step memcheck_reconstruct "$check" --tool memcheck --error-exitcode 9 bin/staging_reconstruct_test \
+      --gtest_filter='*EverySize*cuda*:*Damaged*cuda*'
+    step racecheck_reconstruct "$check" --tool racecheck --error-exitcode 9 bin/staging_reconstruct_test \
+      --gtest_filter='*Padding*cuda*:*EveryScale*cuda*'
     step racecheck "$check" --tool racecheck --error-exitcode 9 bin/staging_finish_test --gtest_filter='*cuda*'
   else
     echo "no compute-sanitizer on this machine" >"$out/memcheck.log"

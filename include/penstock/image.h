@@ -68,11 +68,17 @@ class ImageOps {
   /// Values as they are (scaled by nothing), in another dtype or layout.
   ImageOps cast(DType dtype, Layout layout) const;
 
+  /// The same, but that a device carries it out: see Reconstructor in penstock/reconstruct.h.
+  /// Throws Error{invalid_argument} unless the chain begins with a decode and ends in one size.
+  ImageOps on_device() const;
+
   /// The chain as a work op.
   WorkOpPtr op() const;
 
   struct Step;
   struct Chain;
+  /// For the library.
+  const Chain& chain() const noexcept { return *chain_; }
   explicit ImageOps(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
 
  private:

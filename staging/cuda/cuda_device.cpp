@@ -216,6 +216,11 @@ class CudaDevice final : public Device {
     return at;
   }
 
+  void run(const reconstruct::Batch& batch, StreamState& stream) {
+    const Current current(context_);
+    require(reconstruct_batch(batch, native(stream)), "a reconstruction kernel");
+  }
+
   template <typename Plan>
   void run(cudaError_t (*kernel)(const Plan&, std::int64_t, cudaStream_t), const Plan& plan,
            std::int64_t volume, StreamState& stream) {
@@ -300,6 +305,9 @@ void finish_on(const FinishPlan& plan, std::int64_t volume, StreamView stream) {
 }
 void one_hot_on(const OneHotPlan& plan, std::int64_t volume, StreamView stream) {
   static_cast<CudaDevice&>(stream.device()).run(&one_hot, plan, volume, stream.state());
+}
+void reconstruct_on(const reconstruct::Batch& batch, StreamView stream) {
+  static_cast<CudaDevice&>(stream.device()).run(batch, stream.state());
 }
 
 }  // namespace penstock::cuda

@@ -13,5 +13,6 @@ namespace penstock::cuda {
 DevicePtr make_device(int index, const CudaServices& services);
 void finish_on(const FinishPlan& plan, std::int64_t volume, StreamView stream);
 void one_hot_on(const OneHotPlan& plan, std::int64_t volume, StreamView stream);
+void reconstruct_on(const reconstruct::Batch& batch, StreamView stream);
 
 }  // namespace penstock::cuda

@@ -43,6 +43,7 @@ cudaError_t load_kernels() {
   cudaError_t error = cudaFuncGetAttributes(&attributes, busy_kernel);
   if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, finish_kernel);
   if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, one_hot_kernel);
+  if (error == cudaSuccess) error = load_reconstruction();
   return error;
 }
 

@@ -37,6 +37,7 @@ extern "C" __attribute__((visibility("default"))) const penstock::CudaModule*
 penstock_cuda_module() {
   static const penstock::CudaModule module{
       penstock::CudaModule::kVersion, &penstock::cuda::count,      &penstock::cuda::open,
-      &penstock::cuda::finish_on,     &penstock::cuda::one_hot_on, &penstock::cuda::libraries};
+      &penstock::cuda::finish_on,     &penstock::cuda::one_hot_on, &penstock::cuda::reconstruct_on,
+      &penstock::cuda::libraries};
   return &module;
 }

@@ -13,6 +13,9 @@ namespace penstock {
 
 struct FinishPlan;
 struct OneHotPlan;
+namespace reconstruct {
+struct Batch;
+}
 
 /// What the module gets from the library: its own copies of such things are not the program's.
 struct CudaServices {
@@ -29,7 +32,7 @@ struct CudaLibrary {
 
 /// What the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 3;
+  static constexpr int kVersion = 4;
   int version = kVersion;
   /// Devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found}, saying what is missing.
   int (*count)() = nullptr;
@@ -38,6 +41,8 @@ struct CudaModule {
   /// Kernels over `volume` values of the output.
   void (*finish)(const FinishPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
   void (*one_hot)(const OneHotPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
+  /// Packed images to their output.
+  void (*reconstruct)(const reconstruct::Batch& batch, StreamView stream) = nullptr;
   /// cuDNN, cuBLASLt and NCCL. Opened at the first device, or by this.
   std::span<const CudaLibrary> (*libraries)() = nullptr;
 };

@@ -194,7 +194,7 @@ std::string name_of(const ImageOps::Chain& chain) {
         },
         step.any);
   }
-  return "image(" + name + ")";
+  return (chain.on_device ? "image_on_device(" : "image(") + name + ")";
 }
 
 }  // namespace image

@@ -60,6 +60,7 @@ struct ImageOps::Chain {
   std::string component;
   std::optional<DecodeOptions> decode;  ///< absent: the component holds pixels
   std::vector<Step> steps;
+  bool on_device = false;  ///< the host leaves all it can to a Reconstructor
 
   /// True once the values have left u8: only crops and flips may follow.
   bool finished() const noexcept;

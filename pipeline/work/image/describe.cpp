@@ -98,6 +98,7 @@ void describe(const ImageOps::Chain& chain, Description& description) {
     description.add("max_scans", decode.limits.max_scans);
     description.add("max_codec_bytes", decode.limits.max_codec_bytes);
   }
+  if (chain.on_device) description.add("on_device", true);
   std::size_t index = 0;
   for (const ImageOps::Step& step : chain.steps) {
     std::visit(Writer(description, index++), step.any);

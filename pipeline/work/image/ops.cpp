@@ -4,6 +4,7 @@
 
 #include "pipeline/work/image/chain.h"
 #include "pipeline/work/image/fused.h"
+#include "pipeline/work/image/on_device.h"
 
 namespace penstock {
 
@@ -126,7 +127,15 @@ ImageOps ImageOps::cast(DType dtype, Layout layout) const {
   return then({CastStep{dtype, layout}});
 }
 
+ImageOps ImageOps::on_device() const {
+  auto chain = std::make_shared<Chain>(*chain_);
+  chain->on_device = true;
+  static_cast<void>(image::size_on_device(*chain));
+  return ImageOps(std::move(chain));
+}
+
 WorkOpPtr ImageOps::op() const {
+  if (chain_->on_device) return image::make_device_op(chain_);
   return image::make_fused_op(chain_);
 }
 

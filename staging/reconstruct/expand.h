@@ -1,0 +1,250 @@
+// From a packed row of blocks to samples, as a team. The same bits as pipeline/work/jpeg/records
+// gives. Reads and writes nothing outside of its buffers, whatever the bytes are.
+#pragma once
+
+#include <cstdint>
+
+#include "pipeline/work/jpeg/device/layout.h"
+#include "pipeline/work/jpeg/idct_functor.h"
+#include "staging/reconstruct/team.h"
+
+namespace penstock::reconstruct {
+
+/// Blocks that a team works on at once.
+inline constexpr int kBlocksAtOnce = 32;
+
+/// What a team shares. Where each block's part of a stream begins is a running sum over the blocks,
+/// whose first is what the blocks in front of these came to.
+struct ExpandScratch {
+  std::uint32_t masks[kBlocksAtOnce + 1];
+  std::uint32_t nibbles[kBlocksAtOnce + 1];
+  std::uint32_t bytes[kBlocksAtOnce + 1];
+  std::uint32_t words[kBlocksAtOnce + 1];
+  std::int32_t first[kBlocksAtOnce][2];        ///< see jpeg::plain::halve_twice
+  std::uint8_t flat[kBlocksAtOnce];            ///< rows below the first hold nothing
+  std::int16_t values[kBlocksAtOnce][64 + 2];  ///< two more, so that rows lie in other banks
+};
+
+/// A stream of a packed row; what is not there is 0.
+struct Bytes {
+  const std::uint8_t* data = nullptr;
+  std::uint32_t size = 0;
+
+  PENSTOCK_BOTH std::uint32_t operator[](std::uint32_t at) const {
+    return at < size ? data[at] : 0;
+  }
+};
+
+struct PackedStreams {
+  Bytes dcs;
+  Bytes presences;
+  Bytes masks;
+  Bytes nibbles;
+  Bytes bytes;
+  Bytes words;
+};
+
+/// The streams of a part that holds `blocks` blocks; empty ones if it is no such part.
+PENSTOCK_BOTH inline PackedStreams open_streams(Bytes part, std::uint32_t blocks) {
+  constexpr std::uint32_t kHead = 12;
+  PackedStreams streams;
+  if (part.size < kHead + 3 * blocks) return streams;
+  const std::uint8_t* at = part.data + kHead;
+  std::uint32_t left = part.size - kHead;
+  const auto take = [&](std::uint32_t size) {
+    const Bytes taken{at, size};
+    at += size;
+    left -= size;
+    return taken;
+  };
+  const auto size_at = [&](std::uint32_t i) {
+    return part[i] | part[i + 1] << 8 | part[i + 2] << 16 | part[i + 3] << 24;
+  };
+  const std::uint32_t masks = size_at(0);
+  const std::uint32_t nibbles = size_at(4);
+  const std::uint32_t bytes = size_at(8);
+  const std::uint32_t room = left - 3 * blocks;
+  if (masks > room || nibbles > room - masks || bytes > room - masks - nibbles) return streams;
+  streams.dcs = take(2 * blocks);
+  streams.presences = take(blocks);
+  streams.masks = take(masks);
+  streams.nibbles = take(nibbles);
+  streams.bytes = take(bytes);
+  streams.words = take(left);
+  return streams;
+}
+
+PENSTOCK_BOTH inline std::uint32_t nibble_at(const Bytes& nibbles, std::uint32_t byte,
+                                             std::uint32_t i) {
+  return nibbles[byte + i / 2] >> (i % 2 * 4) & 15U;
+}
+
+/// A block's values, but for the DC, in natural order. Returns whether rows that count for
+/// `flat` hold any.
+struct BlockStart {
+  std::uint32_t presence = 0;
+  std::uint32_t masks = 0;
+  std::uint32_t nibbles = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t words = 0;
+};
+PENSTOCK_BOTH inline bool expand_block(const PackedStreams& in, BlockStart at, bool without_fourth,
+                                       std::int16_t* out) {
+  for (int i = 0; i < 64; ++i) out[i] = 0;
+  bool below = false;
+  std::uint32_t taken = 0;
+  for (int y = 0; y < 8; ++y) {
+    if ((at.presence >> y & 1U) == 0) continue;
+    const std::uint32_t mask = in.masks[at.masks++];
+    for (int x = 0; x < 8; ++x) {
+      if ((mask >> x & 1U) == 0) continue;
+      const std::uint32_t nibble = nibble_at(in.nibbles, at.nibbles, taken++);
+      int value = static_cast<int>(nibble ^ 8U) - 8;
+      if (nibble == 0) {
+        value = static_cast<std::int8_t>(in.bytes[at.bytes++]);
+        if (value == -128) {
+          value = static_cast<std::int16_t>(in.words[at.words] | in.words[at.words + 1] << 8);
+          at.words += 2;
+        }
+      }
+      out[8 * y + x] = static_cast<std::int16_t>(value);
+      below = below || (value != 0 && y > 0 && !(without_fourth && y == 4));
+    }
+  }
+  return below;
+}
+
+/// Adds up what each of `count` blocks takes of a stream, which stands behind its place.
+template <typename Team>
+PENSTOCK_BOTH void add_up(const Team& team, std::uint32_t* sums, int count) {
+  team.each(1, [&](int) {
+    for (int i = 0; i < count; ++i) sums[i + 1] += sums[i];
+  });
+}
+
+/// Where the streams of these blocks begin, in the scratch.
+template <typename Team>
+PENSTOCK_BOTH void find_blocks(const Team& team, const PackedStreams& in, int first, int count,
+                               ExpandScratch& scratch) {
+  const auto presence_of = [&](int i) {
+    return in.presences[static_cast<std::uint32_t>(first + i)];
+  };
+  team.each(count, [&](int i) {
+    scratch.masks[i + 1] = static_cast<std::uint32_t>(both::count_bits(presence_of(i)));
+  });
+  add_up(team, scratch.masks, count);
+  const auto values_of = [&](int i) {
+    std::uint32_t values = 0;
+    for (std::uint32_t at = scratch.masks[i]; at < scratch.masks[i + 1]; ++at)
+      values += static_cast<std::uint32_t>(both::count_bits(in.masks[at]));
+    return values;
+  };
+  team.each(count, [&](int i) { scratch.nibbles[i + 1] = (values_of(i) + 1) / 2; });
+  add_up(team, scratch.nibbles, count);
+  team.each(count, [&](int i) {
+    const std::uint32_t values = values_of(i);
+    std::uint32_t zeros = 0;
+    for (std::uint32_t v = 0; v < values; ++v)
+      zeros += nibble_at(in.nibbles, scratch.nibbles[i], v) == 0 ? 1 : 0;
+    scratch.bytes[i + 1] = zeros;
+  });
+  add_up(team, scratch.bytes, count);
+  team.each(count, [&](int i) {
+    std::uint32_t words = 0;
+    for (std::uint32_t at = scratch.bytes[i]; at < scratch.bytes[i + 1]; ++at)
+      words += in.bytes[at] == 0x80 ? 2 : 0;
+    scratch.words[i + 1] = words;
+  });
+  add_up(team, scratch.words, count);
+}
+
+/// The first pass of a block's transform, down column `x`, in place.
+PENSTOCK_BOTH inline void transform_column(int side, bool flat, int x, std::int16_t* block,
+                                           std::int32_t (&first)[2]) {
+  namespace plain = jpeg::plain;
+  std::int16_t* column = block + x;
+  if (side == 2) {
+    std::int32_t wide[2];
+    plain::halve_twice(column, 8, wide);
+    for (int y = 0; y < 2; ++y) {
+      if (x == 0) first[y] = wide[y];
+      column[8 * y] = plain::saturate(wide[y]);
+    }
+  } else if (flat) {
+    const std::int16_t value = plain::flat(column[0]);
+    for (int y = 0; y < side; ++y) column[8 * y] = value;
+  } else if (side == 8) {
+    plain::transform8<plain::kFirst8>(column, 8);
+  } else {
+    plain::transform4<plain::kFirst4>(column, 8, column, 8);
+  }
+}
+
+/// The second, along row `y`, to samples.
+PENSTOCK_BOTH inline void transform_row(int side, int y, std::int16_t* block,
+                                        const std::int32_t (&first)[2], std::uint8_t* out) {
+  namespace plain = jpeg::plain;
+  std::int16_t* row = block + 8 * y;
+  if (side == 2) return plain::finish_two(first[y], row, out);
+  if (side == 8) {
+    plain::transform8<plain::kSecond8>(row, 1);
+  } else {
+    plain::transform4<plain::kSecond4>(row, 1, row, 1);
+  }
+  for (int x = 0; x < side; ++x) out[x] = plain::sample(row[x]);
+}
+
+/// The blocks of a strip's row `part`, `target` being the strip's first sample of that row.
+template <typename Team>
+PENSTOCK_BOTH void transform_part(const Team& team, const jpeg::DeviceStrip& strip, Bytes part,
+                                  const std::uint16_t* quantisation, std::uint8_t* target,
+                                  ExpandScratch& scratch) {
+  const PackedStreams in = open_streams(part, static_cast<std::uint32_t>(strip.blocks));
+  const int side = strip.side;
+  team.each(1, [&](int) {
+    scratch.masks[0] = scratch.nibbles[0] = scratch.bytes[0] = scratch.words[0] = 0;
+  });
+  for (int first = 0; first < strip.last_block; first += kBlocksAtOnce) {
+    const int count = both::least(strip.last_block - first, kBlocksAtOnce);
+    find_blocks(team, in, first, count, scratch);
+    const int skipped = both::clamp(strip.first_block - first, 0, count);
+    const int wanted = count - skipped;
+    team.each(wanted, [&](int k) {
+      const int i = skipped + k;
+      const auto block = static_cast<std::uint32_t>(first + i);
+      std::int16_t* values = scratch.values[i];
+      const BlockStart at{in.presences[block], scratch.masks[i], scratch.nibbles[i],
+                          scratch.bytes[i], scratch.words[i]};
+      scratch.flat[i] = expand_block(in, at, side == 4, values) ? 0 : 1;
+      values[0] = static_cast<std::int16_t>(in.dcs[2 * block] | in.dcs[2 * block + 1] << 8);
+      if (side > 1)
+        for (int k2 = 0; k2 < 64; ++k2)
+          values[k2] = jpeg::plain::wrap(values[k2] * static_cast<std::int16_t>(quantisation[k2]));
+    });
+    if (side > 1)
+      team.each(wanted * 8, [&](int k) {
+        const int i = skipped + k / 8;
+        transform_column(side, scratch.flat[i] != 0, k % 8, scratch.values[i], scratch.first[i]);
+      });
+    team.each(wanted * side, [&](int k) {
+      const int i = skipped + k / side;
+      const int y = k % side;
+      std::uint8_t* out = target + static_cast<std::int64_t>(y) * strip.stride +
+                          static_cast<std::int64_t>(first + i - strip.first_block) * side;
+      if (side == 1) {
+        *out = jpeg::plain::only_sample(scratch.values[i][0],
+                                        static_cast<std::int16_t>(quantisation[0]));
+      } else {
+        transform_row(side, y, scratch.values[i], scratch.first[i], out);
+      }
+    });
+    team.each(1, [&](int) {
+      scratch.masks[0] = scratch.masks[count];
+      scratch.nibbles[0] = scratch.nibbles[count];
+      scratch.bytes[0] = scratch.bytes[count];
+      scratch.words[0] = scratch.words[count];
+    });
+  }
+}
+
+}  // namespace penstock::reconstruct

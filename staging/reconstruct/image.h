@@ -1,0 +1,216 @@
+// The steps from a packed image to a row of the output, for the host and for CUDA, each a function
+// of one value, or of a team's row of blocks. The same bits as pipeline/work/image gives.
+#pragma once
+
+#include <cstdint>
+
+#include "staging/finish_functor.h"
+#include "staging/reconstruct/expand.h"
+#include "staging/reconstruct/pixels.h"
+
+namespace penstock::reconstruct {
+
+/// A batch. Plain data, handed to kernels by value.
+struct Batch {
+  const std::uint64_t* offsets = nullptr;  ///< of each image's packed bytes, and of the end
+  const std::uint8_t* packed = nullptr;
+  const jpeg::DevicePlan* plans = nullptr;
+  std::uint8_t* work = nullptr;  ///< kImageWork bytes each
+  void* out = nullptr;
+  std::int64_t count = 0;
+  std::int32_t height = 0;
+  std::int32_t width = 0;
+  std::int32_t channels = 0;
+  std::int32_t channels_first = 0;
+  std::int32_t bytes = 0;  ///< 1: the pixels are the values, and the rest says nothing
+  FinishType type = FinishType::f32;
+  float scale[3] = {};
+  float bias[3] = {};
+};
+
+/// The layout comes first in an image's working memory.
+inline constexpr std::int64_t kLayoutBytes = (sizeof(jpeg::DeviceLayout) + 255) / 256 * 256;
+inline constexpr std::int64_t kImageWork = kLayoutBytes + jpeg::kDeviceImageBytes;
+
+/// One image of a batch.
+struct Image {
+  const jpeg::DevicePlan* plan = nullptr;
+  jpeg::DeviceLayout* layout = nullptr;
+  std::uint8_t* work = nullptr;
+  Bytes packed;
+
+  /// There are pixels to make.
+  PENSTOCK_BOTH bool wanted() const {
+    return layout->fit == jpeg::PlanFit::fits && layout->region.height > 0;
+  }
+};
+
+PENSTOCK_BOTH inline Image image_of(const Batch& batch, std::int64_t i) {
+  Image image;
+  image.plan = batch.plans + i;
+  std::uint8_t* work = batch.work + i * kImageWork;
+  image.layout = reinterpret_cast<jpeg::DeviceLayout*>(work);
+  image.work = work + kLayoutBytes;
+  const std::uint64_t begin = batch.offsets[i];
+  const std::uint64_t end = batch.offsets[i + 1];
+  constexpr std::uint64_t kMost = 0xffffffffU;
+  const std::uint64_t size = end > begin ? end - begin : 0;
+  image.packed = {batch.packed + begin, static_cast<std::uint32_t>(both::least(size, kMost))};
+  return image;
+}
+
+// First, for each image.
+
+PENSTOCK_BOTH inline void lay_out(const Batch& batch, std::int64_t i) {
+  const Image image = image_of(batch, i);
+  *image.layout = jpeg::layout_of(*image.plan, batch.height, batch.width);
+}
+
+// Then, for each image that is wanted, for each of these samples:
+
+PENSTOCK_BOTH inline std::int64_t sample_count(const Image& image) {
+  return image.plan->resized == 0
+             ? 0
+             : std::int64_t{image.plan->window.height} + image.plan->window.width;
+}
+
+/// The weights of an entry stand behind it.
+PENSTOCK_BOTH inline std::int16_t* weights_behind(std::uint8_t* entry) {
+  return reinterpret_cast<std::int16_t*>(entry + sizeof(jpeg::DeviceWeights));
+}
+
+PENSTOCK_BOTH inline void weigh_sample(const Image& image, std::int64_t k) {
+  const jpeg::DeviceLayout& layout = *image.layout;
+  const std::int32_t rows = image.plan->window.height;
+  const bool down = k < rows;
+  const auto i = static_cast<std::int32_t>(down ? k : k - rows);
+  const image::Axis& axis = down ? layout.rows : layout.columns;
+  const image::Scaling scaling = image::scaling_of(axis);
+  const image::Taps taps = image::taps_of(axis, scaling, i);
+  std::uint8_t* entry = image.work + (down ? layout.row_weights + layout.row_entry * i
+                                           : layout.column_weights + layout.column_entry * i);
+  *reinterpret_cast<jpeg::DeviceWeights*>(entry) = {
+      taps.low + (down ? layout.first_row : layout.first_column), taps.high - taps.low};
+  image::weigh(taps, scaling, down ? image::Precision::q15 : image::Precision::exact,
+               weights_behind(entry));
+}
+
+// …each part, by a team…
+
+template <typename Team>
+PENSTOCK_BOTH void transform(const Team& team, const Image& image, std::int32_t part,
+                             ExpandScratch& scratch) {
+  const jpeg::DevicePlan& plan = *image.plan;
+  const jpeg::PartPlace place = jpeg::place_of(plan, *image.layout, part);
+  const jpeg::DeviceStrip& strip = image.layout->strips[place.component];
+  if (strip.needed == 0 || part >= plan.part_count) return;
+  const std::uint32_t begin = plan.parts[part];
+  const std::uint32_t end = plan.parts[part + 1];
+  const bool there = begin <= end && end <= image.packed.size;
+  const Bytes bytes{image.packed.data + (there ? begin : 0), there ? end - begin : 0};
+  std::uint8_t* target =
+      image.work + strip.offset +
+      static_cast<std::int64_t>(place.row - strip.first_row) * strip.side * strip.stride;
+  transform_part(team, strip, bytes, plan.quantisation[place.component], target, scratch);
+}
+
+// …and, if it is resized, each pixel of the region's rows, resized:
+
+PENSTOCK_BOTH inline std::int64_t mixed_count(const Image& image) {
+  return image.plan->resized == 0
+             ? 0
+             : std::int64_t{image.layout->region.height} * image.plan->window.width;
+}
+
+PENSTOCK_BOTH inline void mix_columns(const Image& image, std::int64_t k) {
+  const jpeg::DevicePlan& plan = *image.plan;
+  const jpeg::DeviceLayout& layout = *image.layout;
+  const auto y = static_cast<std::int32_t>(k / plan.window.width);
+  const auto i = static_cast<std::int32_t>(k % plan.window.width);
+  std::uint8_t* entry = image.work + layout.column_weights + layout.column_entry * i;
+  const auto taps = *reinterpret_cast<const jpeg::DeviceWeights*>(entry);
+  const std::int16_t* weights = weights_behind(entry);
+  const int bits =
+      image::weight_bits(image::scaling_of(layout.columns).scale, image::Precision::exact);
+  std::int32_t sums[3] = {1 << (bits - 1), 1 << (bits - 1), 1 << (bits - 1)};
+  for (int t = 0; t < taps.used; ++t) {
+    const Pixel pixel = pixel_at(plan, layout, image.work, layout.region.top + y,
+                                 layout.region.left + taps.low + t);
+    for (int c = 0; c < 3; ++c) sums[c] += weights[t] * pixel.values[c];
+  }
+  const std::int64_t plane = mixed_count(image);
+  for (int c = 0; c < plan.channels; ++c)
+    image.work[layout.mixed + c * plane + k] = static_cast<std::uint8_t>(sums[c] >> bits);
+}
+
+// At last, for each image, each of its pixels.
+
+/// A pixel of the window of a resized image, in the JPEG's channels.
+PENSTOCK_BOTH inline Pixel mix_rows(const Image& image, std::int32_t y, std::int32_t x) {
+  const jpeg::DevicePlan& plan = *image.plan;
+  const jpeg::DeviceLayout& layout = *image.layout;
+  std::uint8_t* entry = image.work + layout.row_weights + layout.row_entry * y;
+  const auto taps = *reinterpret_cast<const jpeg::DeviceWeights*>(entry);
+  const std::int16_t* weights = weights_behind(entry);
+  const std::int64_t plane = mixed_count(image);
+  Pixel pixel;
+  for (int c = 0; c < plan.channels; ++c) {
+    const std::uint8_t* rows =
+        image.work + layout.mixed + c * plane + std::int64_t{taps.low} * plan.window.width + x;
+    // Products are rounded one by one, and sums saturate.
+    std::int32_t sum = 0;
+    for (int t = 0; t < taps.used; ++t) {
+      const std::int32_t value = rows[static_cast<std::int64_t>(t) * plan.window.width] << 7;
+      sum = both::least(sum + ((value * weights[t] + 0x4000) >> 15), 32767);
+    }
+    pixel.values[c] = static_cast<std::uint8_t>(both::least(sum + 64, 32767) >> 7);
+  }
+  return pixel;
+}
+
+PENSTOCK_BOTH inline Pixel finished_pixel(const Batch& batch, const Image& image, std::int32_t y,
+                                          std::int32_t x) {
+  Pixel pixel;
+  const jpeg::DevicePlan& plan = *image.plan;
+  if (plan.kind == jpeg::PlanKind::pixels) {
+    const auto at = static_cast<std::uint32_t>((y * batch.width + x) * batch.channels);
+    for (std::uint32_t c = 0; c < 3; ++c)
+      pixel.values[c] = static_cast<std::uint8_t>(image.packed[at + c]);
+    return pixel;
+  }
+  const std::int32_t row = y - plan.top;
+  std::int32_t column = x - plan.left;
+  if (!image.wanted() || row < 0 || row >= plan.window.height || column < 0 ||
+      column >= plan.window.width)
+    return pixel;
+  if (plan.resized != 0) {
+    pixel = mix_rows(image, row, column);
+  } else {
+    if (plan.mirrored != 0) column = plan.window.width - 1 - column;
+    pixel =
+        pixel_at(plan, *image.layout, image.work, plan.window.top + row, plan.window.left + column);
+  }
+  if (plan.channels == 1) pixel.values[1] = pixel.values[2] = pixel.values[0];
+  return pixel;
+}
+
+/// Pixel `k` of image `i`, row by row.
+PENSTOCK_BOTH inline void finish_pixel(const Batch& batch, std::int64_t i, std::int64_t k) {
+  const Image image = image_of(batch, i);
+  const std::int64_t pixels = std::int64_t{batch.height} * batch.width;
+  const bool nothing = image.plan->kind == jpeg::PlanKind::nothing;
+  const Pixel pixel = finished_pixel(batch, image, static_cast<std::int32_t>(k / batch.width),
+                                     static_cast<std::int32_t>(k % batch.width));
+  for (int c = 0; c < batch.channels; ++c) {
+    const std::int64_t at = i * pixels * batch.channels +
+                            (batch.channels_first != 0 ? c * pixels + k : k * batch.channels + c);
+    if (batch.bytes != 0) {
+      static_cast<std::uint8_t*>(batch.out)[at] = pixel.values[c];
+    } else {
+      const float value = static_cast<float>(pixel.values[c]) * batch.scale[c] + batch.bias[c];
+      store(batch.out, at, nothing ? 0 : value, batch.type);
+    }
+  }
+}
+
+}  // namespace penstock::reconstruct

@@ -1,0 +1,76 @@
+// From samples to pixels: upsampling and conversion of colors. The same bits as
+// pipeline/work/jpeg/rows.h gives. Source of the weights, roundings and constants: libjpeg's
+// jdsample and jdcolor.
+#pragma once
+
+#include <cstdint>
+
+#include "pipeline/work/jpeg/device/plan.h"
+
+namespace penstock::reconstruct {
+
+/// A component's samples, those beyond the edges being the edges'.
+struct Samples {
+  const jpeg::DeviceStrip* strip = nullptr;
+  const std::uint8_t* work = nullptr;
+
+  PENSTOCK_BOTH int operator()(int y, int x) const {
+    const jpeg::DeviceStrip& s = *strip;
+    const int row = both::clamp(y, 0, s.height - 1) - s.first_row * s.side;
+    const int column = both::clamp(x, 0, s.width - 1) - s.first_block * s.side;
+    // What a pixel of the region needs is there; nothing else is ever read.
+    const int rows = (s.last_row - s.first_row) * s.side;
+    const std::int64_t at = both::clamp(row, 0, rows - 1) * s.stride +
+                            both::clamp<std::int64_t>(column, 0, s.stride - 1);
+    return work[s.offset + at];
+  }
+};
+
+/// The component's value at a pixel of the shrunk image.
+PENSTOCK_BOTH inline int upsampled(const Samples& samples, int y, int x) {
+  const jpeg::DeviceStrip& strip = *samples.strip;
+  const int beside = x % 2 == 0 ? x / 2 - 1 : x / 2 + 1;
+  const int far = y % 2 == 0 ? y / 2 - 1 : y / 2 + 1;
+  switch (strip.upsample) {
+    case jpeg::Upsample::none:
+      return samples(y, x);
+    case jpeg::Upsample::columns:
+      return (3 * samples(y, x / 2) + samples(y, beside) + (x % 2 == 0 ? 1 : 2)) >> 2;
+    case jpeg::Upsample::rows:
+      return (3 * samples(y / 2, x) + samples(far, x) + (y % 2 == 0 ? 1 : 2)) >> 2;
+    case jpeg::Upsample::both: {
+      const auto sum = [&](int i) { return 3 * samples(y / 2, i) + samples(far, i); };
+      return (3 * sum(x / 2) + sum(beside) + (x % 2 == 0 ? 8 : 7)) >> 4;
+    }
+    default:
+      return samples(y / strip.down, x / strip.across);
+  }
+}
+
+struct Pixel {
+  std::uint8_t values[3] = {};
+};
+
+PENSTOCK_BOTH inline std::uint8_t clamp_sample(int value) {
+  return static_cast<std::uint8_t>(both::clamp(value, 0, 255));
+}
+
+/// A pixel of the shrunk image: gray in `values[0]`, or RGB.
+PENSTOCK_BOTH inline Pixel pixel_at(const jpeg::DevicePlan& plan, const jpeg::DeviceLayout& layout,
+                                    const std::uint8_t* work, int y, int x) {
+  Pixel pixel;
+  int parts[3] = {};
+  for (int c = 0; c < plan.channels; ++c) parts[c] = upsampled({&layout.strips[c], work}, y, x);
+  if (plan.channels == 3 && plan.color == 1) {
+    const int blue = parts[1] - 128;
+    const int red = parts[2] - 128;
+    pixel.values[0] = clamp_sample(parts[0] + ((91881 * red + 32768) >> 16));
+    pixel.values[1] = clamp_sample(parts[0] + ((-22554 * blue - 46802 * red + 32768) >> 16));
+    pixel.values[2] = clamp_sample(parts[0] + ((116130 * blue + 32768) >> 16));
+  } else {
+    for (int c = 0; c < 3; ++c) pixel.values[c] = static_cast<std::uint8_t>(parts[c]);
+  }
+  return pixel;
+}
+
+}  // namespace penstock::reconstruct

@@ -1,0 +1,117 @@
+#include <penstock/reconstruct.h>
+
+#include <limits>
+
+#include "pipeline/work/image/on_device.h"
+#include "staging/cuda/module.h"
+#include "staging/host/host_device.h"
+#include "staging/reconstruct/twin.h"
+
+namespace penstock {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, "reconstruction: " + why);
+}
+
+std::string text_of(const DeviceTensor& tensor) {
+  return std::string(name_of(tensor.dtype)) + " " + tensor.shape.to_string();
+}
+
+}  // namespace
+
+struct Reconstructor::Impl {
+  DevicePtr device;
+  std::int64_t rows = 0;
+  std::string component;
+  ComponentSpec image;
+  reconstruct::Batch batch;  ///< but for what each batch brings
+  std::size_t bytes = 0;
+
+  ~Impl() {
+    if (batch.work != nullptr) device->deallocate(reinterpret_cast<std::byte*>(batch.work), bytes);
+  }
+};
+
+Reconstructor::Reconstructor(const DevicePtr& device, std::int64_t rows, const ImageOps& ops)
+    : impl_(std::make_unique<Impl>()) {
+  const ImageOps::Chain& chain = ops.chain();
+  const image::Size size = image::size_on_device(chain);
+  const image::OutputFormat format = image::output_format(chain);
+  const bool first = format.layout == Layout::chw;
+  const std::int64_t volume = std::int64_t{size.height} * size.width * format.channels;
+  constexpr std::int64_t kMostRows = 1 << 20;
+  if (rows < 1 || rows > kMostRows || volume > std::numeric_limits<std::int32_t>::max())
+    refuse("batches of " + std::to_string(rows) + " images of " + std::to_string(volume) +
+           " values");
+  impl_->rows = rows;
+  impl_->component = chain.component;
+  impl_->image = {chain.component, format.dtype,
+                  first ? Shape({format.channels, size.height, size.width})
+                        : Shape({size.height, size.width, format.channels})};
+  reconstruct::Batch& batch = impl_->batch;
+  batch.height = size.height;
+  batch.width = size.width;
+  batch.channels = format.channels;
+  batch.channels_first = first ? 1 : 0;
+  batch.bytes = format.dtype == DType::u8 ? 1 : 0;
+  batch.type = format.dtype == DType::f16    ? FinishType::f16
+               : format.dtype == DType::bf16 ? FinishType::bf16
+                                             : FinishType::f32;
+  for (std::size_t c = 0; c < 3; ++c) {
+    batch.scale[c] = format.scale[c];
+    batch.bias[c] = format.bias[c];
+  }
+  const std::size_t bytes =
+      static_cast<std::size_t>(rows) * static_cast<std::size_t>(reconstruct::kImageWork);
+  batch.work = reinterpret_cast<std::uint8_t*>(device->allocate(bytes));
+  impl_->bytes = bytes;
+  impl_->device = device;
+}
+
+Reconstructor::Reconstructor(Reconstructor&&) noexcept = default;
+Reconstructor& Reconstructor::operator=(Reconstructor&&) noexcept = default;
+Reconstructor::~Reconstructor() = default;
+
+const ComponentSpec& Reconstructor::image() const noexcept {
+  return impl_->image;
+}
+
+void Reconstructor::run(StreamView stream, const StagedBatch& batch, const DeviceTensor& out) {
+  run(stream, batch[impl_->component], batch[image::plan_component(impl_->component)], out);
+}
+
+void Reconstructor::run(StreamView stream, const DeviceTensor& bytes, const DeviceTensor& plans,
+                        const DeviceTensor& out) {
+  reconstruct::Batch batch = impl_->batch;
+  constexpr std::int64_t kPlan = sizeof(jpeg::DevicePlan);
+  if (bytes.dtype != DType::bytes || bytes.shape.rank() != 1 || plans.dtype != DType::u8 ||
+      plans.shape.rank() != 2 || plans.shape[1] != kPlan || plans.shape[0] != bytes.shape[0])
+    refuse(text_of(bytes) + " and " + text_of(plans) + " are no packed images and their plans");
+  batch.count = bytes.shape[0];
+  if (out.dtype != impl_->image.dtype || !(out.shape == impl_->image.shape.prepend(batch.count)))
+    refuse(std::to_string(batch.count) + " images do not become " + text_of(out));
+  if (batch.count > impl_->rows)
+    refuse(std::to_string(batch.count) + " images, and there is room for " +
+           std::to_string(impl_->rows));
+  if (reinterpret_cast<std::uintptr_t>(plans.data) % alignof(jpeg::DevicePlan) != 0 ||
+      reinterpret_cast<std::uintptr_t>(bytes.data) % alignof(std::uint64_t) != 0)
+    refuse("plans or offsets are not aligned");
+  if (batch.count == 0) return;
+  batch.offsets = reinterpret_cast<const std::uint64_t*>(bytes.data);
+  batch.packed = reinterpret_cast<const std::uint8_t*>(bytes.text);
+  batch.plans = reinterpret_cast<const jpeg::DevicePlan*>(plans.data);
+  batch.out = out.data;
+  if (stream.device().id().kind == DeviceKind::cuda) {
+    cuda_module().reconstruct(batch, stream);
+    return;
+  }
+  const auto offsets = static_cast<std::size_t>(batch.count + 1) * sizeof(std::uint64_t);
+  static_cast<HostDevice&>(stream.device())
+      .launch(stream, {.run = [batch] { reconstruct::run_here(batch); },
+                       .reads = {{bytes.data, offsets}, {plans.data, plans.nbytes()}},
+                       .writes = {{out.data, out.nbytes()},
+                                  {reinterpret_cast<const std::byte*>(batch.work), impl_->bytes}}});
+}
+
+}  // namespace penstock
