@@ -54,14 +54,24 @@ struct EpochStats {
   std::int64_t repeated = -1;
 };
 
+/// Something that the engine changed about a run while it went; none changes what is delivered.
+struct Decision {
+  double at_s = 0;   ///< since the run began
+  std::string knob;  ///< "threads", "reading threads", "groups read ahead", "slots"
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::string reason;  ///< with its figures
+};
+
 struct Stats {
   std::vector<StageStats> stages;  ///< in the order data flows
   MemoryStats memory;
   ErrorStats errors;
-  std::uint64_t elements = 0;      ///< delivered
-  std::uint64_t batches = 0;       ///< delivered
-  std::vector<EpochStats> epochs;  ///< those that ended, the last 1,000 of them
-  int threads = 0;
+  std::uint64_t elements = 0;       ///< delivered
+  std::uint64_t batches = 0;        ///< delivered
+  std::vector<EpochStats> epochs;   ///< those that ended, the last 1,000 of them
+  int threads = 0;                  ///< that may compute
+  std::vector<Decision> decisions;  ///< the first 1,000
 };
 
 }  // namespace penstock

@@ -55,6 +55,14 @@ SlotPool::Make BatchEdge::willing() const {
   return busy && pool_->layout().bytes >= kLarge ? SlotPool::Make::if_must : SlotPool::Make::within;
 }
 
+bool BatchEdge::widen() {
+  const std::size_t before = pool_->widen(run_.most_slots(owner_, pool_->layout().bytes));
+  if (before == 0) return false;
+  run_.tuning().note("slots", before, pool_->limit(),
+                     "all were in use while threads waited for reads");
+  return true;
+}
+
 std::size_t BatchEdge::wait_for_room() {
   const auto start = Clock::now();
   for (;;) {
@@ -68,6 +76,7 @@ std::size_t BatchEdge::wait_for_room() {
         // Only where the consumer waits and yet keeps every slot may one more be made.
         const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
         Ref<Slot> slot = pool_->take(beyond ? SlotPool::Make::beyond : willing());
+        if (!slot && room == 0 && reads_starve() && widen()) continue;
         if (!slot) break;
         open_filling(std::move(slot));
         room += rows();

@@ -62,6 +62,8 @@ class BatchEdge final : public Edge {
   std::size_t rows() const noexcept { return static_cast<std::size_t>(pool_->layout().rows); }
   /// How many slots may be made now.
   SlotPool::Make willing() const;
+  /// Has one slot more and more where reads are slow. False if there can't be, or not yet.
+  bool widen() REQUIRES(mutex_);
   void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
   Filling& filling(std::uint64_t number) REQUIRES(mutex_);
   std::size_t lacks(const Filling& target) const { return rows() - target.entries.size(); }

@@ -4,7 +4,8 @@
 
 namespace penstock {
 
-BlockingPool::BlockingPool(int initial, int limit) : limit_(static_cast<std::size_t>(limit)) {
+BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log)
+    : limit_(static_cast<std::size_t>(limit)), log_(std::move(log)) {
   MutexLock lock(mutex_);
   for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
 }
@@ -29,12 +30,22 @@ void BlockingPool::submit(std::function<void()> work) {
 void BlockingPool::grow_if_late() {
   constexpr auto kMoment = std::chrono::milliseconds(2);
   if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
-  if (std::chrono::steady_clock::now() - queue_.front().since < kMoment) return;
+  const auto waited = std::chrono::steady_clock::now() - queue_.front().since;
+  if (waited < kMoment) return;
   try {
     threads_.emplace_back([this] { serve(); });
   } catch (...) {
     if (threads_.empty()) throw;  // else those that are there will do
+    return;
   }
+  note(waited);
+}
+
+// There may be hundreds: each doubling is said.
+void BlockingPool::note(std::chrono::nanoseconds waited) {
+  if (threads_.size() < 2 * noted_) return;
+  log_->note("reading threads", std::exchange(noted_, threads_.size()), threads_.size(),
+             std::to_string(queue_.size()) + " reads waited for one, the first " + in_ms(waited));
 }
 
 void BlockingPool::serve() {

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/tuning_log.h"
 
 namespace penstock {
 
@@ -17,13 +19,14 @@ namespace penstock {
 /// need.
 class BlockingPool {
  public:
-  BlockingPool(int initial, int limit);
+  BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log);
   ~BlockingPool();
   void submit(std::function<void()> work) EXCLUDES(mutex_);
 
  private:
   void serve() EXCLUDES(mutex_);
   void grow_if_late() REQUIRES(mutex_);
+  void note(std::chrono::nanoseconds waited) REQUIRES(mutex_);
 
   struct Task {
     std::function<void()> work;
@@ -31,11 +34,13 @@ class BlockingPool {
   };
 
   const std::size_t limit_;
+  const std::shared_ptr<TuningLog> log_;
   Mutex mutex_;
   CondVar ready_;
   Ring<Task> queue_ GUARDED_BY(mutex_);
   std::size_t idle_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  std::size_t noted_ GUARDED_BY(mutex_) = 1;  // threads, when that was last said
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
 };
 

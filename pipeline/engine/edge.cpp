@@ -166,6 +166,7 @@ std::size_t Edge::pull(std::span<Item> out) {
     } else {
       run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
       run_.waker().notify();  // whatever room there is must be used now
+      run_.look();
       changed_.wait_for(mutex_, std::chrono::milliseconds(100));
       run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
     }

@@ -98,6 +98,10 @@ class Edge : public OrderIterator {
   void set_ready(Group& group, bool ready) REQUIRES(mutex_);
 
   bool consumer_waits() const REQUIRES(mutex_) { return waiting_; }
+  /// True if slow reads leave threads without work.
+  bool reads_starve() const REQUIRES(mutex_) {
+    return reads_block_ && ready_ == 0 && in_flight_ > 0 && pace_.slow();
+  }
   /// Groups that may wait for threads at once: enough to keep every one busy.
   std::size_t ready_limit() const { return 2 * static_cast<std::size_t>(run_.threads()) + 4; }
   /// Groups that may be on their way at once: more where they wait for a device, as many as it
@@ -129,6 +133,7 @@ class Edge : public OrderIterator {
   /// A group will come to nothing; somebody may wait for that.
   void abandon(Group& group) noexcept EXCLUDES(mutex_);
   void drop(Group& group) noexcept EXCLUDES(mutex_);
+  void note_read_ahead(std::size_t from, std::size_t to) noexcept REQUIRES(mutex_);
   void fill(Group& group, std::size_t wanted);
   std::size_t drop_had(std::span<Item> items);
   void remember(const Group& group) EXCLUDES(mutex_);

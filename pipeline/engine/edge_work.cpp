@@ -281,6 +281,13 @@ void Edge::make(Group& group, bool was_read) {
   }
 }
 
+void Edge::note_read_ahead(std::size_t from, std::size_t to) noexcept {
+  const auto each = std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * pace_.latency_ms()));
+  run_.tuning().note("groups read ahead", from, to,
+                     std::to_string(in_flight_) + " groups were being read, " + in_ms(each) +
+                         " a read, and none was left to work on");
+}
+
 void Edge::finish(Group& group) noexcept {
   kill_point("group done");
   bool wake = false;
@@ -293,7 +300,9 @@ void Edge::finish(Group& group) noexcept {
     set_ready(group, false);
     const std::size_t ahead = pace_.groups_ahead.load(std::memory_order_relaxed);
     if (reads_block_ && ready_ == 0 && in_flight_ > ahead) {  // nothing was left to work on
-      pace_.groups_ahead.store(std::min(2 * ahead, kMostReadAhead), std::memory_order_relaxed);
+      const std::size_t more = std::min(2 * ahead, kMostReadAhead);
+      pace_.groups_ahead.store(more, std::memory_order_relaxed);
+      if (more > ahead) note_read_ahead(ahead, more);
     }
     try {
       finished(group);
@@ -301,6 +310,7 @@ void Edge::finish(Group& group) noexcept {
       break_down_locked();
     }
     wake = waiting_;
+    was_crowded = was_crowded || reads_starve();
   }
   // Not under the lock, which the woken thread takes first; and before the edge may be destroyed.
   if (wake) changed_.notify_all();

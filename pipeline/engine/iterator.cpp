@@ -194,6 +194,7 @@ class Iterator::Impl {
     stats.elements = elements_;
     stats.batches = batches_;
     stats.threads = run_.threads();
+    stats.decisions = const_cast<Run&>(run_).tuning().decisions();
     return stats;
   }
 

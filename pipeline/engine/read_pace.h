@@ -27,12 +27,13 @@ class ReadPace {
   /// In how many parts `count` elements of `bytes` in all are read at once: at most one for each
   /// read.
   std::size_t parts(std::size_t count, std::uint64_t bytes) const noexcept {
-    if (latency_ns_.load(std::memory_order_relaxed) < kSlowNs) return 1;
+    if (!slow()) return 1;
     const double each = each_.load(std::memory_order_relaxed);
     const double reads = each > 0 ? std::ceil(each * static_cast<double>(count))
                                   : static_cast<double>(bytes) / static_cast<double>(kLargeRead);
     return std::clamp<std::size_t>(static_cast<std::size_t>(reads), 1, count);
   }
+  bool slow() const noexcept { return latency_ns_.load(std::memory_order_relaxed) >= kSlowNs; }
   double latency_ms() const noexcept { return 1e-6 * latency_ns_.load(std::memory_order_relaxed); }
 
   /// Groups that may be on their way beyond those that are ready.

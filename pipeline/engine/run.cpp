@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include <tbb/global_control.h>
-
 #include <penstock/log.h>
 
 #include "pipeline/engine/batch_edge.h"
@@ -25,15 +23,6 @@ int random_stages(const Node& node) {
 constexpr int kMostThreads = 1023;
 
 thread_local Run* working = nullptr;  // whom this thread is at work for
-
-/// Work that is enqueued from outside gets one worker less than oneTBB's limit, which by default is
-/// the number of CPUs. The arenas bound their own; the process-wide limit only must not be in their
-/// way.
-void allow_workers() {
-  static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
-                                         kMostThreads + 1);
-  (void)limit;
-}
 
 /// Threads for one run.
 struct Threads {
@@ -118,7 +107,8 @@ Run::Run(NodePtr root, const RunOptions& options)
           options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(),
           Allocator::heap())),
       stream_memory_(std::make_unique<StreamMemory>(*this)),
-      arena_(threads_, 0) {
+      workers_(
+          std::make_shared<Workers>(threads_, options.threads == 0, consumers_waiting, tuning_)) {
   add_stages(*root_, -1);
   std::uint64_t least = 0;
   std::string parts;
@@ -134,14 +124,14 @@ Run::Run(NodePtr root, const RunOptions& options)
                 "the plan needs at least " + std::to_string(least) + " bytes (" + parts +
                     "), and the memory budget is " + std::to_string(memory_->limit()));
   }
-  allow_workers();
   const int most = threads_for(options).waiting;
-  blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most);
+  blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most, tuning_);
 }
 
 Run::~Run() {
   cancel();
   blocking_.reset();
+  workers_->stop();
 }
 
 void Run::add_stages(const Node& node, std::int64_t depth) {
@@ -229,6 +219,14 @@ std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
   return std::clamp<std::size_t>(share / slot_bytes, 1, wanted);
 }
 
+std::size_t Run::most_slots(const Node& node, std::uint64_t slot_bytes) const {
+  constexpr std::uint64_t kMost = 64;
+  const std::size_t usual = slots_for(node, slot_bytes);
+  if (options_.slots > 0 || depth_of_.at(&node) > 0) return usual;
+  const std::uint64_t share = memory_->limit() / 8 * 7 / batch_stages_;
+  return std::max<std::size_t>(usual, std::min(share / slot_bytes, kMost));
+}
+
 // Where failed elements are passed over each leaves a gap, which costs nothing to close with a few
 // rows to spare, if there is room for them.
 SlotLayout Run::layout_for(const Node& node) const {
@@ -294,7 +292,7 @@ void Run::submit(std::function<void()> work, bool may_wait) {
   if (may_wait) {
     blocking_->submit(std::move(work));
   } else {
-    arena_.enqueue(std::move(work));
+    workers_->submit(std::move(work));
   }
 }
 

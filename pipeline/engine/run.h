@@ -1,8 +1,6 @@
 // One run of a plan: its threads, memory and counters.
 #pragma once
 
-#include <tbb/task_arena.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -26,6 +24,8 @@
 #include "pipeline/engine/skip_ledger.h"
 #include "pipeline/engine/slots.h"
 #include "pipeline/engine/starved.h"
+#include "pipeline/engine/tuning_log.h"
+#include "pipeline/engine/workers.h"
 #include "pipeline/order/node.h"
 #include "pipeline/order/support.h"
 
@@ -95,6 +95,12 @@ class Run final : public RunServices {
   void cancel() noexcept;
   /// Runs `work` on the compute arena, or on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait);
+  /// For who waits for results: work may have waited long enough for another thread.
+  void look() { workers_->look(); }
+  TuningLog& tuning() noexcept { return *tuning_; }
+  /// Slots that a stage may have where reads keep everybody waiting; as many as ever if the caller
+  /// said how many.
+  std::size_t most_slots(const Node& node, std::uint64_t slot_bytes) const;
   /// Groups that are executed now, and threads that work for an order segment: those who may give
   /// memory back.
   std::atomic<int> active{0};
@@ -168,8 +174,9 @@ class Run final : public RunServices {
   Mutex edges_mutex_;
   std::vector<Edge*> edges_ GUARDED_BY(edges_mutex_);
 
+  const std::shared_ptr<TuningLog> tuning_ = std::make_shared<TuningLog>();
   std::unique_ptr<BlockingPool> blocking_;
-  tbb::task_arena arena_;
+  const std::shared_ptr<Workers> workers_;
 };
 
 }  // namespace penstock

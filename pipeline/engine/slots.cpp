@@ -237,10 +237,10 @@ void Slot::dispose() noexcept {
 SlotPool::SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory> memory,
                    std::shared_ptr<Allocator> allocator, std::shared_ptr<Waker> freed)
     : layout_(std::move(layout)),
-      limit_(limit),
       memory_(std::move(memory)),
       allocator_(std::move(allocator)),
-      freed_(std::move(freed)) {}
+      freed_(std::move(freed)),
+      limit_(limit) {}
 
 SlotPool::~SlotPool() {
   for (Slot* slot : free_) {
@@ -250,12 +250,12 @@ SlotPool::~SlotPool() {
 }
 
 Ref<Slot> SlotPool::take(Make make) {
-  const std::size_t most = make == Make::beyond   ? SIZE_MAX
-                           : make == Make::within ? limit_
-                                                  : std::min<std::size_t>(limit_, 2);
   Slot* slot = nullptr;
   {
     MutexLock lock(mutex_);
+    const std::size_t most = make == Make::beyond   ? SIZE_MAX
+                             : make == Make::within ? limit_
+                                                    : std::min<std::size_t>(limit_, 2);
     if (!free_.empty()) {
       slot = free_.back();
       free_.pop_back();
@@ -287,6 +287,23 @@ std::size_t SlotPool::available() const {
   const std::size_t unmade =
       made_ < limit_ ? std::min<std::size_t>(limit_ - made_, memory_->room() / layout_.bytes) : 0;
   return free_.size() + unmade;
+}
+
+std::size_t SlotPool::widen(std::size_t most) {
+  constexpr auto kWhile = std::chrono::milliseconds(50);
+  const auto now = std::chrono::steady_clock::now();
+  MutexLock lock(mutex_);
+  const std::size_t before = limit_;
+  if (before >= most || made_ < limit_ || now - widened_ < kWhile) return 0;
+  if (memory_->room() < layout_.bytes) return 0;
+  widened_ = now;
+  limit_ = std::min(most, limit_ + std::max<std::size_t>(limit_ / 4, 1));
+  return before;
+}
+
+std::size_t SlotPool::limit() const {
+  MutexLock lock(mutex_);
+  return limit_;
 }
 
 std::size_t SlotPool::made() const {

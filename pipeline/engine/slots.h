@@ -1,6 +1,7 @@
 // Recycled memory that batches live in.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -89,6 +90,10 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   };
   /// A free slot, else one that is made while the budget has room, else null.
   Ref<Slot> take(Make make) EXCLUDES(mutex_);
+  /// Raises the limit by a quarter, up to `most`, if the last time was a while ago and memory has
+  /// room for another slot. Returns the limit before, or 0 if it was left alone.
+  std::size_t widen(std::size_t most) EXCLUDES(mutex_);
+  std::size_t limit() const EXCLUDES(mutex_);
   /// Slots that could be taken now without going beyond the limit.
   std::size_t available() const EXCLUDES(mutex_);
   std::size_t made() const EXCLUDES(mutex_);
@@ -98,13 +103,14 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   void give(Slot* slot) noexcept EXCLUDES(mutex_);
 
   const SlotLayout layout_;
-  const std::size_t limit_;
   const std::shared_ptr<Memory> memory_;
   const std::shared_ptr<Allocator> allocator_;  // null: the heap
   const std::shared_ptr<Waker> freed_;
   mutable Mutex mutex_;
   std::vector<Slot*> free_ GUARDED_BY(mutex_);
   std::size_t made_ GUARDED_BY(mutex_) = 0;
+  std::size_t limit_ GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point widened_ GUARDED_BY(mutex_){};
 };
 
 }  // namespace penstock

@@ -113,6 +113,14 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
                     {"peak_bytes", stats.memory.peak_bytes},
                     {"rss_peak_bytes", report.rss_peak_bytes}};
   json["threads"] = stats.threads;
+  json["decisions"] = Json::array();
+  for (const Decision& each : stats.decisions) {
+    json["decisions"].push_back({{"at_s", each.at_s},
+                                 {"knob", each.knob},
+                                 {"from", each.from},
+                                 {"to", each.to},
+                                 {"reason", each.reason}});
+  }
   json["seed"] = report.seed;
   json["io"] = report.io;
   json["digest"] = report.digest ? Json(hex16(*report.digest)) : Json(nullptr);

@@ -114,6 +114,19 @@ std::string towers(const Report& report, bool colour, std::size_t width) {
   return text;
 }
 
+std::string decisions(const std::vector<Decision>& decisions) {
+  constexpr std::size_t kShown = 12;
+  std::string text = "tuned\n";
+  const std::size_t shown = std::min(kShown, decisions.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Decision& each = decisions[i];
+    text += "  after " + human_seconds(each.at_s) + " " + each.knob + " " + grouped(each.from) +
+            " to " + grouped(each.to) + ": " + printable(each.reason) + "\n";
+  }
+  if (decisions.size() > shown) text += "  and " + grouped(decisions.size() - shown) + " more\n";
+  return text;
+}
+
 std::string errors(const ErrorStats& errors, bool colour) {
   std::string text =
       paint(Colour::red, plural(errors.count, "bad element", "bad elements"), colour) + "\n";
@@ -151,6 +164,7 @@ std::string report_text(const Report& report, bool colour, int width) {
   text += headline(report, colour) + facts(report);
   if (!report.stats.stages.empty()) text += "\n" + stages(report, colour, columns);
   if (!report.towers.empty()) text += "\n" + towers(report, colour, columns);
+  if (!report.stats.decisions.empty()) text += "\n" + decisions(report.stats.decisions);
   if (report.stats.errors.count > 0) text += "\n" + errors(report.stats.errors, colour);
   return text + "\n" + paint(Colour::bold, wrap(verdict(report), columns), colour) + "\n";
 }

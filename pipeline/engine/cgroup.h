@@ -1,0 +1,30 @@
+// The limits of the control groups that a process is in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock {
+
+/// Limits of a process's control groups, version 1 or 2: the least of its own group's and of all
+/// groups around it, as far as they can be seen, which in a container is often the root only.
+/// https://docs.kernel.org/admin-guide/cgroup-v2.html
+class ControlGroups {
+ public:
+  /// `root` is where the hierarchies are mounted, `self` says where in them the process is.
+  explicit ControlGroups(std::string root = "/sys/fs/cgroup",
+                         const std::string& self = "/proc/self/cgroup");
+
+  /// CPUs' worth of time that the process may use; 0: as much as there is.
+  double cpu_quota() const;
+  /// Bytes that the process may have; 0: as many as there are.
+  double memory_limit() const;
+
+ private:
+  std::string root_;
+  std::string path_;         // version 2
+  std::string cpu_path_;     // version 1
+  std::string memory_path_;  // version 1
+};
+
+}  // namespace penstock

@@ -1,0 +1,35 @@
+#include "pipeline/engine/tuning_log.h"
+
+#include <array>
+#include <cstdio>
+
+#include <penstock/log.h>
+
+namespace penstock {
+
+void TuningLog::note(const std::string& knob, std::size_t from, std::size_t to,
+                     const std::string& reason) noexcept {
+  constexpr std::size_t kMost = 1000;
+  try {
+    const std::chrono::duration<double> at = std::chrono::steady_clock::now() - start_;
+    log(LogLevel::info,
+        knob + ": " + std::to_string(from) + " to " + std::to_string(to) + ", because " + reason);
+    MutexLock lock(mutex_);
+    if (decisions_.size() < kMost) decisions_.push_back({at.count(), knob, from, to, reason});
+  } catch (...) {
+    return;  // no memory for it
+  }
+}
+
+std::vector<Decision> TuningLog::decisions() const {
+  MutexLock lock(mutex_);
+  return decisions_;
+}
+
+std::string in_ms(std::chrono::nanoseconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f ms", 1e-6 * static_cast<double>(time.count()));
+  return text.data();
+}
+
+}  // namespace penstock

@@ -1,0 +1,31 @@
+// What the engine changed about a run while it went.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <penstock/stats.h>
+
+#include "pipeline/core/thread_annotations.h"
+
+namespace penstock {
+
+/// Remembers the decisions of a run, the first thousand, and says each through the log.
+/// Thread-safe.
+class TuningLog {
+ public:
+  void note(const std::string& knob, std::size_t from, std::size_t to,
+            const std::string& reason) noexcept EXCLUDES(mutex_);
+  std::vector<Decision> decisions() const EXCLUDES(mutex_);
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  mutable Mutex mutex_;
+  std::vector<Decision> decisions_ GUARDED_BY(mutex_);
+};
+
+/// "3.2 ms".
+std::string in_ms(std::chrono::nanoseconds time);
+
+}  // namespace penstock

@@ -1,0 +1,130 @@
+#include "pipeline/engine/workers.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <set>
+#include <thread>
+
+#include <penstock/penstock.h>
+
+namespace penstock {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Site {
+  explicit Site(int threads) : workers(std::make_shared<Workers>(threads, false, consumers, log)) {}
+  ~Site() { workers->stop(); }
+  std::atomic<int> consumers{0};
+  std::shared_ptr<TuningLog> log = std::make_shared<TuningLog>();
+  const std::shared_ptr<Workers> workers;
+};
+
+TEST(Workers, OneThreadWhereTheConsumerDoesNotWait) {
+  Site site(4);
+  std::atomic<int> at_once{0};
+  std::atomic<int> most{0};
+  std::latch done(20);
+  for (int i = 0; i < 20; ++i) {
+    site.workers->submit([&] {
+      const int now = ++at_once;
+      if (now > most) most = now;
+      std::this_thread::sleep_for(milliseconds(1));
+      --at_once;
+      done.count_down();
+    });
+  }
+  done.wait();
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(site.workers->allowed(), 1);
+  EXPECT_TRUE(site.log->decisions().empty());
+}
+
+TEST(Workers, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
+  Site site(3);
+  site.consumers = 1;
+  std::latch done(60);
+  for (int i = 0; i < 60; ++i) {
+    site.workers->submit([&] {
+      std::this_thread::sleep_for(milliseconds(2));
+      done.count_down();
+    });
+  }
+  done.wait();
+  EXPECT_EQ(site.workers->allowed(), 3);
+  const std::vector<Decision> decisions = site.log->decisions();
+  ASSERT_EQ(decisions.size(), 2U);
+  EXPECT_EQ(decisions[0].knob, "threads");
+  EXPECT_EQ(decisions[0].from, 1U);
+  EXPECT_EQ(decisions[1].to, 3U);
+  EXPECT_NE(decisions[0].reason.find("waited for one"), std::string::npos) << decisions[0].reason;
+}
+
+TEST(Workers, WhoWaitsForLongWorkGetsAnotherThread) {
+  Site site(2);
+  site.consumers = 1;
+  std::latch both(2);  // neither ends before the other began
+  std::latch done(2);
+  for (int i = 0; i < 2; ++i) {
+    site.workers->submit([&] {
+      both.arrive_and_wait();
+      done.count_down();
+    });
+  }
+  std::this_thread::sleep_for(milliseconds(3));
+  site.workers->look();
+  done.wait();
+  EXPECT_EQ(site.workers->allowed(), 2);
+}
+
+TEST(Workers, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
+  Site site(2);
+  site.consumers = 1;
+  std::latch done(20);
+  for (int i = 0; i < 20; ++i) {
+    site.workers->submit([&] {
+      std::this_thread::sleep_for(milliseconds(2));
+      done.count_down();
+    });
+  }
+  done.wait();
+  ASSERT_EQ(site.workers->allowed(), 2);
+  site.consumers = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (site.workers->allowed() == 2 && std::chrono::steady_clock::now() < end) {
+    std::latch one(1);
+    site.workers->submit([&] { one.count_down(); });
+    one.wait();
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(site.workers->allowed(), 1);
+  EXPECT_NE(site.log->decisions().back().reason.find("never waited"), std::string::npos);
+}
+
+TEST(Workers, ARunSaysWhatItDecidedAndDeliversTheSame) {
+  const auto work = [](Element element) {
+    std::this_thread::sleep_for(milliseconds(1));
+    return element;
+  };
+  const Dataset dataset = range(400).shuffle().map(work).batch(10);
+  std::vector<std::vector<std::int64_t>> seen;
+  for (const int threads : {1, 4}) {
+    Iterator iterator = dataset.iterate({.seed = 5, .threads = threads});
+    std::vector<std::int64_t>& values = seen.emplace_back();
+    for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
+      const Tensor& batch = next.value()["value"];
+      for (std::int64_t i = 0; i < 10; ++i) {
+        values.push_back(reinterpret_cast<const std::int64_t*>(batch.data())[i]);
+      }
+    }
+    std::set<std::string> knobs;
+    for (const Decision& decision : iterator.stats().decisions) knobs.insert(decision.knob);
+    EXPECT_EQ(knobs.contains("threads"), threads > 1);
+  }
+  EXPECT_EQ(seen[0].size(), 400U);
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+}  // namespace
+}  // namespace penstock
