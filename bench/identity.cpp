@@ -6,4 +6,8 @@ Element identity(Element element) {
   return element;
 }
 
+void identities(const Element& in, Element& out) {
+  in["value"].copy_to(out["value"].mutable_data());
+}
+
 }  // namespace penstock::bench

@@ -107,19 +107,26 @@ void bench_images(const std::string& folder, const Dataset& source, int rounds,
 
 void bench_range(int rounds) {
   constexpr std::int64_t kCount = 50'000'000;
-  std::vector<double> each;
+  std::vector<double> each[2];
   for (int round = -1; round < rounds; ++round) {
-    const auto start = Clock::now();
-    Iterator iterator = range(kCount).map(identity).batch(1024).iterate({.threads = 1});
-    std::int64_t elements = 0;
-    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
-      elements += next.value().valid_rows;
+    for (const int batchwise : {0, 1}) {
+      const Dataset numbers = range(kCount);
+      const Dataset mapped =
+          batchwise != 0 ? numbers.map_batchwise(identities) : numbers.map(identity);
+      const auto start = Clock::now();
+      Iterator iterator = mapped.batch(1024).iterate({.threads = 1});
+      std::int64_t elements = 0;
+      for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+        elements += next.value().valid_rows;
+      }
+      if (elements != kCount) throw std::runtime_error("elements are missing");
+      if (round >= 0) each[batchwise].push_back(1e9 * seconds_since(start) / kCount);
     }
-    if (elements != kCount) throw std::runtime_error("elements are missing");
-    if (round >= 0) each.push_back(1e9 * seconds_since(start) / kCount);
   }
-  std::sort(each.begin(), each.end());
-  std::printf("range: %.1f ns an element (%.1f … %.1f)\n", median(each), each.front(), each.back());
+  for (std::vector<double>& times : each) std::sort(times.begin(), times.end());
+  std::printf("range: %.1f ns an element (%.1f … %.1f), batch-wise %.1f ns (%.1f … %.1f)\n",
+              median(each[0]), each[0].front(), each[0].back(), median(each[1]), each[1].front(),
+              each[1].back());
 }
 
 void bench_epochs(const std::string& folder, int rounds) {

@@ -93,6 +93,11 @@ class Dataset {
     const bool ordered = options.ordered;
     return map_op(make_map_op(std::move(fn), std::move(options)), ordered);
   }
+  /// A map whose callable takes many elements at once, for work too small to be called for each.
+  Dataset map_batchwise(BatchFn fn, MapOptions options = {}) const {
+    const bool ordered = options.ordered;
+    return map_op(make_batch_fn_op(std::move(fn), std::move(options)), ordered);
+  }
   Dataset map(const ImageOps& ops) const { return map_op(ops.op()); }
   Dataset map_op(WorkOpPtr op, bool ordered = true) const;
   Dataset batch(std::int64_t size, BatchOptions options = {}) const;

@@ -72,12 +72,16 @@ class Element {
 
   /// Replaces the component of that name, or appends it.
   void set(std::string_view name, Tensor value);
-  /// Makes component `i` a Tensor(arguments...) in its place: cheaper than an assignment.
+  /// The cheapest way to make an element: no components yet of those that `names` lists; `append`
+  /// makes them in their order, each a Tensor(arguments...). Keeps memory. REQUIRES: as many calls
+  /// of `append` as names before anything else is done.
+  void start(const Names* names);
   template <typename... Arguments>
-  Tensor& emplace(std::size_t i, Arguments&&... arguments) noexcept {
+  Tensor& append(Arguments&&... arguments) noexcept {
     static_assert(std::is_nothrow_constructible_v<Tensor, Arguments...>);
-    std::destroy_at(data() + i);
-    return *std::construct_at(data() + i, std::forward<Arguments>(arguments)...);
+    Tensor* const place = data() + size_++;
+    if (heap_) std::destroy_at(place);
+    return *std::construct_at(place, std::forward<Arguments>(arguments)...);
   }
   /// Makes the components those of `names`, each an empty tensor; keeps memory.
   void reset(const Names* names);
@@ -95,6 +99,9 @@ class Element {
     return heap_ ? heap_.get() : reinterpret_cast<const Tensor*>(inline_);
   }
   std::size_t require(std::string_view name) const;
+  void grow(std::size_t count);
+  void clear_heap() noexcept;
+  void take_heap(Element& other) noexcept;
   void take(Element& other) noexcept;
 
   const Names* names_ = nullptr;
@@ -104,19 +111,23 @@ class Element {
   alignas(Tensor) std::byte inline_[kInline * sizeof(Tensor)];  // else the first size_ are alive
 };
 
-// Inline because an element is moved at every hand-over.
+// Inline because an element is moved at every hand-over; what few elements need is elsewhere.
 
 inline void Element::clear() noexcept {
-  for (std::size_t i = 0; i < size_; ++i) {
-    if (heap_) {
-      heap_[i] = Tensor();
-    } else {
-      std::destroy_at(data() + i);
-    }
+  if (heap_) [[unlikely]] {
+    clear_heap();
+  } else {
+    for (std::size_t i = 0; i < size_; ++i) std::destroy_at(data() + i);
   }
   size_ = 0;
   names_ = nullptr;
   valid_rows = -1;
+}
+
+inline void Element::start(const Names* names) {
+  clear();
+  names_ = names;
+  if (names->size() > kInline) grow(names->size());
 }
 
 /// REQUIRES: *this is empty and without heap memory.
@@ -124,11 +135,8 @@ inline void Element::take(Element& other) noexcept {
   valid_rows = std::exchange(other.valid_rows, -1);
   names_ = std::exchange(other.names_, nullptr);
   size_ = std::exchange(other.size_, 0);
-  if (other.heap_) {
-    heap_ = std::move(other.heap_);
-    capacity_ = std::exchange(other.capacity_, 0);
-    return;
-  }
+  if (other.heap_) [[unlikely]]
+    return take_heap(other);
   Tensor* from = reinterpret_cast<Tensor*>(other.inline_);
   for (std::size_t i = 0; i < size_; ++i) {
     ::new (static_cast<void*>(inline_ + i * sizeof(Tensor))) Tensor(std::move(from[i]));
@@ -139,8 +147,8 @@ inline void Element::take(Element& other) noexcept {
 inline Element& Element::operator=(Element&& other) noexcept {
   if (this != &other) {
     clear();
-    heap_.reset();
-    capacity_ = 0;
+    if (heap_) [[unlikely]]
+      heap_.reset();
     take(other);
   }
   return *this;

@@ -29,6 +29,9 @@ class Shape {
       dims_[static_cast<std::size_t>(rank_++)] = dim;
     }
   }
+  /// One dimension of 0: the shape of no values.
+  struct NoValues {};
+  constexpr explicit Shape(NoValues /*tag*/) noexcept : rank_(1) {}
   /// A shape that any other is compatible with.
   static Shape unknown_rank();
 

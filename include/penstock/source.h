@@ -100,6 +100,12 @@ class Source {
   /// Reads any records, each on its own: one that fails does not affect the others. Called from
   /// many threads. REQUIRES: size(), and every index below it.
   virtual void read(std::span<ReadItem> items, ReadContext& context) const;
+  /// True if `read_columns` may be called instead of `read`: every record has the same fixed size,
+  /// and reading can't fail.
+  virtual bool columnar() const { return false; }
+  /// Writes records one behind another: component i of the k-th to row k of `out[i]`, a contiguous
+  /// tensor of shape [indices.size(), ...]. Called from many threads.
+  virtual void read_columns(std::span<const std::uint64_t> indices, Element& out) const;
   /// True if `read` may wait (for a disk, a network): it is then kept off the compute threads.
   virtual bool blocking() const { return false; }
   /// Host bytes that reading this record takes, so that they can be reserved before. May be an

@@ -19,6 +19,7 @@ struct ComponentSpec {
 };
 
 class Element;
+class Names;
 
 /// The ordered components of an element: names are unique, dimensions may be unknown.
 class Spec {
@@ -35,6 +36,8 @@ class Spec {
   int find(std::string_view name) const noexcept;
   /// Position of a component. Throws Error{not_found} that lists the names there are.
   std::size_t require(std::string_view name) const;
+  /// The components' names, interned.
+  const Names* names() const;
   /// A copy in which the component of that name is replaced or, if there is none, appended.
   Spec with(ComponentSpec component) const;
   /// Every dimension of every component is known.

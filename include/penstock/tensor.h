@@ -28,7 +28,7 @@ namespace penstock {
 class alignas(16) Tensor {
  public:
   /// An empty tensor of dtype u8 and shape [0].
-  Tensor() noexcept : rep_(DType::u8, Shape({0}), nullptr) {}
+  Tensor() noexcept : rep_() {}
   /// A contiguous view of `data`, kept alive by `owner` (null: by the caller).
   Tensor(DType dtype, const Shape& shape, std::byte* data, BufferPtr owner) noexcept
       : rep_(dtype, shape, data), owner_(std::move(owner)) {}
@@ -122,6 +122,7 @@ class alignas(16) Tensor {
 
   // Trivially copyable, so that a move is one block copy.
   struct Rep {
+    Rep() noexcept : data(nullptr), shape(Shape::NoValues()), dtype(DType::u8), storage{} {}
     Rep(DType values, const Shape& extents, std::byte* memory) noexcept
         : data(memory), shape(extents), dtype(values), storage{} {}
 

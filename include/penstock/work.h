@@ -44,6 +44,14 @@ class WorkOp {
   /// it is then not copied. Tensors left elsewhere are copied by the engine.
   virtual void run(std::span<WorkItem> items, WorkContext& context) const = 0;
 
+  /// True if `run_columns` may be called instead of `run`: an op on elements of fixed size that
+  /// takes them many at a time.
+  virtual bool columnar() const { return false; }
+  /// The same for elements that lie one behind another: every component of `in` and of `out` has
+  /// the elements as its outermost dimension, and `out` is filled in place. What it throws makes
+  /// the engine call `run` for the same elements, which tells the bad ones from the good.
+  virtual void run_columns(const Element& in, Element& out) const;
+
   /// True if `run` may wait: it then runs on threads of its own, off the compute arena.
   virtual bool blocking() const { return false; }
   /// Elements the op likes to get at once; the engine bounds it and never waits to fill it.

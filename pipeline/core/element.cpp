@@ -100,14 +100,25 @@ void Element::reset(const Names* names) {
   clear();
   if (names == nullptr) return;
   const std::size_t count = names->size();
-  if (count > (heap_ ? capacity_ : kInline)) {
-    heap_ = std::make_unique<Tensor[]>(count);
-    capacity_ = static_cast<std::uint32_t>(count);
-  } else if (!heap_) {
-    std::uninitialized_default_construct_n(data(), count);
-  }
+  if (count > kInline) grow(count);
+  if (!heap_) std::uninitialized_default_construct_n(data(), count);
   names_ = names;
   size_ = static_cast<std::uint32_t>(count);
+}
+
+void Element::clear_heap() noexcept {
+  for (std::size_t i = 0; i < size_; ++i) heap_[i] = Tensor();
+}
+
+void Element::take_heap(Element& other) noexcept {
+  heap_ = std::move(other.heap_);
+  capacity_ = std::exchange(other.capacity_, 0);
+}
+
+void Element::grow(std::size_t count) {
+  if (heap_ && count <= capacity_) return;
+  heap_ = std::make_unique<Tensor[]>(count);
+  capacity_ = static_cast<std::uint32_t>(count);
 }
 
 void Element::set(std::string_view name, Tensor value) {

@@ -1,17 +1,10 @@
 #include <penstock/map.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 namespace penstock {
 namespace {
-
-std::vector<std::string> names_in(const Spec& spec) {
-  std::vector<std::string> names;
-  for (const ComponentSpec& component : spec) names.push_back(component.name);
-  return names;
-}
 
 Status wrong_result(const std::string& op, const std::string& what) {
   return {ErrorCode::user, "the result of '" + op + "' does not fit its spec: " + what};
@@ -20,7 +13,7 @@ Status wrong_result(const std::string& op, const std::string& what) {
 // A declared output spec, in the form that is cheap to check.
 class Declared {
  public:
-  explicit Declared(Spec spec) : spec_(std::move(spec)), names_(Names::intern(names_in(spec_))) {}
+  explicit Declared(Spec spec) : spec_(std::move(spec)), names_(spec_.names()) {}
 
   const Spec& spec() const noexcept { return spec_; }
   const Names* names() const noexcept { return names_; }
@@ -43,31 +36,37 @@ class Declared {
 class Remembered {
  public:
   explicit Remembered(const Element& element) : names_(element.names()) {
-    if (element.size() > few_.size()) many_.resize(element.size());
-    for (std::size_t i = 0; i < element.size(); ++i) dtypes()[i] = element[i].dtype();
+    for (std::size_t i = 0; i < element.size(); ++i) dtypes_.push_back(element[i].dtype());
+  }
+  Remembered(const Names* names, std::uint64_t packed) : names_(names) {
+    for (std::size_t i = names == nullptr ? 0 : names->size(); i-- > 0;) {
+      dtypes_.push_back(static_cast<DType>(packed >> (8 * i) & 0xff));
+    }
   }
   /// What differs, or empty.
-  std::string mismatch(const Element& element) {
-    bool same = element.names() == names_;
-    for (std::size_t i = 0; same && i < element.size(); ++i) {
-      same = element[i].dtype() == dtypes()[i];
+  std::string mismatch(const Element& element) const {
+    std::vector<ComponentSpec> components;
+    for (std::size_t i = 0; i < dtypes_.size(); ++i) {
+      components.push_back({(*names_)[i], dtypes_[i], Shape::unknown_rank()});
     }
-    return same ? std::string() : expected().mismatch(element);
+    return Spec(std::move(components)).mismatch(element);
+  }
+
+  /// The dtypes of up to kFew components, a byte for each: all that elements of few cost.
+  static constexpr std::size_t kFew = 8;
+  static std::uint64_t pack(const Element& element) noexcept {
+    std::uint64_t dtypes = 0;
+    for (std::size_t i = 0; i < element.size(); ++i) {
+      dtypes = dtypes << 8 | static_cast<std::uint64_t>(element[i].dtype());
+    }
+    return dtypes;
   }
 
  private:
-  DType* dtypes() noexcept { return many_.empty() ? few_.data() : many_.data(); }
-  Spec expected() {
-    std::vector<ComponentSpec> components;
-    for (std::size_t i = 0; names_ != nullptr && i < names_->size(); ++i) {
-      components.push_back({(*names_)[i], dtypes()[i], Shape::unknown_rank()});
-    }
-    return components;
-  }
+  static_assert(kDTypeCount <= 256);
 
   const Names* names_;
-  std::array<DType, 8> few_;
-  std::vector<DType> many_;
+  std::vector<DType> dtypes_;
 };
 
 // Rows of a batch, -1 if its components do not agree on one outermost dimension.
@@ -104,8 +103,13 @@ class ElementOp final : public WorkOp {
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     for (WorkItem& item : items) {
       if (skipped(item)) continue;
+      Rng rng = context.rng(item);
       try {
-        apply(item, context.rng(item));
+        if (item.element.valid_rows < 0) {
+          apply(item, rng);
+        } else {
+          apply_to_batch(item, rng);
+        }
       } catch (...) {
         item.status = status_from_current_exception();
       }
@@ -113,23 +117,45 @@ class ElementOp final : public WorkOp {
   }
 
  private:
-  void apply(WorkItem& item, Rng rng) const {
+  // A batch stays one, as long as it keeps its rows.
+  void apply_to_batch(WorkItem& item, Rng& rng) const {
     const std::int64_t valid = item.element.valid_rows;
-    const std::int64_t rows = valid < 0 ? -1 : rows_of(item.element);
+    const std::int64_t rows = rows_of(item.element);
+    apply(item, rng);
+    if (item.element.valid_rows < 0 && rows_of(item.element) == rows) {
+      item.element.valid_rows = valid;
+    }
+  }
+
+  void apply(WorkItem& item, Rng& rng) const {
+    Element& element = item.element;
+    if (declared_ || element.size() > Remembered::kFew) return apply_checked(item, rng);
+    const Names* const names = element.names();
+    const std::uint64_t dtypes = Remembered::pack(element);
+    fn_(element, rng);
+    if (element.names() != names || Remembered::pack(element) != dtypes) {
+      refuse(item, names, dtypes);
+    }
+  }
+
+  [[gnu::noinline]] void apply_checked(WorkItem& item, Rng& rng) const {
     if (declared_) {
       fn_(item.element, rng);
       if (!declared_->fits(item.element)) {
-        item.status = wrong_result(name_, declared_->spec().mismatch(item.element));
+        refuse(item, declared_->spec().mismatch(item.element));
       }
-    } else {
-      Remembered before(item.element);
-      fn_(item.element, rng);
-      const std::string what = before.mismatch(item.element);
-      if (!what.empty()) item.status = wrong_result(name_, what);
+      return;
     }
-    if (valid >= 0 && item.element.valid_rows < 0 && rows_of(item.element) == rows) {
-      item.element.valid_rows = valid;
-    }
+    const Remembered before(item.element);
+    fn_(item.element, rng);
+    if (const std::string what = before.mismatch(item.element); !what.empty()) refuse(item, what);
+  }
+
+  void refuse(WorkItem& item, const std::string& what) const {
+    item.status = wrong_result(name_, what);
+  }
+  [[gnu::noinline]] void refuse(WorkItem& item, const Names* names, std::uint64_t dtypes) const {
+    refuse(item, Remembered(names, dtypes).mismatch(item.element));
   }
 
   std::function<void(Element&, Rng&)> fn_;

@@ -1,5 +1,7 @@
 #include <penstock/source.h>
 
+#include <penstock/work.h>
+
 namespace penstock {
 
 const Provenance& RecordStream::locate() const {
@@ -20,6 +22,10 @@ void Source::read(std::span<ReadItem> items, ReadContext&) const {
   for (ReadItem& item : items) item.status = status;
 }
 
+void Source::read_columns(std::span<const std::uint64_t> /*indices*/, Element& /*out*/) const {
+  throw Error(ErrorCode::internal, "source '" + name() + "' has no columns");
+}
+
 std::uint64_t Source::record_bytes(std::uint64_t) const {
   return 0;
 }
@@ -30,6 +36,10 @@ Provenance Source::locate(std::uint64_t index) const {
 
 std::unique_ptr<RecordStream> Source::stream() const {
   throw Error(ErrorCode::internal, "source '" + name() + "' is not a stream");
+}
+
+void WorkOp::run_columns(const Element& /*in*/, Element& /*out*/) const {
+  throw Error(ErrorCode::internal, "'" + name() + "' takes no columns");
 }
 
 }  // namespace penstock

@@ -41,6 +41,12 @@ std::size_t Spec::require(std::string_view name) const {
   return static_cast<std::size_t>(position);
 }
 
+const Names* Spec::names() const {
+  std::vector<std::string> names;
+  for (const ComponentSpec& component : components_) names.push_back(component.name);
+  return Names::intern(names);
+}
+
 Spec Spec::with(ComponentSpec component) const {
   std::vector<ComponentSpec> components = components_;
   const int position = find(component.name);

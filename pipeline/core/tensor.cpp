@@ -47,6 +47,22 @@ std::string describe(const Tensor& tensor) {
   throw Error(ErrorCode::out_of_range, what + " is outside of a tensor of " + describe(tensor));
 }
 
+[[noreturn]] void refuse_position(const Tensor& tensor, std::int64_t position) {
+  throw_range(tensor, "position " + std::to_string(position));
+}
+
+[[noreturn]] void refuse_access(const Tensor& tensor, DType dtype) {
+  std::string what = "a tensor of " + describe(tensor);
+  if (static_cast<int>(dtype) >= kDTypeCount) {
+    what += " has another number of values than asked for";
+  } else if (dtype != tensor.dtype()) {
+    what += " was read as " + std::string(name_of(dtype));
+  } else {
+    what += " is a strided view; clone() it or use to_vector()";
+  }
+  throw Error(ErrorCode::invalid_argument, what);
+}
+
 }  // namespace
 
 Tensor Tensor::allocate(DType dtype, const Shape& shape, Allocator& allocator) {
@@ -105,11 +121,9 @@ std::int64_t Tensor::stride(int axis) const noexcept {
 }
 
 std::string_view Tensor::bytes_at(std::int64_t position) const {
-  const std::span<const std::string_view> all = values<std::string_view>();
-  if (position < 0 || position >= static_cast<std::int64_t>(all.size())) {
-    throw_range(*this, "position " + std::to_string(position));
-  }
-  return all[static_cast<std::size_t>(position)];
+  check_access(DType::bytes);
+  if (position < 0 || position >= volume()) refuse_position(*this, position);
+  return reinterpret_cast<const std::string_view*>(data())[position];
 }
 
 // A view that starts `first` values into this tensor. Inline values are copied: a view of them
@@ -211,16 +225,7 @@ std::byte* Tensor::copy_strided(std::byte* out, int axis, const std::byte* in) c
 }
 
 void Tensor::check_access(DType dtype) const {
-  if (dtype == rep_.dtype && rep_.contiguous) return;
-  std::string what = "a tensor of " + describe(*this);
-  if (static_cast<int>(dtype) >= kDTypeCount) {
-    what += " has another number of values than asked for";
-  } else if (dtype != rep_.dtype) {
-    what += " was read as " + std::string(name_of(dtype));
-  } else {
-    what += " is a strided view; clone() it or use to_vector()";
-  }
-  throw Error(ErrorCode::invalid_argument, what);
+  if (dtype != rep_.dtype || !rep_.contiguous) refuse_access(*this, dtype);
 }
 
 }  // namespace penstock

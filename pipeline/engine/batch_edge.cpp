@@ -17,14 +17,14 @@ BatchEdge::BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, std::ui
       pool_(std::move(pool)),
       drop_remainder_(drop_remainder) {}
 
-BatchEdge::Filling& BatchEdge::filling(std::uint64_t number) {
-  return fillings_[number - fillings_.front().number];
+Filling& BatchEdge::filling(std::uint64_t number) {
+  return fillings_[number - fillings_.front().number()];
 }
 
-BatchEdge::Filling* BatchEdge::current() {
+Filling* BatchEdge::current() {
   while (current_ < opened_) {
     Filling& candidate = filling(current_);
-    if (lacks(candidate) > 0) return &candidate;
+    if (candidate.lacks() > 0) return &candidate;
     ++current_;
   }
   return nullptr;
@@ -36,14 +36,7 @@ void BatchEdge::open_filling(Ref<Slot> slot) {
     fresh = std::move(spare_.back());
     spare_.pop_back();
   }
-  fresh.number = opened_++;
-  fresh.slot = std::move(slot);
-  const auto room = static_cast<std::size_t>(pool_->layout().room);
-  fresh.entries.reserve(rows());
-  fresh.unused.resize(room);
-  for (std::size_t i = 0; i < room; ++i) {
-    fresh.unused[i] = static_cast<std::uint32_t>(room - 1 - i);
-  }
+  fresh.open(opened_++, std::move(slot));
   fillings_.push_back(std::move(fresh));
 }
 
@@ -71,7 +64,7 @@ std::size_t BatchEdge::wait_for_room() {
     {
       MutexLock lock(mutex_);
       std::size_t room = 0;
-      if (Filling* tail = current()) room = lacks(*tail);
+      if (Filling* tail = current()) room = tail->lacks();
       while (room < sizer_.size() && !crowded()) {
         // Only where the consumer waits and yet keeps every slot may one more be made.
         const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
@@ -96,34 +89,32 @@ std::size_t BatchEdge::wait_for_room() {
 }
 
 void BatchEdge::admit(Group& group) {
-  group.rows.resize(std::max(group.rows.size(), group.items.size()));
-  group.places.resize(group.rows.size());
+  group.places.clear();
   for (std::size_t i = 0; i < group.count;) {
     Filling& tail = *current();
-    Slot* const slot = tail.slot.get();
-    const std::size_t run = std::min(group.count - i, lacks(tail));
-    const std::uint32_t* unused = tail.unused.data() + tail.unused.size();
-    Group::Place* const places = group.places.data() + i;
-    Row* const rows = group.rows.data() + i;
-    for (std::size_t k = 0; k < run; ++k) {
-      const std::uint32_t row = *--unused;
-      tail.entries.emplace_back(row, false, group.first + i + k);
-      places[k] = {slot, tail.number, row};
-      rows[k] = slot->row(row);
-    }
-    tail.unused.resize(tail.unused.size() - run);
-    tail.pending += run;
-    i += run;
+    const Filling::Stretch given =
+        tail.give(group.first + i, std::min(group.count - i, tail.lacks()), false);
+    group.places.push_back(
+        {&tail.slot(), tail.number(), given.row, static_cast<std::uint32_t>(i), given.count});
+    i += given.count;
   }
 }
 
 void BatchEdge::store(Group& group, std::size_t first, std::span<WorkItem> work) {
+  Places(group.places).behind(first).for_each(work.size(), [&](const Place& place) {
+    store_run(group, place, work.first(place.count));
+    work = work.subspan(place.count);
+  });
+}
+
+void BatchEdge::store_run(Group& group, const Place& place, std::span<WorkItem> work) {
   for (std::size_t i = 0; i < work.size(); ++i) {
+    i += place.slot->store_plain(work.subspan(i), place.row + i);
+    if (i == work.size()) break;
     WorkItem& item = work[i];
     if (item.status.ok()) {
-      const Group::Place& place = group.places[first + i];
       try {
-        item.status = place.slot->store(item, place.row, *group.context);
+        item.status = place.slot->store(item, place.row + i, *group.context);
       } catch (...) {
         item.status = status_from_current_exception();
       }
@@ -132,60 +123,43 @@ void BatchEdge::store(Group& group, std::size_t first, std::span<WorkItem> work)
       }
     }
     if (!item.status.ok()) {
-      group.failures.emplace_back(first + i, std::move(item.status));
+      group.failures.emplace_back(place.first + i, std::move(item.status));
       item.status = Status();
     }
-    item.element.clear();
   }
+  for (WorkItem& item : work) item.element.clear();
 }
 
 void BatchEdge::unstore(Group& group) {
-  for (std::size_t i = 0; i < group.count; ++i) {
-    group.places[i].slot->clear_row(group.places[i].row);
+  for (const Place& place : group.places) {
+    for (std::uint32_t i = 0; i < place.count; ++i) place.slot->clear_row(place.row + i);
   }
 }
 
 bool BatchEdge::is_first(const Group& group) const {
   for (std::size_t f = 0; f < fillings_.size(); ++f) {
-    for (const Entry& entry : fillings_[f].entries) {
-      if (entry.done) continue;
-      return entry.sequence >= group.first && entry.sequence - group.first < group.count;
+    for (const Filling::Stretch& stretch : fillings_[f].stretches()) {
+      if (stretch.done) continue;
+      return stretch.sequence >= group.first && stretch.sequence - group.first < group.count;
     }
   }
   return false;
 }
 
-// Entries of a batch are in the order of the input, with gaps where elements failed.
-std::size_t BatchEdge::find_entry(const Filling& target, std::uint64_t sequence) {
-  const std::size_t at = sequence - target.entries.front().sequence;
-  if (at < target.entries.size() && target.entries[at].sequence == sequence) return at;
-  const auto found = std::lower_bound(
-      target.entries.begin(), target.entries.end(), sequence,
-      [](const Entry& entry, std::uint64_t wanted) { return entry.sequence < wanted; });
-  return static_cast<std::size_t>(found - target.entries.begin());
-}
-
 void BatchEdge::finished(Group& group) {
-  for (std::size_t i = 0; i < group.count;) {
-    Filling& target = filling(group.places[i].batch);
-    std::size_t at = find_entry(target, group.first + i);
-    const std::size_t begin = i;
-    for (; i < group.count && group.places[i].batch == target.number; ++i) {
-      target.entries[at++].done = true;
-    }
-    target.pending -= i - begin;
-  }
+  for (const Place& place : group.places) filling(place.batch).finish(group.first + place.first);
+  Places places(group.places);
+  std::size_t at = 0;
   for (auto& [index, status] : group.failures) {
-    Filling& target = filling(group.places[index].batch);
-    const std::size_t at = find_entry(target, group.first + index);
-    Entry& entry = target.entries[at];
-    entry.status = std::move(status);
+    places = places.behind(index - std::exchange(at, index));
+    Filling& target = filling(places.next(1).batch);
+    const std::uint64_t sequence = group.first + index;
     if (skipping()) {
-      target.skipped.push_back(std::move(entry));
-      drop_entries(target, at, 1);
+      target.drop(sequence);
+      target.skipped.push_back({sequence, std::move(status)});
       run_.waker().notify();
     } else {
-      ++target.failed;
+      target.fail(sequence, std::move(status));
     }
   }
   recycle(group);
@@ -204,7 +178,7 @@ void BatchEdge::advance() {
 
 bool BatchEdge::nothing_behind(std::size_t place) const {
   for (std::size_t f = place + 1; f < fillings_.size(); ++f) {
-    if (!fillings_[f].entries.empty()) return false;
+    if (!fillings_[f].empty()) return false;
   }
   return true;
 }
@@ -212,14 +186,14 @@ bool BatchEdge::nothing_behind(std::size_t place) const {
 bool BatchEdge::resolve_head() {
   if (over_ || fillings_.empty()) return false;
   Filling& head = fillings_.front();
-  if (head.failed > 0) return resolve_failure(head);
-  if (head.pending > 0) return false;
-  if (lacks(head) == 0) {
+  if (head.failed()) return resolve_failure(head);
+  if (head.pending()) return false;
+  if (head.lacks() == 0) {
     finish_head(true);
     return true;
   }
-  if (head.number < current_) {  // new elements go to a later batch
-    if (head.entries.empty() && (head.skipped.empty() || fillings_.size() > 1)) {
+  if (head.number() < current_) {  // new elements go to a later batch
+    if (head.empty() && (head.skipped.empty() || fillings_.size() > 1)) {
       if (fillings_.size() > 1) {
         std::move(head.skipped.begin(), head.skipped.end(),
                   std::back_inserter(fillings_[1].skipped));
@@ -228,73 +202,62 @@ bool BatchEdge::resolve_head() {
       finish_head(false);
       return true;
     }
-    if (steal_row(0)) return true;
+    if (steal_rows(0)) return true;
   }
   if (!ended_ || !nothing_behind(0)) return false;
-  finish_head(!head.entries.empty() && !drop_remainder_);
+  finish_head(!head.empty() && !drop_remainder_);
   return true;
 }
 
 // The first failure of the head, once everything before it is done.
 bool BatchEdge::resolve_failure(Filling& head) {
-  for (std::size_t i = 0; i < head.entries.size() && head.entries[i].done; ++i) {
-    Entry& entry = head.entries[i];
-    if (entry.status.ok()) continue;
-    --head.failed;
-    put_error(std::move(entry.status), entry.sequence + 1);
-    drop_entries(head, 0, i + 1);
+  const std::vector<Filling::Stretch>& stretches = head.stretches();
+  for (std::size_t i = 0; i < stretches.size() && stretches[i].done; ++i) {
+    if (stretches[i].status.ok()) continue;
+    put_error(stretches[i].status, stretches[i].sequence + 1);
+    head.drop_stretches(i + 1);
     run_.waker().notify();
     return true;
   }
   return false;
 }
 
-void BatchEdge::drop_entries(Filling& from, std::size_t first, std::size_t count) {
-  const auto begin = from.entries.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto end = begin + static_cast<std::ptrdiff_t>(count);
-  // Rows never used before come first, so that rows stay in order.
-  for (auto entry = begin; entry != end; ++entry) {
-    from.unused.insert(from.unused.begin(), entry->row);
-  }
-  from.entries.erase(begin, end);
-}
-
 bool BatchEdge::close_gaps() {
   if (!skipping() || over_) return false;
-  for (std::size_t f = 0; f < fillings_.size() && fillings_[f].number < current_; ++f) {
+  for (std::size_t f = 0; f < fillings_.size() && fillings_[f].number() < current_; ++f) {
     const Filling& target = fillings_[f];
-    if (!target.entries.empty() && lacks(target) > 0 && steal_row(f)) return true;
+    if (!target.empty() && target.lacks() > 0 && steal_rows(f)) return true;
   }
   return false;
 }
 
-// New elements already go to later batches: the next row there moves up.
-bool BatchEdge::steal_row(std::size_t to) {
+// New elements already go to later batches: the next rows there move up.
+bool BatchEdge::steal_rows(std::size_t to) {
   Filling& target = fillings_[to];
   if (nothing_behind(to)) {
     if (!ended_) {
-      current_ = target.number;  // new elements come here again
+      current_ = target.number();  // new elements come here again
       run_.waker().notify();
     }
     return false;
   }
   std::size_t from = to + 1;
-  while (fillings_[from].entries.empty()) ++from;
+  while (fillings_[from].empty()) ++from;
   Filling& next = fillings_[from];
-  Entry& entry = next.entries.front();
-  if (!entry.done) return false;
-  if (!entry.status.ok()) {
-    --next.failed;
-    put_error(std::move(entry.status), entry.sequence + 1);
-    drop_entries(target, 0, target.entries.size());
+  const Filling::Stretch& first = next.stretches().front();
+  if (!first.done) return false;
+  if (!first.status.ok()) {
+    put_error(first.status, first.sequence + 1);
+    target.drop_stretches(target.stretches().size());
+    next.drop_stretches(1);
   } else {
-    Entry moved = entry;
-    moved.row = target.unused.back();
-    target.unused.pop_back();
-    target.slot->move_row(moved.row, *next.slot, entry.row);
-    target.entries.push_back(std::move(moved));
+    const Filling::Stretch given =
+        target.give(first.sequence, std::min<std::size_t>(first.count, target.lacks()), true);
+    for (std::uint32_t i = 0; i < given.count; ++i) {
+      target.slot().move_row(given.row + i, next.slot(), first.row + i);
+    }
+    next.drop_elements(given.count);
   }
-  drop_entries(next, 0, 1);
   run_.waker().notify();
   return true;
 }
@@ -307,12 +270,12 @@ void BatchEdge::put_error(Status status, std::uint64_t sequence) {
 // Failures in front of the head's last element are passed over with it, also those whose rows were
 // in a later batch: a position behind this batch is behind them.
 void BatchEdge::take_earlier_failures(Filling& head) {
-  const std::uint64_t last = head.entries.back().sequence;
+  const std::uint64_t last = head.last();
   for (std::size_t f = 0; f < fillings_.size(); ++f) {
-    std::vector<Entry>& skipped = fillings_[f].skipped;
-    const auto earlier = std::partition(skipped.begin(), skipped.end(), [last](const Entry& entry) {
-      return entry.sequence > last;
-    });
+    std::vector<Filling::Failure>& skipped = fillings_[f].skipped;
+    const auto earlier =
+        std::partition(skipped.begin(), skipped.end(),
+                       [last](const Filling::Failure& failure) { return failure.sequence > last; });
     std::move(earlier, skipped.end(), std::back_inserter(head.skipped));
     skipped.erase(earlier, skipped.end());
   }
@@ -320,35 +283,31 @@ void BatchEdge::take_earlier_failures(Filling& head) {
 
 void BatchEdge::finish_head(bool deliver_it) {
   Filling head = fillings_.pop_front();
-  if (head.number == current_) ++current_;
-  if (!head.entries.empty()) take_earlier_failures(head);
-  std::sort(head.skipped.begin(), head.skipped.end(),
-            [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
-  for (const Entry& entry : head.skipped) {
+  if (head.number() == current_) ++current_;
+  if (!head.empty()) take_earlier_failures(head);
+  std::sort(
+      head.skipped.begin(), head.skipped.end(),
+      [](const Filling::Failure& a, const Filling::Failure& b) { return a.sequence < b.sequence; });
+  for (const Filling::Failure& failure : head.skipped) {
     // Where elements moved up into this batch, those behind it may have been counted with it.
-    const std::uint64_t reached = std::max(judged_, entry.sequence + 1);
+    const std::uint64_t reached = std::max(judged_, failure.sequence + 1);
     ++passed_over_;
-    Status over = run_.ledger().add(owner_, key_, reached - judged_, entry.status.error());
+    Status over = run_.ledger().add(owner_, key_, reached - judged_, failure.status.error());
     judged_ = reached;
     if (over.ok()) continue;
-    put_error(std::move(over), entry.sequence + 1);
+    put_error(std::move(over), failure.sequence + 1);
     over_ = true;
     return;
   }
   if (deliver_it) {
     kill_point("batch made");
-    order_.clear();
-    for (const Entry& entry : head.entries) order_.push_back(entry.row);
-    Item item = item_of(Parcel::make(head.slot->batch(order_)), mix_path(path_, batches_++));
+    Item item = item_of(Parcel::make(head.batch()), mix_path(path_, batches_++));
     add_counters(counters_, 1, payload_bytes(item.parcel->element));
-    std::uint64_t last = head.entries.back().sequence;
+    std::uint64_t last = head.last();
     if (!head.skipped.empty()) last = std::max(last, head.skipped.back().sequence);
     outputs_.push_back({std::move(item), last + 1, passed_over_});
   }
-  head.slot = {};
-  head.entries.clear();
-  head.unused.clear();
-  head.skipped.clear();
+  head.close();
   spare_.push_back(std::move(head));
 }
 

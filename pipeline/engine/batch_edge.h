@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pipeline/engine/edge.h"
+#include "pipeline/engine/filling.h"
 #include "pipeline/engine/slots.h"
 
 namespace penstock {
@@ -23,30 +24,10 @@ class BatchEdge final : public Edge {
   ~BatchEdge() override { stop(); }
 
  private:
-  /// A row that was given out, in the order of the input.
-  struct Entry {
-    Entry(std::uint32_t at, bool is_done, std::uint64_t number) noexcept
-        : row(at), done(is_done), sequence(number) {}
-
-    std::uint32_t row;
-    bool done;
-    std::uint64_t sequence;
-    Status status;
-  };
-  /// A batch being filled.
-  struct Filling {
-    std::uint64_t number = 0;
-    Ref<Slot> slot;
-    std::vector<Entry> entries;         // in order
-    std::vector<std::uint32_t> unused;  // rows; the last is the next to be given out
-    std::vector<Entry> skipped;         // failed elements that others took the place of
-    std::size_t pending = 0;            // entries not done
-    std::size_t failed = 0;             // with `fail`: entries done with an error
-  };
-
   std::size_t wait_for_room() override;
   void admit(Group& group) override REQUIRES(mutex_);
   void store(Group& group, std::size_t first, std::span<WorkItem> work) override;
+  void store_run(Group& group, const Place& place, std::span<WorkItem> work);
   bool stores() const noexcept override { return true; }
   void finished(Group& group) override REQUIRES(mutex_);
   bool is_first(const Group& group) const override REQUIRES(mutex_);
@@ -66,8 +47,6 @@ class BatchEdge final : public Edge {
   bool widen() REQUIRES(mutex_);
   void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
   Filling& filling(std::uint64_t number) REQUIRES(mutex_);
-  std::size_t lacks(const Filling& target) const { return rows() - target.entries.size(); }
-  static std::size_t find_entry(const Filling& target, std::uint64_t sequence);
   /// The filling that new elements go to, or null if it has no row left.
   Filling* current() REQUIRES(mutex_);
   void advance() REQUIRES(mutex_);
@@ -76,9 +55,8 @@ class BatchEdge final : public Edge {
   bool resolve_failure(Filling& head) REQUIRES(mutex_);
   /// Moves rows up to where failed elements were passed over, in all batches; false if none could.
   bool close_gaps() REQUIRES(mutex_);
-  bool steal_row(std::size_t to) REQUIRES(mutex_);
+  bool steal_rows(std::size_t to) REQUIRES(mutex_);
   bool nothing_behind(std::size_t place) const REQUIRES(mutex_);
-  static void drop_entries(Filling& from, std::size_t first, std::size_t count);
   void take_earlier_failures(Filling& head) REQUIRES(mutex_);
   void finish_head(bool deliver_it) REQUIRES(mutex_);
   void put_error(Status status, std::uint64_t sequence) REQUIRES(mutex_);
@@ -99,11 +77,10 @@ class BatchEdge final : public Edge {
   const std::uint64_t path_;
   const std::shared_ptr<SlotPool> pool_;
   const bool drop_remainder_;
-  std::vector<std::uint32_t> order_ GUARDED_BY(mutex_);  // of a batch's rows
-  std::vector<Filling> spare_ GUARDED_BY(mutex_);        // keep their vectors' memory
-  Ring<Filling> fillings_ GUARDED_BY(mutex_);            // oldest first
-  std::uint64_t opened_ GUARDED_BY(mutex_) = 0;          // fillings so far
-  std::uint64_t current_ GUARDED_BY(mutex_) = 0;  // number of the one that new elements go to
+  std::vector<Filling> spare_ GUARDED_BY(mutex_);  // keep their vectors' memory
+  Ring<Filling> fillings_ GUARDED_BY(mutex_);      // oldest first
+  std::uint64_t opened_ GUARDED_BY(mutex_) = 0;    // fillings so far
+  std::uint64_t current_ GUARDED_BY(mutex_) = 0;   // number of the one that new elements go to
   Ring<Output> outputs_ GUARDED_BY(mutex_);
   std::uint64_t batches_ GUARDED_BY(mutex_) = 0;    // made
   std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those

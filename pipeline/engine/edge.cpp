@@ -187,8 +187,11 @@ Group& Edge::take_group() {
 }
 
 void Edge::recycle(Group& group) {
-  for (std::size_t i = 0; i < group.count; ++i) group.items[i] = Item();
-  for (std::size_t i = 0; i < std::min(group.count, group.work.size()); ++i) {
+  // Records of a source hold nothing, and their program lives as long as the run.
+  for (std::size_t i = 0; !group.alike && i < group.count; ++i) group.items[i] = Item();
+  // Where results are stored, nothing of them is left.
+  const std::size_t kept = stores() ? 0 : std::min(group.count, group.work.size());
+  for (std::size_t i = 0; i < kept; ++i) {
     group.work[i].element.clear();
     group.work[i].status = Status();
   }

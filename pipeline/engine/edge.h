@@ -144,6 +144,7 @@ class Edge : public OrderIterator {
   void read_items_of(Group& group, std::size_t part, std::size_t parts) EXCLUDES(mutex_);
   void compute(Group& group) noexcept;
   void make(Group& group, bool was_read);
+  void make_some(Group& group, std::size_t first, std::size_t count);
 
   bool make_again(Group& group, bool last_try);
   void starve(Group& group) noexcept EXCLUDES(mutex_);

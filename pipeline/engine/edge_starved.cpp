@@ -40,14 +40,14 @@ bool Edge::make_again(Group& group, bool last_try) {
     const std::size_t at = group.redone;
     const std::span<WorkItem> work(group.work.data() + (stores() ? 0 : at), 1);
     const auto items = group.all_items().subspan(at, 1);
-    const auto rows = group.rows.empty() ? group.all_rows() : group.all_rows().subspan(at, 1);
+    const Places places = Places(group.places).behind(at);
     work[0].element.clear();
     work[0].status = Status();
     work[0].keep = true;
     work[0].row = Row();
     GroupContext& context = group.context.emplace(run_.memory(), key_, run_.retry());
-    if (reads_block(items)) read_items(items, work, rows, context);
-    compute_items(items, work, rows, context);
+    if (reads_block(items)) read_items(items, work, places, context);
+    compute_items(items, work, places, context);
     if (stores()) store(group, at, work);
     if (!context.starved() || impossible(context) || std::exchange(last_try, false)) continue;
     work[0].element.clear();

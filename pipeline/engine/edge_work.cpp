@@ -115,14 +115,17 @@ void Edge::remember(const Group& group) {
 
 bool Edge::hand_over(Group& group) {
   group.context.emplace(run_.memory(), key_, run_.retry());
-  const bool reads = reads_block(group.all_items());
+  const ProgramPtr* const common = input_->common_program();
+  group.alike =
+      common != nullptr && !input_threw_ ? (*common)->immortal() : all_alike(group.all_items());
+  const bool reads = reads_block(group.samples());
   const std::size_t kept = stores() && !reads ? std::min(group.count, kChunk) : group.count;
   if (group.work.size() < kept) group.work.resize(kept);
   for (std::size_t i = 0; i < kept; ++i) {
     group.work[i].keep = true;
     group.work[i].row = Row();
   }
-  const std::uint64_t bytes = read_bytes(group.all_items());
+  const std::uint64_t bytes = reads || !group.alike ? read_bytes(group.all_items()) : 0;
   if (bytes > 0) {
     const auto start = Clock::now();
     for (Patience patience;;) {
@@ -151,7 +154,7 @@ bool Edge::hand_over(Group& group) {
     if (reads) {
       submit_reads(group);
     } else {
-      run_.submit([this, &group] { compute(group); }, ops_block(group.all_items()));
+      run_.submit([this, &group] { compute(group); }, ops_block(group.samples()));
     }
   } catch (...) {
     abandon(group);
@@ -199,7 +202,7 @@ void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
   const std::size_t begin = group.count * part / parts;
   const std::size_t count = group.count * (part + 1) / parts - begin;
   const auto items = group.all_items().subspan(begin, count);
-  const auto rows = group.rows.empty() ? group.all_rows() : group.all_rows().subspan(begin, count);
+  const Places places = Places(group.places).behind(begin);
   const std::uint64_t bytes = read_bytes(items);
   GroupContext own(run_.memory(), key_, run_.retry());
   if (parts > 1) {
@@ -210,7 +213,7 @@ void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
   if (!stopping()) {
     const std::uint64_t before = reads_asked();
     const auto start = Clock::now();
-    read_items(items, group.all_work().subspan(begin, count), rows, context);
+    read_items(items, group.all_work().subspan(begin, count), places, context);
     // A source that does not say reads each of its records.
     const std::uint64_t reads = reads_asked() - before;
     pace_.learn(count, reads > 0 ? reads : count, bytes, Clock::now() - start);
@@ -231,7 +234,7 @@ void Edge::read(Group& group, std::size_t part, std::size_t parts) noexcept {
       MutexLock lock(mutex_);
       set_ready(group, true);
     }
-    if (!ops_block(group.all_items())) {
+    if (!ops_block(group.samples())) {
       run_.submit([this, &group] { compute(group); }, false);
       return;
     }
@@ -246,7 +249,7 @@ void Edge::compute(Group& group) noexcept {
   if (!stopping()) {
     try {
       const auto start = Clock::now();
-      make(group, reads_block(group.all_items()));
+      make(group, reads_block(group.samples()));
       sizer_.learn(group.count, Clock::now() - start, group.context->allocated(),
                    preferred_group(group.all_items()));
     } catch (...) {
@@ -270,15 +273,25 @@ void Edge::compute(Group& group) noexcept {
 
 // Results that are stored at once are made in chunks that stay in the cache.
 void Edge::make(Group& group, bool was_read) {
-  const std::size_t step = stores() && !was_read ? kChunk : group.count;
-  for (std::size_t first = 0; first < group.count; first += step) {
-    const std::size_t count = std::min(step, group.count - first);
-    const std::span<WorkItem> work(group.work.data(), count);
-    const std::span<const Row> rows = group.all_rows();
-    compute_items(group.all_items().subspan(first, count), work,
-                  rows.empty() ? rows : rows.subspan(first, count), *group.context);
-    if (stores()) store(group, first, work);
+  if (!stores() || was_read) return make_some(group, 0, group.count);
+  const bool columnar = group.alike && group.items.front().program->columnar();
+  for (std::size_t first = 0; first < group.count;) {
+    const auto rest = group.all_items().subspan(first);
+    std::size_t made =
+        columnar ? compute_columns(rest, Places(group.places).behind(first), *group.context) : 0;
+    if (made == 0) {
+      made = std::min(kChunk, rest.size());
+      make_some(group, first, made);
+    }
+    first += made;
   }
+}
+
+void Edge::make_some(Group& group, std::size_t first, std::size_t count) {
+  const std::span<WorkItem> work(group.work.data(), count);
+  compute_items(group.all_items().subspan(first, count), work, Places(group.places).behind(first),
+                *group.context);
+  if (stores()) store(group, first, work);
 }
 
 void Edge::note_read_ahead(std::size_t from, std::size_t to) noexcept {

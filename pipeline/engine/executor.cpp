@@ -41,16 +41,15 @@ void fail_all(std::span<WorkItem> work, const Status& status) {
 void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
                  StageCounters* counters, std::int64_t fixed_bytes, Clock::time_point start) {
   std::uint64_t done = 0;
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    if (work[i].status.ok()) {
-      ++done;
-      if (fixed_bytes < 0) bytes += payload_bytes(work[i].element);
-    } else if (work[i].status.error().where().stage.empty()) {
-      work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
-    }
+  for (const WorkItem& item : work) done += item.status.ok() ? 1 : 0;
+  std::uint64_t bytes = done * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
+  if (fixed_bytes < 0) {
+    for (const WorkItem& item : work) bytes += item.status.ok() ? payload_bytes(item.element) : 0;
   }
-  if (fixed_bytes >= 0) bytes = done * static_cast<std::uint64_t>(fixed_bytes);
+  for (std::size_t i = 0; done < work.size() && i < work.size(); ++i) {
+    if (work[i].status.ok() || !work[i].status.error().where().stage.empty()) continue;
+    work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
+  }
   add_counters(counters, done, bytes, since(start));
 }
 
@@ -89,15 +88,24 @@ void read_again(std::span<WorkItem> work, const Source& source, GroupContext& co
   }
 }
 
-void read_run(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+/// Says where results of the last step go.
+void assign_rows(std::span<WorkItem> work, const Places& places) {
+  if (places.empty()) return;
+  places.for_each(work.size(), [&](const Place& place) {
+    for (std::uint32_t i = 0; i < place.count; ++i) work[i].row = place.slot->row(place.row + i);
+    work = work.subspan(place.count);
+  });
+}
+
+void read_run(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
               const Program& program, GroupContext& context) {
   const auto start = Clock::now();
-  const bool last = program.steps().empty();
   for (std::size_t i = 0; i < items.size(); ++i) {
     work[i].index = items[i].index;
     work[i].ordinal = items[i].ordinal;
-    work[i].row = last && !rows.empty() ? rows[i] : Row();  // work items are used again
+    work[i].row = Row();  // work items are used again
   }
+  if (program.steps().empty()) assign_rows(work, places);
   read_source(work, *program.source(), context);
   read_again(work, *program.source(), context);
   finish_step(items, work, program.leaf_stage(), program.leaf_counters(),
@@ -191,7 +199,7 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   return buffer;
 }
 
-void read_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+void read_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
                 GroupContext& context) {
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
@@ -208,19 +216,19 @@ void read_items(std::span<const Item> items, std::span<WorkItem> work, std::span
     }
     if (!program->reads_block()) return;
     const std::size_t count = end - begin;
-    read_run(items.subspan(begin, count), work.subspan(begin, count),
-             rows.empty() ? rows : rows.subspan(begin, count), *program, context);
+    read_run(items.subspan(begin, count), work.subspan(begin, count), places.behind(begin),
+             *program, context);
   });
 }
 
-void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+void compute_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
                    GroupContext& context) {
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
     const std::size_t count = end - begin;
     const auto run_items = items.subspan(begin, count);
     const auto run_work = work.subspan(begin, count);
-    const auto run_rows = rows.empty() ? rows : rows.subspan(begin, count);
+    const Places run_places = places.behind(begin);
     if (program == nullptr) {
       take_values(run_items, run_work);
       return;
@@ -230,14 +238,12 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::s
     } else if (program->source() == nullptr) {
       take_values(run_items, run_work);
     } else if (!program->reads_block()) {
-      read_run(run_items, run_work, run_rows, *program, context);
+      read_run(run_items, run_work, run_places, *program, context);
     }
     const std::vector<Program::Step>& steps = program->steps();
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const auto start = Clock::now();
-      if (s + 1 == steps.size() && !rows.empty()) {
-        for (std::size_t i = 0; i < count; ++i) run_work[i].row = run_rows[i];
-      }
+      if (s + 1 == steps.size()) assign_rows(run_work, run_places);
       context.set_op(steps[s].rng_op);
       try {
         steps[s].op->run(run_work, context);
@@ -248,6 +254,16 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::s
                   start);
     }
   });
+}
+
+bool all_alike(std::span<const Item> items) noexcept {
+  if (items.empty() || !items.front().program) return false;
+  const ProgramPtr& program = items.front().program;
+  if (program->source() == nullptr || !program->immortal()) return false;
+  for (const Item& item : items) {
+    if (!(item.program == program)) return false;
+  }
+  return true;
 }
 
 bool reads_block(std::span<const Item> items) noexcept {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pipeline/engine/memory.h"
+#include "pipeline/engine/places.h"
 #include "pipeline/engine/retry.h"
 #include "pipeline/order/item.h"
 
@@ -51,16 +52,24 @@ class GroupContext final : public WorkContext {
 };
 
 /// Carries out the programs of `items`, in runs of equal programs; the results, or why there are
-/// none, are in `work`. `rows`, if not empty, gives each item's place in a batch to the last step.
+/// none, are in `work`. `places`, if not empty, tell the last step where in batches results go.
 /// Items are not changed, so that they can be executed again. Thread-safe.
 ///
 /// In two parts, because reading may wait and computing may not: `read_items` fetches the records
 /// of items whose source blocks, `compute_items` does the rest.
-void read_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+void read_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
                 GroupContext& context);
-void compute_items(std::span<const Item> items, std::span<WorkItem> work, std::span<const Row> rows,
+void compute_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
                    GroupContext& context);
 
+/// The same for items that are all alike, of a columnar program whose results have places: makes
+/// the first of them together and returns how many. 0 if something failed, which has then left no
+/// trace: `compute_items` finds out what.
+std::size_t compute_columns(std::span<const Item> items, const Places& places,
+                            GroupContext& context);
+
+/// True if all items are records of a source with the same program, which lives as long as the run.
+bool all_alike(std::span<const Item> items) noexcept;
 /// True if some item's source waits for a device, or some op does.
 bool reads_block(std::span<const Item> items) noexcept;
 bool ops_block(std::span<const Item> items) noexcept;

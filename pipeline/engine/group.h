@@ -12,24 +12,14 @@
 
 namespace penstock {
 
-class Slot;
-
 /// Neighbours on their way through the arena. Recycled.
 struct Group {
-  /// Where in the edge's batches a result goes.
-  struct Place {
-    Slot* slot = nullptr;
-    std::uint64_t batch = 0;
-    std::uint32_t row = 0;
-  };
-
   std::size_t count = 0;
   std::vector<Item> items;
   std::vector<WorkItem> work;
   std::vector<std::pair<std::size_t, Status>>
       failures;  // in batches only: which items failed, in order
 
-  std::vector<Row> rows;      // in batches only
   std::vector<Place> places;  // in batches only
   std::uint64_t first = 0;    // sequence number of the first item
   std::optional<GroupContext> context;
@@ -40,9 +30,13 @@ struct Group {
   bool starved = false;    // guarded by the edge's mutex
   bool ready = false;      // guarded by the edge's mutex: read, so that it waits for nothing
 
+  /// True if all items are records of one source with the same program: the first of them tells
+  /// what holds for all.
+  bool alike = false;
+
+  std::span<const Item> samples() const { return {items.data(), alike ? 1 : count}; }
   std::span<const Item> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }
-  std::span<const Row> all_rows() const { return {rows.data(), rows.empty() ? 0 : count}; }
 };
 
 }  // namespace penstock

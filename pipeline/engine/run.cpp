@@ -256,7 +256,7 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
   }
   const std::size_t rows = slots * static_cast<std::size_t>(node.batch_size());
   const std::size_t limit =
-      std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 2048);
+      std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 8192);
   return std::make_unique<BatchEdge>(
       *this, node, std::move(input), epoch_key(options_.seed, context.epoch),
       mix_path(context.path, stage_of_.at(&node)), std::move(pool), limit, drop_remainder);

@@ -8,17 +8,11 @@ namespace {
 
 constexpr std::size_t kTextBytes = sizeof(std::string_view) + sizeof(BufferPtr);
 
-const Names* names_of(const Spec& spec) {
-  std::vector<std::string> names;
-  for (const ComponentSpec& component : spec) names.push_back(component.name);
-  return Names::intern(names);
-}
-
 }  // namespace
 
 SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows, std::int64_t spare)
     : element(element_spec),
-      names(names_of(element_spec)),
+      names(element_spec.names()),
       rows(batch_rows),
       room(batch_rows + spare) {
   const auto count = static_cast<std::size_t>(room);
@@ -51,6 +45,11 @@ Slot::Slot(const SlotLayout& layout, Allocator& allocator)
   for (std::size_t c = 0; c < bases_.size(); ++c) {
     if (layout.element[c].dtype != DType::bytes) bases_[c] = data_ + layout.offsets[c];
   }
+  if (!layout.element.is_fixed_size()) return;
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    plain_.push_back(
+        {layout.element[c].dtype, layout.element[c].shape, bases_[c], layout.strides[c]});
+  }
 }
 
 Slot::~Slot() {
@@ -60,6 +59,45 @@ Slot::~Slot() {
 Status Slot::misfit(const Element& element) const {
   return Status(ErrorCode::invalid_argument,
                 "the element does not fit the batch: " + layout_.element.mismatch(element));
+}
+
+Element Slot::columns(std::size_t row, std::size_t rows) const {
+  Element element;
+  element.start(layout_.names);
+  for (const Column& column : plain_) {
+    element.append(column.dtype, column.shape.prepend(static_cast<std::int64_t>(rows)),
+                   column.base + column.stride * row, BufferPtr());
+  }
+  return element;
+}
+
+std::size_t Slot::store_plain(std::span<const WorkItem> work, std::size_t row) const noexcept {
+  if (plain_.empty()) return 0;
+  const Names* const names = layout_.names;
+  const Column* const begin = plain_.data();
+  const Column* const end = begin + plain_.size();
+  std::size_t done = 0;
+  for (const WorkItem& item : work) {
+    if (!item.status.ok() || item.element.names() != names) return done;
+    std::size_t c = 0;
+    for (const Column* column = begin; column != end; ++column, ++c) {
+      const Tensor& tensor = item.element[c];
+      if (tensor.dtype() != column->dtype || !tensor.contiguous() ||
+          !(tensor.shape() == column->shape)) {
+        return done;
+      }
+      std::byte* const place = column->base + column->stride * (row + done);
+      const std::byte* const data = tensor.data();
+      if (data == place) continue;
+      if (column->stride == sizeof(std::uint64_t)) {
+        std::memcpy(place, data, sizeof(std::uint64_t));
+      } else {
+        std::memcpy(place, data, column->stride);
+      }
+    }
+    ++done;
+  }
+  return done;
 }
 
 Status Slot::store(WorkItem& item, std::size_t row, ReadContext& memory) {
@@ -201,29 +239,39 @@ std::size_t best_first(std::span<const std::uint32_t> order) {
 
 }  // namespace
 
+// A batch begins where vectors may be loaded.
+std::size_t Slot::begin_of(std::size_t c, std::size_t first) const noexcept {
+  const std::size_t stride = layout_.strides[c];
+  return stride > 0 && stride % Allocator::kAlignment == 0 ? first : 0;
+}
+
+Element Slot::view(std::size_t rows, std::size_t first) {
+  Element element(layout_.names);
+  const BufferPtr self(this);
+  const auto count = static_cast<std::int64_t>(rows);
+  for (std::size_t c = 0; c < bases_.size(); ++c) {
+    const ComponentSpec& component = layout_.element[c];
+    std::byte* data = bases_[c] != nullptr ? bases_[c] + layout_.strides[c] * begin_of(c, first)
+                                           : reinterpret_cast<std::byte*>(texts_[c].data());
+    element[c] = Tensor(component.dtype, component.shape.prepend(count), data, self);
+  }
+  element.valid_rows = count;
+  return element;
+}
+
+Element Slot::batch(std::size_t rows) {
+  return view(rows, 0);
+}
+
 Element Slot::batch(std::span<const std::uint32_t> order) {
   std::size_t first = 0;
-  const bool ascends = std::is_sorted(order.begin(), order.end());
-  if (ascends) {
+  if (std::is_sorted(order.begin(), order.end())) {
     first = best_first(order);
+    for (std::size_t c = 0; c < bases_.size(); ++c) close_gaps(c, order, begin_of(c, first));
   } else {
     permute(order);
   }
-  Element element(layout_.names);
-  const BufferPtr self(this);
-  const auto rows = static_cast<std::int64_t>(order.size());
-  for (std::size_t c = 0; c < bases_.size(); ++c) {
-    const ComponentSpec& component = layout_.element[c];
-    // A batch begins where vectors may be loaded.
-    const bool aligned = layout_.strides[c] > 0 && layout_.strides[c] % Allocator::kAlignment == 0;
-    const std::size_t begin = aligned ? first : 0;
-    if (ascends) close_gaps(c, order, begin);
-    std::byte* data = bases_[c] != nullptr ? bases_[c] + layout_.strides[c] * begin
-                                           : reinterpret_cast<std::byte*>(texts_[c].data());
-    element[c] = Tensor(component.dtype, component.shape.prepend(rows), data, self);
-  }
-  element.valid_rows = rows;
-  return element;
+  return view(order.size(), first);
 }
 
 void Slot::dispose() noexcept {

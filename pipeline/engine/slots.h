@@ -47,12 +47,19 @@ class Slot final : public Buffer {
     return {bases_.data(), layout_.strides.data(), index};
   }
 
+  /// Rows as one element to write to, every component [rows, ...]. Null data for byte strings.
+  Element columns(std::size_t row, std::size_t rows) const;
+  /// Copies elements that hold nothing but values of the layout's sizes to the rows from `row` on,
+  /// and returns how many: the first that has failed, is otherwise or does not fit ends it.
+  std::size_t store_plain(std::span<const WorkItem> work, std::size_t row) const noexcept;
   /// Copies what is not in place yet. A status that is not ok says what does not fit the layout.
   Status store(WorkItem& item, std::size_t row, ReadContext& memory);
   /// Lets go of the byte strings of one row.
   void clear_row(std::size_t row) noexcept;
   /// Moves one row's values; within one slot or between slots of the same layout.
   void move_row(std::size_t to, Slot& from_slot, std::size_t from);
+  /// The first `rows` rows as a batch that shares this slot.
+  Element batch(std::size_t rows);
   /// The rows named, in that order, as a batch that shares this slot. Where they lie in order
   /// already, but for some gaps, few are moved: large components may begin behind the first row.
   Element batch(std::span<const std::uint32_t> order);
@@ -64,10 +71,19 @@ class Slot final : public Buffer {
   void close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first);
   void permute(std::span<const std::uint32_t> order);
 
+  Element view(std::size_t rows, std::size_t first);
+  std::size_t begin_of(std::size_t c, std::size_t first) const noexcept;
   Status misfit(const Element& element) const;
 
   const SlotLayout& layout_;
   Allocator& allocator_;
+  struct Column {
+    DType dtype;
+    Shape shape;
+    std::byte* base;
+    std::size_t stride;
+  };
+  std::vector<Column> plain_;      // empty if there are byte strings
   std::vector<std::byte*> bases_;  // null for byte strings
   std::vector<std::vector<std::string_view>> texts_;
   std::vector<std::vector<BufferPtr>> owners_;

@@ -38,12 +38,6 @@ struct Footer {
 };
 static_assert(sizeof(Footer) == kFooter);
 
-const Names* names_of(const Spec& spec) {
-  std::vector<std::string> names;
-  for (const ComponentSpec& component : spec) names.push_back(component.name);
-  return Names::intern(names);
-}
-
 /// A stretch of another buffer.
 class Part final : public Buffer {
  public:
@@ -151,7 +145,7 @@ CacheFileSource::CacheFileSource(std::shared_ptr<File> file, std::vector<std::ui
     : file_(std::move(file)),
       index_(std::move(index)),
       spec_(std::move(spec)),
-      names_(names_of(spec_)),
+      names_(spec_.names()),
       small_(is_small(spec_)) {}
 
 void CacheFileSource::describe(Description& description) const {

@@ -38,6 +38,8 @@ class Program {
     StageCounters* counters = nullptr;
     std::string stage;              // "map[2] decode"
     std::int64_t fixed_bytes = -1;  // of one result, if all are alike
+    Spec spec{};                    // of a result
+    const Names* names = nullptr;   // its components
   };
 
   /// A record of a source.
@@ -46,7 +48,11 @@ class Program {
       : source_(std::move(record_source)),
         leaf_counters_(counters),
         leaf_stage_(std::move(stage)),
-        leaf_fixed_bytes_(fixed_bytes) {}
+        leaf_fixed_bytes_(fixed_bytes),
+        columnar_(source_->columnar()) {
+    if (columnar_) leaf_spec_ = source_->spec();
+    leaf_names_ = leaf_spec_.names();
+  }
   /// The children of the item's parcel, gathered.
   Program(std::shared_ptr<const GatherOp> gather, StageCounters* counters, std::string stage)
       : gather_(std::move(gather)), leaf_counters_(counters), leaf_stage_(std::move(stage)) {}
@@ -59,8 +65,13 @@ class Program {
       leaf_stage_ = parent->leaf_stage_;
       leaf_fixed_bytes_ = parent->leaf_fixed_bytes_;
       steps_ = parent->steps_;
+      leaf_spec_ = parent->leaf_spec_;
+      leaf_names_ = parent->leaf_names_;
+      columnar_ = parent->columnar_;
     }
     steps_.push_back(std::move(step));
+    columnar_ = columnar_ && steps_.back().op->columnar();
+    if (columnar_) steps_.back().names = steps_.back().spec.names();
   }
 
   const Source* source() const noexcept { return source_.get(); }
@@ -77,13 +88,18 @@ class Program {
     return false;
   }
 
-  void add_ref() const noexcept {
-    if (!immortal_) refs_.fetch_add(1, std::memory_order_relaxed);
-  }
+  /// True if the source and all ops take many elements at a time.
+  bool columnar() const noexcept { return columnar_; }
+  /// What a columnar source gives.
+  const Spec& leaf_spec() const noexcept { return leaf_spec_; }
+  const Names* leaf_names() const noexcept { return leaf_names_; }
+
+  void add_ref() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() const noexcept {
-    if (!immortal_ && refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  /// The owner keeps the program alive for the whole run, so that items need not count.
+  /// The owner keeps the program alive for the whole run, so that items need not count. Before the
+  /// first reference is made.
   void make_immortal() noexcept { immortal_ = true; }
   bool immortal() const noexcept { return immortal_; }
 
@@ -93,13 +109,54 @@ class Program {
   StageCounters* leaf_counters_ = nullptr;
   std::string leaf_stage_;
   std::int64_t leaf_fixed_bytes_ = -1;
+  Spec leaf_spec_;
+  const Names* leaf_names_ = nullptr;
 
   std::vector<Step> steps_;
+  bool columnar_ = false;
   bool immortal_ = false;
   mutable std::atomic<std::uint32_t> refs_{0};
 };
 
-using ProgramPtr = Ref<const Program>;
+/// A reference to a program, counted unless it is immortal: which of the two is known without a
+/// look at the program, because references are made and dropped by the million.
+class ProgramPtr {
+ public:
+  ProgramPtr() = default;
+  explicit ProgramPtr(const Program* program) noexcept
+      : bits_(reinterpret_cast<std::uintptr_t>(program)) {
+    if (program == nullptr || program->immortal()) return;
+    program->add_ref();
+    bits_ |= kCounted;
+  }
+  ProgramPtr(const ProgramPtr& other) noexcept : bits_(other.bits_) {
+    if (counted()) get()->add_ref();
+  }
+  ProgramPtr(ProgramPtr&& other) noexcept : bits_(std::exchange(other.bits_, 0)) {}
+  ProgramPtr& operator=(ProgramPtr other) noexcept {
+    std::swap(bits_, other.bits_);
+    return *this;
+  }
+  ~ProgramPtr() {
+    if (counted()) get()->release();
+  }
+
+  const Program* get() const noexcept {
+    return reinterpret_cast<const Program*>(bits_ & ~kCounted);
+  }
+  const Program* operator->() const noexcept { return get(); }
+  const Program& operator*() const noexcept { return *get(); }
+  explicit operator bool() const noexcept { return bits_ != 0; }
+  friend bool operator==(const ProgramPtr& a, const ProgramPtr& b) noexcept {
+    return a.bits_ == b.bits_;
+  }
+
+ private:
+  static constexpr std::uintptr_t kCounted = 1;
+  bool counted() const noexcept { return (bits_ & kCounted) != 0; }
+
+  std::uintptr_t bits_ = 0;  // the pointer, and whether this reference counts
+};
 
 /// A reference to one element: what it is made from, and how. 32 bytes; moving it is cheap.
 struct Item {

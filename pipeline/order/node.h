@@ -32,6 +32,10 @@ class OrderIterator {
   /// of `pull`.
   virtual void fetch(std::span<const std::uint64_t> positions, std::span<Item> out);
 
+  /// The program of all items, if they have the same: a map puts its op there rather than into
+  /// each item that passes. Else null.
+  virtual ProgramPtr* common_program() noexcept { return nullptr; }
+
   /// Passes over `count` items. Throws Error{data_loss} if there are not as many.
   virtual void discard(std::uint64_t count);
 

@@ -13,12 +13,16 @@ class IndexedSourceIterator final : public IndexedIterator {
       : size_(size), program_(std::move(program)), path_(path) {}
 
   std::optional<std::uint64_t> size() const override { return size_; }
+  ProgramPtr* common_program() noexcept override { return &program_; }
   void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      out[i].index = positions[i];
-      out[i].ordinal = path_ == 0 ? positions[i] : mix_path(path_, positions[i]);
-      out[i].program = program_;
-      out[i].parcel = {};
+    const ProgramPtr program = program_;
+    const std::uint64_t path = path_;
+    const std::uint64_t* position = positions.data();
+    for (Item& item : out.first(positions.size())) {
+      item.index = *position++;
+      item.ordinal = path == 0 ? item.index : mix_path(path, item.index);
+      if (!(item.program == program)) item.program = program;  // seldom: items are used again
+      if (item.parcel) item.parcel = {};
     }
   }
 

@@ -72,6 +72,16 @@ ProgramPtr own_program(const OpenContext& context, const Node& node, const Progr
   return ProgramPtr(context.run.intern(node, parent, std::move(program)));
 }
 
+OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
+                        Program::Step step) {
+  if (ProgramPtr* const program = input->common_program()) {
+    *program = own_program(context, node, program->get(),
+                           std::make_unique<Program>(program->get(), std::move(step)));
+    return input;
+  }
+  return std::make_unique<ExtendIterator>(std::move(input), context, node, std::move(step));
+}
+
 std::size_t ExtendIterator::pull(std::span<Item> out) {
   const std::size_t count = input_->pull(out);
   extend(out.first(count));
@@ -84,13 +94,17 @@ void ExtendIterator::fetch(std::span<const std::uint64_t> positions, std::span<I
 }
 
 void ExtendIterator::extend(std::span<Item> items) {
-  for (Item& item : items) {
-    if (is_error(item)) continue;
-    if (known_.empty() || !(known_.front().first == item.program)) {
-      item.program = find(item.program);
-    } else {
-      item.program = known_.front().second;
+  for (std::size_t i = 0; i < items.size();) {
+    if (is_error(items[i])) {
+      ++i;
+      continue;
     }
+    // Neighbours have the same parent.
+    const ProgramPtr parent = items[i].program;
+    const ProgramPtr child = find(parent);
+    do {
+      items[i++].program = child;
+    } while (i < items.size() && items[i].program == parent && !is_error(items[i]));
   }
 }
 

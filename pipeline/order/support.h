@@ -40,6 +40,10 @@ std::int64_t fixed_payload_bytes(const Spec& spec);
 ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,
                        std::unique_ptr<Program> program);
 
+/// The items of `input` with one more op.
+OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
+                        Program::Step step);
+
 /// Appends one op to the programs of the items that pass. Programs come from few parents, which are
 /// remembered.
 class ExtendIterator final : public OrderIterator {

@@ -55,6 +55,7 @@ OffsetIndex::OffsetIndex(const Shards& shards, const IndexOptions& options, cons
 }
 
 OffsetIndex::Position OffsetIndex::find(std::uint64_t index) const noexcept {
+  if (index < first_[1]) return {0, index};
   const auto next = std::upper_bound(first_.begin(), first_.end(), index);
   const auto shard = static_cast<std::size_t>(next - first_.begin()) - 1;
   return {shard, index - first_[shard]};

@@ -32,23 +32,32 @@ class RangeSource final : public Source {
   Spec spec() const override { return Spec({{"value", DType::i64, {}}}); }
   std::optional<std::uint64_t> size() const override { return count_; }
 
+  bool columnar() const override { return true; }
+  void read_columns(std::span<const std::uint64_t> indices, Element& out) const override {
+    std::int64_t* value = out[0].mutable_values<std::int64_t>().data();
+    for (const std::uint64_t index : indices) *value++ = at(index);
+  }
   void read(std::span<ReadItem> items, ReadContext&) const override {
     for (ReadItem& item : items) {
-      const auto value = static_cast<std::int64_t>(static_cast<std::uint64_t>(start_) +
-                                                   static_cast<std::uint64_t>(step_) * item.index);
-      if (item.element.names() != names_) item.element.reset(names_);
+      const std::int64_t value = at(item.index);
+      item.element.start(names_);
       if (item.row) {
         std::byte* place = item.row.data(0);
         std::memcpy(place, &value, sizeof(value));
-        item.element.emplace(0, DType::i64, Shape(), place, BufferPtr());
+        item.element.append(DType::i64, Shape(), place, BufferPtr());
       } else {
-        Tensor& tensor = item.element.emplace(0, DType::i64, Shape(), nullptr, BufferPtr());
+        Tensor& tensor = item.element.append(DType::i64, Shape(), nullptr, BufferPtr());
         std::memcpy(tensor.mutable_data(), &value, sizeof(value));
       }
     }
   }
 
  private:
+  std::int64_t at(std::uint64_t index) const noexcept {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(start_) +
+                                     static_cast<std::uint64_t>(step_) * index);
+  }
+
   std::int64_t start_;
   std::int64_t stop_;
   std::int64_t step_;

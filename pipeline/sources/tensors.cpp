@@ -1,5 +1,7 @@
 #include "pipeline/sources/tensors.h"
 
+#include <cstring>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -48,6 +50,22 @@ class TensorsSource final : public Source {
     return static_cast<std::uint64_t>(columns_[0].dim(0));
   }
 
+  bool columnar() const override {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!columns_[i].contiguous() || columns_[i].dtype() == DType::bytes) return false;
+    }
+    return true;
+  }
+  void read_columns(std::span<const std::uint64_t> indices, Element& out) const override {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::size_t row = columns_[i].nbytes() / static_cast<std::size_t>(columns_[i].dim(0));
+      std::byte* place = out[i].mutable_data();
+      for (const std::uint64_t index : indices) {
+        std::memcpy(place, columns_[i].data() + row * index, row);
+        place += row;
+      }
+    }
+  }
   void read(std::span<ReadItem> items, ReadContext&) const override {
     for (ReadItem& item : items) {
       item.element.reset(columns_.names());

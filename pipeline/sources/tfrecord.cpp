@@ -80,8 +80,8 @@ class IndexedRecords final : public Source {
                                  ", but not when read from the disk again");
     }
     const auto* const data = reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes;
-    item.element.reset(names_);
-    item.element[0] = Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, piece.owner);
+    item.element.start(names_);
+    item.element.append(Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, piece.owner));
   }
 
   const std::shared_ptr<const Shards> shards_;

@@ -35,16 +35,10 @@ Spec ragged(const Spec& input, std::int64_t rows) {
   return Spec(std::move(components));
 }
 
-const Names* names_of(const Spec& spec) {
-  std::vector<std::string> names;
-  for (const ComponentSpec& component : spec) names.push_back(component.name);
-  return Names::intern(names);
-}
-
 class RaggedOp final : public GatherOp {
  public:
   explicit RaggedOp(Spec input)
-      : input_(std::move(input)), names_(names_of(ragged(input_, Shape::kUnknown))) {}
+      : input_(std::move(input)), names_(ragged(input_, Shape::kUnknown).names()) {}
 
   void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
     for (std::size_t r = 0; r < rows.size(); ++r) {

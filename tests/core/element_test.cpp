@@ -128,16 +128,26 @@ TEST_P(Counts, LetsGoOfMemory) {
   buffer->add_ref();
 }
 
-TEST_P(Counts, EmplaceBuildsInPlace) {
+TEST_P(Counts, AppendBuildsInPlace) {
   const int count = GetParam();
   Element element = numbered(count);
+  const Names* const names = element.names();
+  if (names == nullptr) return;
   const BufferPtr buffer = allocate_buffer(64);
-  for (int i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    element.emplace(at, DType::u8, Shape({64}), buffer->data(), buffer);
-    EXPECT_EQ(element[at].data(), buffer->data());
-    element.emplace(at, DType::i64, Shape(), nullptr, BufferPtr());
+  for (int pass = 0; pass < 2; ++pass) {  // the second in the first one's memory
+    element.start(names);
+    EXPECT_EQ(element.size(), 0U);
+    for (int i = 0; i < count; ++i) {
+      const Tensor& made = element.append(DType::u8, Shape({64}), buffer->data(), buffer);
+      EXPECT_EQ(made.data(), buffer->data());
+    }
+    EXPECT_EQ(element.size(), static_cast<std::size_t>(count));
+    EXPECT_EQ(element.names(), names);
   }
+  Element other = std::move(element);
+  EXPECT_EQ(other[count - 1].owner(), buffer);
+  other.start(names);
+  for (int i = 0; i < count; ++i) other.append();
   EXPECT_TRUE(buffer->unique());
 }
 
