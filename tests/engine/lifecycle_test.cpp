@@ -43,6 +43,10 @@ long status_of(const std::string& key) {
   throw std::runtime_error("no " + key);
 }
 
+/// Threads that oneTBB may start and keep beside those it had: it has been seen to settle at 30,
+/// after two thousand runs as after twelve thousand. One thread left by each run would be far more.
+constexpr long kPooled = 40;
+
 /// Threads end a moment after they were joined.
 long settled_threads(long expected) {
   for (int i = 0; i < 1000 && status_of("Threads") > expected; ++i) {
@@ -118,7 +122,7 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   test::figure("F16",
                "%zu cancelled, %d destroyed; until next says so p99 %.2f ms, at most %.1f ms",
                waits.size(), rounds, waits[waits.size() * 99 / 100], waits.back());
-  EXPECT_LE(settled_threads(before), before);
+  EXPECT_LE(settled_threads(before + kPooled), before + kPooled);
 }
 
 // F7: a read that never comes back holds up nobody for long, and what it writes to stays alive.
@@ -157,7 +161,7 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
   }
   test::figure("F7", "60 closes while a read hangs, deadline 20 ms: at most %.1f ms", longest);
   EXPECT_LT(longest, 5000);  // a busy machine; the figure is the claim
-  EXPECT_LE(settled_threads(before), before);
+  EXPECT_LE(settled_threads(before + kPooled), before + kPooled);
 }
 
 TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
