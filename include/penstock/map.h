@@ -75,7 +75,8 @@ WorkOpPtr make_map_op(F fn, MapOptions options) {
     return make_in_place_op(
         [fn = std::move(fn)](Element& element, Rng&) mutable {
           // The parameter takes everything over, so that the result can be made in its place.
-          ::new (static_cast<void*>(&element)) Element(fn(std::move(element)));
+          void* const place = &element;
+          ::new (place) Element(fn(std::move(element)));
         },
         std::move(options), false);
   } else if constexpr (std::is_invocable_r_v<Element, F&, Element>) {

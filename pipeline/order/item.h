@@ -142,7 +142,8 @@ class ProgramPtr {
   }
 
   const Program* get() const noexcept {
-    return reinterpret_cast<const Program*>(bits_ & ~kCounted);
+    const std::uintptr_t pointer = bits_ & ~kCounted;
+    return reinterpret_cast<const Program*>(pointer);  // NOLINT(performance-no-int-to-ptr): tagged
   }
   const Program* operator->() const noexcept { return get(); }
   const Program& operator*() const noexcept { return *get(); }
