@@ -15,7 +15,7 @@ namespace penstock {
 /// one thread at a time, and by one stream: work of another must be ordered behind it.
 ///
 ///     const ImageOps ops = decode_image().random_resized_crop(224).random_flip().normalize();
-///     Feed feed(image_records("train.pnr").map(ops.on_device()).batch(64), {device},
+///     Feed feed(image_records({"train.pnr"}).map(ops.on_device()).batch(64), {device},
 ///               {.max_bytes = 32 << 20});
 ///     Reconstructor reconstructor(device, 64, ops);
 ///     …

@@ -62,6 +62,28 @@ TEST_F(Pack, RecordsGiveTheDigestOfTheImages) {
   }
 }
 
+TEST_F(Pack, ImagesMadeOnADeviceGiveTheDigest) {
+  const json plain = digest_of({"--images", in()});
+  for (const char* device : {"host:0", "host:0:copies:check"}) {
+    for (const Flags& source : {Flags{"--records", records("coefficients")},
+                                Flags{"--records", records("indexed")}, Flags{"--images", in()}}) {
+      Flags flags = source;
+      flags.insert(flags.end(), {"--on-device", "--device", device, "--epoch-end", "stop"});
+      const json made = digest_of(flags);
+      EXPECT_EQ(made["digest"], plain["digest"]) << device << " " << source[1];
+      EXPECT_EQ(made["elements"], 120);
+      const bool packed = source[1] == records("coefficients");
+      EXPECT_EQ(made["decoding"]["on_device"], packed ? 120 : 0);
+      EXPECT_EQ(made["jpeg_backend"]["coefficients"], 0);
+    }
+  }
+  const Outcome explained = run_program(
+      {"explain", "--records", records("coefficients"), "--on-device", "--resize", "32x32"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  EXPECT_THAT(explained.out, testing::AllOf(HasSubstr("image_on_device(decode,resize 32x32)"),
+                                            HasSubstr("on the device: coefficient records")));
+}
+
 TEST_F(Pack, EveryCommandReadsRecords) {
   const std::string path = records("coefficients");
   const Outcome verified = run_program({"verify", path});

@@ -65,6 +65,10 @@ class Explain final : public Command {
     std::string text = dataset.explain(run) + "JPEGs: " + jpeg::describe_choice() + "\n";
     if (text.find("image_records(") != text.npos)
       text += "image records: " + jpeg::describe_record_choice() + "\n";
+    if (text.find("image_on_device(") != text.npos)
+      text +=
+          "on the device: coefficient records become images there; all else is decoded here and "
+          "normalised there\n";
     if (json_ != "-") write_output("-", text.ends_with('\n') ? text : text + "\n");
     Json json{{"explain", text},
               {"spec", spec_json(dataset.spec())},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <random>
@@ -35,7 +36,8 @@ class Profile final : public Command {
         flags_(*app()) {
     const std::string group = "Output";
     app()
-        ->add_flag("--digest", options_.digest, "digest everything that is delivered")
+        ->add_flag("--digest", options_.digest,
+                   "digest everything that is delivered (with --device: to one)")
         ->group(group);
     app()
         ->add_option("--digests", options_.digests_file,
@@ -102,6 +104,9 @@ class Profile final : public Command {
     options_.seed = random_seed();
     if (!options_.state_file.empty() && options_.devices.empty() && options_.digests_file.empty())
       throw UsageError("--state requires --digests");
+    if (on_device(spec) && options_.devices.empty())
+      throw UsageError("needs --device: the images are made there", "--on-device");
+    if (max_bytes_.empty()) max_bytes_ = on_device(spec) ? "64MiB" : "1MiB";
     options_.feed.max_bytes = bytes_of(max_bytes_, "--max-bytes");
     if (!device_memory_.empty())
       options_.feed.device_memory = bytes_of(device_memory_, "--device-memory");
@@ -140,8 +145,7 @@ class Profile final : public Command {
                          "host:0,host:1")
             ->type_name("LIST")
             ->group(group);
-    for (const char* other : {"--digest", "--digests", "--dump"})
-      device->excludes(app()->get_option(other));
+    for (const char* other : {"--digests", "--dump"}) device->excludes(app()->get_option(other));
     const auto add = [&](const char* flag, auto& value, const char* help) {
       return app()->add_option(flag, value, help)->needs(device)->group(group);
     };
@@ -159,9 +163,16 @@ class Profile final : public Command {
         ->check(CLI::Range(1, 64))
         ->type_name("N");
     add("--max-bytes", max_bytes_,
-        "room in a slot for each component of unknown size, such as text (default 1MiB)")
+        "room in a slot for each component of unknown size, such as text (default 1MiB; with "
+        "--on-device 64MiB)")
         ->type_name("BYTES");
     add("--device-memory", device_memory_, "bounds each tower's slots: 64MiB")->type_name("BYTES");
+  }
+
+  static bool on_device(const PipelineSpec& spec) {
+    return std::any_of(spec.stages.begin(), spec.stages.end(), [](const Settings& stage) {
+      return stage.kind().name == "decode" && stage.get("on_device", false);
+    });
   }
 
   static std::uint64_t bytes_of(const std::string& text, const std::string& flag) {
@@ -220,7 +231,7 @@ class Profile final : public Command {
   ProfileOptions options_;
   std::vector<std::string> dump_;
   std::string device_memory_;
-  std::string max_bytes_ = "1MiB";
+  std::string max_bytes_;
   std::string json_;
   std::string html_;
   std::string trace_;

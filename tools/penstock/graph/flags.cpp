@@ -164,6 +164,8 @@ void PipelineFlags::add_stages(CLI::App& app) {
   static constexpr Option kOptions[] = {
       {"--drop-remainder", "batch", "drop_remainder", "of --batch: drop a short last batch"},
       {"--orient", "decode", "orient", "of --decode: apply the EXIF orientation"},
+      {"--on-device", "decode", "on_device",
+       "of --decode: coefficient records become images on the --device"},
   };
   for (const Option& option : kOptions)
     in_order(app, option.flag, option.help,

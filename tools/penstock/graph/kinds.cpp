@@ -135,6 +135,7 @@ const std::vector<Kind>& stage_kinds() {
        "decode the JPEG or PNG in the component image to RGB, u8, HWC",
        {flag("orient", "apply the EXIF orientation"),
         flag("lenient", "a decoder's warning is no error"),
+        flag("on_device", "leave all that it can to the device"),
         {"channels", ValueType::integer, "3: RGB, 1: gray", false, 1, 3},
         {"component", ValueType::text, "default image"}},
        true},

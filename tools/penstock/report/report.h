@@ -30,6 +30,7 @@ struct Decoding {
   std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by our own back end
   /// JPEGs that it left to libjpeg-turbo, by reason; those only that happened.
   std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
+  std::uint64_t on_device = 0;          ///< images left to a device as coefficients
   std::uint64_t jpeg_coefficients = 0;  ///< image records decoded, by kind
   std::uint64_t jpeg_indexed = 0;
 };

@@ -24,7 +24,8 @@ Json decoding_json(const Decoding& decoding) {
     scales[kScales[i]] = decoding.jpeg_scales[i];
   return {{"jpeg", decoding.images.jpeg},     {"png", decoding.images.png},
           {"warned", decoding.images.warned}, {"jpeg_scales", std::move(scales)},
-          {"jpeg_rows", decoding.jpeg_rows},  {"jpeg_rows_spared", decoding.jpeg_rows_spared}};
+          {"jpeg_rows", decoding.jpeg_rows},  {"jpeg_rows_spared", decoding.jpeg_rows_spared},
+          {"on_device", decoding.on_device}};
 }
 
 Json backend_json(const Report& report) {

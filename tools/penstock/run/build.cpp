@@ -5,6 +5,7 @@
 
 #include <penstock/batch_ops.h>
 
+#include "pipeline/work/image/chain.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "tools/penstock/run/identity.h"
 #include "tools/penstock/run/image_chain.h"
@@ -193,26 +194,41 @@ jpeg::Backend jpeg_backend(const Settings& run) {
   return name == "auto" ? jpeg::Backend::automatic : jpeg::Backend::libjpeg_turbo;
 }
 
+Built with_stages(Dataset dataset, const std::vector<Settings>& stages) {
+  Built built{std::move(dataset)};
+  ImageChain chain;
+  const auto close_chain = [&] {
+    const std::optional<ImageOps> ops = chain.take();
+    if (!ops) return;
+    built.dataset = built.dataset.map(*ops);
+    if (ops->chain().on_device) built.on_device = ops;
+  };
+  for (const Settings& stage : stages) {
+    if (stage.kind().image) {
+      chain.add(stage, built.dataset.spec());
+      continue;
+    }
+    close_chain();
+    built.dataset = add_stage(built.dataset, stage);
+  }
+  close_chain();
+  return built;
+}
+
 }  // namespace
 
-Dataset build(const PipelineSpec& spec) {
+Built build_for_devices(const PipelineSpec& spec) {
   jpeg::choose(jpeg_backend(spec.run));
   const FileSystemPtr files = make_file_system(spec.run.get("io", std::string("pread")));
-  return add_stages(build_source(*spec.source, files), spec.stages);
+  return with_stages(build_source(*spec.source, files), spec.stages);
+}
+
+Dataset build(const PipelineSpec& spec) {
+  return build_for_devices(spec).dataset;
 }
 
 Dataset add_stages(Dataset dataset, const std::vector<Settings>& stages) {
-  ImageChain chain;
-  for (const Settings& stage : stages) {
-    if (stage.kind().image) {
-      chain.add(stage, dataset.spec());
-      continue;
-    }
-    if (const auto ops = chain.take()) dataset = dataset.map(*ops);
-    dataset = add_stage(dataset, stage);
-  }
-  if (const auto ops = chain.take()) dataset = dataset.map(*ops);
-  return dataset;
+  return with_stages(std::move(dataset), stages).dataset;
 }
 
 RunOptions run_options(const PipelineSpec& spec, std::uint64_t seed) {

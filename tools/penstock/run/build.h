@@ -1,9 +1,11 @@
 // From a description to a dataset.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <penstock/dataset.h>
+#include <penstock/image.h>
 #include <penstock/iterator.h>
 #include <penstock/sources.h>
 
@@ -15,6 +17,13 @@ namespace penstock::tool {
 /// stage on an encoded image decodes it first. Throws Error as the library does, and UsageError for
 /// what only the program knows. REQUIRES: spec.source.
 Dataset build(const PipelineSpec& spec);
+
+/// A dataset, and the chain of image ops that it leaves to a device, if there is one.
+struct Built {
+  Dataset dataset;
+  std::optional<ImageOps> on_device{};
+};
+Built build_for_devices(const PipelineSpec& spec);
 
 /// The same behind a dataset that is there already.
 Dataset add_stages(Dataset dataset, const std::vector<Settings>& stages);

@@ -65,6 +65,7 @@ void ImageChain::add(const Settings& stage, const Spec& input) {
   if (stage.kind().name == "decode") {
     if (ops_) throw UsageError("the image is decoded already", "decode");
     ops_ = decode(stage, input);
+    on_device_ = stage.get("on_device", false);
     return;
   }
   if (!ops_) {
@@ -105,7 +106,9 @@ void ImageChain::extend(const Settings& stage) {
 
 std::optional<ImageOps> ImageChain::take() {
   resized_.reset();
-  return std::exchange(ops_, std::nullopt);
+  std::optional<ImageOps> ops = std::exchange(ops_, std::nullopt);
+  if (ops && std::exchange(on_device_, false)) return ops->on_device();
+  return ops;
 }
 
 }  // namespace penstock::tool

@@ -17,13 +17,15 @@ class ImageChain {
  public:
   /// `input` is the spec in front of the chain. Throws Error for what ImageOps refuses.
   void add(const Settings& stage, const Spec& input);
-  /// The chain so far, if there is one; the next stage starts another.
+  /// The chain so far, if there is one; the next stage starts another. Throws Error for one that
+  /// was to be left to the device and can't be.
   std::optional<ImageOps> take();
 
  private:
   void extend(const Settings& stage);
 
   std::optional<ImageOps> ops_;
+  bool on_device_ = false;
   std::optional<Extent> resized_;  // of the last resize, for a centre crop without a size
 };
 

@@ -8,6 +8,7 @@
 #include <penstock/version.h>
 
 #include "pipeline/work/image/codec.h"
+#include "pipeline/work/image/on_device.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "tools/penstock/run/build.h"
@@ -35,6 +36,7 @@ Decoding decoding() {
   const image::JpegWork work = image::jpeg_work();
   const jpeg::Counts by = jpeg::counts();
   Decoding decoding{image::decoder_stats(), work.images, work.rows, work.rows_spared, by.own, {}};
+  decoding.on_device = image::device_counts().packed;
   const auto records = jpeg::record_counts();
   decoding.jpeg_coefficients = records[0];
   decoding.jpeg_indexed = records[1];

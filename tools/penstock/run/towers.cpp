@@ -11,9 +11,11 @@
 
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/monitor.h"
+#include "tools/penstock/run/tower_work.h"
 #include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
+#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -81,6 +83,10 @@ void Towers::step(int tower) {
   const auto towers = static_cast<std::uint64_t>(feed_.towers());
   const std::uint64_t most =
       steps_.batch_limit == 0 ? UINT64_MAX : (steps_.batch_limit + towers - 1) / towers;
+  std::optional<TowerWork> work;
+  if (steps_.on_device || steps_.digest != nullptr)
+    work.emplace(feed_.device(tower).shared_from_this(), steps_.batches, steps_.on_device,
+                 steps_.digest);
   std::uint64_t taken = 0;
   std::uint64_t epoch = 1;
   while (taken < most && !over() && !feed_.ended(tower)) {
@@ -93,6 +99,7 @@ void Towers::step(int tower) {
     std::int64_t never = 0;
     first_ns_.compare_exchange_strong(never, now_ns());
     batch->wait(stream);
+    if (work) work->run(stream, *batch);
     if (steps_.step_ns > 0) stream.view().busy(steps_.step_ns);
     batch->release(stream);
     ++taken;
@@ -155,7 +162,8 @@ void Towers::run(Report& report) {
 Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts) {
   const std::int64_t begin = now_ns();
   Report report = report_of(spec);
-  const Dataset dataset = build(spec);
+  const Built built = build_for_devices(spec);
+  const Dataset& dataset = built.dataset;
   FeedOptions feed_options = options.feed;
   feed_options.run = run_options(spec, options.seed);
   // Sooner than the monitor's, so that what hangs is named.
@@ -178,13 +186,21 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
     report.state_bytes = std::max<std::uint64_t>(report.state_bytes, progress.iterator.size());
     save_progress(options.state_file, progress);
   };
+  std::optional<Digest> digest;
+  if (options.digest) {
+    if (feed->towers() > 1) throw UsageError("digests one device alone", "--digest");
+    digest.emplace();
+  }
   const bool saves = !options.state_file.empty();
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
   Towers towers(*feed, {.step_ns = static_cast<std::int64_t>(step_ms * 1e6),
                         .batch_limit = limit > before.batches ? limit - before.batches : limit,
                         .limit_s = options.limit_s,
                         .save_every = saves ? options.save_every : 0,
-                        .save = save});
+                        .save = save,
+                        .batches = dataset.spec(),
+                        .on_device = built.on_device,
+                        .digest = digest ? &*digest : nullptr});
   if (limit > 0 && before.batches >= limit) towers.stop();
   const auto cancel = [&] {
     towers.stop();
@@ -212,6 +228,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   const bool whole = report.ending == Ending::finished || report.ending == Ending::batch_limit ||
                      report.ending == Ending::interrupted;
   if (saves && whole) save();
+  if (digest) report.digest = digest->total();
   report.cpu_s = cpu_seconds() - cpu_before;
   note_process(report);
   // Destroying it would wait for what hangs.

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include <penstock/feed.h>
+#include <penstock/image.h>
 
 #include "tools/penstock/graph/pipeline_spec.h"
+#include "tools/penstock/report/digest.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/run/profile.h"
 #include "tools/penstock/support/interrupts.h"
@@ -17,11 +20,14 @@ namespace penstock::tool {
 
 /// What each tower does with its batches.
 struct TowerSteps {
-  std::int64_t step_ns = 0;       ///< its stream is occupied for so long
-  std::uint64_t batch_limit = 0;  ///< of all towers together; 0: none
-  double limit_s = 0;             ///< 0: none
-  std::uint64_t save_every = 0;   ///< batches; 0: never
-  std::function<void()> save{};   ///< called by a tower's thread, one at a time
+  std::int64_t step_ns = 0;             ///< its stream is occupied for so long
+  std::uint64_t batch_limit = 0;        ///< of all towers together; 0: none
+  double limit_s = 0;                   ///< 0: none
+  std::uint64_t save_every = 0;         ///< batches; 0: never
+  std::function<void()> save{};         ///< called by a tower's thread, one at a time
+  Spec batches{};                       ///< of the dataset
+  std::optional<ImageOps> on_device{};  ///< what the dataset leaves to the towers' devices
+  Digest* digest = nullptr;             ///< of all that is delivered; of one tower alone
 };
 
 /// Takes batches until the end, an error or a limit, with a thread for each tower. Used once;
