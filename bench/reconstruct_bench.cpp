@@ -92,11 +92,10 @@ class Device {
 int run(const std::string& records, const std::string& name, std::uint64_t epochs,
         const std::string& io) {
   const ImageOps ops = decode_image().random_resized_crop(224).random_flip().normalize();
+  FileOptions files;
+  files.files = make_file_system(io);
   const Dataset dataset =
-      image_records({records}, {.files = make_file_system(io)})
-          .shuffle()
-          .map(ops.on_device())
-          .batch(kBatch);
+      image_records({records}, files).shuffle().map(ops.on_device()).batch(kBatch);
   const std::vector<DevicePtr> one = devices(name);
   FeedOptions options;
   options.end = EpochEnd::stop;

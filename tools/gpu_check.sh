@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 suite=(staging_device_test staging_area_test staging_finish_test staging_reconstruct_test staging_cuda_test towers_gpu_test)
-programs=(penstock penstock_staging_bench penstock_towers_bench "${suite[@]}")
+programs=(penstock penstock_staging_bench penstock_towers_bench penstock_reconstruct_bench "${suite[@]}")
 limit=$((64 << 20))
 
 fail() {
@@ -93,6 +93,15 @@ run() {
   # shellcheck disable=SC2016 # for the inner shell
   step bench bash -c 'bin/penstock_staging_bench cuda:0 60 >"$0"' "$out/bench.json"
   bin/penstock synth "$out/images" --images 2000 --size 375x500 >/dev/null
+  # Images made there from coefficient records: the same as here, and how fast.
+  bin/penstock pack --images "$out/images" --jpeg coefficients --out "$out/images.pnr" >/dev/null
+  local records=(--records "$out/images.pnr" --shuffle --random-resized-crop 224 --flip --normalize --batch 64 --seed 1
+    --digest --quiet)
+  step digest_host bin/penstock profile "${records[@]}" --json "$out/digest_host.json"
+  step digest_device bin/penstock profile "${records[@]}" --on-device --device cuda:0 --epoch-end stop \
+    --json "$out/digest_device.json"
+  # shellcheck disable=SC2016 # for the inner shell
+  step reconstruct bash -c 'bin/penstock_reconstruct_bench "$1" cuda:0 10 mmap >"$0"' "$out/reconstruct.json" "$out/images.pnr"
   # 7,000 images a second are wanted: batches of 256 in steps of 36.6 ms.
   step trainer bin/penstock profile --images "$out/images" --shuffle --repeat --random-resized-crop 224 --batch 256 \
     --device cuda:0 --step-ms 36.57 --seconds 30 --quiet --json "$out/trainer.json"
@@ -132,17 +141,23 @@ for path in sorted(glob.glob(out + "/*.code")):
         passed = False
 bench, trainer = parsed("bench.json"), parsed("trainer.json") or {}
 resnet, pytorch = parsed("resnet50.json"), parsed("pytorch.json")
+reconstruct = parsed("reconstruct.json")
+digests = [(parsed(f"digest_{where}.json") or {}).get("digest") for where in ("host", "device")]
 tower = (trainer.get("towers") or [{}])[0]
 want = {}
 if bench:
     want = {"staged copies >= 0.97 of bare ones": min(c["ratio"] for c in bench["copies"]) >= 0.97,
             "copies hidden >= 0.95": min(h["share"] for h in bench["hidden"]) >= 0.95,
             "finishing kernels >= 0.8 of a copy": min(f["ratio"] for f in bench["finish"]) >= 0.8}
+want["images made on the device have the host's digest"] = digests[0] is not None and digests[0] == digests[1]
+if reconstruct:
+    want["of their making <= 0.06 s a 1,000 on the host"] = reconstruct["host_cpu_s_per_1000"] <= 0.06
+    want["15,000 of them a second"] = reconstruct["images_per_s"] >= 15000
 if resnet:
     want["ResNet-50 with its input >= 0.97 of a batch that stays"] = resnet["ratio"] >= 0.97
     want["the loss of ResNet-50 falls"] = resnet["last_loss"] < resnet["first_loss"]
 print(json.dumps({"commit": open(commit).read().strip(), "device": (bench or {}).get("device"), "passed": passed,
-                  "steps": steps, "bench": bench, "resnet50": resnet, "pytorch": pytorch, "limits": want,
+                  "steps": steps, "bench": bench, "reconstruct": reconstruct, "resnet50": resnet, "pytorch": pytorch, "limits": want,
                   "trainer": {"images_per_second": trainer.get("elements_per_second"),
                               "stall_share": tower.get("stall_share"), "causes": tower.get("causes"),
                               "verdict": trainer.get("verdict")}}, indent=1))
