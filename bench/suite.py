@@ -2,7 +2,7 @@
 """Runs benchmarks: ours, its limit and the peers in turns, each a process of its own, pinned to the same CPUs.
 
 bench/run.sh builds what this needs and calls it. Prints one JSON line for each benchmark: medians over the rounds, and
-ratios of what stood side by side in each round.
+ratios of what stood side by side in each round; at the end all of it as one table in Markdown.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build" / "release" / "bin"
 DATA = ROOT / "build" / "bench-data"
-PYTHON = ROOT / "build" / "peers" / "bin" / "python"
+PYTHON = ROOT / "build" / "peers" / "bin" / "python"  # bench/peers/setup.sh puts it there; --peers says otherwise
 PEERS = ROOT / "bench" / "peers"
 
 
@@ -37,6 +37,17 @@ def photographs(args):
     folder = DATA / "photographs"
     if not folder.exists():
         synth("--images", "300", "--size", "300x400..500x600", folder)
+    return folder
+
+
+def large_photographs(args):
+    """Photographs enlarged to 2 to 12 megapixels by enlarge.py, where Pillow is installed; else made-up ones."""
+    folder = DATA / "large"
+    if not folder.exists():
+        if PYTHON.exists() and args.images:
+            subprocess.run([PYTHON, PEERS / "enlarge.py", args.images, folder, "48"], check=True)
+        else:
+            synth("--images", "48", "--size", "1200x1700..2800x4200", folder)
     return folder
 
 
@@ -74,6 +85,28 @@ def image_crops(args, threads):
     }
 
 
+def full_frame(args):
+    folder = large_photographs(args)
+    return {
+        "limit": [BIN / "penstock_limits", "whole", folder, "1", "2", "224"],
+        "ours": profile("--images", folder, "--shuffle", "--resize", "224x224", "--batch", "16", "--epochs", "2",
+                        "--threads", "1"),
+        "peers": {name: peer("full_frame.py", name, folder, "--batch", "16", "--epochs", "2")
+                  for name in ("tf.data", "torchvision", "DALI", "mlx-data", "SPDL")},
+    }
+
+
+def slow_consumer(args):
+    """A training step of 120 ms a batch, which ours could feed twice: what matters is the CPU time."""
+    plan = image_crops(args, 1)
+    folder = photographs(args)
+    plan["ours"] = [*plan["ours"], "--step-ms", "120"]
+    plan["peers"] = {name: peer("images.py", name, folder, "--epochs", "3", "--step-ms", "120")
+                     for name in ("tf.data", "DALI", "mlx-data")}
+    del plan["limit"]
+    return plan
+
+
 def image_u8(args):
     """As the leanest peer delivers: u8, in a small budget."""
     folder = photographs(args)
@@ -95,8 +128,9 @@ def tiny(_):
 
 def small_work(_):
     return {
-        "ours": profile("--range", "50000000", "--identity", "--batch", "1024", "--threads", "1"),
-        "peers": {name: peer("small.py", name, "2000000", "--batch", "1024") for name in ("tf.data", "mlx-data")},
+        "ours": profile("--range", "20000000", "--identity", "--batch", "1024", "--threads", "1"),
+        "peers": {name: peer("small.py", name, "200000" if "called" in name else "2000000",
+                             "--batch", "1024") for name in ("tf.data", "tf.data, called", "mlx-data")},
     }
 
 
@@ -111,25 +145,54 @@ def tfrecords(_, size, batch):
     }
 
 
+def own(program, *args):
+    """One program that interleaves both sides itself, and prints a JSON line."""
+    return {"own": [BIN / program, *args]}
+
+
+def tiny_records():
+    """1.28 million TFRecords of about 40 bytes each, framing included."""
+    path = DATA / "records-24" / "records.tfrecord"
+    if not path.exists():
+        path.parent.mkdir(parents=True)
+        subprocess.run([sys.executable, PEERS / "make_records.py", path, "24", str(1_280_000 * 40)], check=True)
+    return path
+
+
 BENCHMARKS = {
     "images": lambda args: image_crops(args, 1),
     "images-2": lambda args: image_crops(args, 2),
     "images-u8": image_u8,
+    "full-frame": full_frame,
+    "slow-consumer": slow_consumer,
     "tiny-jpegs": tiny,
     "small-work": small_work,
     "tfrecord-110kB": lambda args: tfrecords(args, 110_000, 16),
     "tfrecord-200B": lambda args: tfrecords(args, 200, 1024),
+    "slow-io": lambda args: own("penstock_slow_io_bench", "images", photographs(args), "1", "20", "3", "3"),
+    "slow-io-2": lambda args: own("penstock_slow_io_bench", "images", photographs(args), "2", "20", "3", "3"),
+    "slow-io-tfrecord": lambda _: own("penstock_slow_io_bench", "tfrecord", records(110_000), "1", "20", "3", "3"),
+    "tuning-2": lambda args: own("penstock_tuning_bench", photographs(args), "2", "3"),
+    "first-batch": lambda args: own("penstock_start_bench", "first", photographs(args), "1", "5"),
+    "index-110kB": lambda _: own("penstock_start_bench", "index", records(110_000)),
+    "index-200B": lambda _: own("penstock_start_bench", "index", records(200)),
+    "ready": lambda _: own("penstock_start_bench", "ready", tiny_records()),
+    "growth": lambda _: own("penstock_growth_bench", "10000"),
 }
 
 
-def run(command, cpus):
+def execute(command, cpus):
     done = subprocess.run(["taskset", "--cpu-list", cpus, *map(str, command)], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr[-2000:]}")
     at = done.stdout.find("{\n")  # a document; else lines
     text = done.stdout[at:] if at >= 0 else done.stdout.strip().splitlines()[-1]
-    found = json.loads(text)
+    return json.loads(text)
+
+
+def run(command, cpus):
+    found = execute(command, cpus)
     memory = found.get("memory", {})
     rss = memory.get("rss_peak_bytes") or found.get("rss_peak_bytes")
     return {
@@ -137,6 +200,7 @@ def run(command, cpus):
         "bytes_per_second": found.get("bytes_per_second") or None,
         "elements": found["elements"],
         "cpu_seconds_per_1000": found["cpu_seconds_per_1000"],
+        "per_cpu_second": 1000 / found["cpu_seconds_per_1000"] if found["cpu_seconds_per_1000"] else None,
         "first_batch_ms": found.get("first_batch_ms"),
         "rss_peak_mb": round(rss / 1e6, 1) if rss else None,
     }
@@ -161,12 +225,17 @@ def median_of(rounds, label):
 
 def benchmark(name, args):
     plan = BENCHMARKS[name](args)
+    cpus = "0,1" if name.endswith("-2") else "0"
+    if "own" in plan:
+        result = {"benchmark": name, "cpus": cpus, "results": {"ours": execute(plan["own"], cpus)}, "ratios": {},
+                  "machine": machine(), "commit": commit()}
+        print(json.dumps(result), flush=True)
+        return result
     commands = {"ours": plan["ours"]}
     if "limit" in plan:
         commands["limit"] = plan["limit"]
     if PYTHON.exists() and not args.no_peers:
         commands |= plan["peers"]
-    cpus = "0,1" if name.endswith("-2") else "0"
     rounds, failed = [], {}
     for number in range(-1, args.rounds):  # the first warms up
         measured = {}
@@ -193,15 +262,52 @@ def benchmark(name, args):
         if label != "ours":
             ratios["ours/" + label] = round(
                 statistics.median(rate(r["ours"]) / rate(r[label]) for r in rounds), 3)
-    print(json.dumps({"benchmark": name, "rounds": len(rounds), "cpus": cpus, "results": results, "ratios": ratios,
-                      "failed": failed, "machine": machine(), "commit": commit()}), flush=True)
+    result = {"benchmark": name, "rounds": len(rounds), "cpus": cpus, "results": results, "ratios": ratios,
+              "failed": failed, "machine": machine(), "commit": commit()}
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def table(results):
+    """What was measured, as Markdown: ours, the limit, and the fastest peer of each benchmark."""
+    lines = ["| benchmark | ours, 1/s | of the limit | best peer, 1/s | ours/peer | per CPU second: ours, peer | first "
+             "batch, ms: ours, peer | RSS, MB: ours, leanest |", "|" + "---|" * 8]
+    others = []
+
+    def number(value):
+        return "-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+    for each in results:
+        found, ratios = each["results"], each["ratios"]
+        ours = found["ours"]
+        if "per_second" not in ours:
+            facts = ", ".join(f"{key} {value}" for key, value in ours.items() if key not in ("bench", "what"))
+            others.append(f"| {each['benchmark']} | {facts} |")
+            continue
+        peers = {name: value for name, value in found.items() if name not in ("ours", "limit")}
+        best = min(peers, key=lambda name: ratios["ours/" + name], default=None)
+        peer_of = (lambda key: number(peers[best].get(key))) if best else (lambda key: "-")
+        rss = [value["rss_peak_mb"] for value in peers.values() if "rss_peak_mb" in value]
+        first = [value["first_batch_ms"] for value in peers.values() if "first_batch_ms" in value]
+        lines.append(
+            f"| {each['benchmark']} | {number(ours['per_second'])} | {ratios.get('ours/limit', '-')} | "
+            f"{best + ' ' if best else ''}{peer_of('per_second')} | {ratios['ours/' + best] if best else '-'} | "
+            f"{number(ours.get('per_cpu_second'))}, {peer_of('per_cpu_second')} | "
+            f"{number(ours.get('first_batch_ms'))}, {number(min(first, default=None))} | "
+            f"{number(ours.get('rss_peak_mb'))}, {number(min(rss, default=None))} |")
+    text = "\n".join(lines)
+    if others:
+        text += "\n\n| benchmark | figures |\n|---|---|\n" + "\n".join(others)
+    return f"{text}\n\n{machine()}, commit {commit()}"
 
 
 def main():
+    global PYTHON
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; all if none is given")
     parser.add_argument("--images", type=pathlib.Path, help="a folder of photographs; else some are made")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peers", type=pathlib.Path, help="the virtual environment of the peers; else build/peers")
     parser.add_argument("--no-peers", action="store_true", help="ours and the limits only")
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in BENCHMARKS]
@@ -210,10 +316,14 @@ def main():
                      else "--rounds must be at least 1")
     if shutil.which("taskset") is None:
         sys.exit("suite: taskset is missing (package util-linux)")
+    if args.peers:
+        PYTHON = args.peers / "bin" / "python"
     if not PYTHON.exists() and not args.no_peers:
         print("suite: no peers are installed (bench/peers/setup.sh); ours and the limits only", file=sys.stderr)
+    results = []
     for name in args.names or BENCHMARKS:
-        benchmark(name, args)
+        results.append(benchmark(name, args))
+    print("\n" + table(results))
 
 
 if __name__ == "__main__":

@@ -181,4 +181,4 @@ PEERS = {"tf.data": tf_data, "torchvision": torch_vision, "DALI": dali, "mlx-dat
 
 if __name__ == "__main__":
     chosen = measure.arguments(PEERS)
-    measure.report(chosen.peer, PEERS[chosen.peer](chosen))
+    measure.report(chosen.peer, PEERS[chosen.peer](chosen), chosen.step_ms)

@@ -27,18 +27,22 @@ def arguments(peers, **more):
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--step-ms", type=float, default=0)
     for name, default in more.items():
         parser.add_argument("--" + name, type=type(default), default=default)
     return parser.parse_args()
 
 
-def report(peer, batches):
-    """Runs `batches()`, a generator of how many elements each batch has; prints what that took."""
+def report(peer, batches, step_ms=0):
+    """Runs `batches()`, a generator of how many elements each batch has; prints what that took. A consumer that takes
+    its time sleeps for `step_ms` after each."""
     start, cpu = time.perf_counter(), cpu_seconds()
     first, elements = 0.0, 0
     for count in batches():
         elements += int(count)
         first = first or time.perf_counter() - start
+        if step_ms:
+            time.sleep(step_ms / 1000)
     seconds = time.perf_counter() - start
     if elements == 0:
         sys.exit(f"{peer} delivered nothing")
