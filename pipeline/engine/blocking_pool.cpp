@@ -1,11 +1,14 @@
 #include "pipeline/engine/blocking_pool.h"
 
+#include <bit>
 #include <utility>
+
+#include "pipeline/engine/memory.h"
 
 namespace penstock {
 
 BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log)
-    : limit_(static_cast<std::size_t>(limit)), log_(std::move(log)) {
+    : log_(std::move(log)), limit_(static_cast<std::size_t>(limit)) {
   MutexLock lock(mutex_);
   for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
 }
@@ -32,6 +35,14 @@ void BlockingPool::grow_if_late() {
   if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
   const auto waited = std::chrono::steady_clock::now() - queue_.front().since;
   if (waited < kMoment) return;
+  // Many are tried before, so that what else starts threads is left some.
+  constexpr std::size_t kMany = 64;
+  if (threads_.size() >= kMany && std::has_single_bit(threads_.size()) &&
+      startable_threads(static_cast<int>(2 * threads_.size())) <
+          static_cast<int>(2 * threads_.size())) {
+    limit_ = threads_.size();
+    return;
+  }
   try {
     threads_.emplace_back([this] { serve(); });
   } catch (...) {

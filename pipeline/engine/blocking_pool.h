@@ -33,9 +33,9 @@ class BlockingPool {
     std::chrono::steady_clock::time_point since;
   };
 
-  const std::size_t limit_;
   const std::shared_ptr<TuningLog> log_;
   Mutex mutex_;
+  std::size_t limit_ GUARDED_BY(mutex_);
   CondVar ready_;
   Ring<Task> queue_ GUARDED_BY(mutex_);
   std::size_t idle_ GUARDED_BY(mutex_) = 0;

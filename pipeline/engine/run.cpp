@@ -21,6 +21,8 @@ int random_stages(const Node& node) {
 }
 
 constexpr int kMostThreads = 1023;
+constexpr int kUsualReaders = 64;
+constexpr int kReadersEach = 128;  // for each thread that computes
 
 thread_local Run* working = nullptr;  // whom this thread is at work for
 
@@ -40,8 +42,7 @@ Threads threads_for(const RunOptions& options) {
   }
   constexpr int kOthers = 3;  // what arranges elements, and some to spare
   Threads threads{options.threads > 0 ? options.threads : usable_cpus(),
-                  options.io_threads > 0 ? options.io_threads : 0};
-  if (threads.waiting == 0) threads.waiting = std::clamp(128 * threads.compute, 128, 1024);
+                  options.io_threads > 0 ? options.io_threads : kUsualReaders};
   const int wanted = threads.compute + threads.waiting + kOthers;
   const int found = startable_threads(wanted);
   if (found == wanted) return threads;
@@ -124,7 +125,10 @@ Run::Run(NodePtr root, const RunOptions& options)
                 "the plan needs at least " + std::to_string(least) + " bytes (" + parts +
                     "), and the memory budget is " + std::to_string(memory_->limit()));
   }
-  const int most = threads_for(options).waiting;
+  int most = threads_for(options).waiting;
+  if (options.io_threads == 0 && most == kUsualReaders) {
+    most = std::clamp(kReadersEach * threads_, kReadersEach, kMostThreads);  // tried when needed
+  }
   blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most, tuning_);
 }
 

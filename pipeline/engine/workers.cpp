@@ -71,28 +71,34 @@ void Workers::look() {
   }
 }
 
-// One piece of work to a task, so that oneTBB may give the thread to another run in between.
-void Workers::run(const std::function<void()>& work) noexcept {
-  const auto start = Clock::now();
-  work();
-  const auto now = Clock::now();
-  if (by_quota_) ask_quota(now);
-  std::function<void()> left;
-  {
-    MutexLock lock(mutex_);
-    busy_ += now - start;
-    shrink_if_idle(now);
-    if (queue_.empty() || running_ > allowed_) {
-      if (--running_ == 0) idle_.notify_all();
-      return;
+// A task goes on with what waits, but not for long, so that oneTBB may give the thread to another
+// run in between.
+void Workers::run(std::function<void()> work) noexcept {
+  constexpr auto kTurn = std::chrono::milliseconds(20);
+  const auto began = Clock::now();
+  for (auto start = began;;) {
+    work();
+    const auto now = Clock::now();
+    if (by_quota_) ask_quota(now);
+    {
+      MutexLock lock(mutex_);
+      busy_ += now - start;
+      shrink_if_idle(now);
+      if (queue_.empty() || running_ > allowed_) {
+        if (--running_ == 0) idle_.notify_all();
+        return;
+      }
+      work = queue_.pop_front().work;
+      grow_if_late(now);
     }
-    left = queue_.pop_front().work;
-    grow_if_late(now);
-  }
-  try {
-    enqueue(left);
-  } catch (...) {
-    run(left);  // no memory for a task
+    start = now;
+    if (now - began < kTurn) continue;
+    try {
+      enqueue(work);
+      return;
+    } catch (...) {
+      continue;  // no memory for a task
+    }
   }
 }
 

@@ -42,7 +42,7 @@ class Workers : public std::enable_shared_from_this<Workers> {
   };
 
   void enqueue(std::function<void()> work);
-  void run(const std::function<void()>& work) noexcept EXCLUDES(mutex_);
+  void run(std::function<void()> work) noexcept EXCLUDES(mutex_);
   bool grow_if_late(Clock::time_point now) REQUIRES(mutex_);
   void ask_quota(Clock::time_point now) EXCLUDES(mutex_);
   void shrink_if_idle(Clock::time_point now) REQUIRES(mutex_);
