@@ -19,8 +19,16 @@ Loss Classifier::forward(const Batch& batch, const Pass& pass) {
                   static_cast<std::int64_t>(image_.size()));
     image = &rounded_;
   }
+  std::span<const std::int64_t> labels = batch.i64("label");
+  Pass at_loss = pass;
+  if (carrier_) {
+    const Array landed = Array::view(const_cast<std::int64_t*>(labels.data()),  // NOLINT: is read
+                                     DType::i64, {static_cast<std::int64_t>(labels.size())});
+    labels = {carrier_->carry(landed).as<std::int64_t>(), labels.size()};
+    at_loss.gpu = last_gpu_;
+  }
   const Array& logits = layers_.forward(*image, pass);
-  const SoftmaxLoss::Result result = loss_.forward(logits, batch.i64("label"), pass);
+  const SoftmaxLoss::Result result = loss_.forward(logits, labels, at_loss);
   return {result.loss_sum, decay_.forward(pass), result.correct, batch.valid_rows()};
 }
 
@@ -29,14 +37,23 @@ void Classifier::backward(const Pass& pass) {
   layers_.backward(loss_.backward(), pass);
 }
 
-void Classifier::spread(const std::vector<DevicePtr>& devices) {
-  const std::size_t layers = layers_.size();
-  if (devices.size() > layers)
-    throw Error(ErrorCode::invalid_argument, std::to_string(layers) +
+void Classifier::build(const Scope& scope, const std::vector<LayerMaker>& makers) {
+  const std::span<const Part> parts = scope.parts();
+  if (parts.size() > makers.size())
+    throw Error(ErrorCode::invalid_argument, std::to_string(makers.size()) +
                                                  " layers can't be divided among " +
-                                                 std::to_string(devices.size()) + " devices");
-  for (std::size_t part = devices.size(); --part > 0;)
-    layers_.insert(layers * part / devices.size(), relay(devices[part - 1], devices[part]));
+                                                 std::to_string(parts.size()) + " devices");
+  std::size_t part = 0;
+  for (std::size_t i = 0; i < makers.size(); ++i) {
+    if (part + 1 < parts.size() && i == makers.size() * (part + 1) / parts.size()) {
+      layers_.add(relay(parts[part], parts[part + 1]));
+      ++part;
+    }
+    layers_.add(makers[i](scope.on(part)));
+  }
+  if (part == 0 || parts[part].gpu == nullptr) return;
+  last_gpu_ = parts[part].gpu;
+  carrier_.emplace(*parts[0].gpu, *last_gpu_);
 }
 
 Dataset image_and_label(const Dataset& stored) {

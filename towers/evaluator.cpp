@@ -40,7 +40,7 @@ Evaluation Evaluator::evaluate(std::uint64_t step) {
       part.rows += loss.rows;
     };
     std::optional<LateLoss> late;
-    if (Gpu* gpu = towers_.gpu(tower)) late.emplace(*gpu);
+    if (towers_.gpu(tower) != nullptr) late.emplace(towers_.store().gpus(tower));
     while (std::optional<StagedBatch> batch = feed_.next(tower)) {
       towers_.take(*batch, tower);
       const Pass pass = towers_.pass(tower, *batch, false, 0, FeedMode::per_tower);
@@ -79,7 +79,7 @@ ValidationTower::~ValidationTower() {
 void ValidationTower::begin(VariableStore& from, std::uint64_t step) {
   for (std::size_t v = 0; v < from.of(0).size(); ++v) {
     Variable& to = *towers_.store().of(0)[v];
-    assign(to.gpu, on_host(from.gpu(0), from.of(0)[v]->value).values(), to.value);
+    assign(to.gpu, on_host(from.of(0)[v]->gpu, from.of(0)[v]->value).values(), to.value);
   }
   thread_ = std::thread([this, step] {
     try {

@@ -54,11 +54,6 @@ class Sequential final : public Layer {
   }
   const Array& forward(const Array& in, const Pass& pass) override;
   const Array& backward(const Array& gradient, const Pass& pass) override;
-  std::size_t size() const noexcept { return layers_.size(); }
-  /// Puts `layer` in front of the one at `position`.
-  void insert(std::size_t position, LayerPtr layer) {
-    layers_.insert(layers_.begin() + static_cast<std::ptrdiff_t>(position), std::move(layer));
-  }
 
  private:
   std::vector<LayerPtr> layers_;

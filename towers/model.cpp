@@ -50,10 +50,6 @@ std::span<const std::int64_t> Batch::i64(std::string_view component) const {
           static_cast<std::size_t>(tensor.shape.volume())};
 }
 
-void Model::spread(const std::vector<DevicePtr>& /*devices*/) {
-  throw Error(ErrorCode::invalid_argument, "this model can't be divided among devices");
-}
-
 const ModelKind& model_kind(std::string_view name) {
   const auto found = kinds().find(name);
   if (found != kinds().end()) return found->second;

@@ -61,9 +61,6 @@ class Model {
   virtual Loss forward(const Batch& batch, const Pass& pass) = 0;
   /// Adds the gradients of the loss's mean to those of the variables.
   virtual void backward(const Pass& pass) = 0;
-  /// Divides the layers among devices, of which the first gets the input. Called once, in the
-  /// beginning. Throws Error{invalid_argument}, which is the default, if it can't be divided so.
-  virtual void spread(const std::vector<DevicePtr>& devices);
 };
 using ModelPtr = std::unique_ptr<Model>;
 

@@ -1,5 +1,6 @@
 #include "towers/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -67,6 +68,30 @@ class Adam final : public Optimizer {
   const float epsilon_;
 };
 
+/// The squares of all gradients on the GPU, summed up there.
+const double* sum_squares(Gpu& gpu, std::span<Variable* const> variables) {
+  constexpr std::int64_t kPart = 1 << 14;
+  const auto parts_of = [&gpu](const Variable& variable) {
+    return variable.has_gradient && variable.gpu == &gpu
+               ? (static_cast<std::int64_t>(variable.gradient.size()) + kPart - 1) / kPart
+               : 0;
+  };
+  std::int64_t parts = 0;
+  for (const Variable* variable : variables) parts += parts_of(*variable);
+  Array& scratch = gpu.scratch(static_cast<std::size_t>(parts + 1) * sizeof(double));
+  auto* sums = scratch.as<double>();
+  gpu.stream().clear({scratch.bytes(), sizeof(double)});
+  std::int64_t at = 1;
+  for (const Variable* variable : variables) {
+    gpu.run(SquareSumPlan{variable->gradient.data(), sums + at,
+                          static_cast<std::int64_t>(variable->gradient.size()), kPart},
+            parts_of(*variable));
+    at += parts_of(*variable);
+  }
+  gpu.run(ColumnsPlan{sums + 1, sums, parts, 1, 1}, 1);
+  return sums;
+}
+
 }  // namespace
 
 OptimizerPtr make_optimizer(const std::string& text) {
@@ -105,9 +130,9 @@ Updater::Updater(std::span<Variable* const> variables, UpdateOptions options)
   }
 }
 
-void Updater::clip(std::span<Variable* const> variables) const {
+void Updater::clip(std::span<Variable* const> variables) {
   if (options_.clip_norm <= 0 || variables.empty()) return;
-  if (variables[0]->gpu != nullptr) return clip_on(*variables[0]->gpu, variables);
+  if (variables[0]->gpu != nullptr) return clip_on_gpus(variables);
   const double norm = gradient_norm(variables);
   if (norm <= static_cast<double>(options_.clip_norm)) return;
   const auto scale = static_cast<float>(static_cast<double>(options_.clip_norm) / norm);
@@ -116,31 +141,34 @@ void Updater::clip(std::span<Variable* const> variables) const {
       for (float& value : variable->gradient.values()) value *= scale;
 }
 
-// The norm stays on the device, so that nobody waits for it.
-void Updater::clip_on(Gpu& gpu, std::span<Variable* const> variables) const {
-  constexpr std::int64_t kPart = 1 << 14;
-  const auto parts_of = [](const Variable& variable) {
-    return variable.has_gradient
-               ? (static_cast<std::int64_t>(variable.gradient.size()) + kPart - 1) / kPart
-               : 0;
-  };
-  std::int64_t parts = 0;
-  for (const Variable* variable : variables) parts += parts_of(*variable);
-  Array& scratch = gpu.scratch(static_cast<std::size_t>(parts + 1) * sizeof(double));
-  auto* sums = scratch.as<double>();
-  gpu.stream().clear({scratch.bytes(), sizeof(double)});
-  std::int64_t at = 1;
-  for (const Variable* variable : variables) {
-    gpu.run(SquareSumPlan{variable->gradient.data(), sums + at,
-                          static_cast<std::int64_t>(variable->gradient.size()), kPart},
-            parts_of(*variable));
-    at += parts_of(*variable);
+// The norm stays on devices, so that nobody waits for it.
+void Updater::clip_on_gpus(std::span<Variable* const> variables) {
+  std::vector<Gpu*> gpus;
+  for (const Variable* variable : variables)
+    if (std::ranges::find(gpus, variable->gpu) == gpus.end()) gpus.push_back(variable->gpu);
+  std::vector<const double*> squares;
+  for (Gpu* gpu : gpus) squares.push_back(sum_squares(*gpu, variables));
+  for (std::size_t g = to_first_.size() + 1; g < gpus.size(); ++g) {
+    to_first_.push_back(std::make_unique<Carrier>(*gpus[g], *gpus[0]));
+    from_first_.push_back(std::make_unique<Carrier>(*gpus[0], *gpus[g]));
   }
-  gpu.run(ColumnsPlan{sums + 1, sums, parts, 1, 1}, 1);
-  for (Variable* variable : variables)
-    if (variable->has_gradient)
-      gpu.run(ClipPlan{variable->gradient.data(), sums, static_cast<double>(options_.clip_norm)},
-              static_cast<std::int64_t>(variable->gradient.size()));
+  const auto view = [](const double* value) {
+    return Array::view(const_cast<double*>(value), DType::f64, {1});  // NOLINT: the first's is ours
+  };
+  Array total = view(squares[0]);
+  for (std::size_t g = 1; g < gpus.size(); ++g)
+    gpus[0]->run(ColumnsPlan{to_first_[g - 1]->carry(view(squares[g])).as<double>(),
+                             total.as<double>(), 1, 1, 1},
+                 1);
+  for (std::size_t g = 1; g < gpus.size(); ++g)
+    squares[g] = from_first_[g - 1]->carry(total).as<double>();
+  for (Variable* variable : variables) {
+    if (!variable->has_gradient) continue;
+    const auto g = static_cast<std::size_t>(std::ranges::find(gpus, variable->gpu) - gpus.begin());
+    variable->gpu->run(
+        ClipPlan{variable->gradient.data(), squares[g], static_cast<double>(options_.clip_norm)},
+        static_cast<std::int64_t>(variable->gradient.size()));
+  }
 }
 
 void Updater::apply(Variable& variable, std::size_t index, std::uint64_t step) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "towers/gpu/carrier.h"
 #include "towers/schedule.h"
 #include "towers/variables.h"
 
@@ -54,7 +55,7 @@ class Updater {
   void apply(std::span<Variable* const> variables, std::uint64_t step);
   /// The two halves of that: scales all gradients, and updates one variable. Threads may update
   /// different variables at a time.
-  void clip(std::span<Variable* const> variables) const;
+  void clip(std::span<Variable* const> variables);
   void apply(Variable& variable, std::size_t index, std::uint64_t step);
 
   /// What the optimizer remembers of a variable, to be saved and restored.
@@ -62,11 +63,13 @@ class Updater {
   const UpdateOptions& options() const noexcept { return options_; }
 
  private:
-  void clip_on(Gpu& gpu, std::span<Variable* const> variables) const;
+  void clip_on_gpus(std::span<Variable* const> variables);
 
   UpdateOptions options_;
   std::vector<std::vector<Array>> slots_;
   std::vector<Gpu*> gpus_;
+  // Of squares, where one copy lies on several GPUs: to the first of them, and the sum back.
+  std::vector<std::unique_ptr<Carrier>> to_first_, from_first_;
 };
 
 /// The norm of all gradients together, on host devices. Source: Pascanu et al., 2013, as

@@ -17,23 +17,31 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
       batch_(options.batch),
       store_(static_cast<int>(options.devices.size()), options.seed) {
   set_compute_threads(threads_);
+  const auto add_gpu = [&](const DevicePtr& device) -> Gpu& {
+    const GpuLibraries& libraries =
+        options.libraries != nullptr ? *options.libraries : gpu_libraries();
+    return *gpus_.emplace_back(
+        std::make_unique<Gpu>(device, libraries, options.precision, options.deterministic));
+  };
   for (int tower = 0; tower < size(); ++tower) {
     const DevicePtr& device = options.devices[static_cast<std::size_t>(tower)];
-    if (computes_on_gpu(options, *device)) {
-      const GpuLibraries& libraries =
-          options.libraries != nullptr ? *options.libraries : gpu_libraries();
-      gpus_.push_back(
-          std::make_unique<Gpu>(device, libraries, options.precision, options.deterministic));
-      store_.use(tower, *gpus_.back());
-      streams_.push_back(gpus_.back()->stream());
+    const bool on_gpu = computes_on_gpu(options, *device);
+    if (on_gpu) {
+      Gpu& gpu = add_gpu(device);
+      store_.use(tower, gpu);
+      streams_.push_back(gpu.stream());
     } else {
-      gpus_.push_back(nullptr);
       own_streams_.emplace_back(device, "tower " + std::to_string(tower));
       streams_.push_back(own_streams_.back());
     }
+    if (parts.size() > 1) {
+      std::vector<Part> all{{device, store_.gpu(tower)}};
+      for (std::size_t p = 1; p < parts.size(); ++p)
+        all.push_back({parts[p], on_gpu ? &add_gpu(parts[p]) : nullptr});
+      store_.divide(std::move(all));
+    }
     models_.push_back(make(store_.tower(tower)));
   }
-  if (parts.size() > 1) models_.front()->spread(parts);
   store_.pack();
   others_ = make_host_collective(size(), options.strategy.timeout_s);
 }

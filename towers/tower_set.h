@@ -43,7 +43,7 @@ class TowerSet {
   const int threads_;
   const std::uint64_t seed_;
   const std::int64_t batch_;
-  std::vector<std::unique_ptr<Gpu>> gpus_;  // null on host devices
+  std::vector<std::unique_ptr<Gpu>> gpus_;
   VariableStore store_;
   std::vector<ModelPtr> models_;
   std::vector<Stream> own_streams_;

@@ -26,8 +26,9 @@ void check_options(const TrainOptions& options) {
     const bool gpu = computes_on_gpu(options, *device);
     if (!gpu && options.precision != Precision::f32)
       refuse("towers on host devices compute in f32; tf32 and bf16 are of cuda devices");
-    if (gpu && options.strategy.kind == StrategyKind::model_parallel)
-      refuse("model_parallel divides a network among host devices");
+    if (options.strategy.kind == StrategyKind::model_parallel &&
+        gpu != computes_on_gpu(options, *options.devices.front()))
+      refuse("model_parallel divides a network among GPUs, or among host devices");
   }
 }
 

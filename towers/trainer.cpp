@@ -187,7 +187,7 @@ class Trainer::Impl {
   bool train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until) {
     const bool together = strategy_->synchronous();
     std::optional<LateLoss> late;
-    if (Gpu* gpu = towers_.gpu(tower)) late.emplace(*gpu);
+    if (towers_.gpu(tower) != nullptr) late.emplace(store().gpus(tower));
     const auto tell = [&](const std::optional<LateLoss::Told>& told) {
       if (!told) return;
       if (!std::isfinite(told->loss.mean()))

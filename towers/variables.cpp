@@ -70,20 +70,29 @@ void Initializer::fill(std::span<float> values, std::uint64_t seed, std::string_
 }
 
 Scope Scope::operator/(std::string_view name) const {
-  return {*store_, tower_, prefix_ + std::string(name) + "/", reuse_};
+  return {*store_, tower_, prefix_ + std::string(name) + "/", reuse_, part_};
 }
 
 Scope Scope::reuse() const {
-  return {*store_, tower_, prefix_, true};
+  return {*store_, tower_, prefix_, true, part_};
+}
+
+Scope Scope::on(std::size_t part) const {
+  return {*store_, tower_, prefix_, reuse_, part};
+}
+
+std::span<const Part> Scope::parts() const {
+  store_->asked_for_parts_ = true;
+  return store_->parts_;
 }
 
 Variable& Scope::get(std::string_view name, const Shape& shape,
                      const VariableOptions& options) const {
-  return store_->get(tower_, prefix_ + std::string(name), shape, options, reuse_);
+  return store_->get(tower_, prefix_ + std::string(name), shape, options, reuse_, gpu());
 }
 
 Gpu* Scope::gpu() const {
-  return store_->gpu(tower_);
+  return store_->parts_.empty() ? store_->gpu(tower_) : store_->parts_[part_].gpu;
 }
 
 VariableStore::VariableStore(int towers, std::uint64_t seed) : seed_(seed) {
@@ -100,7 +109,7 @@ void VariableStore::use(int tower, Gpu& gpu) {
 }
 
 Variable& VariableStore::get(int tower, const std::string& name, const Shape& shape,
-                             const VariableOptions& options, bool reuse) {
+                             const VariableOptions& options, bool reuse, Gpu* gpu) {
   const auto known = entries_.find(name);
   if (!reuse && known != entries_.end())
     refuse(name, "exists already; only a scope that reuses may share it");
@@ -121,14 +130,14 @@ Variable& VariableStore::get(int tower, const std::string& name, const Shape& sh
     variable->trainable = entry.options.trainable;
     Array values(shape);
     entry.options.initializer.fill(values.values(), seed_, name);
-    variable->gpu = mine.gpu;
-    if (mine.gpu != nullptr) {
-      variable->value = mine.gpu->array(DType::f32);
-      variable->gradient = mine.gpu->array(DType::f32);
+    variable->gpu = gpu;
+    if (gpu != nullptr) {
+      variable->value = gpu->array(DType::f32);
+      variable->gradient = gpu->array(DType::f32);
     }
     variable->value.resize(shape);
     variable->gradient.resize(shape);
-    assign(mine.gpu, values.values(), variable->value);
+    assign(gpu, values.values(), variable->value);
     place = variable.get();
     mine.owned.push_back(std::move(variable));
   }
@@ -136,7 +145,17 @@ Variable& VariableStore::get(int tower, const std::string& name, const Shape& sh
   return *place;
 }
 
+std::vector<Gpu*> VariableStore::gpus(int tower) const {
+  std::vector<Gpu*> all;
+  for (const Part& part : parts_)
+    if (part.gpu != nullptr) all.push_back(part.gpu);
+  if (Gpu* one = gpu(tower); one != nullptr && parts_.empty()) all.push_back(one);
+  return all;
+}
+
 void VariableStore::pack() {
+  if (parts_.size() > 1 && !asked_for_parts_)
+    throw Error(ErrorCode::invalid_argument, "this model can't be divided among devices");
   offsets_.clear();
   std::size_t total = 0;
   for (const Variable* variable : of(0)) {
@@ -146,6 +165,12 @@ void VariableStore::pack() {
   const Shape flat{static_cast<std::int64_t>(total)};
   for (Tower& tower : towers_) {
     tower.variables.resize(entries_.size());
+    for (const auto& [name, entry] : entries_)
+      if (tower.variables[entry.index] == nullptr) refuse(name, "is not used by every tower");
+    if (gpus(0).size() > 1) {
+      for (Variable* variable : tower.variables) variable->gpu->clear(variable->gradient);
+      continue;
+    }
     if (tower.gpu != nullptr) {
       tower.values = tower.gpu->array(DType::f32);
       tower.gradients = tower.gpu->array(DType::f32);
@@ -159,7 +184,6 @@ void VariableStore::pack() {
     }
     for (const auto& [name, entry] : entries_) {
       Variable* variable = tower.variables[entry.index];
-      if (variable == nullptr) refuse(name, "is not used by every tower");
       float* value = tower.values.data() + offsets_[entry.index];
       if (tower.gpu != nullptr) {
         tower.gpu->stream().copy({value, variable->value.bytes(), variable->value.nbytes()});
@@ -186,7 +210,7 @@ std::span<float> VariableStore::gradients(int tower) noexcept {
 
 void VariableStore::share(std::size_t variable) {
   if (towers() == 1) return;
-  const Array value = on_host(gpu(0), of(0)[variable]->value);
+  const Array value = on_host(of(0)[variable]->gpu, of(0)[variable]->value);
   for (int tower = 1; tower < towers(); ++tower)
     assign(gpu(tower), value.values(), of(tower)[variable]->value);
 }
@@ -195,7 +219,7 @@ std::uint64_t VariableStore::digest() const {
   std::uint64_t state = 0;
   for (const Variable* variable : of(0)) {
     state = mix_path(state, hash(variable->name));
-    const Array values = on_host(gpu(0), variable->value);
+    const Array values = on_host(variable->gpu, variable->value);
     for (const float value : values.values())
       state = mix_path(state, std::bit_cast<std::uint32_t>(value));
   }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include <penstock/device.h>
+
 #include "towers/array.h"
 
 namespace penstock::towers {
@@ -67,6 +69,12 @@ struct VariableOptions {
   bool trainable = true;
 };
 
+/// One of the devices that a tower's model is divided among.
+struct Part {
+  DevicePtr device{};
+  Gpu* gpu = nullptr;  ///< null: computed by the host
+};
+
 /// A place for names within a tower. Cheap to copy; the store must outlive it.
 class Scope {
  public:
@@ -83,16 +91,22 @@ class Scope {
   const std::string& prefix() const noexcept { return prefix_; }
   /// What the tower computes with; null: threads of the host. Each layer has a form for either.
   Gpu* gpu() const;
+  /// The devices that the tower's model is to be divided among, of which the first gets its input;
+  /// empty: it is not. Whoever asks divides it, with `on`.
+  std::span<const Part> parts() const;
+  /// The same place, for what lies on this part and is computed by it.
+  Scope on(std::size_t part) const;
 
  private:
   friend class VariableStore;
-  Scope(VariableStore& store, int tower, std::string prefix, bool reuse)
-      : store_(&store), tower_(tower), prefix_(std::move(prefix)), reuse_(reuse) {}
+  Scope(VariableStore& store, int tower, std::string prefix, bool reuse, std::size_t part = 0)
+      : store_(&store), tower_(tower), prefix_(std::move(prefix)), reuse_(reuse), part_(part) {}
 
   VariableStore* store_;
   int tower_;
   std::string prefix_;
   bool reuse_;
+  std::size_t part_;
 };
 
 /// The variables of all towers. The first tower creates, the others reuse: they get copies of equal
@@ -111,14 +125,21 @@ class VariableStore {
   /// REQUIRES: nothing was asked of the tower's scope yet.
   void use(int tower, Gpu& gpu);
   Gpu* gpu(int tower) const { return towers_[static_cast<std::size_t>(tower)].gpu; }
+  /// The model of the only tower, which is made after this, is to be divided among these, which are
+  /// all GPUs or none.
+  void divide(std::vector<Part> parts) { parts_ = std::move(parts); }
+  const std::vector<Part>& parts() const noexcept { return parts_; }
+  /// What the tower computes with: its GPU, or those of its parts.
+  std::vector<Gpu*> gpus(int tower) const;
   /// Puts each tower's values, and its gradients, one behind the other, so that they are exchanged
-  /// in one piece. Throws Error{invalid_argument} naming a variable that a tower did not take up.
+  /// in one piece; not those of several GPUs. Throws Error{invalid_argument} naming a variable that
+  /// a tower did not take up, or for a model that did not divide itself.
   void pack();
 
   int towers() const noexcept { return static_cast<int>(towers_.size()); }
   /// In the order of creation, the same on every tower.
   std::span<Variable* const> of(int tower) const;
-  /// After `pack`: all values, or gradients, of a tower.
+  /// After `pack`: all values, or gradients, of a tower; nothing if several GPUs have them.
   std::span<float> values(int tower) noexcept;
   std::span<float> gradients(int tower) noexcept;
   /// Where a variable begins in these.
@@ -142,12 +163,14 @@ class VariableStore {
     Array values{}, gradients{};
   };
   Variable& get(int tower, const std::string& name, const Shape& shape,
-                const VariableOptions& options, bool reuse);
+                const VariableOptions& options, bool reuse, Gpu* gpu);
 
   const std::uint64_t seed_;
   std::map<std::string, Entry> entries_;
   std::vector<Tower> towers_;
   std::vector<std::size_t> offsets_;
+  std::vector<Part> parts_;
+  bool asked_for_parts_ = false;
 };
 
 }  // namespace penstock::towers

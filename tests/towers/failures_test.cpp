@@ -63,11 +63,13 @@ template <bool Last>
 class Breaks : public Classifier {
  public:
   explicit Breaks(const Scope& scope) {
-    LayerPtr a = dense(scope / "a", {.in = 4, .out = 8, .initializer = Initializer::he(4)});
-    LayerPtr b = dense(scope / "b", {.in = 8, .out = 3, .initializer = Initializer::he(8)});
-    LayerPtr& broken = Last ? b : a;
-    broken = std::make_unique<Fragile>(std::move(broken));
-    layers_.add(std::move(a)).add(std::move(b));
+    const auto layer = [](const char* name, std::int64_t in, std::int64_t out, bool broken) {
+      return [=](const Scope& s) {
+        LayerPtr made = dense(s / name, {.in = in, .out = out, .initializer = Initializer::he(in)});
+        return broken ? std::make_unique<Fragile>(std::move(made)) : std::move(made);
+      };
+    };
+    build(scope, {layer("a", 4, 8, !Last), layer("b", 8, 3, Last)});
   }
 };
 

@@ -70,10 +70,16 @@ class Mixed : public Classifier {
   explicit Mixed(const Scope& scope) {
     Variable& first = (scope / "a").get("unused", {3}, {Initializer::constant(1)});
     static_cast<void>(first);
-    layers_.add(dense(scope / "a", {.in = 4, .out = 8, .initializer = Initializer::he(4)}))
-        .add(batch_norm(scope / "n", {.channels = 8, .synchronised = true}))
-        .add(relu(scope))
-        .add(dense(scope / "b", {.in = 8, .out = 3, .initializer = Initializer::he(8)}));
+    build(scope, {[](const Scope& s) {
+                    return dense(s / "a", {.in = 4, .out = 8, .initializer = Initializer::he(4)});
+                  },
+                  [](const Scope& s) {
+                    return batch_norm(s / "n", {.channels = 8, .synchronised = true});
+                  },
+                  relu,
+                  [](const Scope& s) {
+                    return dense(s / "b", {.in = 8, .out = 3, .initializer = Initializer::he(8)});
+                  }});
     decay_.add((scope / "b").reuse().get("weights", {3, 8}, {}), 0.01F);
   }
 };
@@ -99,6 +105,45 @@ TEST(GpuTrainer, BucketsChangeNoBit) {
         EXPECT_EQ(digest(bucket), whole) << bucket;
     }
   }
+}
+
+TEST(GpuTrainer, ANetworkOverSeveralGpusIsTheSameNetwork) {
+  const auto trained = [&](int devices, StrategyKind kind, const std::string& checkpoints = "",
+                           std::uint64_t steps = 0) {
+    TrainOptions options = on_fakes(devices, 16);
+    options.epochs = 2;
+    options.max_steps = steps;
+    options.deterministic = true;
+    options.checkpoint_folder = checkpoints;
+    options.strategy.kind = kind;
+    options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::constant(0.1), 0.2F};
+    Trainer trainer(maker<Mixed>(), points(100).shuffle(), points(30), options);
+    const TrainResult result = trainer.run(nobody);
+    return std::tuple(result.digest, result.losses, result.evaluation->loss,
+                      result.evaluation->accuracy);
+  };
+  const auto one = trained(1, StrategyKind::replicated);
+  EXPECT_EQ(std::get<1>(one).size(), 12U);
+  for (const int devices : {1, 2, 3, 4}) {
+    const auto divided = trained(devices, StrategyKind::model_parallel);
+    expect_near(std::get<1>(divided), std::get<1>(one), 1e-6, "losses");
+    EXPECT_NEAR(std::get<2>(divided), std::get<2>(one), 1e-6);
+    EXPECT_EQ(std::get<3>(divided), std::get<3>(one));
+  }
+  const std::string folder = testing::TempDir() + "/divided_checkpoint";
+  std::filesystem::remove_all(folder);
+  trained(3, StrategyKind::model_parallel, folder, 5);
+  EXPECT_EQ(std::get<0>(trained(3, StrategyKind::model_parallel, folder)),
+            std::get<0>(trained(3, StrategyKind::model_parallel)));
+  EXPECT_THAT(penstock::test::thrown_by([&] { trained(5, StrategyKind::model_parallel); })->what(),
+              testing::HasSubstr("4 layers can't be divided among 5 devices"));
+}
+
+TEST(GpuTrainer, ModelsThatDoNotDivideThemselvesAreRefused) {
+  TrainOptions options = on_fakes(2, 4);
+  options.strategy.kind = StrategyKind::model_parallel;
+  expect_error(ErrorCode::invalid_argument, "this model can't be divided among devices",
+               [&] { Trainer(model_kind("text_match").make, points(8), std::nullopt, options); });
 }
 
 TEST(GpuTrainer, TowersThatDoNotWaitLearnToo) {
@@ -157,9 +202,6 @@ TEST(GpuTrainer, WhatItCantDoIsRefused) {
   options.strategy.kind = StrategyKind::async;
   options.deterministic = true;
   refused(options, "not deterministic");
-  options = on_fakes(2, 4);
-  options.strategy.kind = StrategyKind::model_parallel;
-  refused(options, "among host devices");
   options = options_for(1, 4);
   options.precision = Precision::bf16;
   refused(options, "towers on host devices compute in f32");

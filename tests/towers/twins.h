@@ -68,9 +68,12 @@ inline Dataset points(std::int64_t count) {
 class Linear : public Classifier {
  public:
   explicit Linear(const Scope& scope) {
-    layers_.add(dense(
-        scope / "fc",
-        {.in = 4, .out = 3, .initializer = Initializer::normal(0.3F), .input_gradient = false}));
+    build(scope, {[](const Scope& s) {
+            return dense(s / "fc", {.in = 4,
+                                    .out = 3,
+                                    .initializer = Initializer::normal(0.3F),
+                                    .input_gradient = false});
+          }});
   }
 };
 
@@ -78,10 +81,13 @@ class Linear : public Classifier {
 class Hidden : public Classifier {
  public:
   explicit Hidden(const Scope& scope) {
-    layers_.add(dense(scope / "a", {.in = 4, .out = 16, .initializer = Initializer::he(4)}))
-        .add(relu(scope))
-        .add(dropout(scope / "drop", 0.25F))
-        .add(dense(scope / "b", {.in = 16, .out = 3, .initializer = Initializer::he(16)}));
+    build(scope, {[](const Scope& s) {
+                    return dense(s / "a", {.in = 4, .out = 16, .initializer = Initializer::he(4)});
+                  },
+                  relu, [](const Scope& s) { return dropout(s / "drop", 0.25F); },
+                  [](const Scope& s) {
+                    return dense(s / "b", {.in = 16, .out = 3, .initializer = Initializer::he(16)});
+                  }});
   }
 };
 

@@ -1,9 +1,10 @@
 // Losses of a tower on a GPU, read one step late so that the host never waits for the step at hand.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "towers/gpu/gpu.h"
 #include "towers/model.h"
@@ -18,13 +19,16 @@ class LateLoss {
     Loss loss{};
   };
 
-  explicit LateLoss(Gpu& gpu);
+  /// `gpus`: what the tower computes with, one or several.
+  explicit LateLoss(std::vector<Gpu*> gpus);
   ~LateLoss();
   LateLoss(const LateLoss&) = delete;
   LateLoss& operator=(const LateLoss&) = delete;
 
   /// What layers add up from here on is another step's.
-  void begin() { gpu_.clear(gpu_.result()); }
+  void begin() {
+    for (Gpu* gpu : gpus_) gpu->clear(gpu->result());
+  }
   /// Has the results copied once the forward pass of `rows` is through, and returns those of the
   /// step before, if they were not yet told. Throws Error{invalid_argument} if that had a label or
   /// an id that there is not.
@@ -33,10 +37,10 @@ class LateLoss {
   std::optional<Told> last();
 
  private:
-  Gpu& gpu_;
+  const std::vector<Gpu*> gpus_;
   const std::shared_ptr<Allocator> pinned_;
-  const Event copied_;
-  double* const values_;  // pinned; of the step in waiting_
+  std::vector<Event> copied_;  // of each
+  double* const values_;       // pinned; four of each, of the step in waiting_
   std::optional<Told> waiting_;
 };
 

@@ -4,24 +4,20 @@
 
 namespace penstock::towers {
 
-double L2::forward(const Pass& pass) {
-  if (pass.gpu != nullptr) {
-    Gpu& gpu = *pass.gpu;
-    if (sums_.dtype() != DType::f64) sums_ = gpu.array(DType::f64);
-    for (const auto& [variable, weight] : terms_) {
+double L2::forward(const Pass& /*pass*/) {
+  double total = 0;
+  for (const auto& [variable, weight] : terms_) {
+    if (Gpu* gpu = variable->gpu) {
       constexpr std::int64_t kPart = 1 << 14;
       const auto count = static_cast<std::int64_t>(variable->value.size());
       const std::int64_t parts = (count + kPart - 1) / kPart;
-      sums_.resize({parts});
-      gpu.run(SquareSumPlan{variable->value.data(), sums_.as<double>(), count, kPart}, parts);
-      gpu.run(ColumnsPlan{sums_.as<double>(), gpu.result().as<double>() + 2, parts, 1,
-                          0.5 * static_cast<double>(weight)},
-              1);
+      auto* sums = gpu->scratch(static_cast<std::size_t>(parts) * sizeof(double)).as<double>();
+      gpu->run(SquareSumPlan{variable->value.data(), sums, count, kPart}, parts);
+      gpu->run(ColumnsPlan{sums, gpu->result().as<double>() + 2, parts, 1,
+                           0.5 * static_cast<double>(weight)},
+               1);
+      continue;
     }
-    return 0;
-  }
-  double total = 0;
-  for (const auto& [variable, weight] : terms_) {
     double sum = 0;
     for (const float value : variable->value.values())
       sum += static_cast<double>(value) * static_cast<double>(value);
@@ -30,12 +26,12 @@ double L2::forward(const Pass& pass) {
   return total;
 }
 
-void L2::backward(const Pass& pass) const {
+void L2::backward(const Pass& /*pass*/) const {
   for (const auto& [variable, weight] : terms_) {
-    if (pass.gpu != nullptr) {
-      pass.gpu->run(AddPlan{variable->gradient.data(), variable->value.data(), weight,
-                            variable->accumulate()},
-                    static_cast<std::int64_t>(variable->value.size()));
+    if (Gpu* gpu = variable->gpu) {
+      gpu->run(AddPlan{variable->gradient.data(), variable->value.data(), weight,
+                       variable->accumulate()},
+               static_cast<std::int64_t>(variable->value.size()));
       variable->added();
       continue;
     }

@@ -19,7 +19,6 @@ class L2 {
 
  private:
   std::vector<std::pair<Variable*, float>> terms_;
-  Array sums_;  // on a GPU, of parts of a variable
 };
 
 }  // namespace penstock::towers

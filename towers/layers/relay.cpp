@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "towers/gpu/carrier.h"
+
 namespace penstock::towers {
 namespace {
 
@@ -52,10 +54,23 @@ class Relay final : public Layer {
   Landing forth_, back_;
 };
 
+class GpuRelay final : public Layer {
+ public:
+  GpuRelay(Gpu& from, Gpu& to) : forth_(from, to), back_(to, from) {}
+  const Array& forward(const Array& in, const Pass& /*pass*/) override { return forth_.carry(in); }
+  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
+    return back_.carry(gradient);
+  }
+
+ private:
+  Carrier forth_, back_;
+};
+
 }  // namespace
 
-LayerPtr relay(const DevicePtr& from, const DevicePtr& to) {
-  return std::make_unique<Relay>(from, to);
+LayerPtr relay(const Part& from, const Part& to) {
+  if (from.gpu != nullptr) return std::make_unique<GpuRelay>(*from.gpu, *to.gpu);
+  return std::make_unique<Relay>(from.device, to.device);
 }
 
 }  // namespace penstock::towers

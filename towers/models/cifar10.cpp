@@ -19,46 +19,47 @@ constexpr std::int64_t kPooled = kCrop / 4;
 class Cifar10 final : public Classifier {
  public:
   explicit Cifar10(const Scope& scope) {
-    const auto half = [&] { return pool(scope, {Pooling::max, 3, 2, Padding::same(kCrop, 3, 2)}); };
-    layers_
-        .add(conv2d(scope / "conv1", {.in = 3,
-                                      .out = 64,
-                                      .kernel = 5,
-                                      .padding = {2, 2},
-                                      .initializer = Initializer::truncated_normal(0.05F),
-                                      .input_gradient = false}))
-        .add(relu(scope))
-        .add(half())
-        .add(lrn(scope / "norm1"))
-        .add(conv2d(scope / "conv2", {.in = 64,
-                                      .out = 64,
-                                      .kernel = 5,
-                                      .padding = {2, 2},
-                                      .initializer = Initializer::truncated_normal(0.05F),
-                                      .bias_initializer = Initializer::constant(0.1F)}))
-        .add(relu(scope))
-        .add(lrn(scope / "norm2"))
-        .add(half());
-    const std::int64_t features = kPooled * kPooled * 64;
-    add_dense(scope / "local3", features, 384, 0.04F, 0.1F);
-    add_dense(scope / "local4", 384, 192, 0.04F, 0.1F);
-    layers_.add(
-        dense(scope / "softmax",
-              {.in = 192, .out = 10, .initializer = Initializer::truncated_normal(1.0F / 192)}));
+    const auto half = [](const Scope& s) {
+      return pool(s, {Pooling::max, 3, 2, Padding::same(kCrop, 3, 2)});
+    };
+    constexpr std::int64_t features = kPooled * kPooled * 64;
+    build(scope,
+          {[](const Scope& s) {
+             return conv2d(s / "conv1", {.in = 3,
+                                         .out = 64,
+                                         .kernel = 5,
+                                         .padding = {2, 2},
+                                         .initializer = Initializer::truncated_normal(0.05F),
+                                         .input_gradient = false});
+           },
+           relu, half, [](const Scope& s) { return lrn(s / "norm1"); },
+           [](const Scope& s) {
+             return conv2d(s / "conv2", {.in = 64,
+                                         .out = 64,
+                                         .kernel = 5,
+                                         .padding = {2, 2},
+                                         .initializer = Initializer::truncated_normal(0.05F),
+                                         .bias_initializer = Initializer::constant(0.1F)});
+           },
+           relu, [](const Scope& s) { return lrn(s / "norm2"); }, half,
+           [](const Scope& s) { return local(s / "local3", features, 384); }, relu,
+           [](const Scope& s) { return local(s / "local4", 384, 192); }, relu,
+           [](const Scope& s) {
+             return dense(
+                 s / "softmax",
+                 {.in = 192, .out = 10, .initializer = Initializer::truncated_normal(1.0F / 192)});
+           }});
     // Half of the tutorial's: it decays once an update, whose batches are smaller there.
     decay_.add((scope / "local3").reuse().get("weights", {384, features}, {}), 0.002F);
     decay_.add((scope / "local4").reuse().get("weights", {192, 384}, {}), 0.002F);
   }
 
  private:
-  void add_dense(const Scope& scope, std::int64_t in, std::int64_t out, float deviation,
-                 float bias) {
-    layers_
-        .add(dense(scope, {.in = in,
-                           .out = out,
-                           .initializer = Initializer::truncated_normal(deviation),
-                           .bias_initializer = Initializer::constant(bias)}))
-        .add(relu(scope));
+  static LayerPtr local(const Scope& scope, std::int64_t in, std::int64_t out) {
+    return dense(scope, {.in = in,
+                         .out = out,
+                         .initializer = Initializer::truncated_normal(0.04F),
+                         .bias_initializer = Initializer::constant(0.1F)});
   }
 };
 

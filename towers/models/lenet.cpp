@@ -14,25 +14,34 @@ namespace {
 class LeNet final : public Classifier {
  public:
   explicit LeNet(const Scope& scope) {
-    layers_
-        .add(conv2d(scope / "conv1", {.in = 1,
-                                      .out = 6,
-                                      .kernel = 5,
-                                      .padding = {2, 2},
-                                      .initializer = Initializer::he(25),
-                                      .input_gradient = false}))
-        .add(relu(scope))
-        .add(pool(scope, {}))
-        .add(conv2d(scope / "conv2",
-                    {.in = 6, .out = 16, .kernel = 5, .initializer = Initializer::he(150)}))
-        .add(relu(scope))
-        .add(pool(scope, {}))
-        .add(dense(scope / "fc1", {.in = 400, .out = 120, .initializer = Initializer::he(400)}))
-        .add(relu(scope))
-        .add(dense(scope / "fc2", {.in = 120, .out = 84, .initializer = Initializer::he(120)}))
-        .add(relu(scope))
-        .add(dense(scope / "fc3",
-                   {.in = 84, .out = 10, .initializer = Initializer::glorot(84, 10)}));
+    const auto halve = [](const Scope& s) { return pool(s, {}); };
+    build(scope,
+          {[](const Scope& s) {
+             return conv2d(s / "conv1", {.in = 1,
+                                         .out = 6,
+                                         .kernel = 5,
+                                         .padding = {2, 2},
+                                         .initializer = Initializer::he(25),
+                                         .input_gradient = false});
+           },
+           relu, halve,
+           [](const Scope& s) {
+             return conv2d(s / "conv2",
+                           {.in = 6, .out = 16, .kernel = 5, .initializer = Initializer::he(150)});
+           },
+           relu, halve,
+           [](const Scope& s) {
+             return dense(s / "fc1", {.in = 400, .out = 120, .initializer = Initializer::he(400)});
+           },
+           relu,
+           [](const Scope& s) {
+             return dense(s / "fc2", {.in = 120, .out = 84, .initializer = Initializer::he(120)});
+           },
+           relu,
+           [](const Scope& s) {
+             return dense(s / "fc3",
+                          {.in = 84, .out = 10, .initializer = Initializer::glorot(84, 10)});
+           }});
   }
 };
 

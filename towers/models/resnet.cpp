@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <penstock/image.h>
 
@@ -75,23 +76,35 @@ struct Plan {
 class ResNet final : public Classifier {
  public:
   ResNet(const Scope& scope, const Plan& plan) {
-    add_normalised(layers_, scope / "stem", {3, 64, 7, 2, true});
-    layers_.add(relu(scope)).add(pool(scope, {Pooling::max, 3, 2, {1, 1}}));
+    std::vector<LayerMaker> makers{[](const Scope& s) {
+                                     auto stem = std::make_unique<Sequential>();
+                                     add_normalised(*stem, s / "stem", {3, 64, 7, 2, true});
+                                     return stem;
+                                   },
+                                   relu,
+                                   [](const Scope& s) {
+                                     return pool(s, {Pooling::max, 3, 2, {1, 1}});
+                                   }};
     std::int64_t in = 64;
     for (std::size_t stage = 0; stage < plan.blocks.size(); ++stage) {
       const std::int64_t width = std::int64_t{64} << stage;
       for (int block = 0; block < plan.blocks[stage]; ++block) {
-        const Scope place =
-            scope / ("stage" + std::to_string(stage + 1)) / ("block" + std::to_string(block + 1));
         const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-        layers_.add(plan.deep ? bottleneck(place, in, width, stride)
-                              : basic_block(place, in, width, stride));
+        makers.emplace_back([=](const Scope& s) {
+          const Scope place =
+              s / ("stage" + std::to_string(stage + 1)) / ("block" + std::to_string(block + 1));
+          return plan.deep ? bottleneck(place, in, width, stride)
+                           : basic_block(place, in, width, stride);
+        });
         in = plan.deep ? 4 * width : width;
       }
     }
-    layers_.add(global_average_pool(scope))
-        .add(dense(scope / "fc",
-                   {.in = in, .out = kClasses, .initializer = Initializer::normal(0.01F)}));
+    makers.emplace_back(global_average_pool);
+    makers.emplace_back([in](const Scope& s) {
+      return dense(s / "fc",
+                   {.in = in, .out = kClasses, .initializer = Initializer::normal(0.01F)});
+    });
+    build(scope, makers);
   }
 };
 

@@ -115,6 +115,12 @@ class Train final : public Command {
     return app()->add_option(flag, value, help)->type_name(type)->group(group);
   }
 
+  /// What a name stands for; the help says which there are.
+  template <typename T>
+  static CLI::Validator one_of(const std::map<std::string, T>& names) {
+    return CLI::CheckedTransformer(names).description("");
+  }
+
   void add_towers() {
     const std::string group = "Towers";
     const std::map<std::string, FeedMode> modes{{"split", FeedMode::split},
@@ -128,10 +134,10 @@ class Train final : public Command {
         "a tower on each: host:0,host:1 or cuda:0,cuda:1 (default host:0)");
     add(group, "--precision", options_.precision, "TYPE",
         "f32 (default); on cuda devices also tf32, or bf16 with variables in f32")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, towers::Precision>{{"f32", towers::Precision::f32},
-                                                     {"tf32", towers::Precision::tf32},
-                                                     {"bf16", towers::Precision::bf16}}));
+        ->transform(
+            one_of(std::map<std::string, towers::Precision>{{"f32", towers::Precision::f32},
+                                                            {"tf32", towers::Precision::tf32},
+                                                            {"bf16", towers::Precision::bf16}}));
     add(group, "--eval-device", eval_device_, "DEVICE",
         "evaluate there, beside training; default: on the towers, in turn")
         ->needs("--eval-data");
@@ -148,9 +154,9 @@ class Train final : public Command {
     add(group, "--bucket", bucket_, "BYTES",
         "gradients that are exchanged in one piece, while backward goes on (default 4MiB)");
     add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded")
-        ->transform(CLI::CheckedTransformer(modes));
+        ->transform(one_of(modes));
     add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop")
-        ->transform(CLI::CheckedTransformer(ends));
+        ->transform(one_of(ends));
     add(group, "--watchdog", options_.feed.watchdog_s, "S",
         "give up (exit code 75) when a copy takes so long (default 60)")
         ->check(CLI::PositiveNumber);
