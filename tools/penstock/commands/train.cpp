@@ -1,5 +1,8 @@
 #include <csignal>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -93,6 +96,7 @@ class Train final : public Command {
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
       try {
         result = trainer.run(view);
+        view.end(result);
       } catch (const Error& error) {
         if (error.code() == ErrorCode::no_progress) give_up(error);
         if (error.code() != ErrorCode::device_lost) throw;
@@ -115,29 +119,26 @@ class Train final : public Command {
     return app()->add_option(flag, value, help)->type_name(type)->group(group);
   }
 
-  /// What a name stands for; the help says which there are.
+  /// The option takes one of these names, which its help lists. Of two transformations the one that
+  /// was added last is asked first.
   template <typename T>
-  static CLI::Validator one_of(const std::map<std::string, T>& names) {
-    return CLI::CheckedTransformer(names).description("");
+  static void choose(CLI::Option* option, const std::vector<std::pair<std::string, T>>& names) {
+    std::vector<std::string> known;
+    for (const auto& [name, value] : names) known.push_back(name);
+    option->transform(CLI::CheckedTransformer(names).description(""))
+        ->transform(CLI::IsMember(known).description(""));
   }
 
   void add_towers() {
     const std::string group = "Towers";
-    const std::map<std::string, FeedMode> modes{{"split", FeedMode::split},
-                                                {"per_tower", FeedMode::per_tower},
-                                                {"sharded", FeedMode::sharded}};
-    const std::map<std::string, EpochEnd> ends{{"drop", EpochEnd::drop},
-                                               {"pad", EpochEnd::pad},
-                                               {"wrap", EpochEnd::wrap},
-                                               {"stop", EpochEnd::stop}};
     add(group, "--device", devices_, "LIST",
         "a tower on each: host:0,host:1 or cuda:0,cuda:1 (default host:0)");
-    add(group, "--precision", options_.precision, "TYPE",
-        "f32 (default); on cuda devices also tf32, or bf16 with variables in f32")
-        ->transform(
-            one_of(std::map<std::string, towers::Precision>{{"f32", towers::Precision::f32},
-                                                            {"tf32", towers::Precision::tf32},
-                                                            {"bf16", towers::Precision::bf16}}));
+    choose<towers::Precision>(
+        add(group, "--precision", options_.precision, "TYPE",
+            "f32 (default); on cuda devices also tf32, or bf16 with variables in f32"),
+        {{"f32", towers::Precision::f32},
+         {"tf32", towers::Precision::tf32},
+         {"bf16", towers::Precision::bf16}});
     add(group, "--eval-device", eval_device_, "DEVICE",
         "evaluate there, beside training; default: on the towers, in turn")
         ->needs("--eval-data");
@@ -153,10 +154,17 @@ class Train final : public Command {
         ->check(CLI::NonNegativeNumber);
     add(group, "--bucket", bucket_, "BYTES",
         "gradients that are exchanged in one piece, while backward goes on (default 4MiB)");
-    add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded")
-        ->transform(one_of(modes));
-    add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop")
-        ->transform(one_of(ends));
+    choose<FeedMode>(
+        add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded"),
+        {{"split", FeedMode::split},
+         {"per_tower", FeedMode::per_tower},
+         {"sharded", FeedMode::sharded}});
+    choose<EpochEnd>(
+        add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop"),
+        {{"drop", EpochEnd::drop},
+         {"pad", EpochEnd::pad},
+         {"wrap", EpochEnd::wrap},
+         {"stop", EpochEnd::stop}});
     add(group, "--watchdog", options_.feed.watchdog_s, "S",
         "give up (exit code 75) when a copy takes so long (default 60)")
         ->check(CLI::PositiveNumber);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -53,13 +55,26 @@ void TrainView::on_step(const towers::StepReport& report) {
   elements_ += static_cast<std::uint64_t>(report.rows);
   loss_ = first ? report.loss : 0.95 * loss_ + 0.05 * report.loss;
   accuracy_ = first ? report.accuracy : 0.95 * accuracy_ + 0.05 * report.accuracy;
-  if (events_ != nullptr)
-    events_->add(report.step, unix_time(),
-                 {{"train/loss", report.loss},
-                  {"train/accuracy", report.accuracy},
-                  {"train/learning_rate", report.rate},
-                  {"train/images", static_cast<double>(elements_)}});
+  if (events_ != nullptr) {
+    const double seconds = std::chrono::duration<double>(now - began_).count();
+    events_->add(
+        report.step, unix_time(),
+        {{"train/loss", report.loss},
+         {"train/accuracy", report.accuracy},
+         {"train/learning_rate", report.rate},
+         {"train/images", static_cast<double>(elements_)},
+         {"train/images_per_second", first ? 0 : static_cast<double>(elements_) / seconds}});
+  }
   if (stream_ != nullptr && !first) show(report, now);
+}
+
+void TrainView::end(const towers::TrainResult& result) {
+  if (events_ == nullptr) return;
+  std::vector<std::pair<std::string, double>> shares;
+  for (const TowerStats& tower : result.feed.towers)
+    shares.emplace_back("train/stall_share/tower" + std::to_string(shares.size()),
+                        tower.stall_share());
+  events_->add(result.steps, unix_time(), shares);
 }
 
 void TrainView::show(const towers::StepReport& report, std::chrono::steady_clock::time_point now) {

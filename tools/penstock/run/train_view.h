@@ -20,6 +20,8 @@ class TrainView final : public towers::TrainObserver {
   ~TrainView() override;
   void on_step(const towers::StepReport& report) override;
   void on_evaluation(const towers::Evaluation& evaluation) override;
+  /// Writes each tower's share of stalls for TensorBoard.
+  void end(const towers::TrainResult& result);
 
  private:
   void clear_line();
