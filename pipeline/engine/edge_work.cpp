@@ -126,6 +126,7 @@ bool Edge::hand_over(Group& group) {
     group.work[i].row = Row();
   }
   const std::uint64_t bytes = reads || !group.alike ? read_bytes(group.all_items()) : 0;
+  group.read_bytes = bytes;
   if (bytes > 0) {
     const auto start = Clock::now();
     for (Patience patience;;) {
@@ -165,7 +166,7 @@ bool Edge::hand_over(Group& group) {
 }
 
 void Edge::submit_reads(Group& group) {
-  const std::size_t parts = pace_.parts(group.count, read_bytes(group.all_items()));
+  const std::size_t parts = pace_.parts(group.count, group.read_bytes);
   {
     MutexLock lock(mutex_);
     group.parts = parts;
@@ -203,7 +204,7 @@ void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
   const std::size_t count = group.count * (part + 1) / parts - begin;
   const auto items = group.all_items().subspan(begin, count);
   const Places places = Places(group.places).behind(begin);
-  const std::uint64_t bytes = read_bytes(items);
+  const std::uint64_t bytes = parts == 1 ? group.read_bytes : read_bytes(items);
   GroupContext own(run_.memory(), key_, run_.retry());
   if (parts > 1) {
     MutexLock lock(mutex_);

@@ -30,6 +30,7 @@ struct Group {
   bool starved = false;    // guarded by the edge's mutex
   bool ready = false;      // guarded by the edge's mutex: read, so that it waits for nothing
 
+  std::uint64_t read_bytes = 0;  // that reading the items will take, as far as is known
   /// True if all items are records of one source with the same program: the first of them tells
   /// what holds for all.
   bool alike = false;

@@ -47,8 +47,7 @@ std::uint64_t payload_bytes(const Element& element) noexcept {
   for (std::size_t i = 0; i < element.size(); ++i) {
     const Tensor& tensor = element[i];
     if (tensor.dtype() == DType::bytes) {
-      const std::int64_t count = tensor.volume();
-      for (std::int64_t k = 0; k < count; ++k) total += tensor.bytes_at(k).size();
+      for (const std::string_view text : tensor.values<std::string_view>()) total += text.size();
     } else {
       total += tensor.nbytes();
     }
