@@ -81,7 +81,8 @@ class IndexedRecords final : public Source {
     }
     const auto* const data = reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes;
     item.element.start(names_);
-    item.element.append(Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, std::move(piece.owner)));
+    item.element.append(
+        Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, std::move(piece.owner)));
   }
 
   const std::shared_ptr<const Shards> shards_;

@@ -31,11 +31,11 @@ class MapNode final : public Node {
   }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    OrderIteratorPtr mapped = extend(
-        input().open(context), context, *this,
-        Program::Step{op_, op_->random() ? context.run.rng_op(*this) : 0,
-                      context.run.counters(*this), context.run.stage_name(*this),
-                      fixed_payload_bytes(spec()), spec()});
+    OrderIteratorPtr mapped =
+        extend(input().open(context), context, *this,
+               Program::Step{op_, op_->random() ? context.run.rng_op(*this) : 0,
+                             context.run.counters(*this), context.run.stage_name(*this),
+                             fixed_payload_bytes(spec()), spec()});
     if (ordered_) return mapped;
     return context.run.values(*this, std::move(mapped), context, false);
   }
