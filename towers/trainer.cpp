@@ -96,6 +96,7 @@ class Trainer::Impl {
 
   void stop() noexcept { stopped_ = true; }
   std::uint64_t planned_steps() const noexcept { return steps_; }
+  FeedStats feed_stats() const { return feed_->stats(); }
   VariableStore& store() noexcept { return towers_.store(); }
   Strategy& strategy() noexcept { return *strategy_; }
 
@@ -274,6 +275,9 @@ Evaluation Trainer::evaluate() {
 }
 std::uint64_t Trainer::planned_steps() const noexcept {
   return impl_->planned_steps();
+}
+FeedStats Trainer::feed_stats() const {
+  return impl_->feed_stats();
 }
 VariableStore& Trainer::variables() noexcept {
   return impl_->store();

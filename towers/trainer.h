@@ -113,6 +113,8 @@ class Trainer {
 
   /// Updates there will be if nobody stops it; 0: nobody knows.
   std::uint64_t planned_steps() const noexcept;
+  /// What the towers did and waited for so far. By any thread.
+  FeedStats feed_stats() const;
   VariableStore& variables() noexcept;
   Strategy& strategy() noexcept;
 

@@ -91,8 +91,7 @@ class Train final : public Command {
     {
       std::optional<EventFile> events;
       if (!events_.empty()) events.emplace(events_);
-      TrainView view(quiet_ ? nullptr : stderr, trainer.planned_steps(),
-                     events ? &*events : nullptr);
+      TrainView view(quiet_ ? nullptr : stderr, trainer, events ? &*events : nullptr);
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
       try {
         result = trainer.run(view);

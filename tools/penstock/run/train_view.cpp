@@ -33,9 +33,10 @@ std::string hex(std::uint64_t value) {
 
 }  // namespace
 
-TrainView::TrainView(std::FILE* stream, std::uint64_t planned, EventFile* events)
+TrainView::TrainView(std::FILE* stream, const towers::Trainer& trainer, EventFile* events)
     : stream_(stream),
-      planned_(planned),
+      trainer_(trainer),
+      planned_(trainer.planned_steps()),
       events_(events),
       redraws_(stream != nullptr && traits_of(stream).interactive) {}
 
@@ -65,16 +66,31 @@ void TrainView::on_step(const towers::StepReport& report) {
          {"train/images", static_cast<double>(elements_)},
          {"train/images_per_second", first ? 0 : static_cast<double>(elements_) / seconds}});
   }
+  if (!first) look_at_stalls(report.step, now);
   if (stream_ != nullptr && !first) show(report, now);
 }
 
 void TrainView::end(const towers::TrainResult& result) {
+  add_stalls(result.steps, result.feed);
+}
+
+// Now and then: every tower's books are looked at for it.
+void TrainView::look_at_stalls(std::uint64_t step, std::chrono::steady_clock::time_point now) {
+  if (now - looked_ < std::chrono::seconds(1)) return;
+  looked_ = now;
+  const FeedStats feed = trainer_.feed_stats();
+  stalled_ = 0;
+  for (const TowerStats& tower : feed.towers) stalled_ = std::max(stalled_, tower.stall_share());
+  add_stalls(step, feed);
+}
+
+void TrainView::add_stalls(std::uint64_t step, const FeedStats& feed) {
   if (events_ == nullptr) return;
   std::vector<std::pair<std::string, double>> shares;
-  for (const TowerStats& tower : result.feed.towers)
+  for (const TowerStats& tower : feed.towers)
     shares.emplace_back("train/stall_share/tower" + std::to_string(shares.size()),
                         tower.stall_share());
-  events_->add(result.steps, unix_time(), shares);
+  events_->add(step, unix_time(), shares);
 }
 
 void TrainView::show(const towers::StepReport& report, std::chrono::steady_clock::time_point now) {
@@ -85,7 +101,8 @@ void TrainView::show(const towers::StepReport& report, std::chrono::steady_clock
   std::string line = "step " + grouped(report.step + 1);
   if (planned_ > 0) line += "/" + grouped(planned_);
   line += "  epoch " + std::to_string(report.epoch + 1) + "  loss " + decimal(loss_, 4) +
-          "  accuracy " + decimal(100 * accuracy_, 1) + " %  " + human_count(rate) + " images/s";
+          "  accuracy " + decimal(100 * accuracy_, 1) + " %  " + human_count(rate) + " images/s, " +
+          human_share(stalled_) + " stalled";
   if (planned_ > report.step + 1)
     line += "  " +
             human_seconds(static_cast<double>(planned_ - report.step - 1) * seconds *

@@ -14,9 +14,9 @@ namespace penstock::tool {
 /// Progress: a line that is redrawn on a terminal, else one now and then. Used by the trainer.
 class TrainView final : public towers::TrainObserver {
  public:
-  /// `planned`: updates there will be; 0: unknown. `stream` null: nothing is shown. `events` null:
-  /// nothing is written for TensorBoard; else it outlives the view.
-  TrainView(std::FILE* stream, std::uint64_t planned, EventFile* events = nullptr);
+  /// Outlived by `trainer` and by `events`. `stream` null: nothing is shown. `events` null: nothing
+  /// is written for TensorBoard.
+  TrainView(std::FILE* stream, const towers::Trainer& trainer, EventFile* events = nullptr);
   ~TrainView() override;
   void on_step(const towers::StepReport& report) override;
   void on_evaluation(const towers::Evaluation& evaluation) override;
@@ -25,16 +25,20 @@ class TrainView final : public towers::TrainObserver {
 
  private:
   void clear_line();
+  void look_at_stalls(std::uint64_t step, std::chrono::steady_clock::time_point now);
+  void add_stalls(std::uint64_t step, const FeedStats& feed);
   void show(const towers::StepReport& report, std::chrono::steady_clock::time_point now);
 
   std::FILE* const stream_;
+  const towers::Trainer& trainer_;
   const std::uint64_t planned_;
   EventFile* const events_;
   const bool redraws_;
   bool drawn_ = false;
   std::uint64_t elements_ = 0;
   double loss_ = 0, accuracy_ = 0;  // averages that forget
-  std::chrono::steady_clock::time_point began_{}, shown_{};
+  double stalled_ = 0;              // the share of the tower that waited most
+  std::chrono::steady_clock::time_point began_{}, shown_{}, looked_{};
 };
 
 /// The summary that is printed when training has ended.
