@@ -5,22 +5,10 @@
 
 #include <penstock/map.h>
 
+#include "pipeline/core/rows.h"
+
 namespace penstock {
 namespace {
-
-/// Rows of values with room for `count` of them: every component [count, ...].
-Element make_rows(const Spec& spec, const Names* names, std::size_t count, WorkContext& context) {
-  Element rows;
-  rows.start(names);
-  for (const ComponentSpec& component : spec) {
-    const Shape shape = component.shape.prepend(static_cast<std::int64_t>(count));
-    BufferPtr memory = context.allocate(std::max<std::size_t>(
-        static_cast<std::size_t>(shape.volume()) * size_of(component.dtype), 1));
-    std::byte* const data = memory->data();
-    rows.append(component.dtype, shape, data, std::move(memory));
-  }
-  return rows;
-}
 
 /// The spec of what is there.
 Spec spec_of(const Element& element) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "pipeline/core/rows.h"
 #include "pipeline/engine/executor.h"
 #include "pipeline/order/support.h"
 
@@ -12,21 +13,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostRows = 512;
 constexpr std::size_t kMostSteps = 16;
-
-/// Room for `rows` elements, one behind another.
-Element make_columns(const Spec& spec, const Names* names, std::size_t rows,
-                     GroupContext& context) {
-  Element element;
-  element.start(names);
-  for (const ComponentSpec& component : spec) {
-    const Shape shape = component.shape.prepend(static_cast<std::int64_t>(rows));
-    BufferPtr memory = context.allocate(std::max<std::size_t>(
-        static_cast<std::size_t>(shape.volume()) * size_of(component.dtype), 1));
-    std::byte* const data = memory->data();
-    element.append(component.dtype, shape, data, std::move(memory));
-  }
-  return element;
-}
 
 void compute_run(std::span<const Item> items, const Place& place, const Program& program,
                  GroupContext& context) {
@@ -42,15 +28,14 @@ void compute_run(std::span<const Item> items, const Place& place, const Program&
         std::chrono::duration_cast<std::chrono::nanoseconds>(start - begin).count());
   };
   Element in;
-  Element out = steps.empty()
-                    ? place.slot->columns(place.row, rows)
-                    : make_columns(program.leaf_spec(), program.leaf_names(), rows, context);
+  Element out = steps.empty() ? place.slot->columns(place.row, rows)
+                              : make_rows(program.leaf_spec(), program.leaf_names(), rows, context);
   program.source()->read_columns({indices.data(), rows}, out);
   took[0] = lap();
   for (std::size_t s = 0; s < steps.size(); ++s) {
     in = std::move(out);
     out = s + 1 == steps.size() ? place.slot->columns(place.row, rows)
-                                : make_columns(steps[s].spec, steps[s].names, rows, context);
+                                : make_rows(steps[s].spec, steps[s].names, rows, context);
     steps[s].op->run_columns(in, out);
     took[s + 1] = lap();
   }
