@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pipeline/engine/memory.h"
+#include "pipeline/engine/waits.h"
 
 namespace penstock {
 
@@ -32,6 +33,8 @@ void BlockingPool::submit(std::function<void()> work) {
 
 void BlockingPool::grow_if_late() {
   constexpr auto kMoment = std::chrono::milliseconds(2);
+  constexpr std::size_t kFew = 4;
+  if (threads_.size() >= kFew && waiting_ < 0.25) return;
   if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
   const auto waited = std::chrono::steady_clock::now() - queue_.front().since;
   if (waited < kMoment) return;
@@ -71,8 +74,11 @@ void BlockingPool::serve() {
     Task task = queue_.pop_front();
     grow_if_late();
     lock.unlock();
+    const std::uint64_t before = times_waited();
     task.work();
+    const bool waited = times_waited() != before;
     lock.lock();
+    waiting_ += ((waited ? 1.0 : 0.0) - waiting_) / 8;
   }
 }
 

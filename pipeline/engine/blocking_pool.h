@@ -15,8 +15,8 @@
 namespace penstock {
 
 /// Threads for work that may wait. There is one more, up to a limit, whenever work has waited
-/// longer than a moment for one: so a slow device gets depth, and a fast one no threads it does not
-/// need.
+/// longer than a moment for one; beyond a few only while those that there are do wait, rather than
+/// lack a CPU. So a slow device gets depth, and a fast one no threads it does not need.
 class BlockingPool {
  public:
   BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log);
@@ -36,6 +36,8 @@ class BlockingPool {
   const std::shared_ptr<TuningLog> log_;
   Mutex mutex_;
   std::size_t limit_ GUARDED_BY(mutex_);
+  double waiting_ GUARDED_BY(mutex_) =
+      0;  // how much of the work, of late, has waited for something
   CondVar ready_;
   Ring<Task> queue_ GUARDED_BY(mutex_);
   std::size_t idle_ GUARDED_BY(mutex_) = 0;

@@ -175,6 +175,7 @@ class Edge : public OrderIterator {
   bool input_ended_ GUARDED_BY(mutex_) = false;
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool input_threw_ = false;  // of the edge's thread
+  bool keeps_ = false;  // of the edge's thread: results of the last group, until all were there
   bool broken_ GUARDED_BY(mutex_) = false;
   Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
   /// Behind an unordered map a restored input gives its items in another order: those that the

@@ -2,6 +2,7 @@
 
 #include "pipeline/core/kill_point.h"
 #include "pipeline/engine/edge.h"
+#include "pipeline/engine/waits.h"
 #include "pipeline/io/read_count.h"
 
 namespace penstock {
@@ -11,6 +12,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kChunk = 64;
+constexpr std::size_t kMostKept = 1024;
 
 }  // namespace
 
@@ -51,7 +53,8 @@ void Edge::hand_over_all() {
     const std::size_t room = wait_for_room();
     if (room == 0 || stopping()) return;
     Group& group = take_group();
-    const std::size_t wanted = std::min(room, sizer_.size());
+    // What is read is kept until the whole group is, so it should fit the nearer caches.
+    const std::size_t wanted = std::min({room, sizer_.size(), keeps_ ? kMostKept : SIZE_MAX});
     const auto start = Clock::now();
     if (!input_threw_) {
       take_snapshot();
@@ -119,6 +122,7 @@ bool Edge::hand_over(Group& group) {
   group.alike =
       common != nullptr && !input_threw_ ? (*common)->immortal() : all_alike(group.all_items());
   const bool reads = reads_block(group.samples());
+  keeps_ = reads || !stores();
   const std::size_t kept = stores() && !reads ? std::min(group.count, kChunk) : group.count;
   if (group.work.size() < kept) group.work.resize(kept);
   for (std::size_t i = 0; i < kept; ++i) {
@@ -213,11 +217,13 @@ void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
   GroupContext& context = parts > 1 ? own : *group.context;
   if (!stopping()) {
     const std::uint64_t before = reads_asked();
+    const std::uint64_t waited = times_waited();
     const auto start = Clock::now();
     read_items(items, group.all_work().subspan(begin, count), places, context);
     // A source that does not say reads each of its records.
     const std::uint64_t reads = reads_asked() - before;
-    pace_.learn(count, reads > 0 ? reads : count, bytes, Clock::now() - start);
+    const auto took = times_waited() != waited ? Clock::now() - start : Clock::duration::zero();
+    pace_.learn(count, reads > 0 ? reads : count, bytes, took);
   }
   if (parts == 1) return;
   MutexLock lock(mutex_);

@@ -15,7 +15,8 @@ namespace penstock {
 /// each a part of it, where each read waits for a device. Thread-safe.
 class ReadPace {
  public:
-  /// `count` elements of `bytes` in all took `reads` reads, one after the other.
+  /// `count` elements of `bytes` in all took `reads` reads, one after the other, and waited so long
+  /// for a device.
   void learn(std::size_t count, std::uint64_t reads, std::uint64_t bytes,
              std::chrono::nanoseconds took) noexcept {
     if (count == 0 || reads == 0) return;

@@ -12,7 +12,7 @@ void TuningLog::note(const std::string& knob, std::size_t from, std::size_t to,
   constexpr std::size_t kMost = 1000;
   try {
     const std::chrono::duration<double> at = std::chrono::steady_clock::now() - start_;
-    log(LogLevel::info,
+    log(LogLevel::debug,
         knob + ": " + std::to_string(from) + " to " + std::to_string(to) + ", because " + reason);
     MutexLock lock(mutex_);
     if (decisions_.size() < kMost) decisions_.push_back({at.count(), knob, from, to, reason});
