@@ -109,7 +109,7 @@ void BatchEdge::store(Group& group, std::size_t first, std::span<WorkItem> work)
 
 void BatchEdge::store_run(Group& group, const Place& place, std::span<WorkItem> work) {
   for (std::size_t i = 0; i < work.size(); ++i) {
-    i += place.slot->store_plain(work.subspan(i), place.row + i);
+    i += place.slot->store_fitting(work.subspan(i), place.row + i);
     if (i == work.size()) break;
     WorkItem& item = work[i];
     if (item.status.ok()) {

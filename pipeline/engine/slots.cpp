@@ -45,10 +45,9 @@ Slot::Slot(const SlotLayout& layout, Allocator& allocator)
   for (std::size_t c = 0; c < bases_.size(); ++c) {
     if (layout.element[c].dtype != DType::bytes) bases_[c] = data_ + layout.offsets[c];
   }
-  if (!layout.element.is_fixed_size()) return;
   for (std::size_t c = 0; c < bases_.size(); ++c) {
-    plain_.push_back(
-        {layout.element[c].dtype, layout.element[c].shape, bases_[c], layout.strides[c]});
+    columns_.push_back({layout.element[c].dtype, layout.element[c].shape, bases_[c],
+                        layout.strides[c], texts_[c].data(), owners_[c].data()});
   }
 }
 
@@ -64,18 +63,17 @@ Status Slot::misfit(const Element& element) const {
 Element Slot::columns(std::size_t row, std::size_t rows) const {
   Element element;
   element.start(layout_.names);
-  for (const Column& column : plain_) {
+  for (const Column& column : columns_) {
     element.append(column.dtype, column.shape.prepend(static_cast<std::int64_t>(rows)),
                    column.base + column.stride * row, BufferPtr());
   }
   return element;
 }
 
-std::size_t Slot::store_plain(std::span<const WorkItem> work, std::size_t row) const noexcept {
-  if (plain_.empty()) return 0;
+std::size_t Slot::store_fitting(std::span<const WorkItem> work, std::size_t row) noexcept {
   const Names* const names = layout_.names;
-  const Column* const begin = plain_.data();
-  const Column* const end = begin + plain_.size();
+  const Column* const begin = columns_.data();
+  const Column* const end = begin + columns_.size();
   std::size_t done = 0;
   for (const WorkItem& item : work) {
     if (!item.status.ok() || item.element.names() != names) return done;
@@ -85,6 +83,13 @@ std::size_t Slot::store_plain(std::span<const WorkItem> work, std::size_t row) c
       if (tensor.dtype() != column->dtype || !tensor.contiguous() ||
           !(tensor.shape() == column->shape)) {
         return done;
+      }
+      if (column->base == nullptr) {
+        const std::string_view text = tensor.bytes_at();
+        if (!tensor.owner() && !text.empty()) return done;
+        column->texts[row + done] = text;
+        column->owners[row + done] = tensor.owner();
+        continue;
       }
       std::byte* const place = column->base + column->stride * (row + done);
       const std::byte* const data = tensor.data();

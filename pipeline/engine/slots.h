@@ -47,11 +47,11 @@ class Slot final : public Buffer {
     return {bases_.data(), layout_.strides.data(), index};
   }
 
-  /// Rows as one element to write to, every component [rows, ...]. Null data for byte strings.
+  /// Rows as one element to write to, every component [rows, ...]. REQUIRES: no byte strings.
   Element columns(std::size_t row, std::size_t rows) const;
-  /// Copies elements that hold nothing but values of the layout's sizes to the rows from `row` on,
-  /// and returns how many: the first that has failed, is otherwise or does not fit ends it.
-  std::size_t store_plain(std::span<const WorkItem> work, std::size_t row) const noexcept;
+  /// Copies elements of just the layout's components to the rows from `row` on, and returns how
+  /// many: the first that has failed, is otherwise, or needs memory for its text ends it.
+  std::size_t store_fitting(std::span<const WorkItem> work, std::size_t row) noexcept;
   /// Copies what is not in place yet. A status that is not ok says what does not fit the layout.
   Status store(WorkItem& item, std::size_t row, ReadContext& memory);
   /// Lets go of the byte strings of one row.
@@ -80,10 +80,12 @@ class Slot final : public Buffer {
   struct Column {
     DType dtype;
     Shape shape;
-    std::byte* base;
+    std::byte* base;  // null for byte strings
     std::size_t stride;
+    std::string_view* texts;
+    BufferPtr* owners;
   };
-  std::vector<Column> plain_;      // empty if there are byte strings
+  std::vector<Column> columns_;
   std::vector<std::byte*> bases_;  // null for byte strings
   std::vector<std::vector<std::string_view>> texts_;
   std::vector<std::vector<BufferPtr>> owners_;
