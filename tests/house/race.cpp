@@ -1,9 +1,12 @@
 // What ThreadSanitizer must be right about: hands plain memory through oneTBB tasks as the engine
 // does, correctly
 // (`race`) or with a second writer planted (`race planted`). Only the second may be reported.
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <tbb/global_control.h>
@@ -38,17 +41,31 @@ class Finish {
   int done_ GUARDED_BY(mutex_) = 0;
 };
 
+/// Waits until two have come, or there is nobody to come; orders nothing between them. Else a busy
+/// machine may run the tasks one behind another, ordered by what counts them.
+void meet(std::atomic<int>& begun) {
+  begun.fetch_add(1, std::memory_order_relaxed);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (begun.load(std::memory_order_relaxed) < 2 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+}
+
 /// What was written before `enqueue` is read in the task, what the task wrote is read after
 /// waiting.
 long enqueued(tbb::task_arena& arena, bool planted) {
   std::vector<long> in(kTasks), out(kTasks);
   long shared = 0;
+  std::atomic<int> begun{0};
   Finish finish;
   for (int i = 0; i < kTasks; ++i) {
     in[i] = i;
     arena.enqueue([&, i] {
       out[i] = in[i] + 1;
-      if (planted) ++shared;
+      if (planted) {
+        meet(begun);
+        ++shared;
+      }
       finish.done();
     });
   }
