@@ -72,6 +72,12 @@ HostDevice::HostDevice(HostOptions options)
 
 HostDevice::~HostDevice() = default;
 
+// Never destroyed: devices may end after static objects do.
+Mutex& HostDevice::mutex_of_all() noexcept {
+  static Mutex* const mutex = new Mutex;
+  return *mutex;
+}
+
 std::vector<Hazard> HostDevice::hazards() const {
   return checker_ ? checker_->hazards() : std::vector<Hazard>();
 }

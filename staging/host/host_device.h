@@ -98,13 +98,15 @@ class HostDevice final : public Device {
   void fail(bool sticky, const std::string& stream) EXCLUDES(mutex_);
   /// Throws if the device is lost.
   void require_alive() REQUIRES(mutex_);
+  /// One for all host devices, because a stream may wait for another device's event.
+  static Mutex& mutex_of_all() noexcept;
 
   const HostOptions options_;
   Clock& clock_;
   const std::unique_ptr<Checker> checker_;  // null unless `check`
   std::shared_ptr<Pinned> pinned_;
 
-  mutable Mutex mutex_;
+  Mutex& mutex_ = mutex_of_all();
   Signal progress_;  // an event was done, or a reaper kicked
   int streams_ GUARDED_BY(mutex_) = 0;
   DeviceCounters counters_ GUARDED_BY(mutex_);

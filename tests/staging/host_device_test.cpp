@@ -81,6 +81,31 @@ TEST(VirtualTime, ADeadlockIsAnError) {
   EXPECT_THROW(clock.wait(mutex, never), Error);
 }
 
+// Two streams of two devices hand a number to and fro, each behind the other's event.
+TEST(HostDevices, StreamsWaitForEventsOfOthers) {
+  constexpr int kRounds = 20'000;
+  const auto one = HostDevice::make({.index = 0});
+  const auto other = HostDevice::make({.index = 1});
+  const Stream here(one, "here");
+  const Stream there(other, "there");
+  const Event made(one);
+  const Event copied(other);
+  int number = 0;
+  int seen = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    one->launch(here, {.run = [&number] { ++number; }});
+    here.view().record(made);
+    there.view().wait(made);
+    other->launch(there, {.run = [&number, &seen, round] { seen += number == round + 1 ? 1 : 0; }});
+    there.view().record(copied);
+    here.view().wait(copied);
+    if (round % 100 == 0) there.view().synchronize();
+  }
+  here.view().synchronize();
+  EXPECT_EQ(number, kRounds);
+  EXPECT_EQ(seen, kRounds);
+}
+
 TEST(HostFaults, AnAllocationFails) {
   const auto device = HostDevice::make({.memory_bytes = 1000, .faults = {.fail_allocation = 2}});
   std::byte* data = device->allocate(600);
