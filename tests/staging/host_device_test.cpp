@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "staging/host/host_device.h"
@@ -93,13 +94,19 @@ TEST(HostDevices, StreamsWaitForEventsOfOthers) {
   int number = 0;
   int seen = 0;
   for (int round = 0; round < kRounds; ++round) {
-    one->launch(here, {.run = [&number] { ++number; }});
+    one->launch(here, {.run = [&number, round] {  // ends about when the other one begins to wait
+                  const auto end = std::chrono::steady_clock::now() +
+                                   std::chrono::nanoseconds(250 * (round % 64));
+                  while (std::chrono::steady_clock::now() < end) {
+                  }
+                  ++number;
+                }});
     here.view().record(made);
     there.view().wait(made);
     other->launch(there, {.run = [&number, &seen, round] { seen += number == round + 1 ? 1 : 0; }});
     there.view().record(copied);
     here.view().wait(copied);
-    if (round % 100 == 0) there.view().synchronize();
+    there.view().synchronize();
   }
   here.view().synchronize();
   EXPECT_EQ(number, kRounds);
