@@ -13,6 +13,8 @@
 
 #include <penstock/penstock.h>
 
+#include "bench/main.h"
+
 namespace penstock::bench {
 namespace {
 
@@ -23,6 +25,8 @@ double resident_mb() {
   file >> all >> resident;
   return 1e-6 * resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
+
+}  // namespace
 
 int run(int argc, char** argv) {
   const int batches = argc > 1 ? std::max(10, std::atoi(argv[1])) : 10'000;
@@ -45,14 +49,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  try {
-    return penstock::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}

@@ -22,6 +22,7 @@
 
 #include "bench/identity.h"
 #include "bench/limits.h"
+#include "bench/main.h"
 #include "tests/support/simd.h"
 
 namespace penstock::bench {
@@ -206,6 +207,8 @@ void bench_damaged(const std::string& clean, const std::string& damaged, int rou
               median(ratios));
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto rounds = [&](int at, int otherwise) {
@@ -238,14 +241,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  try {
-    return penstock::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}

@@ -16,6 +16,7 @@
 
 #include <penstock/penstock.h>
 
+#include "bench/main.h"
 #include "bench/slow_files.h"
 
 namespace penstock::bench {
@@ -100,6 +101,8 @@ Figures measure(const Dataset& dataset, int threads, double seconds) {
   return figures;
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "";
   if (argc < 3 || (kind != "images" && kind != "tfrecord" && kind != "tar")) {
@@ -145,14 +148,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  try {
-    return penstock::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}

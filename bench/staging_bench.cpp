@@ -18,6 +18,8 @@
 #include <penstock/finish.h>
 #include <penstock/staging_area.h>
 
+#include "bench/main.h"
+
 namespace penstock::bench {
 namespace {
 
@@ -189,6 +191,8 @@ void finish(const DevicePtr& device, double seconds) {
   std::printf("]\n");
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   if (argc < 2 || argc > 3) {
     std::fputs("usage: penstock_staging_bench DEVICE [SECONDS]\n", stderr);
@@ -203,14 +207,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  try {
-    return penstock::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "penstock_staging_bench: %s\n", error.what());
-    return 1;
-  }
-}

@@ -18,6 +18,7 @@
 #include <penstock/penstock.h>
 
 #include "bench/limits.h"
+#include "bench/main.h"
 
 namespace penstock::bench {
 namespace {
@@ -111,6 +112,8 @@ void bench_first(const std::string& folder, int threads, int rounds) {
       threads, median(times), median(ratios));
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto number = [&](int at, int otherwise) {
@@ -132,14 +135,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  try {
-    return penstock::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}

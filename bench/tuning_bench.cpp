@@ -15,6 +15,7 @@
 
 #include <penstock/penstock.h>
 
+#include "bench/main.h"
 #include "bench/slow_files.h"
 
 namespace penstock::bench {
@@ -64,6 +65,8 @@ Trace run_for(const Dataset& dataset, const RunOptions& options) {
   return trace;
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   if (argc < 2) {
     std::fprintf(stderr, "usage: penstock_tuning_bench FOLDER [THREADS] [ROUNDS]\n");
@@ -98,14 +101,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  try {
-    return penstock::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
