@@ -1,7 +1,5 @@
 #include <penstock/source.h>
 
-#include <penstock/work.h>
-
 namespace penstock {
 
 const Provenance& RecordStream::locate() const {
@@ -36,10 +34,6 @@ Provenance Source::locate(std::uint64_t index) const {
 
 std::unique_ptr<RecordStream> Source::stream() const {
   throw Error(ErrorCode::internal, "source '" + name() + "' is not a stream");
-}
-
-void WorkOp::run_columns(const Element& /*in*/, Element& /*out*/) const {
-  throw Error(ErrorCode::internal, "'" + name() + "' takes no columns");
 }
 
 }  // namespace penstock

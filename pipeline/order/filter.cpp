@@ -58,10 +58,10 @@ class FilterNode final : public Node {
   bool deterministic() const override { return predicate_->deterministic(); }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    auto judged = std::make_unique<ExtendIterator>(
-        input().open(context), context, *this,
-        Program::Step{predicate_, 0, context.run.counters(*this), context.run.stage_name(*this),
-                      fixed_payload_bytes(spec())});
+    OrderIteratorPtr judged =
+        extend(input().open(context), context, *this,
+               Program::Step{predicate_, 0, context.run.counters(*this),
+                             context.run.stage_name(*this), fixed_payload_bytes(spec())});
     return std::make_unique<FilterIterator>(context.run.values(*this, std::move(judged), context),
                                             stop_at_no_);
   }

@@ -71,15 +71,33 @@ ProgramPtr own_program(const OpenContext& context, const Node& node, const Progr
   return ProgramPtr(context.run.intern(node, parent, std::move(program)));
 }
 
-OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
-                        Program::Step step) {
-  if (ProgramPtr* const program = input->common_program()) {
-    *program = own_program(context, node, program->get(),
-                           std::make_unique<Program>(program->get(), std::move(step)));
-    return input;
-  }
-  return std::make_unique<ExtendIterator>(std::move(input), context, node, std::move(step));
-}
+namespace {
+
+/// Appends one op to the programs of the items that pass. Programs come from few parents, which are
+/// remembered.
+class ExtendIterator final : public OrderIterator {
+ public:
+  ExtendIterator(OrderIteratorPtr input, const OpenContext& context, const Node& node,
+                 Program::Step step)
+      : input_(std::move(input)), context_(context), node_(&node), step_(std::move(step)) {}
+
+  std::size_t pull(std::span<Item> out) override;
+  std::optional<std::uint64_t> size() const override { return input_->size(); }
+  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override;
+  void discard(std::uint64_t count) override { input_->discard(count); }
+  void save(StateWriter& state) const override { input_->save(state); }
+  void restore(StateReader& state) override { input_->restore(state); }
+
+ private:
+  void extend(std::span<Item> items);
+  ProgramPtr find(const ProgramPtr& parent);
+
+  OrderIteratorPtr input_;
+  OpenContext context_;
+  const Node* node_;
+  Program::Step step_;
+  std::vector<std::pair<ProgramPtr, ProgramPtr>> known_;  // parent, child; last used in front
+};
 
 std::size_t ExtendIterator::pull(std::span<Item> out) {
   const std::size_t count = input_->pull(out);
@@ -122,6 +140,18 @@ ProgramPtr ExtendIterator::find(const ProgramPtr& parent) {
   }
   std::rotate(known_.begin(), found, found + 1);
   return known_.front().second;
+}
+
+}  // namespace
+
+OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
+                        Program::Step step) {
+  if (ProgramPtr* const program = input->common_program()) {
+    *program = own_program(context, node, program->get(),
+                           std::make_unique<Program>(program->get(), std::move(step)));
+    return input;
+  }
+  return std::make_unique<ExtendIterator>(std::move(input), context, node, std::move(step));
 }
 
 }  // namespace penstock

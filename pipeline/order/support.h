@@ -44,30 +44,4 @@ ProgramPtr own_program(const OpenContext& context, const Node& node, const Progr
 OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
                         Program::Step step);
 
-/// Appends one op to the programs of the items that pass. Programs come from few parents, which are
-/// remembered.
-class ExtendIterator final : public OrderIterator {
- public:
-  ExtendIterator(OrderIteratorPtr input, const OpenContext& context, const Node& node,
-                 Program::Step step)
-      : input_(std::move(input)), context_(context), node_(&node), step_(std::move(step)) {}
-
-  std::size_t pull(std::span<Item> out) override;
-  std::optional<std::uint64_t> size() const override { return input_->size(); }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override;
-  void discard(std::uint64_t count) override { input_->discard(count); }
-  void save(StateWriter& state) const override { input_->save(state); }
-  void restore(StateReader& state) override { input_->restore(state); }
-
- private:
-  void extend(std::span<Item> items);
-  ProgramPtr find(const ProgramPtr& parent);
-
-  OrderIteratorPtr input_;
-  OpenContext context_;
-  const Node* node_;
-  Program::Step step_;
-  std::vector<std::pair<ProgramPtr, ProgramPtr>> known_;  // parent, child; last used in front
-};
-
 }  // namespace penstock

@@ -84,10 +84,10 @@ WorkOpPtr make_key_op(KeyFn key, std::string name) {
 
 OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context, const WorkOpPtr& op) {
   const Node& input = *node.inputs().front();
-  auto keyed = std::make_unique<ExtendIterator>(
-      input.open(context), context, node,
-      Program::Step{op, 0, context.run.counters(node), context.run.stage_name(node),
-                    fixed_payload_bytes(input.spec())});
+  OrderIteratorPtr keyed =
+      extend(input.open(context), context, node,
+             Program::Step{op, 0, context.run.counters(node), context.run.stage_name(node),
+                           fixed_payload_bytes(input.spec())});
   return context.run.values(node, std::move(keyed), context);
 }
 
