@@ -16,6 +16,7 @@
 // After <cstdio>, which it needs.
 #include <jpeglib.h>
 
+#include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "pipeline/work/jpeg/decoder.h"
@@ -29,11 +30,6 @@ namespace {
 /// Files that a worker gets at once.
 constexpr std::size_t kHand = 32;
 using Work = std::function<void(std::span<const std::vector<std::byte>>)>;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// Hand by hand in turns, so that both sides see the same machine.
 void compare(const char* what, const Files& files, int rounds, const std::string& target,

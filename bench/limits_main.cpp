@@ -4,8 +4,6 @@
 //   penstock_limits pread EPOCHS PIECE FILE...             these files, PIECE bytes at a time
 // bench/suite.py runs it in turns with what it is the limit of.
 
-#include <sys/resource.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -13,18 +11,10 @@
 #include <vector>
 
 #include "bench/limits.h"
+#include "bench/measure.h"
 
 namespace penstock::bench {
 namespace {
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 void report(const std::string& name, std::uint64_t elements, double seconds, double cpu,
             std::uint64_t bytes) {
@@ -45,11 +35,11 @@ int run(const std::vector<std::string>& args) {
   }
   if (args[0] == "pread") {
     std::uint64_t bytes = 0;
-    const double cpu = cpu_seconds();
+    const double cpu = process_seconds();
     const std::vector<std::string> paths(args.begin() + 3, args.end());
     const std::uint64_t epochs = std::stoull(args[1]);
     const double seconds = pread_loop(paths, epochs, std::stoull(args[2]), bytes);
-    report("pread", paths.size() * epochs, seconds, cpu_seconds() - cpu, bytes);
+    report("pread", paths.size() * epochs, seconds, process_seconds() - cpu, bytes);
     return 0;
   }
   const Files files = load_images(args[1]);
@@ -59,13 +49,13 @@ int run(const std::vector<std::string>& args) {
   }
   const int threads = std::stoi(args[2]);
   const std::uint64_t epochs = std::stoull(args[3]);
-  const double cpu = cpu_seconds();
+  const double cpu = process_seconds();
   const bool region = args[0] == "region";
   const double seconds =
       region ? region_loop(files, epochs, threads)
              : whole_loop(files, epochs, threads, args.size() > 4 ? std::stoi(args[4]) : 0);
   report(region ? "region decode" : "whole decode", files.size() * epochs, seconds,
-         cpu_seconds() - cpu, 0);
+         process_seconds() - cpu, 0);
   return 0;
 }
 

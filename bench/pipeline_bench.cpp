@@ -23,21 +23,13 @@
 #include "bench/identity.h"
 #include "bench/limits.h"
 #include "bench/main.h"
+#include "bench/measure.h"
 #include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 Dataset pictures(const Dataset& files) {
   return files.shuffle()

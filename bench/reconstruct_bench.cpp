@@ -5,8 +5,6 @@
 // away, as its kernels' twin is not built to be fast. The first of EPOCHS (default 5) is not
 // counted. IO is pread or mmap. Prints one JSON object.
 
-#include <sys/resource.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,19 +13,12 @@
 
 #include <penstock/penstock.h>
 
+#include "bench/measure.h"
+
 namespace penstock::bench {
 namespace {
 
 constexpr std::int64_t kBatch = 64;
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -120,7 +111,7 @@ int run(const std::string& records, const std::string& name, std::uint64_t epoch
       }
       device.take(*batch);
     } else if (epoch++ == 0) {
-      cpu = cpu_seconds();
+      cpu = process_seconds();
       wall = now();
     }
   }
@@ -132,7 +123,7 @@ int run(const std::string& records, const std::string& name, std::uint64_t epoch
       "\"host_cpu_s_per_1000\":%.4f,\"images_per_s\":%.0f,\"packed_bytes_per_image\":%.0f,"
       "\"kernel_s_per_1000\":%.5f}\n",
       one.front()->name().c_str(), static_cast<long long>(images), io.c_str(),
-      (cpu_seconds() - cpu) * per_thousand, static_cast<double>(images) / (now() - wall),
+      (process_seconds() - cpu) * per_thousand, static_cast<double>(images) / (now() - wall),
       static_cast<double>(bytes) * per_thousand / 1000, device.kernel_s());
   return 0;
 }

@@ -17,6 +17,7 @@
 
 #include <penstock/image.h>
 
+#include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "pipeline/work/jpeg/records/make.h"
@@ -31,11 +32,6 @@ class Context final : public WorkContext {
   BufferPtr allocate(std::size_t bytes) override { return allocate_buffer(bytes); }
   void set_key(std::uint64_t key) { key_ = key; }
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::uint64_t bytes_of(const Files& files) {
   std::uint64_t bytes = 0;

@@ -5,8 +5,6 @@
 // bytes, front to back, after 200 us of work each. Prints a JSON line of ratios, medians over the
 // rounds: of rates behind the first second, of those from the first call on, and of CPU time.
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,30 +15,13 @@
 #include <penstock/penstock.h>
 
 #include "bench/main.h"
+#include "bench/measure.h"
 #include "bench/slow_files.h"
 
 namespace penstock::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// Burns what a cheap decoder would.
 Element work_on(Element element) {
@@ -78,7 +59,7 @@ struct Figures {
 };
 
 Figures measure(const Dataset& dataset, int threads, double seconds) {
-  const double cpu = cpu_seconds();
+  const double cpu = process_seconds();
   const auto start = Clock::now();
   Iterator iterator = dataset.iterate({.seed = 7, .threads = threads});
   Figures figures;
@@ -97,7 +78,7 @@ Figures measure(const Dataset& dataset, int threads, double seconds) {
   const double took = seconds_since(start);
   figures.whole = elements / took;
   figures.steady = (elements - before) / (took - began);
-  figures.cpu = 1e6 * (cpu_seconds() - cpu) / elements;
+  figures.cpu = 1e6 * (process_seconds() - cpu) / elements;
   return figures;
 }
 

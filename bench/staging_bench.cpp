@@ -19,6 +19,7 @@
 #include <penstock/staging_area.h>
 
 #include "bench/main.h"
+#include "bench/measure.h"
 
 namespace penstock::bench {
 namespace {
@@ -28,11 +29,6 @@ constexpr std::size_t kMiB = 1UL << 20;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + kRounds / 2, values.end());
-  return values[kRounds / 2];
 }
 
 /// Seconds that a stream takes for work that is asked for `times` times.

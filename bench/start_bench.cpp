@@ -19,20 +19,12 @@
 
 #include "bench/limits.h"
 #include "bench/main.h"
+#include "bench/measure.h"
 
 namespace penstock::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void bench_index(const std::string& file, int rounds) {
   std::vector<double> rates;

@@ -16,6 +16,7 @@
 #include <penstock/penstock.h>
 
 #include "bench/main.h"
+#include "bench/measure.h"
 #include "bench/slow_files.h"
 
 namespace penstock::bench {
@@ -25,11 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSettled = 2;
 constexpr double kSeconds = 5;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 struct Trace {
   std::vector<double> at;  // seconds from the first call to each batch
