@@ -73,7 +73,7 @@ HostDevice::HostDevice(HostOptions options)
 HostDevice::~HostDevice() = default;
 
 // Never destroyed: devices may end after static objects do.
-Mutex& HostDevice::mutex_of_all() noexcept {
+Mutex& HostDevice::mutex_of_all() {
   static Mutex* const mutex = new Mutex;
   return *mutex;
 }

@@ -99,7 +99,7 @@ class HostDevice final : public Device {
   /// Throws if the device is lost.
   void require_alive() REQUIRES(mutex_);
   /// One for all host devices, because a stream may wait for another device's event.
-  static Mutex& mutex_of_all() noexcept;
+  static Mutex& mutex_of_all();
 
   const HostOptions options_;
   Clock& clock_;
