@@ -52,7 +52,7 @@ bool BatchEdge::widen() {
   const std::size_t before = pool_->widen(run_.most_slots(owner_, pool_->layout().bytes));
   if (before == 0) return false;
   run_.tuning().note("slots", before, pool_->limit(),
-                     "all were in use while threads waited for reads");
+                     [] { return "all were in use while threads waited for reads"; });
   return true;
 }
 

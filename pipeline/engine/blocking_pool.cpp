@@ -59,7 +59,9 @@ void BlockingPool::grow_if_late() {
 void BlockingPool::note(std::chrono::nanoseconds waited) {
   if (threads_.size() < 2 * noted_) return;
   log_->note("reading threads", std::exchange(noted_, threads_.size()), threads_.size(),
-             std::to_string(queue_.size()) + " reads waited for one, the first " + in_ms(waited));
+             [waiting = queue_.size(), waited] {
+               return std::to_string(waiting) + " reads waited for one, the first " + in_ms(waited);
+             });
 }
 
 void BlockingPool::serve() {

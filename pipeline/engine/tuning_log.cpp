@@ -2,23 +2,20 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include <penstock/log.h>
 
 namespace penstock {
 
-void TuningLog::note(const std::string& knob, std::size_t from, std::size_t to,
-                     const std::string& reason) noexcept {
+void TuningLog::add(const char* knob, std::size_t from, std::size_t to, std::string reason) {
   constexpr std::size_t kMost = 1000;
-  try {
-    const std::chrono::duration<double> at = std::chrono::steady_clock::now() - start_;
-    log(LogLevel::debug,
-        knob + ": " + std::to_string(from) + " to " + std::to_string(to) + ", because " + reason);
-    MutexLock lock(mutex_);
-    if (decisions_.size() < kMost) decisions_.push_back({at.count(), knob, from, to, reason});
-  } catch (...) {
-    return;  // no memory for it
-  }
+  const std::chrono::duration<double> at = std::chrono::steady_clock::now() - start_;
+  log(LogLevel::debug, std::string(knob) + ": " + std::to_string(from) + " to " +
+                           std::to_string(to) + ", because " + reason);
+  MutexLock lock(mutex_);
+  if (decisions_.size() < kMost)
+    decisions_.push_back({at.count(), knob, from, to, std::move(reason)});
 }
 
 std::vector<Decision> TuningLog::decisions() const {

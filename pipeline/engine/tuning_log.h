@@ -15,11 +15,21 @@ namespace penstock {
 /// Thread-safe.
 class TuningLog {
  public:
-  void note(const std::string& knob, std::size_t from, std::size_t to,
-            const std::string& reason) noexcept EXCLUDES(mutex_);
+  /// `reason` makes the text. Without memory for it nothing is said.
+  template <typename F>
+  void note(const char* knob, std::size_t from, std::size_t to, F reason) noexcept
+      EXCLUDES(mutex_) {
+    try {
+      add(knob, from, to, reason());
+    } catch (...) {
+      return;
+    }
+  }
   std::vector<Decision> decisions() const EXCLUDES(mutex_);
 
  private:
+  void add(const char* knob, std::size_t from, std::size_t to, std::string reason) EXCLUDES(mutex_);
+
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   mutable Mutex mutex_;
   std::vector<Decision> decisions_ GUARDED_BY(mutex_);

@@ -1,6 +1,7 @@
 #include "pipeline/engine/workers.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -120,8 +121,10 @@ bool Workers::grow_if_late(Clock::time_point now) {
     while_ = std::min(2 * while_, std::chrono::milliseconds(64000));
   begin_while(now);
   log_->note("threads", static_cast<std::size_t>(allowed_ - 1), static_cast<std::size_t>(allowed_),
-             std::to_string(groups) + " groups waited for one, the first " + in_ms(waited) +
-                 ", and so did the consumer");
+             [groups, waited] {
+               return std::to_string(groups) + " groups waited for one, the first " +
+                      in_ms(waited) + ", and so did the consumer";
+             });
   return true;
 }
 
@@ -136,7 +139,7 @@ void Workers::ask_quota(Clock::time_point now) {
   most_ = most;
   if (allowed_ <= most_) return;
   log_->note("threads", static_cast<std::size_t>(allowed_), static_cast<std::size_t>(most_),
-             "the process may use " + std::to_string(most_) + " CPUs now");
+             [most] { return "the process may use " + std::to_string(most) + " CPUs now"; });
   allowed_ = most_;
 }
 
@@ -158,12 +161,14 @@ void Workers::shrink_if_idle(Clock::time_point now) {
   if (used > kRoom * static_cast<double>(allowed_ - 1)) return;
   --allowed_;
   shrunk_ = true;
-  std::string reason(64, '\0');
-  reason.resize(static_cast<std::size_t>(std::snprintf(
-      reason.data(), reason.size(), "for %.1f s the consumer never waited, and %.2f were busy",
-      std::chrono::duration<double>(took).count(), used)));
   log_->note("threads", static_cast<std::size_t>(allowed_ + 1), static_cast<std::size_t>(allowed_),
-             reason);
+             [took, used] {
+               std::array<char, 80> text{};
+               std::snprintf(text.data(), text.size(),
+                             "for %.1f s the consumer never waited, and %.2f were busy",
+                             std::chrono::duration<double>(took).count(), used);
+               return std::string(text.data());
+             });
 }
 
 }  // namespace penstock
