@@ -42,7 +42,10 @@ class Element {
   explicit Element(const Names* names);
   Element(std::initializer_list<std::pair<std::string, Tensor>> components);
   Element(const Element& other);
-  Element(Element&& other) noexcept { take(other); }
+  Element(Element&& other) noexcept
+      : valid_rows(other.valid_rows), names_(other.names_), size_(other.size_) {
+    take_values(other);
+  }
   Element& operator=(const Element& other);
   Element& operator=(Element&& other) noexcept;
   ~Element() { clear(); }
@@ -102,7 +105,7 @@ class Element {
   void grow(std::size_t count);
   void clear_heap() noexcept;
   void take_heap(Element& other) noexcept;
-  void take(Element& other) noexcept;
+  void take_values(Element& other) noexcept;
 
   const Names* names_ = nullptr;
   std::uint32_t size_ = 0;
@@ -114,14 +117,15 @@ class Element {
 // Inline because an element is moved at every hand-over; what few elements need is elsewhere.
 
 inline void Element::clear() noexcept {
+  names_ = nullptr;
+  valid_rows = -1;
+  if (size_ == 0) return;
   if (heap_) [[unlikely]] {
     clear_heap();
   } else {
-    for (std::size_t i = 0; i < size_; ++i) std::destroy_at(data() + i);
+    std::destroy_n(reinterpret_cast<Tensor*>(inline_), size_);
   }
   size_ = 0;
-  names_ = nullptr;
-  valid_rows = -1;
 }
 
 inline void Element::start(const Names* names) {
@@ -130,17 +134,21 @@ inline void Element::start(const Names* names) {
   if (names->size() > kInline) grow(names->size());
 }
 
-/// REQUIRES: *this is empty and without heap memory.
-inline void Element::take(Element& other) noexcept {
-  valid_rows = std::exchange(other.valid_rows, -1);
-  names_ = std::exchange(other.names_, nullptr);
-  size_ = std::exchange(other.size_, 0);
+/// The rest of a move, behind that of names and sizes. REQUIRES: *this holds no values.
+inline void Element::take_values(Element& other) noexcept {
+  other.valid_rows = -1;
+  other.names_ = nullptr;
+  other.size_ = 0;
   if (other.heap_) [[unlikely]]
     return take_heap(other);
-  Tensor* from = reinterpret_cast<Tensor*>(other.inline_);
-  for (std::size_t i = 0; i < size_; ++i) {
-    ::new (static_cast<void*>(inline_ + i * sizeof(Tensor))) Tensor(std::move(from[i]));
-    std::destroy_at(from + i);
+  // A tensor may be moved as its bytes if the place it was in forgets it, as `other` just did. The
+  // builtin, because std::memcpy may be a call that checks bounds.
+  std::byte* to = inline_;
+  const std::byte* from = other.inline_;
+  for (std::uint32_t left = size_; left > 0; --left) {
+    __builtin_memcpy(to, from, sizeof(Tensor));
+    to += sizeof(Tensor);
+    from += sizeof(Tensor);
   }
 }
 
@@ -149,7 +157,10 @@ inline Element& Element::operator=(Element&& other) noexcept {
     clear();
     if (heap_) [[unlikely]]
       heap_.reset();
-    take(other);
+    valid_rows = other.valid_rows;
+    names_ = other.names_;
+    size_ = other.size_;
+    take_values(other);
   }
   return *this;
 }

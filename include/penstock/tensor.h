@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-/// A typed, strided view of a shared buffer. Copying copies the view, not the values. Contiguous
-/// tensors of at most 48 bytes live inside the object and need no buffer.
+/// A typed, strided view of a shared buffer. Copying copies the view, not the values. Small
+/// contiguous tensors live inside the object and need no buffer.
 ///
 ///     Tensor t = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
 ///     t.slice(1, 1, 2).to_vector<float>();   // {2, 4}, nothing was copied to make the slice
@@ -27,9 +27,13 @@ namespace penstock {
 /// buffer that nobody writes.
 class alignas(16) Tensor {
  public:
+  /// Contiguous tensors of at most so many bytes live inside the object.
+  static constexpr std::size_t kInlineBytes = 48;
+
   /// An empty tensor of dtype u8 and shape [0].
   Tensor() noexcept : rep_() {}
-  /// A contiguous view of `data`, kept alive by `owner` (null: by the caller).
+  /// A contiguous view of `data`, kept alive by `owner` (null: by the caller). If `data` is null:
+  /// uninitialised values in the object, kInlineBytes at most.
   Tensor(DType dtype, const Shape& shape, std::byte* data, BufferPtr owner) noexcept
       : rep_(dtype, shape, data), owner_(std::move(owner)) {}
 
@@ -80,6 +84,8 @@ class alignas(16) Tensor {
     return rep_.data != nullptr ? rep_.data : rep_.storage.inlined;
   }
   const BufferPtr& owner() const noexcept { return owner_; }
+  /// True if the values are in the object itself.
+  bool is_inline() const noexcept { return rep_.data == nullptr; }
 
   /// Values of a contiguous tensor. Throws Error{invalid_argument} for another dtype or a strided
   /// view.
@@ -114,7 +120,6 @@ class alignas(16) Tensor {
   std::byte* copy_strided(std::byte* out, int axis, const std::byte* in) const noexcept;
   Tensor view(const Shape& shape, std::span<const std::int64_t> strides, std::int64_t first) const;
 
-  static constexpr std::size_t kInlineBytes = 48;
   union Storage {
     std::int64_t strides[kMaxRank];
     std::byte inlined[kInlineBytes];

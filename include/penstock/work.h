@@ -48,9 +48,11 @@ class WorkOp {
   /// takes them many at a time.
   virtual bool columnar() const { return false; }
   /// The same for elements that lie one behind another: every component of `in` and of `out` has
-  /// the elements as its outermost dimension, and `out` is filled in place. What it throws makes
-  /// the engine call `run` for the same elements, which tells the bad ones from the good.
-  virtual void run_columns(const Element& in, Element& out) const;
+  /// the elements as its outermost dimension, and `out` is filled in place. Returns how many of
+  /// them are done. Fewer than all: the next one failed or does not fit `out`, and is in `odd`; it
+  /// is called again for those behind. What it throws makes the engine call `run` for the same
+  /// elements, which tells the bad ones from the good.
+  virtual std::size_t run_columns(const Element& in, Element& out, WorkItem& odd) const;
 
   /// True if `run` may wait: it then runs on threads of its own, off the compute arena.
   virtual bool blocking() const { return false; }

@@ -46,16 +46,9 @@ class BatchFnOp final : public WorkOp {
   bool blocking() const override { return blocking_; }
   bool columnar() const override { return !blocking_; }
 
-  void run_columns(const Element& in, Element& out) const override {
-    Element result = out;  // the same memory
-    fn_(in, result);
-    const Spec expected = spec_of(out);
-    if (const std::string what = expected.mismatch(result); !what.empty()) {
-      throw Error(ErrorCode::user, "the result of '" + name_ + "' does not fit its spec: " + what);
-    }
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (result[i].data() != out[i].data()) result[i].copy_to(out[i].mutable_data());
-    }
+  std::size_t run_columns(const Element& in, Element& out, WorkItem& /*odd*/) const override {
+    apply(in, out);
+    return static_cast<std::size_t>(in[0].dim(0));
   }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
@@ -93,6 +86,18 @@ class BatchFnOp final : public WorkOp {
  private:
   static constexpr std::size_t kBytesAtOnce = 64U << 10;
 
+  void apply(const Element& in, Element& out) const {
+    Element result = out;  // the same memory
+    fn_(in, result);
+    const Spec expected = spec_of(out);
+    if (const std::string what = expected.mismatch(result); !what.empty()) {
+      throw Error(ErrorCode::user, "the result of '" + name_ + "' does not fit its spec: " + what);
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (result[i].data() != out[i].data()) result[i].copy_to(out[i].mutable_data());
+    }
+  }
+
   void apply(std::span<WorkItem*> items, const Spec& input, const Spec& output,
              WorkContext& context) const {
     Element in = make_rows(input, input.names(), items.size(), context);
@@ -106,7 +111,7 @@ class BatchFnOp final : public WorkOp {
         value.copy_to(in[c].mutable_data() + value.nbytes() * i);
       }
     }
-    run_columns(in, out);
+    apply(in, out);
     for (std::size_t i = 0; i < items.size(); ++i) {
       Element& element = items[i]->element;
       element.reset(out.names());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "pipeline/core/rows.h"
+
 namespace penstock {
 namespace {
 
@@ -99,6 +101,35 @@ class ElementOp final : public WorkOp {
   Spec infer(const Spec& input) const override { return declared_ ? declared_->spec() : input; }
   bool blocking() const override { return blocking_; }
   bool random() const override { return draws_; }
+  bool columnar() const override { return !draws_ && !blocking_; }
+
+  std::size_t run_columns(const Element& in, Element& out, WorkItem& odd) const override {
+    const Columns from(in);
+    const Columns to(out);
+    const auto rows = static_cast<std::size_t>(in[0].dim(0));
+    Element& element = odd.element;
+    Rng no_numbers(0, 0, 0);
+    const bool renewable = from.alike(to);
+    from.get(0, element);
+    for (std::size_t row = 0;;) {
+      try {
+        fn_(element, no_numbers);
+      } catch (...) {
+        odd.status = status_from_current_exception();
+        return row;
+      }
+      if (!to.put(row, element)) {
+        judge(odd, Remembered(in));
+        return row;
+      }
+      if (++row == rows) return rows;
+      if (renewable) {
+        from.renew(row, element);
+      } else {
+        from.get(row, element);
+      }
+    }
+  }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     for (WorkItem& item : items) {
@@ -148,7 +179,14 @@ class ElementOp final : public WorkOp {
     }
     const Remembered before(item.element);
     fn_(item.element, rng);
-    if (const std::string what = before.mismatch(item.element); !what.empty()) refuse(item, what);
+    judge(item, before);
+  }
+
+  [[gnu::noinline]] void judge(WorkItem& item, const Remembered& before) const {
+    if (declared_ && declared_->fits(item.element)) return;
+    const std::string what =
+        declared_ ? declared_->spec().mismatch(item.element) : before.mismatch(item.element);
+    if (!what.empty()) refuse(item, what);
   }
 
   void refuse(WorkItem& item, const std::string& what) const {

@@ -2,7 +2,7 @@
 
 namespace penstock {
 
-void WorkOp::run_columns(const Element& /*in*/, Element& /*out*/) const {
+std::size_t WorkOp::run_columns(const Element& /*in*/, Element& /*out*/, WorkItem& /*odd*/) const {
   throw Error(ErrorCode::internal, "'" + name() + "' takes no columns");
 }
 

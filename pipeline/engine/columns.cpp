@@ -1,6 +1,10 @@
 // Makes values of many items at a time.
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
+
+#include <boost/container/small_vector.hpp>
 
 #include "pipeline/core/rows.h"
 #include "pipeline/engine/executor.h"
@@ -12,56 +16,160 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostRows = 512;
-constexpr std::size_t kMostSteps = 16;
+constexpr std::size_t kFewRows = 16;  // are as well made one by one
+constexpr std::size_t kMostBytes = 256U
+                                   << 10;  // of one step's results, which should stay in the cache
 
-void compute_run(std::span<const Item> items, const Place& place, const Program& program,
-                 GroupContext& context) {
-  const std::size_t rows = items.size();
-  std::array<std::uint64_t, kMostRows> indices;
-  for (std::size_t i = 0; i < rows; ++i) indices[i] = items[i].index;
-  const std::vector<Program::Step>& steps = program.steps();
-  std::array<std::uint64_t, kMostSteps + 1> took{};
-  auto start = Clock::now();
-  const auto lap = [&start] {
-    const auto begin = std::exchange(start, Clock::now());
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(start - begin).count());
-  };
-  Element in;
-  Element out = steps.empty() ? place.slot->columns(place.row, rows)
-                              : make_rows(program.leaf_spec(), program.leaf_names(), rows, context);
-  program.source()->read_columns({indices.data(), rows}, out);
-  took[0] = lap();
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    in = std::move(out);
-    out = s + 1 == steps.size() ? place.slot->columns(place.row, rows)
-                                : make_rows(steps[s].spec, steps[s].names, rows, context);
-    steps[s].op->run_columns(in, out);
-    took[s + 1] = lap();
-  }
-  // Only now: had an op thrown, all of it would be done again.
-  const auto bytes = [rows](std::int64_t each) {
-    return rows * static_cast<std::uint64_t>(std::max<std::int64_t>(each, 0));
-  };
-  add_counters(program.leaf_counters(), rows, bytes(program.leaf_fixed_bytes()), took[0]);
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    add_counters(steps[s].counters, rows, bytes(steps[s].fixed_bytes), took[s + 1]);
-  }
+std::uint64_t bytes_of(std::int64_t fixed_bytes, std::size_t count) {
+  return count * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
 }
+
+std::size_t rows_at_once(const Program& program) {
+  std::uint64_t widest = std::max<std::uint64_t>(bytes_of(program.leaf_fixed_bytes(), 1), 1);
+  for (const Program::Step& step : program.steps()) {
+    widest = std::max(widest, bytes_of(step.fixed_bytes, 1));
+  }
+  return std::min<std::size_t>(kMostRows, kMostBytes / widest);
+}
+
+/// Neighbours on their way through the steps of their program. Those that leave the columns at one
+/// step are carried on by themselves.
+class ColumnRun {
+ public:
+  ColumnRun(std::span<const Item> items, GroupContext& context, std::vector<Stray>& strays)
+      : items_(items), context_(context), strays_(strays) {}
+
+  void read(const Program& program, Element& out) {
+    const auto start = Clock::now();
+    std::array<std::uint64_t, kMostRows> indices;
+    for (std::size_t i = 0; i < items_.size(); ++i) indices[i] = items_[i].index;
+    program.source()->read_columns({indices.data(), items_.size()}, out);
+    count(program.leaf_counters(), program.leaf_fixed_bytes(), items_.size(), start);
+  }
+
+  void apply(const Program::Step& step, const Element& in, Element& out) {
+    context_.set_op(step.rng_op);
+    std::vector<Stray> earlier = std::exchange(strays_, {});
+    std::size_t row = 0;
+    for (Stray& stray : earlier) {
+      apply(step, in, out, row, stray.item);
+      row = stray.item + 1;
+      strays_.push_back(std::move(stray));
+      apply_to_strays(step, strays_.size() - 1);
+    }
+    apply(step, in, out, row, items_.size());
+  }
+
+ private:
+  // Rows [row, end).
+  void apply(const Program::Step& step, const Element& in, Element& out, std::size_t row,
+             std::size_t end) {
+    while (row < end) {
+      const auto start = Clock::now();
+      const bool all = row == 0 && end == items_.size();
+      Element some = all ? Element() : rows_from(out, row, end - row);
+      Stray odd;
+      std::size_t done = 0;
+      try {
+        done = all ? step.op->run_columns(in, out, odd.work)
+                   : step.op->run_columns(rows_from(in, row, end - row), some, odd.work);
+      } catch (...) {
+        leave(step, in, row, end);
+        return;
+      }
+      count(step.counters, step.fixed_bytes, done, start);
+      row += done;
+      if (row == end) return;
+      name(odd, row);
+      strays_.push_back(std::move(odd));
+      finish(step, strays_.size() - 1, start);
+      ++row;
+    }
+  }
+
+  // Together they failed, so that each has to be tried.
+  void leave(const Program::Step& step, const Element& in, std::size_t row, std::size_t end) {
+    const Columns rows(in);
+    const std::size_t first = strays_.size();
+    for (; row < end; ++row) {
+      name(strays_.emplace_back(), row);
+      rows.get(row, strays_.back().work.element);
+    }
+    apply_to_strays(step, first);
+  }
+
+  void apply_to_strays(const Program::Step& step, std::size_t first) {
+    const auto start = Clock::now();
+    std::vector<WorkItem> work;
+    for (std::size_t i = first; i < strays_.size(); ++i) work.push_back(std::move(strays_[i].work));
+    try {
+      step.op->run(work, context_);
+    } catch (...) {
+      const Status status = status_from_current_exception();
+      for (WorkItem& item : work) {
+        if (item.status.ok()) item.status = status;
+      }
+    }
+    for (std::size_t i = first; i < strays_.size(); ++i) {
+      strays_[i].work = std::move(work[i - first]);
+      finish(step, i, start);
+    }
+  }
+
+  void name(Stray& stray, std::size_t row) const {
+    stray.item = row;
+    stray.work.index = items_[row].index;
+    stray.work.ordinal = items_[row].ordinal;
+  }
+
+  void finish(const Program::Step& step, std::size_t i, Clock::time_point start) {
+    finish_step(items_.subspan(strays_[i].item, 1), {&strays_[i].work, 1}, step.stage,
+                step.counters, step.fixed_bytes, start);
+  }
+
+  static void count(StageCounters* counters, std::int64_t fixed_bytes, std::size_t rows,
+                    Clock::time_point start) {
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+    add_counters(counters, rows, bytes_of(fixed_bytes, rows),
+                 static_cast<std::uint64_t>(took.count()));
+  }
+
+  std::span<const Item> items_;
+  GroupContext& context_;
+  std::vector<Stray>& strays_;
+};
 
 }  // namespace
 
 std::size_t compute_columns(std::span<const Item> items, const Places& places,
-                            GroupContext& context) {
+                            GroupContext& context, std::vector<Stray>& strays) {
   const Program& program = *items.front().program;
-  if (program.steps().size() > kMostSteps) return 0;
-  const Place place = places.next(std::min(items.size(), kMostRows));
+  const std::vector<Program::Step>& steps = program.steps();
+  const std::size_t most = std::max<std::size_t>(rows_at_once(program), 1);
+  if (!steps.empty() && most < kFewRows) return 0;
+  const Place place = places.next(std::min(items.size(), most));
+  const std::size_t rows = place.count;
+
+  // All memory first: once a step was taken it must not be taken again.
+  boost::container::small_vector<Element, 4> results;
+  const std::uint64_t starved = context.starved_bytes();
   try {
-    compute_run(items.first(place.count), place, program, context);
-  } catch (...) {
+    if (!steps.empty()) {
+      results.push_back(make_rows(program.leaf_spec(), program.leaf_names(), rows, context));
+    }
+    for (std::size_t s = 0; s + 1 < steps.size(); ++s) {
+      results.push_back(make_rows(steps[s].spec, steps[s].names, rows, context));
+    }
+  } catch (const Error&) {
+    context.do_without(starved);  // what one needs may be there
     return 0;
   }
-  return place.count;
+  results.push_back(place.slot->columns(place.row, rows));
+
+  ColumnRun run(items.first(rows), context, strays);
+  run.read(program, results.front());
+  for (std::size_t s = 0; s < steps.size(); ++s) run.apply(steps[s], results[s], results[s + 1]);
+  return rows;
 }
 
 }  // namespace penstock

@@ -284,8 +284,13 @@ void Edge::make(Group& group, bool was_read) {
   const bool columnar = group.alike && group.items.front().program->columnar();
   for (std::size_t first = 0; first < group.count;) {
     const auto rest = group.all_items().subspan(first);
-    std::size_t made =
-        columnar ? compute_columns(rest, Places(group.places).behind(first), *group.context) : 0;
+    std::vector<Stray> strays;
+    std::size_t made = 0;
+    if (columnar) {
+      const Places places = Places(group.places).behind(first);
+      made = compute_columns(rest, places, *group.context, strays);
+    }
+    for (Stray& stray : strays) store(group, first + stray.item, {&stray.work, 1});
     if (made == 0) {
       made = std::min(kChunk, rest.size());
       make_some(group, first, made);
@@ -302,10 +307,11 @@ void Edge::make_some(Group& group, std::size_t first, std::size_t count) {
 }
 
 void Edge::note_read_ahead(std::size_t from, std::size_t to) noexcept {
-  const auto each = std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * pace_.latency_ms()));
-  run_.tuning().note("groups read ahead", from, to,
-                     std::to_string(in_flight_) + " groups were being read, " + in_ms(each) +
-                         " a read, and none was left to work on");
+  run_.tuning().note("groups read ahead", from, to, [this]() REQUIRES(mutex_) {
+    const auto each = static_cast<std::int64_t>(1e6 * pace_.latency_ms());
+    return std::to_string(in_flight_) + " groups were being read, " +
+           in_ms(std::chrono::nanoseconds(each)) + " a read, and none was left to work on";
+  });
 }
 
 void Edge::finish(Group& group) noexcept {

@@ -37,22 +37,6 @@ void fail_all(std::span<WorkItem> work, const Status& status) {
   }
 }
 
-/// Gives errors that are new their address, and counts.
-void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
-                 StageCounters* counters, std::int64_t fixed_bytes, Clock::time_point start) {
-  std::uint64_t done = 0;
-  for (const WorkItem& item : work) done += item.status.ok() ? 1 : 0;
-  std::uint64_t bytes = done * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
-  if (fixed_bytes < 0) {
-    for (const WorkItem& item : work) bytes += item.status.ok() ? payload_bytes(item.element) : 0;
-  }
-  for (std::size_t i = 0; done < work.size() && i < work.size(); ++i) {
-    if (work[i].status.ok() || !work[i].status.error().where().stage.empty()) continue;
-    work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
-  }
-  add_counters(counters, done, bytes, since(start));
-}
-
 void read_source(std::span<WorkItem> work, const Source& source, GroupContext& context) {
   try {
     source.read(work, context);
@@ -197,6 +181,21 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   }
   allocated_ += buffer->size();
   return buffer;
+}
+
+void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
+                 StageCounters* counters, std::int64_t fixed_bytes, Clock::time_point start) {
+  std::uint64_t done = 0;
+  for (const WorkItem& item : work) done += item.status.ok() ? 1 : 0;
+  std::uint64_t bytes = done * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
+  if (fixed_bytes < 0) {
+    for (const WorkItem& item : work) bytes += item.status.ok() ? payload_bytes(item.element) : 0;
+  }
+  for (std::size_t i = 0; done < work.size() && i < work.size(); ++i) {
+    if (work[i].status.ok() || !work[i].status.error().where().stage.empty()) continue;
+    work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
+  }
+  add_counters(counters, done, bytes, since(start));
 }
 
 void read_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,

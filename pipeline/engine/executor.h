@@ -1,8 +1,10 @@
 // Makes values of items.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pipeline/engine/memory.h"
@@ -27,6 +29,8 @@ class GroupContext final : public WorkContext {
   bool starved() const noexcept { return starved_ > 0; }
   /// Bytes of the largest request that found no room.
   std::uint64_t starved_bytes() const noexcept { return starved_; }
+  /// What found no room since `starved_bytes` said this is done without.
+  void do_without(std::uint64_t bytes) noexcept { starved_ = bytes; }
   /// Bytes that were given out in all.
   std::uint64_t allocated() const noexcept { return allocated_; }
   /// Takes as much of what was promised to `group`, for a part of it that another thread reads…
@@ -62,11 +66,22 @@ void read_items(std::span<const Item> items, std::span<WorkItem> work, const Pla
 void compute_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
                    GroupContext& context);
 
+/// An item that can't be made among its neighbours: it failed, or its value does not fit.
+struct Stray {
+  std::size_t item = 0;
+  WorkItem work;
+};
+
 /// The same for items that are all alike, of a columnar program whose results have places: makes
-/// the first of them together and returns how many. 0 if something failed, which has then left no
-/// trace: `compute_items` finds out what.
+/// the first of them together, in their places but for `strays`, and returns how many. 0: they are
+/// better made one by one.
 std::size_t compute_columns(std::span<const Item> items, const Places& places,
-                            GroupContext& context);
+                            GroupContext& context, std::vector<Stray>& strays);
+
+/// Gives errors of a step that are new their address, and counts.
+void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
+                 StageCounters* counters, std::int64_t fixed_bytes,
+                 std::chrono::steady_clock::time_point start);
 
 /// True if all items are records of a source with the same program, which lives as long as the run.
 bool all_alike(std::span<const Item> items) noexcept;

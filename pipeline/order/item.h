@@ -70,7 +70,8 @@ class Program {
       columnar_ = parent->columnar_;
     }
     steps_.push_back(std::move(step));
-    columnar_ = columnar_ && steps_.back().op->columnar();
+    columnar_ = columnar_ && steps_.back().op->columnar() && steps_.back().spec.is_fixed_size() &&
+                steps_.back().spec.size() > 0;
     if (columnar_) steps_.back().names = steps_.back().spec.names();
   }
 

@@ -1,4 +1,5 @@
-// Batch-wise maps: what comes out is what maps of single elements give, however the engine cuts.
+// Maps whose elements are taken many at a time: what comes out is what elements made one by one
+// give, however the engine cuts. Batch-wise maps.
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
@@ -54,7 +55,10 @@ TEST_P(Columns, EqualMapsOfSingleElements) {
     for (const int threads : {1, 2, 8}) {
       const RunOptions options{.seed = 5, .threads = threads, .memory_bytes = 8 << 20};
       EXPECT_EQ(run(GetParam().make(range(count).map_batchwise(Squares{})), options),
-                run(GetParam().make(range(count).map(square)), options))
+                run(GetParam().make(test::map_one_by_one(range(count), square)), options))
+          << count << " elements, " << threads << " threads";
+      EXPECT_EQ(run(GetParam().make(range(count).map(square)), options),
+                run(GetParam().make(test::map_one_by_one(range(count), square)), options))
           << count << " elements, " << threads << " threads";
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <penstock/dataset.h>
@@ -41,6 +42,13 @@ Dataset counting(const Dataset& input, std::shared_ptr<std::atomic<int>> made);
 
 /// Fails the element whose x is `bad`.
 Dataset failing_at(const Dataset& input, std::int64_t bad);
+
+/// The same map where the engine makes elements one by one, because it might wait.
+template <typename F>
+Dataset map_one_by_one(const Dataset& input, F fn, MapOptions options = {}) {
+  options.blocking = true;
+  return input.map(std::move(fn), std::move(options));
+}
 
 /// Values row by row, "[1 0] [2 2]"; several components as "(1, 13)"; nothing as "[]".
 std::string text_of(const Element& element);
