@@ -39,30 +39,50 @@ std::size_t Lanes::lane_of(const Scan& scan) const noexcept {
   return lane;
 }
 
+/// A set that holds these tables, or one that no lane uses.
+std::size_t Lanes::set_for(std::span<const Code* const> codes) const noexcept {
+  const auto holds = [codes](const TableSet& set) {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      if (!(set.built[i] == codes[i]->spec)) return false;
+    }
+    return true;
+  };
+  auto found = std::find_if(sets_.begin(), sets_.end(), holds);
+  if (found == sets_.end()) {
+    found = std::find_if(sets_.begin(), sets_.end(),
+                         [](const TableSet& set) { return set.users == 0; });
+  }
+  return static_cast<std::size_t>(found - sets_.begin());
+}
+
 void Lanes::prepare_tables(std::size_t lane) noexcept {
   Lane& in = lanes_[lane];
   const Scan& scan = *in.scan;
+  std::array<const Plane*, kLaneTables / 2> planes{};  // that have tables of their own
   std::uint32_t used = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(scan.plane_count); ++i) {
     const Plane& plane = scan.planes[i];
-    std::size_t same = 0;
-    while (scan.planes[same].dc != plane.dc || scan.planes[same].ac != plane.ac) ++same;
-    if (same < i) {
-      in.plane_tables[i] = in.plane_tables[same];
-      continue;
-    }
-    in.plane_tables[i] = used;
-    const std::size_t slot = 2 * used++;
-    in.codes[slot] = &plane.dc->code;
-    in.codes[slot + 1] = &plane.ac->code;
-    std::uint32_t* out = tables_ + lane * kLaneTablesStride + slot * kLaneTableSize;
-    const auto build = [&](std::size_t at, const auto& table) {
-      if (in.built[at] == table.code.spec) return;
-      in.built[at] = table.code.spec;
-      build_lane_table(table, LaneTable(out + (at - slot) * kLaneTableSize, kLaneTableSize));
-    };
-    build(slot, *plane.dc);
-    build(slot + 1, *plane.ac);
+    std::uint32_t same = 0;
+    while (same < used && (planes[same]->dc != plane.dc || planes[same]->ac != plane.ac)) ++same;
+    in.plane_tables[i] = same;
+    if (same < used) continue;
+    in.codes[std::size_t{2} * used] = &plane.dc->code;
+    in.codes[std::size_t{2} * used + 1] = &plane.ac->code;
+    planes[used++] = &plane;
+  }
+  in.tables = set_for(std::span(in.codes).first(std::size_t{2} * used));
+  TableSet& set = sets_[in.tables];
+  ++set.users;
+  vectors_.tables[lane] = static_cast<std::uint32_t>(in.tables * kLaneTablesStride);
+  std::uint32_t* out = tables_ + in.tables * kLaneTablesStride;
+  const auto build = [&](std::size_t at, const auto& table) {
+    if (set.built[at] == table.code.spec) return;
+    set.built[at] = table.code.spec;
+    build_lane_table(table, LaneTable(out + at * kLaneTableSize, kLaneTableSize));
+  };
+  for (std::size_t i = 0; i < used; ++i) {
+    build(2 * i, *planes[i]->dc);
+    build(2 * i + 1, *planes[i]->ac);
   }
 }
 
@@ -90,6 +110,7 @@ void Lanes::hand_back(Scan& scan) noexcept {
 void Lanes::remove(Scan& scan) noexcept {
   const std::size_t lane = lane_of(scan);
   lanes_[lane].scan = nullptr;
+  --sets_[lanes_[lane].tables].users;
   begin_ &= ~(1U << lane);
   --count_;
 }

@@ -15,7 +15,7 @@ namespace penstock::jpeg {
 inline constexpr std::size_t kLaneCount = 16;
 /// Blocks that a lane decodes before they are transformed: whole MCUs.
 inline constexpr int kStripBlocks = 120;
-/// A lane's share of each kind of memory; no powers of two, so that caches keep all lanes' apart.
+/// Shares of each kind of memory; no powers of two, so that caches keep them apart.
 inline constexpr std::size_t kLaneBytesStride = kLaneBytesRoom + 64;
 inline constexpr std::size_t kStripStride = (kStripBlocks + 1) * kBlockSize;
 inline constexpr std::size_t kLaneTables = 6;  // a DC and an AC table for three components
@@ -31,7 +31,7 @@ struct alignas(64) LaneVectors {
   Values left{};    ///< blocks to the end of the strip, this one included
   Values planes{};  ///< two bits for each block of an MCU from this one on: where its tables are
   Values rotate{};  ///< where the bits of the current one go when it ends
-  Values tables{};  ///< the lane's first
+  Values tables{};  ///< the first of the lane's set
   std::uint32_t active = 0;  ///< lanes that have blocks left
 };
 
@@ -61,7 +61,7 @@ class Lanes {
     Scan* scan = nullptr;
     LaneBytes bytes;
     std::array<const Code*, kLaneTables> codes{};
-    std::array<HuffmanSpec, kLaneTables> built;   ///< what the lane's tables hold
+    std::size_t tables = 0;                       ///< its set
     std::array<std::uint32_t, 3> plane_tables{};  ///< of each component: 0, 1 or 2
     int strip_mcus = 0;
     bool wanted = false;  ///< blocks of the strip are
@@ -80,6 +80,14 @@ class Lanes {
   LaneVectors& vectors() noexcept { return vectors_; }
 
  private:
+  /// Tables of all components of an image. Lanes whose images have the same codes share a set,
+  /// which then stays in the nearest cache.
+  struct TableSet {
+    std::array<HuffmanSpec, kLaneTables> built;  ///< what its tables hold
+    std::size_t users = 0;                       ///< lanes
+  };
+
+  std::size_t set_for(std::span<const Code* const> codes) const noexcept;
   void begin_strip(std::size_t lane) noexcept;
   bool end_strip(std::size_t lane) noexcept;
   void fail(std::size_t lane) noexcept;
@@ -88,6 +96,7 @@ class Lanes {
 
   LaneVectors vectors_;
   std::array<Lane, kLaneCount> lanes_;
+  std::array<TableSet, kLaneCount> sets_;
   std::size_t count_ = 0;
   std::uint32_t begin_ = 0;  ///< lanes whose next strip has to be begun
   std::uint32_t ended_ = 0;  ///< lanes whose strip has ended
