@@ -20,6 +20,9 @@ enum class ImageRecordKind : std::uint8_t {
 
 struct ImagePackOptions : FileOptions {
   ImageRecordKind kind = ImageRecordKind::coefficients;
+  /// Indexed: Huffman tables that are optimal for each image; else one set for the whole file, from
+  /// a sample of the images, which is a little larger and decodes faster.
+  bool own_tables = false;
   std::string label_regex{};  ///< as for images
   bool skip_bad = false;      ///< leave out files that do not decode; else the first ends it
   int threads = 0;            ///< 0: all

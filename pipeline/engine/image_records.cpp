@@ -10,6 +10,7 @@
 #include "pipeline/sources/image_records.h"
 #include "pipeline/sources/image_records_writer.h"
 #include "pipeline/sources/parallel.h"
+#include "pipeline/work/image/codec.h"
 #include "pipeline/work/jpeg/records/make.h"
 
 namespace penstock {
@@ -20,6 +21,8 @@ using records_file::Frame;
 
 /// Files that are read, turned into records and written in one go, for each thread.
 constexpr std::size_t kChunk = 16;
+/// Images that Huffman tables are found for.
+constexpr std::size_t kSample = 256;
 
 /// One file on its way to a record.
 struct Packing {
@@ -45,6 +48,7 @@ class Packer {
   ImagePackResult run() {
     const auto threads =
         static_cast<std::size_t>(options_.threads > 0 ? options_.threads : usable_cpus());
+    if (options_.kind == ImageRecordKind::indexed && !options_.own_tables) find_tables(threads);
     std::vector<Packing> chunk(threads * kChunk);
     while (next_ < list_.size()) {
       if (options_.progress && !options_.progress(next_, list_.size())) {
@@ -84,18 +88,49 @@ class Packer {
     ++result_.as_they_are[why];
   }
 
+  void read(std::size_t i, std::vector<std::byte>& file) const {
+    const FileInfo& info = list_.info(i);
+    if (info.size > options_.limits.max_record_bytes)
+      throw Error(ErrorCode::out_of_range,
+                  "the file has " + std::to_string(info.size) + " bytes, more than the limit");
+    file.resize(info.size);
+    if (!files_->read_whole(list_.path(i), info, file.data())) throw changed_error(list_.path(i));
+  }
+
+  /// Of images evenly spread over all. What is wrong with some is found when they are packed.
+  void find_tables(std::size_t threads) {
+    const std::size_t count = std::min(list_.size(), kSample);
+    std::vector<jpeg::TableSample> samples(count);
+    for_each_parallel(
+        count,
+        [&](std::size_t i) {
+          std::vector<std::byte> file;
+          jpeg::CoefficientImage image;
+          try {
+            read(i * list_.size() / count, file);
+            if (image::detect_format(file) != image::Format::jpeg) return;
+            jpeg::Transcoder transcoder;
+            if (transcoder.read(file, options_.limits, image) != jpeg::Foreign::none) return;
+          } catch (const Error&) {
+            return;
+          }
+          samples[i].add(image);
+        },
+        threads);
+    jpeg::TableSample all;
+    for (const jpeg::TableSample& sample : samples) all.add(sample);
+    jpeg::Transcoder transcoder;
+    tables_ = all.tables(transcoder);
+  }
+
   void make(std::size_t i, Packing& packing) const {
     packing.bad.reset();
     const FileInfo& info = list_.info(i);
     try {
-      if (info.size > options_.limits.max_record_bytes)
-        throw Error(ErrorCode::out_of_range,
-                    "the file has " + std::to_string(info.size) + " bytes, more than the limit");
-      packing.file.resize(info.size);
-      if (!files_->read_whole(list_.path(i), info, packing.file.data()))
-        throw changed_error(list_.path(i));
+      read(i, packing.file);
       const auto kind = static_cast<jpeg::RecordKind>(options_.kind);
-      packing.made = jpeg::RecordMaker({kind, options_.limits}).make(packing.file);
+      packing.made = jpeg::RecordMaker({kind, options_.limits, tables_ ? &*tables_ : nullptr})
+                         .make(packing.file);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::unavailable) throw;
       packing.bad = Error(error.code(), error.cause(),
@@ -134,6 +169,7 @@ class Packer {
   ImageList list_;
   std::size_t next_ = 0;  // the file that is packed next
   ImagePackResult result_;
+  std::optional<jpeg::SharedTables> tables_;
   std::uint64_t as_they_are_ = 0;
   ImageRecordsWriter writer_;  // last: it reads what was left behind
 };

@@ -62,6 +62,16 @@ TEST_F(Pack, RecordsGiveTheDigestOfTheImages) {
   }
 }
 
+TEST_F(Pack, TablesMayBeTheImagesOwn) {
+  const std::string path = *folder_ / "own.pnr";
+  const Outcome packed = run_program({"pack", "--images", in(), "--jpeg", "indexed", "--tables",
+                                      "image", "--out", path, "--json", "-"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  EXPECT_EQ(packed.json()["tables"], "image");
+  EXPECT_NE(std::filesystem::file_size(path), std::filesystem::file_size(records("indexed")));
+  EXPECT_EQ(digest_of({"--records", path})["digest"], digest_of({"--images", in()})["digest"]);
+}
+
 TEST_F(Pack, ImagesMadeOnADeviceGiveTheDigest) {
   const json plain = digest_of({"--images", in()});
   for (const char* device : {"host:0", "host:0:copies:check"}) {
@@ -171,6 +181,10 @@ TEST_F(Pack, AKilledRunIsGoneOnWith) {
 TEST_F(Pack, SaysHowItIsUsed) {
   EXPECT_EQ(run_program({"pack", "--images", in(), "--out", "x"}).code, 2);
   EXPECT_EQ(run_program({"pack", "--images", in(), "--jpeg", "gif", "--out", "x"}).code, 2);
+  EXPECT_EQ(run_program({"pack", "--images", in(), "--jpeg", "coefficients", "--tables", "image",
+                         "--out", "x"})
+                .code,
+            2);
   EXPECT_EQ(run_program({"profile", "--records", "x", "--header-bytes", "3"}).code, 2);
 }
 

@@ -12,6 +12,7 @@
 #include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
+#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -36,6 +37,12 @@ class Pack final : public Command {
         ->required()
         ->check(CLI::IsMember({"coefficients", "indexed"}))
         ->type_name("KIND");
+    app()
+        ->add_option("--tables", tables_,
+                     "Huffman tables of indexed records: file (default), one set for all; image, "
+                     "optimal ones for each, a little smaller and slower")
+        ->check(CLI::IsMember({"file", "image"}))
+        ->type_name("file|image");
     app()->add_option("--out", out_, "the file to write")->required()->type_name("PATH");
     app()
         ->add_option("--label-regex", options_.label_regex, "its group is the class")
@@ -58,6 +65,9 @@ class Pack final : public Command {
     Interrupts interrupts;
     const auto start = Clock::now();
     options_.kind = kind_ == "indexed" ? ImageRecordKind::indexed : ImageRecordKind::coefficients;
+    if (kind_ != "indexed" && app()->count("--tables") > 0)
+      throw UsageError("is for indexed records", "--tables");
+    options_.own_tables = tables_ == "image";
     options_.skip_bad = on_error_ == "skip";
     options_.bad = [&](const Error& error) {
       std::fprintf(stderr, "left out: %s\n", printable(error.what()).c_str());
@@ -114,6 +124,7 @@ class Pack final : public Command {
   void write_json(const ImagePackResult& result, double seconds) const {
     Json json{{"path", out_},
               {"kind", kind_},
+              {"tables", kind_ == "indexed" ? Json(tables_) : Json(nullptr)},
               {"records", result.records},
               {"resumed", result.resumed},
               {"left_out", result.left_out},
@@ -128,6 +139,7 @@ class Pack final : public Command {
 
   std::string folder_;
   std::string kind_;
+  std::string tables_ = "file";
   std::string out_;
   std::string on_error_ = "fail";
   std::string json_;

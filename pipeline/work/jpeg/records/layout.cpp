@@ -149,6 +149,18 @@ Record read_record(std::span<const std::byte> bytes) {
   return record;
 }
 
+int restart_interval_of(const Header& header) noexcept {
+  constexpr int kMost = 8;
+  constexpr int kFew = 4;
+  const int factor = header.component_count == 1 ? 1 : header.max_horizontal;
+  const int mcus = (header.width + factor * kBlockSide - 1) / (factor * kBlockSide);
+  if (mcus <= kMost) return mcus;
+  for (const int count : {6, 7, 5, 8, 4}) {
+    if (mcus % count == 0) return mcus / count;
+  }
+  return std::max(kFew, (mcus + 5) / 6);
+}
+
 BlockGrid::BlockGrid(const Header& header) noexcept {
   for (int c = 0; c < header.component_count; ++c) {
     const auto place = static_cast<std::size_t>(c);

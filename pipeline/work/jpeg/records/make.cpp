@@ -97,16 +97,6 @@ std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orien
   return out;
 }
 
-/// MCUs of a restart interval: about six to a row, which it divides if that can be.
-int choose_interval(int mcus) noexcept {
-  constexpr int kMost = 8;
-  constexpr int kFew = 4;
-  if (mcus <= kMost) return mcus;
-  for (const int count : {6, 7, 5, 8, 4})
-    if (mcus % count == 0) return mcus / count;
-  return std::max(kFew, (mcus + 5) / 6);
-}
-
 }  // namespace
 
 std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orientation) const {
@@ -135,11 +125,11 @@ std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orie
 
 std::vector<std::byte> RecordMaker::index(const CoefficientImage& image, int orientation) {
   const Header& header = image.header;
-  const BlockGrid grid(header);
-  const int factor = header.component_count == 1 ? 1 : header.max_horizontal;
-  const int mcus = (header.width + factor * kBlockSide - 1) / (factor * kBlockSide);
-  const int interval = choose_interval(mcus);
-  const std::vector<std::byte> jpeg = transcoder_.write(image, {.restart_interval = interval});
+  const int interval = restart_interval_of(header);
+  const SharedTables* tables =
+      options_.tables != nullptr && encodable(image) ? options_.tables : nullptr;
+  const std::vector<std::byte> jpeg =
+      transcoder_.write(image, {.restart_interval = interval, .tables = tables});
   Header written;
   if (read_header(jpeg, written) != Foreign::none || written.restart_interval != interval)
     return {};

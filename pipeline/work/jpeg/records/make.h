@@ -9,6 +9,7 @@
 #include <penstock/limits.h>
 
 #include "pipeline/work/jpeg/records/layout.h"
+#include "pipeline/work/jpeg/records/table_sample.h"
 #include "pipeline/work/jpeg/records/transcode.h"
 
 namespace penstock::jpeg {
@@ -16,6 +17,7 @@ namespace penstock::jpeg {
 struct MakeOptions {
   RecordKind kind = RecordKind::coefficients;
   Limits limits{};
+  const SharedTables* tables = nullptr;  ///< for indexed records; null: each has its own
 };
 
 struct Made {

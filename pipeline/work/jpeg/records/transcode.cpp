@@ -196,6 +196,20 @@ std::vector<std::byte> metadata_of(const jpeg_decompress_struct& info) {
   return metadata;
 }
 
+void set_tables(jpeg_compress_struct& info, const SharedTables& tables) {
+  const auto set = [&info](JHUFF_TBL*& table, const HuffmanSpec& spec) {
+    if (table == nullptr) table = jpeg_alloc_huff_table(reinterpret_cast<j_common_ptr>(&info));
+    table->bits[0] = 0;
+    std::copy(spec.counts.begin(), spec.counts.end(), table->bits + 1);
+    std::copy(spec.symbols.begin(), spec.symbols.end(), table->huffval);
+    table->sent_table = FALSE;
+  };
+  for (std::size_t i = 0; i < 2; ++i) {
+    set(info.dc_huff_tbl_ptrs[i], tables.dc[i]);
+    set(info.ac_huff_tbl_ptrs[i], tables.ac[i]);
+  }
+}
+
 bool set_up(Writer& writer, const CoefficientImage& image, const WriteOptions& options) {
   if (setjmp(writer.failed) != 0) return false;
   const Header& header = image.header;
@@ -212,7 +226,8 @@ bool set_up(Writer& writer, const CoefficientImage& image, const WriteOptions& o
   // The image's own stand among its metadata.
   info.write_JFIF_header = FALSE;
   info.write_Adobe_marker = FALSE;
-  info.optimize_coding = TRUE;
+  info.optimize_coding = options.tables == nullptr ? TRUE : FALSE;
+  if (options.tables != nullptr) set_tables(info, *options.tables);
   info.restart_interval = static_cast<unsigned>(options.restart_interval);
   const BlockGrid grid(header);
   for (int i = 0; i < header.component_count; ++i) {

@@ -21,8 +21,15 @@ struct CoefficientImage {
   std::vector<std::byte> metadata;                  ///< APPn and COM segments, in their order
 };
 
+/// Huffman tables of many images: 0 is for a first component and for all of RGB, 1 for the others.
+struct SharedTables {
+  std::array<HuffmanSpec, 2> dc;
+  std::array<HuffmanSpec, 2> ac;
+};
+
 struct WriteOptions {
-  int restart_interval = 0;  ///< MCUs; 0: none
+  int restart_interval = 0;              ///< MCUs; 0: none
+  const SharedTables* tables = nullptr;  ///< which have a code for every symbol; null: optimal ones
 };
 
 /// Used by one thread at a time; keeps memory from one image to the next.
@@ -37,8 +44,8 @@ class Transcoder {
   /// Error{data_loss | out_of_range} for a bad file. Returns why it can't be represented, or none;
   /// then `image` is complete.
   Foreign read(std::span<const std::byte> jpeg, const Limits& limits, CoefficientImage& image);
-  /// A baseline file (extended sequential, if its tables need it) with optimised Huffman tables and
-  /// the image's metadata. Throws Error{out_of_range} for coefficients that no such file can hold.
+  /// A baseline file (extended sequential, if its tables need it) with the image's metadata. Throws
+  /// Error{out_of_range} for coefficients that no such file can hold.
   std::vector<std::byte> write(const CoefficientImage& image, const WriteOptions& options = {});
 
  private:

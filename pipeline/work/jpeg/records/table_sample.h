@@ -1,0 +1,33 @@
+// Huffman tables for many images together.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/work/jpeg/records/transcode.h"
+
+namespace penstock::jpeg {
+
+/// True if tables that have a code for every symbol of a baseline file can encode the image.
+bool encodable(const CoefficientImage& image) noexcept;
+
+/// Some blocks of an image as indexed records store them: the DC is the difference from the block
+/// before, within the restart interval.
+class TableSample {
+ public:
+  /// Some of the image's blocks.
+  void add(const CoefficientImage& image);
+  /// What the other holds, as far as there is room.
+  void add(const TableSample& other);
+
+  /// The tables that make these blocks smallest, with a code for every symbol. Throws
+  /// Error{resource_exhausted} as libjpeg does.
+  SharedTables tables(Transcoder& transcoder) const;
+
+ private:
+  std::array<std::vector<std::int16_t>, 2> blocks_;  // for which table; natural order
+};
+
+}  // namespace penstock::jpeg
