@@ -34,7 +34,6 @@ Memory::~Memory() {
 
 // Eight classes to a doubling: at most an eighth is wasted.
 int Memory::size_class(std::size_t bytes) noexcept {
-  constexpr std::size_t kLeast = 1024;
   const std::size_t last = std::max(bytes, kLeast) - 1;
   const int doubling = static_cast<int>(std::bit_width(last)) - 1;
   return doubling * 8 + static_cast<int>((last >> (doubling - 3)) & 7);
@@ -44,10 +43,6 @@ std::size_t Memory::class_bytes(int size_class) noexcept {
   const int doubling = size_class / 8;
   return (std::size_t{1} << doubling) +
          ((static_cast<std::size_t>(size_class % 8) + 1) << (doubling - 3));
-}
-
-std::size_t Memory::rounded(std::size_t bytes) noexcept {
-  return class_bytes(size_class(bytes));
 }
 
 std::uint64_t Memory::used() const {

@@ -40,7 +40,9 @@ class Memory : public std::enable_shared_from_this<Memory> {
   BufferPtr allocate(std::size_t bytes, std::uint64_t& promised) EXCLUDES(mutex_);
 
   /// What `allocate` takes for a request of this size.
-  static std::size_t rounded(std::size_t bytes) noexcept;
+  static std::size_t rounded(std::size_t bytes) noexcept {
+    return bytes <= kLeast ? kLeast : class_bytes(size_class(bytes));
+  }
 
   /// Counts releases; wait until it differs from `seen` or `milliseconds` have passed.
   std::uint64_t releases() const EXCLUDES(mutex_);
@@ -49,6 +51,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void wake() EXCLUDES(mutex_);
 
  private:
+  static constexpr std::size_t kLeast = 1024;  // a class of its own
+
   class PoolBuffer;
   static int size_class(std::size_t bytes) noexcept;
   static std::size_t class_bytes(int size_class) noexcept;

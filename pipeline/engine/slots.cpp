@@ -85,7 +85,7 @@ std::size_t Slot::store_fitting(std::span<const WorkItem> work, std::size_t row)
         return done;
       }
       if (column->base == nullptr) {
-        const std::string_view text = tensor.bytes_at();
+        const std::string_view text = *reinterpret_cast<const std::string_view*>(tensor.data());
         if (!tensor.owner() && !text.empty()) return done;
         column->texts[row + done] = text;
         column->owners[row + done] = tensor.owner();

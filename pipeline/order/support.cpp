@@ -47,7 +47,10 @@ std::uint64_t payload_bytes(const Element& element) noexcept {
   for (std::size_t i = 0; i < element.size(); ++i) {
     const Tensor& tensor = element[i];
     if (tensor.dtype() == DType::bytes) {
-      for (const std::string_view text : tensor.values<std::string_view>()) total += text.size();
+      if (!tensor.contiguous()) continue;  // not worth looking for its texts
+      const auto* const texts = reinterpret_cast<const std::string_view*>(tensor.data());
+      const std::int64_t count = tensor.volume();
+      for (std::int64_t k = 0; k < count; ++k) total += texts[k].size();
     } else {
       total += tensor.nbytes();
     }

@@ -1,7 +1,6 @@
 #include "pipeline/sources/group_read.h"
 
 #include <algorithm>
-#include <tuple>
 #include <vector>
 
 #include "pipeline/io/read_count.h"
@@ -65,6 +64,9 @@ class ShardRead {
     }
     reads_asked() += (requests_.size() + file.depth() - 1) / file.depth();
     file.read(requests_);
+    const bool good = std::all_of(requests_.begin(), requests_.end(),
+                                  [](const ReadRequest& request) { return request.status.ok(); });
+    if (good) return;
     for (Piece& piece : pieces) piece.status = requests_[piece.request].status;
     retry_alone(file, pieces);
   }
@@ -114,7 +116,7 @@ void read_pieces(const Shards& shards, std::span<Piece> pieces, ReadContext& con
                  const std::function<void(Piece&)>& arrived) {
   thread_local std::vector<ReadRequest> requests;
   const auto lies_before = [](const Piece& a, const Piece& b) {
-    return std::tie(a.shard, a.offset) < std::tie(b.shard, b.offset);
+    return a.shard != b.shard ? a.shard < b.shard : a.offset < b.offset;
   };
   // Read in their order they are sorted already, and sorting is dear beside a small record.
   if (!std::is_sorted(pieces.begin(), pieces.end(), lies_before)) {

@@ -54,16 +54,14 @@ OffsetIndex::OffsetIndex(const Shards& shards, const IndexOptions& options, cons
     first_[i + 1] = first_[i] + shards_[i].entries.size();
 }
 
-OffsetIndex::Position OffsetIndex::find(std::uint64_t index) const noexcept {
-  if (index < first_[1]) return {0, index};
+OffsetIndex::Position OffsetIndex::find_behind(std::uint64_t index) const noexcept {
   const auto next = std::upper_bound(first_.begin(), first_.end(), index);
   const auto shard = static_cast<std::size_t>(next - first_.begin()) - 1;
   return {shard, index - first_[shard]};
 }
 
-const IndexFault* OffsetIndex::fault(Position at) const noexcept {
+const IndexFault* OffsetIndex::find_fault(Position at) const noexcept {
   const std::vector<IndexFault>& faults = shards_[at.shard].faults;
-  if (faults.empty()) return nullptr;
   const auto found = std::lower_bound(
       faults.begin(), faults.end(), at.record,
       [](const IndexFault& fault, std::uint64_t record) { return fault.record < record; });

@@ -61,12 +61,16 @@ class OffsetIndex {
 
   std::uint64_t size() const noexcept { return first_.back(); }
   /// REQUIRES: index < size(). O(log shards).
-  Position find(std::uint64_t index) const noexcept;
+  Position find(std::uint64_t index) const noexcept {
+    return index < first_[1] ? Position{0, index} : find_behind(index);
+  }
   const IndexEntry& entry(Position at) const noexcept {
     return shards_[at.shard].entries[at.record];
   }
   /// Null if the record is as it should be.
-  const IndexFault* fault(Position at) const noexcept;
+  const IndexFault* fault(Position at) const noexcept {
+    return shards_[at.shard].faults.empty() ? nullptr : find_fault(at);
+  }
   const ShardIndex& shard(std::size_t shard) const noexcept { return shards_[shard]; }
   /// Index of a shard's first record.
   std::uint64_t first(std::size_t shard) const noexcept { return first_[shard]; }
@@ -74,6 +78,9 @@ class OffsetIndex {
   std::uint64_t checksum(std::size_t shard) const noexcept { return checksums_[shard]; }
 
  private:
+  Position find_behind(std::uint64_t index) const noexcept;
+  const IndexFault* find_fault(Position at) const noexcept;
+
   std::vector<ShardIndex> shards_;
   std::vector<std::uint64_t> checksums_;
   std::vector<std::uint64_t> first_;  // one more than shards
