@@ -1,8 +1,9 @@
 // penstock_records_bench FOLDER [ROUNDS [TARGET]]: the fused image op on plain JPEGs, on records of
-// coefficients and on indexed ones, beside the bare region-decode loop over the plain ones: one
-// thread, everything in memory, the same crops, a few files at a time in turns. And the entropy
-// stage alone beside jpeg_read_coefficients. TARGET ("AVX2", "SSE4"…) is the best SIMD target of
-// ours that may be used. Prints a JSON line for each: medians, microseconds an image.
+// coefficients and on indexed ones, with Huffman tables that all share and with their own, beside
+// the bare region-decode loop over the plain ones: one thread, everything in memory, the same
+// crops, a few files at a time in turns. And the entropy stage alone beside jpeg_read_coefficients.
+// TARGET ("AVX2", "SSE4"…) is the best SIMD target of ours that may be used. Prints a JSON line for
+// each: medians, microseconds an image.
 
 #include <algorithm>
 #include <array>
@@ -40,14 +41,28 @@ std::uint64_t bytes_of(const Files& files) {
 }
 
 /// What can't be a record stays as it is.
-Files make_records(const Files& files, jpeg::RecordKind kind) {
-  jpeg::RecordMaker maker({.kind = kind});
+Files make_records(const Files& files, jpeg::RecordKind kind,
+                   const jpeg::SharedTables* tables = nullptr) {
+  jpeg::RecordMaker maker({.kind = kind, .tables = tables});
   Files records;
   for (const auto& file : files) {
     jpeg::Made made = maker.make(file);
     records.push_back(made.record.empty() ? file : std::move(made.record));
   }
   return records;
+}
+
+jpeg::SharedTables tables_for(const Files& files) {
+  jpeg::Transcoder transcoder;
+  jpeg::CoefficientImage image;
+  jpeg::TableSample all;
+  for (const auto& file : files) {
+    if (transcoder.read(file, {}, image) != jpeg::Foreign::none) continue;
+    jpeg::TableSample one;
+    one.add(image);
+    all.add(one);
+  }
+  return all.tables(transcoder);
 }
 
 /// The op, with rows as the engine gives them.
@@ -172,16 +187,18 @@ int run(const std::string& folder, int rounds, const std::string& target) {
   const std::string name = hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
   const Files plain = load_files(folder);
   const Files coefficients = make_records(plain, jpeg::RecordKind::coefficients);
-  const Files indexed = make_records(plain, jpeg::RecordKind::indexed);
+  const jpeg::SharedTables tables = tables_for(plain);
+  const Files indexed = make_records(plain, jpeg::RecordKind::indexed, &tables);
+  const Files indexed_own = make_records(plain, jpeg::RecordKind::indexed);
   const auto share = [&](const Files& files) {
     return static_cast<double>(bytes_of(files)) / static_cast<double>(bytes_of(plain));
   };
   std::printf(R"({"bench":"records","what":"bytes","files":%zu,"plain":%.0f,"coefficients":%.3f,)"
-              R"("indexed":%.3f})"
+              R"("indexed":%.3f,"indexed_own":%.3f})"
               "\n",
               plain.size(),
               static_cast<double>(bytes_of(plain)) / static_cast<double>(plain.size()),
-              share(coefficients), share(indexed));
+              share(coefficients), share(indexed), share(indexed_own));
   const auto each = [](const Files& files, auto work) {
     return [&files, work](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i) work(files[i]);
@@ -205,7 +222,8 @@ int run(const std::string& folder, int rounds, const std::string& target) {
                            }},
                           {"plain", op(plain)},
                           {"coefficients", op(coefficients)},
-                          {"indexed", op(indexed)}};
+                          {"indexed", op(indexed)},
+                          {"indexed_own", op(indexed_own)}};
   race(sides, plain.size(), rounds, [&](std::uint64_t round) {
     key = round;
     fused.set_key(round);
