@@ -45,6 +45,7 @@ class BatchFnOp final : public WorkOp {
   }
   bool blocking() const override { return blocking_; }
   bool columnar() const override { return !blocking_; }
+  std::size_t preferred_group() const override { return 64; }
 
   std::size_t run_columns(const Element& in, Element& out, WorkItem& /*odd*/) const override {
     apply(in, out);

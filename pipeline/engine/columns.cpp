@@ -16,20 +16,27 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostRows = 512;
-constexpr std::size_t kFewRows = 16;  // are as well made one by one
-constexpr std::size_t kMostBytes = 256U
-                                   << 10;  // of one step's results, which should stay in the cache
+constexpr std::size_t kFewRows = 16;            // are as well made one by one
+constexpr std::size_t kMostBytes = 256U << 10;  // of a step's results, to stay in the cache
+// Of one result. Wider ones are not worth a copy into columns, unless an op likes many at once.
+constexpr std::size_t kNarrow = 1024;
 
 std::uint64_t bytes_of(std::int64_t fixed_bytes, std::size_t count) {
   return count * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
 }
 
+/// 0: they are better made one by one.
 std::size_t rows_at_once(const Program& program) {
+  const std::vector<Program::Step>& steps = program.steps();
   std::uint64_t widest = std::max<std::uint64_t>(bytes_of(program.leaf_fixed_bytes(), 1), 1);
-  for (const Program::Step& step : program.steps()) {
+  bool liked = steps.empty();
+  for (const Program::Step& step : steps) {
     widest = std::max(widest, bytes_of(step.fixed_bytes, 1));
+    liked = liked || step.op->preferred_group() > 1;
   }
-  return std::min<std::size_t>(kMostRows, kMostBytes / widest);
+  if (!liked && widest > kNarrow) return 0;
+  const std::size_t rows = std::min<std::size_t>(kMostRows, kMostBytes / widest);
+  return rows < kFewRows && !steps.empty() ? 0 : std::max<std::size_t>(rows, 1);
 }
 
 /// Neighbours on their way through the steps of their program. Those that leave the columns at one
@@ -145,8 +152,8 @@ std::size_t compute_columns(std::span<const Item> items, const Places& places,
                             GroupContext& context, std::vector<Stray>& strays) {
   const Program& program = *items.front().program;
   const std::vector<Program::Step>& steps = program.steps();
-  const std::size_t most = std::max<std::size_t>(rows_at_once(program), 1);
-  if (!steps.empty() && most < kFewRows) return 0;
+  const std::size_t most = rows_at_once(program);
+  if (most == 0) return 0;
   const Place place = places.next(std::min(items.size(), most));
   const std::size_t rows = place.count;
 

@@ -165,7 +165,7 @@ TEST(ElementMaps, MayChangeAndKeepWhatTheyGet) {
     kept.push_back(element);
     return element;
   };
-  for (const std::int64_t width : {1, 12, 13, 100, 4000, 40000}) {
+  for (const std::int64_t width : {1, 12, 13, 100, 300}) {
     kept.clear();
     const auto copied = [](Element element) {
       element["row"] = element["row"].clone();
