@@ -307,10 +307,10 @@ void Edge::make_some(Group& group, std::size_t first, std::size_t count) {
 }
 
 void Edge::note_read_ahead(std::size_t from, std::size_t to) noexcept {
-  run_.tuning().note("groups read ahead", from, to, [this]() REQUIRES(mutex_) {
-    const auto each = static_cast<std::int64_t>(1e6 * pace_.latency_ms());
-    return std::to_string(in_flight_) + " groups were being read, " +
-           in_ms(std::chrono::nanoseconds(each)) + " a read, and none was left to work on";
+  const auto each = std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * pace_.latency_ms()));
+  run_.tuning().note("groups read ahead", from, to, [each, reading = in_flight_] {
+    return std::to_string(reading) + " groups were being read, " + in_ms(each) +
+           " a read, and none was left to work on";
   });
 }
 
