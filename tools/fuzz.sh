@@ -15,7 +15,8 @@ tools/build.sh fuzz fuzz
 fuzz=$PWD/build/fuzz/bin/fuzz
 if [ "$seconds" = --coverage ]; then
   for target in $($fuzz --list); do
-    "$fuzz" "$target" "$corpus/$target" -runs=0 -print_coverage=1 2>&1 | grep -E '^(UN)?COVERED_FUNC'
+    mkdir -p "$corpus/$target"
+    "$fuzz" "$target" "$corpus/$target" -runs=0 -print_coverage=1 2>&1 | grep -E '^(UN)?COVERED_FUNC' || true
   done | awk -v root="$PWD" '
     { place = $NF; sub(":[0-9]*$", "", place); sub(".*/build/fuzz/../../", "", place); sub(root "/", "", place) }
     place !~ /^(pipeline\/(sources|work\/(image|jpeg)|core\/state)|tools\/penstock\/graph\/toml_read|towers\/safetensors)/ { next }
