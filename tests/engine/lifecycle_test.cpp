@@ -44,8 +44,8 @@ long status_of(const std::string& key) {
 }
 
 /// Threads that oneTBB may start and keep beside those it had: it has been seen to settle at 30,
-/// after two thousand runs as after twelve thousand, and at 48 on a busy machine. One thread left by
-/// each run would be far more.
+/// after two thousand runs as after twelve thousand, and at 48 on a busy machine. One thread left
+/// by each run would be far more.
 constexpr long kPooled = 120;
 
 /// Threads end a moment after they were joined.
