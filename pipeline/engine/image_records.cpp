@@ -111,7 +111,9 @@ class Packer {
             if (image::detect_format(file) != image::Format::jpeg) return;
             jpeg::Transcoder transcoder;
             if (transcoder.read(file, options_.limits, image) != jpeg::Foreign::none) return;
-          } catch (const Error&) {
+          } catch (const Error& error) {
+            // A file that could only not be read now is read again: the tables depend on it.
+            if (error.code() == ErrorCode::unavailable) throw;
             return;
           }
           samples[i].add(image);
