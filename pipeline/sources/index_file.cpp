@@ -71,19 +71,28 @@ class Reader {
   std::span<const std::byte> rest_;
 };
 
-std::optional<ShardIndex> parse(std::span<const std::byte> bytes, const FileInfo& shard,
-                                const std::string& kind) {
-  Reader in(bytes);
+/// What stands in front of the entries, with as many bytes of the file as that takes.
+struct Head {
+  std::vector<std::byte> bytes;
+  std::uint64_t entries = 0;
+};
+
+std::optional<Head> read_head(File& file, const FileInfo& shard, const std::string& kind) {
+  Head head;
+  head.bytes.resize(sizeof(kMagic) + 4 * sizeof(std::uint64_t) + kind.size());
+  if (file.info().size < head.bytes.size()) return {};
+  file.read_exactly(0, head.bytes);
+  Reader in(head.bytes);
   if (std::memcmp(in.bytes(sizeof(kMagic)).data(), kMagic, sizeof(kMagic)) != 0) return {};
   if (in.number() != shard.size) return {};
   if (in.number() != static_cast<std::uint64_t>(shard.mtime_ns) || in.text() != kind) return {};
-  ShardIndex index;
-  index.entries.resize(in.count(sizeof(IndexEntry)));
-  const std::size_t entry_bytes = index.entries.size() * sizeof(IndexEntry);
-  if (entry_bytes > 0) std::memcpy(index.entries.data(), in.bytes(entry_bytes).data(), entry_bytes);
-  for (const IndexEntry& entry : index.entries) {
-    if (entry.offset > shard.size || entry.size > shard.size - entry.offset) return {};
-  }
+  head.entries = in.number();
+  return head;
+}
+
+/// What stands behind the entries. False if it is not as it should be.
+bool parse_tail(std::span<const std::byte> bytes, ShardIndex& index) {
+  Reader in(bytes);
   index.faults.resize(in.count(3 * sizeof(std::uint64_t)));
   for (IndexFault& fault : index.faults) {
     fault.record = in.number();
@@ -91,12 +100,11 @@ std::optional<ShardIndex> parse(std::span<const std::byte> bytes, const FileInfo
     fault.cause = in.text();
     const bool ascends = &fault == index.faults.data() || (&fault)[-1].record < fault.record;
     if (!ascends || fault.record >= index.entries.size() || fault.code > ErrorCode::internal)
-      return {};
+      return false;
   }
   index.notes.resize(in.count(sizeof(std::uint64_t)));
   for (std::string& note : index.notes) note = in.text();
-  if (!in.done()) return {};
-  return index;
+  return in.done();
 }
 
 }  // namespace
@@ -119,13 +127,30 @@ std::string index_path(const std::string& shard, const FileInfo& info,
 
 std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& shard,
                                      const std::string& kind) noexcept try {
-  const std::vector<std::byte> file = default_file_system()->open(path)->read_all(kMostBytes);
+  const std::shared_ptr<File> file = default_file_system()->open(path);
+  const std::uint64_t size = file->info().size;
+  const std::optional<Head> head =
+      size <= kMostBytes ? read_head(*file, shard, kind) : std::nullopt;
   std::uint32_t crc;
-  if (file.size() < sizeof(kMagic) + sizeof(crc)) return {};
-  const std::span<const std::byte> body = std::span(file).first(file.size() - sizeof(crc));
-  std::memcpy(&crc, body.data() + body.size(), sizeof(crc));
-  if (crc != crc32c(body)) return {};
-  return parse(body, shard, kind);
+  if (!head || size - head->bytes.size() < sizeof(crc)) return {};
+  std::uint64_t rest = size - head->bytes.size() - sizeof(crc);
+  if (head->entries > rest / sizeof(IndexEntry)) return {};
+  // Entries are read to where they stay: there may be a gigabyte of them.
+  ShardIndex index;
+  index.entries.resize(head->entries);
+  const auto entries = std::as_writable_bytes(std::span(index.entries));
+  file->read_exactly(head->bytes.size(), entries);
+  rest -= entries.size();
+  std::vector<std::byte> tail(rest + sizeof(crc));
+  file->read_exactly(size - tail.size(), tail);
+  std::memcpy(&crc, tail.data() + rest, sizeof(crc));
+  tail.resize(rest);
+  if (crc != crc32c(tail, crc32c(entries, crc32c(head->bytes)))) return {};
+  for (const IndexEntry& entry : index.entries) {
+    if (entry.offset > shard.size || entry.size > shard.size - entry.offset) return {};
+  }
+  if (!parse_tail(tail, index)) return {};
+  return index;
 } catch (const std::exception&) {
   return {};
 }
