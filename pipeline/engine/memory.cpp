@@ -32,17 +32,17 @@ Memory::~Memory() {
   }
 }
 
-// Eight classes to a doubling: at most an eighth is wasted.
+// At most an eighth is wasted.
 int Memory::size_class(std::size_t bytes) noexcept {
   const std::size_t last = std::max(bytes, kLeast) - 1;
   const int doubling = static_cast<int>(std::bit_width(last)) - 1;
-  return doubling * 8 + static_cast<int>((last >> (doubling - 3)) & 7);
+  return doubling * kClassesToADoubling + static_cast<int>((last >> (doubling - 3)) & 7);
 }
 
 std::size_t Memory::class_bytes(int size_class) noexcept {
-  const int doubling = size_class / 8;
+  const int doubling = size_class / kClassesToADoubling;
   return (std::size_t{1} << doubling) +
-         ((static_cast<std::size_t>(size_class % 8) + 1) << (doubling - 3));
+         ((static_cast<std::size_t>(size_class % kClassesToADoubling) + 1) << (doubling - 3));
 }
 
 std::uint64_t Memory::used() const {
@@ -98,21 +98,18 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
   {
     MutexLock lock(mutex_);
     const std::uint64_t from_promise = std::min(promised, size);
-    if (size - from_promise > limit_ - live_ - reserved_) return {};
+    if (size - from_promise > limit_ - live_ - reserved_) {
+      scarce_ = true;
+      return {};
+    }
     promised -= from_promise;
     reserved_ -= from_promise;
     if (free_.size() <= static_cast<std::size_t>(wanted)) {
       free_.resize(static_cast<std::size_t>(wanted) + 1);
     }
-    std::vector<PoolBuffer*>& free = free_[static_cast<std::size_t>(wanted)];
-    if (!free.empty()) {
-      buffer = free.back();
-      free.pop_back();
-      idle_ -= size;
-    } else {
-      trim(size);
-    }
-    live_ += size;
+    buffer = take_idle(wanted);
+    if (buffer == nullptr) trim(size);
+    live_ += buffer != nullptr ? buffer->size() : size;
     peak_ = std::max(peak_, live_ + idle_);
   }
   if (buffer == nullptr) {
@@ -128,6 +125,23 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
   }
   buffer->owner = shared_from_this();
   return BufferPtr(buffer);
+}
+
+// The smallest idle one that serves, of at most twice the size: sizes that are asked for rarely do
+// not all get buffers of their own as time goes by. Where memory is scarce nobody takes more than
+// asked for, because somebody else may need just that.
+Memory::PoolBuffer* Memory::take_idle(int wanted) noexcept {
+  const int most = scarce_ ? wanted : wanted + kClassesToADoubling;
+  const auto end = std::min(free_.size(), static_cast<std::size_t>(most) + 1);
+  for (auto i = static_cast<std::size_t>(wanted); i < end; ++i) {
+    if (free_[i].empty()) continue;
+    PoolBuffer* const buffer = free_[i].back();
+    if (buffer->size() > limit_ - live_ - reserved_) return nullptr;
+    free_[i].pop_back();
+    idle_ -= buffer->size();
+    return buffer;
+  }
+  return nullptr;
 }
 
 void Memory::give(PoolBuffer* buffer) noexcept {

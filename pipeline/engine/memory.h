@@ -36,7 +36,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
 
   /// A buffer of at least `bytes`, taken from `promised` as far as that goes; null if there is no
-  /// room now.
+  /// room now. As long as there always was it may be an idle one of up to twice the size.
   BufferPtr allocate(std::size_t bytes, std::uint64_t& promised) EXCLUDES(mutex_);
 
   /// What `allocate` takes for a request of this size.
@@ -52,10 +52,12 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
  private:
   static constexpr std::size_t kLeast = 1024;  // a class of its own
+  static constexpr int kClassesToADoubling = 8;
 
   class PoolBuffer;
   static int size_class(std::size_t bytes) noexcept;
   static std::size_t class_bytes(int size_class) noexcept;
+  PoolBuffer* take_idle(int wanted) noexcept REQUIRES(mutex_);
   void give(PoolBuffer* buffer) noexcept EXCLUDES(mutex_);
   void trim(std::uint64_t wanted) REQUIRES(mutex_);
 
@@ -68,6 +70,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t idle_ GUARDED_BY(mutex_) = 0;
   std::uint64_t peak_ GUARDED_BY(mutex_) = 0;
   std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
+  bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class
 };
 

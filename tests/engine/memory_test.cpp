@@ -1,0 +1,86 @@
+// The byte budget's buffers: what lies idle is used before more is made, and never at the cost of
+// what was promised or of a request that would have fit.
+#include "pipeline/engine/memory.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kLimit = 64 << 10;
+
+std::shared_ptr<Memory> memory_of(std::uint64_t limit) {
+  return std::make_shared<Memory>(limit, Allocator::heap());
+}
+
+BufferPtr take(Memory& memory, std::size_t bytes) {
+  std::uint64_t promised = 0;
+  return memory.allocate(bytes, promised);
+}
+
+TEST(Memory, AnIdleBufferServesWhatItIsAtMostTwiceAsLargeAs) {
+  const struct {
+    std::size_t idle, wanted;
+    bool served;
+  } kFacts[] = {
+      {8192, 8192, true}, {8192, 7169, true},  {8192, 7168, true},  {8192, 4097, true},
+      {8192, 4096, true}, {8192, 3584, false}, {8192, 1024, false}, {8192, 8193, false},
+      {1024, 1, true},    {9216, 4096, false},
+  };
+  for (const auto& fact : kFacts) {
+    SCOPED_TRACE(std::to_string(fact.idle) + " for " + std::to_string(fact.wanted));
+    const auto memory = memory_of(kLimit);
+    const std::byte* const first = take(*memory, fact.idle)->data();
+    const BufferPtr second = take(*memory, fact.wanted);
+    EXPECT_EQ(second->data() == first, fact.served);
+    EXPECT_GE(second->size(), fact.wanted);
+    EXPECT_EQ(memory->peak(), fact.served ? fact.idle : fact.idle + second->size());
+  }
+}
+
+TEST(Memory, TheNearestSizeIsTakenFirst) {
+  const auto memory = memory_of(kLimit);
+  BufferPtr large = take(*memory, 8192);
+  BufferPtr small = take(*memory, 5120);
+  const std::byte* const nearest = small->data();
+  large = {};
+  small = {};
+  EXPECT_EQ(take(*memory, 4608)->data(), nearest);
+}
+
+TEST(Memory, WhatOthersWerePromisedIsNotTakenByALargerBuffer) {
+  const auto memory = memory_of(16 << 10);
+  BufferPtr idle = take(*memory, 8192);
+  idle = {};
+  ASSERT_TRUE(memory->reserve(10 << 10));  // 6 KiB are left
+  const BufferPtr exact = take(*memory, 4096);
+  ASSERT_TRUE(exact);
+  EXPECT_EQ(exact->size(), 4096U);
+  std::uint64_t promised = 10 << 10;
+  EXPECT_TRUE(memory->allocate(10 << 10, promised));
+}
+
+TEST(Memory, OnceARequestFoundNoRoomNobodyGetsMoreThanAskedFor) {
+  const auto memory = memory_of(kLimit);
+  BufferPtr idle = take(*memory, 8192);
+  idle = {};
+  EXPECT_FALSE(take(*memory, kLimit + 1));
+  EXPECT_EQ(take(*memory, 4096)->size(), 4096U);
+}
+
+TEST(Memory, SizesThatComeSeldomDoNotAddUp) {
+  // Each round holds one buffer of each of a few sizes; which ones changes from round to round.
+  const auto memory = memory_of(1 << 20);
+  std::uint64_t early = 0;  // as long as that it takes until there are enough of the largest
+  for (int round = 0; round < 4000; ++round) {
+    std::vector<BufferPtr> held;
+    for (int i = 0; i < 8; ++i) {
+      held.push_back(take(*memory, 8193 + static_cast<std::size_t>((round * 7 + i * 613) % 8000)));
+    }
+    if (round == 1000) early = memory->peak();
+  }
+  EXPECT_EQ(memory->peak(), early);
+}
+
+}  // namespace
+}  // namespace penstock
