@@ -10,6 +10,8 @@
 #endif
 // clang-format on
 
+#include <span>
+
 #include "pipeline/work/jpeg/idct-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -72,14 +74,10 @@ HWY_INLINE void clear(ShortVector* v, std::size_t first) {
   for (std::size_t i = first; i < 8; ++i) v[i] = hn::Zero(Shorts());
 }
 
-HWY_NOINLINE void transform_shrunk(Batch& batch, const Plane& plane) {
+/// Dequantised rows of blocks become their samples, less 128, in the first `side` rows; false if 16
+/// bits are too few.
+HWY_INLINE bool shrink_rows(ShortVector* v, std::size_t side) {
   const Shorts shorts;
-  const auto side = static_cast<std::size_t>(plane.side);
-  const std::int16_t* quantisation = plane.quantisation.data();
-  ShortVector v[8];
-  for (std::size_t y = 0; y < 8; ++y)
-    v[y] = hn::Mul(hn::Load(shorts, batch.coefficients.data() + y * kLanes),
-                   hn::LoadDup128(shorts, quantisation + 8 * y));
   bool fits = true;
   if (side == 4) {
     fits = hn::AllTrue(shorts, hn::Eq(hn::ShiftRight<2>(hn::ShiftLeft<2>(v[0])), v[0]));
@@ -96,17 +94,35 @@ HWY_NOINLINE void transform_shrunk(Batch& batch, const Plane& plane) {
     static_cast<void>(quarter_columns<20>(v));
     clear(v, 2);
   }
-  if (!fits) return transform_large(batch, quantisation, plane.stride, plane.side);
   transpose(v);
-  alignas(64) std::uint8_t rows[4 * kLanes];
+  return fits;
+}
+
+/// The samples of as many blocks as there are targets.
+HWY_INLINE void store_shrunk(const ShortVector* v, std::size_t side,
+                             std::span<std::uint8_t* const> targets, std::size_t stride) {
+  const Shorts shorts;
   const hn::Rebind<std::uint8_t, Shorts> bytes;
+  alignas(64) std::uint8_t rows[4 * kLanes];
   for (std::size_t y = 0; y < side; ++y)
     hn::StoreU(hn::DemoteTo(bytes, hn::SaturatedAdd(v[y], hn::Set(shorts, 128))), bytes,
                rows + y * kLanes);
-  for (std::size_t i = 0; i < batch.count; ++i)
+  for (std::size_t i = 0; i < targets.size(); ++i)
     for (std::size_t y = 0; y < side; ++y)
       for (std::size_t x = 0; x < side; x += 2)
-        std::memcpy(batch.targets[i] + y * plane.stride + x, rows + y * kLanes + 8 * i + x, 2);
+        std::memcpy(targets[i] + y * stride + x, rows + y * kLanes + 8 * i + x, 2);
+}
+
+HWY_NOINLINE void transform_shrunk(Batch& batch, const Plane& plane) {
+  const Shorts shorts;
+  const auto side = static_cast<std::size_t>(plane.side);
+  const std::int16_t* quantisation = plane.quantisation.data();
+  ShortVector v[8];
+  for (std::size_t y = 0; y < 8; ++y)
+    v[y] = hn::Mul(hn::Load(shorts, batch.coefficients.data() + y * kLanes),
+                   hn::LoadDup128(shorts, quantisation + 8 * y));
+  if (!shrink_rows(v, side)) return transform_large(batch, quantisation, plane.stride, plane.side);
+  store_shrunk(v, side, std::span(batch.targets.data(), batch.count), plane.stride);
   batch.count = 0;
 }
 

@@ -5,29 +5,12 @@
 
 #include <penstock/error.h>
 
+#include "pipeline/core/both.h"
 #include "pipeline/work/jpeg/records/layout.h"
 
 namespace penstock::jpeg {
 
-namespace {
-
-/// Rows of pixels that are given at once.
-constexpr int kRows = 8;
-/// In front of a row of samples, and behind it.
-constexpr std::size_t kMargin = 64;
-/// Rows above an iMCU row that may still be needed: one row group and its context.
-constexpr int kMaxKept = 5;
-/// Larger working memory is given back after the image.
-constexpr std::size_t kKeep = 8U << 20;
-
-constexpr int divide_up(int a, int b) noexcept {
-  return (a + b - 1) / b;
-}
-constexpr std::size_t align(std::size_t bytes) noexcept {
-  return (bytes + 63) / 64 * 64;
-}
-
-}  // namespace
+using both::divide_up;
 
 Foreign Picture::begin(const Header& header, int channels) {
   header_ = &header;
@@ -72,138 +55,6 @@ Foreign Picture::begin(const Header& header, std::span<const std::byte> file, in
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(file.data());
   begin_bits(scan_.bits, {bytes + header.scan, file.size() - header.scan});
   return Foreign::none;
-}
-
-bool Picture::choose_upsampling(Strip& strip, const Component& component, bool fancy) {
-  const int in_across = component.horizontal * strip.side / side_;
-  const int in_down = component.vertical * strip.side / side_;
-  const int out_across = header_->max_horizontal;
-  const int out_down = header_->max_vertical;
-  if (in_across * side_ != component.horizontal * strip.side ||
-      in_down * side_ != component.vertical * strip.side || out_across % in_across != 0 ||
-      out_down % in_down != 0)
-    return false;
-  strip.across = out_across / in_across;
-  strip.down = out_down / in_down;
-  if (strip.across == 1 && strip.down == 1) {
-    strip.upsampling = Upsampling::none;
-  } else if (fancy && strip.across == 2 && strip.down == 1 && strip.width > 2) {
-    strip.upsampling = Upsampling::columns;
-  } else if (fancy && strip.across == 1 && strip.down == 2) {
-    strip.upsampling = Upsampling::rows;
-  } else if (fancy && strip.across == 2 && strip.down == 2 && strip.width > 2) {
-    strip.upsampling = Upsampling::both;
-  } else {
-    strip.upsampling = Upsampling::repeat;
-  }
-  return true;
-}
-
-Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) {
-  const Header& header = *header_;
-  given_ = 0;  // also if the library will do it all
-  kernels_ = &row_kernels();
-  side_ = kBlockSide / plan.denominator;
-  shrunk_ = {divide_up(header.height, plan.denominator), divide_up(header.width, plan.denominator)};
-  region_ = plan.region;
-  whole_ = image::check_region(region_, shrunk_);
-  const bool single = header.component_count == 1;
-  context_ = false;
-  for (int i = 0; i < header.component_count; ++i) {
-    const auto place = static_cast<std::size_t>(i);
-    const Component& component = header.components[place];
-    Strip& strip = strips_[place];
-    strip = {};
-    strip.needed = i == 0 || channels_ == 3;
-    strip.side = side_;
-    while (strip.side < kBlockSide &&
-           header.max_horizontal * side_ % (component.horizontal * strip.side * 2) == 0 &&
-           header.max_vertical * side_ % (component.vertical * strip.side * 2) == 0)
-      strip.side *= 2;
-    strip.width = divide_up(header.width * component.horizontal * strip.side,
-                            header.max_horizontal * kBlockSide);
-    strip.height = divide_up(header.height * component.vertical * strip.side,
-                             header.max_vertical * kBlockSide);
-    // The library looks at all components, whether needed or not.
-    if (!choose_upsampling(strip, component, side_ > 1)) return Foreign::sampling;
-    if (!strip.needed) strip.upsampling = Upsampling::none;
-    context_ =
-        context_ || strip.upsampling == Upsampling::rows || strip.upsampling == Upsampling::both;
-    const int margin =
-        strip.upsampling == Upsampling::columns || strip.upsampling == Upsampling::both ? 1 : 0;
-    strip.first = region_.left / strip.across;
-    strip.last = std::min(divide_up(region_.left + region_.width, strip.across), strip.width);
-    Plane& plane = scan_.planes[place];
-    plane.side = strip.needed ? strip.side : 0;
-    plane.horizontal = single ? 1 : component.horizontal;
-    plane.vertical = single ? 1 : component.vertical;
-    plane.first_block = strip.needed ? std::max(strip.first - margin, 0) / strip.side : 0;
-    plane.last_block =
-        strip.needed ? divide_up(std::min(strip.last + margin, strip.width), strip.side) : 0;
-    strip.vertical = component.vertical;
-  }
-  scan_.place_count = 0;
-  for (int i = 0; i < header.component_count; ++i) {
-    Plane& plane = scan_.planes[static_cast<std::size_t>(i)];
-    for (int y = 0; y < plane.vertical; ++y)
-      for (int x = 0; x < plane.horizontal; ++x)
-        scan_.places[static_cast<std::size_t>(scan_.place_count++)] = {&plane, x, y};
-  }
-  scan_.mcus = single ? divide_up(header.width, kBlockSide)
-                      : divide_up(header.width, header.max_horizontal * kBlockSide);
-  imcu_height_ = side_ * header.max_vertical;
-  imcu_rows_ = divide_up(header.height, header.max_vertical * kBlockSide);
-  const int bottom = region_.top + region_.height - 1;
-  last_imcu_ = bottom / imcu_height_;
-  // As the library does, even where the very pixels would not need it: it judges more bytes.
-  if (context_ && bottom % imcu_height_ >= imcu_height_ - header.max_vertical)
-    last_imcu_ = std::min(last_imcu_ + 1, imcu_rows_ - 1);
-  rows_ = single ? header.components[0].vertical : 1;
-  row_ = 0;
-  next_imcu_ = 0;
-  return layout(max_bytes) ? Foreign::none : Foreign::memory;
-}
-
-bool Picture::layout(std::uint64_t max_bytes) {
-  const auto blocks_across = [&](const Component& component) {
-    return static_cast<std::size_t>(scan_.mcus) * static_cast<std::size_t>(component.horizontal);
-  };
-  row_stride_ = align(static_cast<std::size_t>(region_.width + 2 * kBlockSide) * 3 +
-                      image::kRowPadding + 3 * kRowSlack);
-  std::size_t size = 64 + kRows * row_stride_;
-  for (int i = 0; i < header_->component_count; ++i) {
-    const auto place = static_cast<std::size_t>(i);
-    Strip& strip = strips_[place];
-    if (!strip.needed) continue;
-    const auto side = static_cast<std::size_t>(strip.side);
-    strip.stride = align(blocks_across(header_->components[place]) * side + 2 * kMargin);
-    size += strip.stride * (kMaxKept + static_cast<std::size_t>(strip.vertical) * side);
-    size +=
-        align(static_cast<std::size_t>(region_.width + 4 * kBlockSide) + 2 * kMargin + kRowSlack);
-  }
-  if (size > max_bytes) return false;
-  if (memory_.size() < size || memory_.size() > std::max(kKeep, size)) {
-    memory_ = std::vector<std::uint8_t>(size);
-  }
-  const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-  std::uint8_t* at = memory_.data() + (64 - address % 64) % 64;
-  const auto take = [&](std::size_t bytes) {
-    std::uint8_t* taken = at;
-    at += bytes;
-    return taken;
-  };
-  pixels_ = take(kRows * row_stride_);
-  for (int i = 0; i < header_->component_count; ++i) {
-    const auto place = static_cast<std::size_t>(i);
-    Strip& strip = strips_[place];
-    if (!strip.needed) continue;
-    const auto rows = kMaxKept + static_cast<std::size_t>(strip.vertical * strip.side);
-    strip.samples = take(strip.stride * rows) + kMargin;
-    strip.pixels = take(
-        align(static_cast<std::size_t>(region_.width + 4 * kBlockSide) + 2 * kMargin + kRowSlack));
-    scan_.planes[place].stride = strip.stride;
-  }
-  return true;
 }
 
 const std::uint8_t* Picture::sample_row(const Strip& strip, int y) const noexcept {

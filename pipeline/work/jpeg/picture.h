@@ -80,6 +80,11 @@ class Picture {
   int given() const noexcept { return given_; }
 
  private:
+  /// Rows of pixels that are given at once.
+  static constexpr int kRows = 8;
+  /// In front of a row of samples, and behind it.
+  static constexpr std::size_t kMargin = 64;
+
   bool layout(std::uint64_t max_bytes);
   bool choose_upsampling(Strip& strip, const Component& component, bool fancy);
   void make_room(Strip& strip, int imcu_row);

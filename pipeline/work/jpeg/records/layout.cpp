@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "pipeline/core/both.h"
 #include "pipeline/io/crc32c.h"
 
 namespace penstock::jpeg {
@@ -33,9 +34,7 @@ int byte_at(std::span<const std::byte> bytes, std::size_t at) noexcept {
   return std::to_integer<int>(bytes[at]);
 }
 
-constexpr int divide_up(int a, int b) noexcept {
-  return (a + b - 1) / b;
-}
+using both::divide_up;
 
 void read_components(std::span<const std::byte> head, Header& header) {
   int blocks = 0;
