@@ -1,12 +1,18 @@
-// Image records, one and a file of them.
+// Image records, one and a file of them, and what a device makes of one.
+#include <cstring>
 #include <memory>
+
+#include <penstock/image.h>
 
 #include "pipeline/io/memory.h"
 #include "pipeline/sources/image_records.h"
 #include "pipeline/sources/image_records_format.h"
+#include "pipeline/work/image/on_device.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "pipeline/work/jpeg/records/make.h"
+#include "staging/reconstruct/twin.h"
 #include "tests/fuzz/support.h"
+#include "tests/support/context.h"
 #include "tests/support/decoding.h"
 #include "tests/support/image_records.h"
 #include "tests/support/images.h"
@@ -94,6 +100,84 @@ std::vector<std::string> image_record_seeds() {
   std::vector<std::string> seeds;
   for (const auto& record : records())
     for (const unsigned options : {0U, 1U, 3U, 5U, 9U, 13U})
+      seeds.push_back(with_options(options, text_of(record)));
+  return seeds;
+}
+
+namespace {
+
+/// What a chain makes of an image.
+WorkItem made_by(const ImageOps& ops, std::span<const std::byte> image) {
+  WorkItem item;
+  const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
+  item.element = Element{{"image", Tensor::bytes(text, BufferPtr())}};
+  test::HeapContext context;
+  ops.op()->run({&item, 1}, context);
+  return item;
+}
+
+/// The same by the kernels' twin, from what the host hands on, in memory of its own.
+std::vector<std::uint8_t> made_from(const WorkItem& handed, image::Size size) {
+  static std::vector<std::uint8_t> work(static_cast<std::size_t>(reconstruct::kImageWork));
+  const auto plan = std::make_unique<jpeg::DevicePlan>();
+  std::memcpy(plan.get(), handed.element["image_plan"].data(), sizeof(*plan));
+  const std::string_view text = handed.element["image"].bytes_at();
+  const std::vector<std::uint8_t> packed(text.begin(), text.end());
+  const std::array<std::uint64_t, 2> offsets{0, packed.size()};
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(3 * size.height * size.width));
+  reconstruct::Batch batch;
+  batch.offsets = offsets.data();
+  batch.packed = packed.data();
+  batch.plans = plan.get();
+  batch.work = work.data();
+  batch.out = out.data();
+  batch.count = 1;
+  batch.height = size.height;
+  batch.width = size.width;
+  batch.channels = 3;
+  batch.bytes = 1;
+  reconstruct::run_here(batch);
+  return out;
+}
+
+}  // namespace
+
+void run_reconstruct(Bytes bytes) {
+  Input input(bytes);
+  const bool lies = input.option(0);
+  const auto file = std::as_writable_bytes(std::span(input.file));
+  if (lies) test::sign_record(file);
+  if (!jpeg::is_record(file)) return;
+  DecodeOptions options;
+  options.limits = small_limits();
+  const ImageOps image = decode_image("image", options);
+  const ImageOps chains[] = {image.resize(9, 7), image.center_crop(20, 21).random_flip(1),
+                             image.random_resized_crop(12, {.min_scale = 0.05}).random_flip(),
+                             image.resize(3, 40).random_pad_crop(8, 8, 3)};
+  const ImageOps& ops = chains[input.options >> 1 & 3];
+  const std::vector<std::byte> record(file.begin(), file.end());
+  const WorkItem here = made_by(ops, record);
+  const WorkItem handed = made_by(ops.on_device(), record);
+  for (const WorkItem* item : {&here, &handed})
+    if (!item->status.ok()) require_answer(item->status.error());
+  if (!handed.status.ok()) {
+    // The host looks at values too, which a device takes as they are.
+    require(!here.status.ok(), "a sound record is not handed on");
+    return;
+  }
+  const std::vector<std::uint8_t> pixels = made_from(handed, image::size_on_device(ops.chain()));
+  if (lies) return;
+  require(here.status.ok(), "a damaged record is handed on");
+  const Tensor& expected = here.element["image"];
+  require(expected.nbytes() == pixels.size() &&
+              std::memcmp(expected.data(), pixels.data(), pixels.size()) == 0,
+          "the device's pixels are others");
+}
+
+std::vector<std::string> reconstruct_seeds() {
+  std::vector<std::string> seeds;
+  for (const auto& record : records())
+    for (unsigned options = 0; options < 8; ++options)
       seeds.push_back(with_options(options, text_of(record)));
   return seeds;
 }

@@ -17,6 +17,7 @@ std::span<const Target> targets() {
       Target{"npy", run_npy, npy_seeds},
       Target{"own_jpeg", run_own_jpeg, jpeg_seeds},
       Target{"png", run_png, png_seeds},
+      Target{"reconstruct", run_reconstruct, reconstruct_seeds},
       Target{"safetensors", run_safetensors, safetensors_seeds},
       Target{"state", run_state, state_seeds},
       Target{"tar", run_tar, tar_seeds},

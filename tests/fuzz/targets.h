@@ -50,8 +50,10 @@ std::vector<std::string> png_seeds();
 // packed.cpp
 void run_image_record(Bytes input);
 void run_image_records(Bytes input);
+void run_reconstruct(Bytes input);
 std::vector<std::string> image_record_seeds();
 std::vector<std::string> image_records_seeds();
+std::vector<std::string> reconstruct_seeds();
 // saved.cpp
 void run_index(Bytes input);
 void run_state(Bytes input);
