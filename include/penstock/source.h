@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <penstock/buffer.h>
@@ -106,6 +107,14 @@ class Source {
   /// Writes records one behind another: component i of the k-th to row k of `out[i]`, a contiguous
   /// tensor of shape [indices.size(), ...]. Called from many threads.
   virtual void read_columns(std::span<const std::uint64_t> indices, Element& out) const;
+  /// True if `read_texts` may be called instead of `read`: a record is one byte string.
+  virtual bool textual() const { return false; }
+  /// Puts the k-th record's bytes in `texts[k]`, and what keeps them alive in `owners[k]`. Adds the
+  /// numbers of those that it can't have so to `left`: `read` will be asked for them, and say why.
+  /// Called from many threads.
+  virtual void read_texts(std::span<const std::uint64_t> indices, std::span<std::string_view> texts,
+                          std::span<BufferPtr> owners, std::vector<std::size_t>& left,
+                          ReadContext& context) const;
   /// True if `read` may wait (for a disk, a network): it is then kept off the compute threads.
   virtual bool blocking() const { return false; }
   /// Host bytes that reading this record takes, so that they can be reserved before. May be an

@@ -84,6 +84,9 @@ class alignas(16) Tensor {
     return rep_.data != nullptr ? rep_.data : rep_.storage.inlined;
   }
   const BufferPtr& owner() const noexcept { return owner_; }
+  /// Hands over the reference that keeps the values alive: from then on that is the caller's
+  /// business.
+  BufferPtr release_owner() noexcept { return std::move(owner_); }
   /// True if the values are in the object itself.
   bool is_inline() const noexcept { return rep_.data == nullptr; }
 

@@ -24,6 +24,12 @@ void Source::read_columns(std::span<const std::uint64_t> /*indices*/, Element& /
   throw Error(ErrorCode::internal, "source '" + name() + "' has no columns");
 }
 
+void Source::read_texts(std::span<const std::uint64_t> /*indices*/,
+                        std::span<std::string_view> /*texts*/, std::span<BufferPtr> /*owners*/,
+                        std::vector<std::size_t>& /*left*/, ReadContext& /*context*/) const {
+  throw Error(ErrorCode::internal, "source '" + name() + "' does not read byte strings");
+}
+
 std::uint64_t Source::record_bytes(std::uint64_t) const {
   return 0;
 }

@@ -56,6 +56,12 @@ bool BatchEdge::widen() {
   return true;
 }
 
+void BatchEdge::note_texts(std::uint64_t bytes) {
+  if (pool_->layout().element.is_fixed_size() || bytes <= 2 * most_text_) return;
+  most_text_ = bytes;
+  pool_->narrow(run_.slots_for(owner_, pool_->layout().bytes + bytes));
+}
+
 std::size_t BatchEdge::wait_for_room() {
   const auto start = Clock::now();
   for (;;) {
@@ -98,6 +104,11 @@ void BatchEdge::admit(Group& group) {
         {&tail.slot(), tail.number(), given.row, static_cast<std::uint32_t>(i), given.count});
     i += given.count;
   }
+}
+
+bool BatchEdge::stores_texts() const noexcept {
+  const Spec& element = pool_->layout().element;
+  return element.size() == 1 && element[0].dtype == DType::bytes && element[0].shape.rank() == 0;
 }
 
 void BatchEdge::store(Group& group, std::size_t first, std::span<WorkItem> work) {
@@ -302,7 +313,9 @@ void BatchEdge::finish_head(bool deliver_it) {
   if (deliver_it) {
     kill_point("batch made");
     Item item = item_of(Parcel::make(head.batch()), mix_path(path_, batches_++));
-    add_counters(counters_, 1, payload_bytes(item.parcel->element));
+    const std::uint64_t bytes = payload_bytes(item.parcel->element);
+    add_counters(counters_, 1, bytes);
+    note_texts(bytes);
     std::uint64_t last = head.last();
     if (!head.skipped.empty()) last = std::max(last, head.skipped.back().sequence);
     outputs_.push_back({std::move(item), last + 1, passed_over_});

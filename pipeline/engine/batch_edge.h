@@ -29,6 +29,7 @@ class BatchEdge final : public Edge {
   void store(Group& group, std::size_t first, std::span<WorkItem> work) override;
   void store_run(Group& group, const Place& place, std::span<WorkItem> work);
   bool stores() const noexcept override { return true; }
+  bool stores_texts() const noexcept override;
   void finished(Group& group) override REQUIRES(mutex_);
   bool is_first(const Group& group) const override REQUIRES(mutex_);
   void unstore(Group& group) override;
@@ -45,6 +46,8 @@ class BatchEdge final : public Edge {
   SlotPool::Make willing() const;
   /// Has one slot more and more where reads are slow. False if there can't be, or not yet.
   bool widen() REQUIRES(mutex_);
+  /// Makes no more batches ahead than their texts, of so many bytes each, are worth.
+  void note_texts(std::uint64_t bytes) REQUIRES(mutex_);
   void open_filling(Ref<Slot> slot) REQUIRES(mutex_);
   Filling& filling(std::uint64_t number) REQUIRES(mutex_);
   /// The filling that new elements go to, or null if it has no row left.
@@ -87,7 +90,9 @@ class BatchEdge final : public Edge {
   std::uint64_t judged_ GUARDED_BY(mutex_) = 0;     // elements up to the last that was passed over
   std::uint64_t passed_over_ GUARDED_BY(mutex_) = 0;
   bool ended_ GUARDED_BY(mutex_) = false;
-  bool over_ GUARDED_BY(mutex_) = false;          // the ledger said so
+  std::uint64_t most_text_ GUARDED_BY(mutex_) =
+      0;                                  // bytes that a batch was taken to have beside its slot
+  bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so
   bool without_slot_ GUARDED_BY(mutex_) = false;  // and so waiting
   // Long, because a batch may be held by another thread of the caller's.
   Patience slot_patience_ GUARDED_BY(mutex_){std::chrono::seconds(2)};

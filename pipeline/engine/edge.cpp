@@ -196,6 +196,7 @@ void Edge::recycle(Group& group) {
     group.work[i].status = Status();
   }
   group.failures.clear();
+  group.strays.clear();
   group.context.reset();
   group.count = 0;
   free_groups_.push_back(&group);

@@ -68,6 +68,8 @@ class Edge : public OrderIterator {
   virtual void store(Group&, std::size_t /*first*/, std::span<WorkItem> /*work*/) {}
   /// True if results are stored, so that they need not all be kept until the group is done.
   virtual bool stores() const noexcept { return false; }
+  /// True if what is stored is one byte string each.
+  virtual bool stores_texts() const noexcept { return false; }
 
   /// Takes note of a group whose results are there. Must make outputs or recycle it in time.
   virtual void finished(Group& group) REQUIRES(mutex_) = 0;
@@ -142,6 +144,9 @@ class Edge : public OrderIterator {
   void read(Group& group, std::size_t part, std::size_t parts) noexcept;
   bool read_part(Group& group, std::size_t part, std::size_t parts) noexcept EXCLUDES(mutex_);
   void read_items_of(Group& group, std::size_t part, std::size_t parts) EXCLUDES(mutex_);
+  void read_texts(Group& group, std::size_t first, std::size_t count, GroupContext& context)
+      EXCLUDES(mutex_);
+  void store_strays(Group& group);
   void compute(Group& group) noexcept;
   void make(Group& group, bool was_read);
   void make_some(Group& group, std::size_t first, std::size_t count);
@@ -174,8 +179,8 @@ class Edge : public OrderIterator {
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   bool input_ended_ GUARDED_BY(mutex_) = false;
   bool reads_block_ GUARDED_BY(mutex_) = false;
-  bool input_threw_ = false;  // of the edge's thread
-  bool keeps_ = false;  // of the edge's thread: results of the last group, until all were there
+  bool input_threw_ = false;     // of the edge's thread
+  std::size_t most_ = SIZE_MAX;  // of the edge's thread: elements of a group
   bool broken_ GUARDED_BY(mutex_) = false;
   Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
   /// Behind an unordered map a restored input gives its items in another order: those that the

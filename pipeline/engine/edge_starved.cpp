@@ -12,6 +12,7 @@ void Edge::starve(Group& group) noexcept {
     group.work[i].status = Status();
   }
   group.failures.clear();
+  group.strays.clear();
   unstore(group);
   group.context.reset();
   group.redone = 0;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kChunk = 64;
 constexpr std::size_t kMostKept = 1024;
+constexpr std::size_t kMostRead = 256;
 
 }  // namespace
 
@@ -53,8 +54,7 @@ void Edge::hand_over_all() {
     const std::size_t room = wait_for_room();
     if (room == 0 || stopping()) return;
     Group& group = take_group();
-    // What is read is kept until the whole group is, so it should fit the nearer caches.
-    const std::size_t wanted = std::min({room, sizer_.size(), keeps_ ? kMostKept : SIZE_MAX});
+    const std::size_t wanted = std::min({room, sizer_.size(), most_});
     const auto start = Clock::now();
     if (!input_threw_) {
       take_snapshot();
@@ -122,8 +122,15 @@ bool Edge::hand_over(Group& group) {
   group.alike =
       common != nullptr && !input_threw_ ? (*common)->immortal() : all_alike(group.all_items());
   const bool reads = reads_block(group.samples());
-  keeps_ = reads || !stores();
-  const std::size_t kept = stores() && !reads ? std::min(group.count, kChunk) : group.count;
+  group.textual = reads && group.alike && stores_texts() && group.items.front().program->textual();
+  // What is kept until the whole group is there should fit the nearer caches, what is read together
+  // with its bytes.
+  most_ = !reads && stores()                         ? SIZE_MAX
+          : reads && !group.textual && !pace_.slow() ? kMostRead
+                                                     : kMostKept;
+  const std::size_t kept = group.textual        ? 1
+                           : stores() && !reads ? std::min(group.count, kChunk)
+                                                : group.count;
   if (group.work.size() < kept) group.work.resize(kept);
   for (std::size_t i = 0; i < kept; ++i) {
     group.work[i].keep = true;
@@ -219,7 +226,11 @@ void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
     const std::uint64_t before = reads_asked();
     const std::uint64_t waited = times_waited();
     const auto start = Clock::now();
-    read_items(items, group.all_work().subspan(begin, count), places, context);
+    if (group.textual) {
+      read_texts(group, begin, count, context);
+    } else {
+      read_items(items, group.all_work().subspan(begin, count), places, context);
+    }
     // A source that does not say reads each of its records.
     const std::uint64_t reads = reads_asked() - before;
     const auto took = times_waited() != waited ? Clock::now() - start : Clock::duration::zero();
@@ -241,7 +252,8 @@ void Edge::read(Group& group, std::size_t part, std::size_t parts) noexcept {
       MutexLock lock(mutex_);
       set_ready(group, true);
     }
-    if (!ops_block(group.samples())) {
+    // Where all that is left is to store what was read, that is no task of its own.
+    if (has_ops(group.samples()) && !ops_block(group.samples())) {
       run_.submit([this, &group] { compute(group); }, false);
       return;
     }
@@ -256,7 +268,11 @@ void Edge::compute(Group& group) noexcept {
   if (!stopping()) {
     try {
       const auto start = Clock::now();
-      make(group, reads_block(group.samples()));
+      if (group.textual) {
+        store_strays(group);
+      } else {
+        make(group, reads_block(group.samples()));
+      }
       sizer_.learn(group.count, Clock::now() - start, group.context->allocated(),
                    preferred_group(group.all_items()));
     } catch (...) {

@@ -279,6 +279,12 @@ bool reads_block(std::span<const Item> items) noexcept {
   return blocks;
 }
 
+bool has_ops(std::span<const Item> items) noexcept {
+  return std::any_of(items.begin(), items.end(), [](const Item& item) {
+    return item.program && (!item.program->steps().empty() || item.program->gather() != nullptr);
+  });
+}
+
 bool ops_block(std::span<const Item> items) noexcept {
   bool blocks = false;
   for_each_run(items, [&](std::size_t begin, std::size_t end) {

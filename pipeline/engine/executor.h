@@ -85,6 +85,8 @@ void finish_step(std::span<const Item> items, std::span<WorkItem> work, const st
 
 /// True if all items are records of a source with the same program, which lives as long as the run.
 bool all_alike(std::span<const Item> items) noexcept;
+/// True if there is more to do than to read records.
+bool has_ops(std::span<const Item> items) noexcept;
 /// True if some item's source waits for a device, or some op does.
 bool reads_block(std::span<const Item> items) noexcept;
 bool ops_block(std::span<const Item> items) noexcept;

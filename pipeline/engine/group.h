@@ -34,6 +34,9 @@ struct Group {
   /// True if all items are records of one source with the same program: the first of them tells
   /// what holds for all.
   bool alike = false;
+  /// True if they are byte strings that are read straight to their places, but for `strays`.
+  bool textual = false;
+  std::vector<Stray> strays;  // guarded by the edge's mutex until all parts are read
 
   std::span<const Item> samples() const { return {items.data(), alike ? 1 : count}; }
   std::span<const Item> all_items() const { return {items.data(), count}; }

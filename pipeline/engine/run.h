@@ -98,6 +98,8 @@ class Run final : public RunServices {
   /// For who waits for results: work may have waited long enough for another thread.
   void look() { workers_->look(); }
   TuningLog& tuning() noexcept { return *tuning_; }
+  /// Slots that a batch stage has at first, of so many bytes each, texts included.
+  std::size_t slots_for(const Node& node, std::uint64_t slot_bytes) const;
   /// Slots that a stage may have where reads keep everybody waiting; as many as ever if the caller
   /// said how many.
   std::size_t most_slots(const Node& node, std::uint64_t slot_bytes) const;
@@ -143,7 +145,6 @@ class Run final : public RunServices {
     std::unique_ptr<StageCounters> counters;
   };
   void add_stages(const Node& node, std::int64_t depth);
-  std::size_t slots_for(const Node& node, std::uint64_t slot_bytes) const;
   SlotLayout layout_for(const Node& node) const;
 
   const NodePtr root_;

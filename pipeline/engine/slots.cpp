@@ -70,16 +70,16 @@ Element Slot::columns(std::size_t row, std::size_t rows) const {
   return element;
 }
 
-std::size_t Slot::store_fitting(std::span<const WorkItem> work, std::size_t row) noexcept {
+std::size_t Slot::store_fitting(std::span<WorkItem> work, std::size_t row) noexcept {
   const Names* const names = layout_.names;
   const Column* const begin = columns_.data();
   const Column* const end = begin + columns_.size();
   std::size_t done = 0;
-  for (const WorkItem& item : work) {
+  for (WorkItem& item : work) {
     if (!item.status.ok() || item.element.names() != names) return done;
     std::size_t c = 0;
     for (const Column* column = begin; column != end; ++column, ++c) {
-      const Tensor& tensor = item.element[c];
+      Tensor& tensor = item.element[c];
       if (tensor.dtype() != column->dtype || !tensor.contiguous() ||
           !(tensor.shape() == column->shape)) {
         return done;
@@ -88,7 +88,7 @@ std::size_t Slot::store_fitting(std::span<const WorkItem> work, std::size_t row)
         const std::string_view text = *reinterpret_cast<const std::string_view*>(tensor.data());
         if (!tensor.owner() && !text.empty()) return done;
         column->texts[row + done] = text;
-        column->owners[row + done] = tensor.owner();
+        column->owners[row + done] = tensor.release_owner();
         continue;
       }
       std::byte* const place = column->base + column->stride * (row + done);
@@ -352,6 +352,11 @@ std::size_t SlotPool::widen(std::size_t most) {
   widened_ = now;
   limit_ = std::min(most, limit_ + std::max<std::size_t>(limit_ / 4, 1));
   return before;
+}
+
+void SlotPool::narrow(std::size_t most) {
+  MutexLock lock(mutex_);
+  limit_ = std::min(limit_, most);
 }
 
 std::size_t SlotPool::limit() const {

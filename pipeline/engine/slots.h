@@ -49,9 +49,18 @@ class Slot final : public Buffer {
 
   /// Rows as one element to write to, every component [rows, ...]. REQUIRES: no byte strings.
   Element columns(std::size_t row, std::size_t rows) const;
-  /// Copies elements of just the layout's components to the rows from `row` on, and returns how
-  /// many: the first that has failed, is otherwise, or needs memory for its text ends it.
-  std::size_t store_fitting(std::span<const WorkItem> work, std::size_t row) noexcept;
+  struct Texts {
+    std::span<std::string_view> texts;
+    std::span<BufferPtr> owners;
+  };
+  /// The byte strings of rows to write to. REQUIRES: one component, of byte strings.
+  Texts texts(std::size_t row, std::size_t rows) noexcept {
+    return {std::span(texts_[0]).subspan(row, rows), std::span(owners_[0]).subspan(row, rows)};
+  }
+  /// Puts elements of just the layout's components in the rows from `row` on, and returns how many:
+  /// the first that has failed, is otherwise, or needs memory for its text ends it. Takes the
+  /// owners of their texts.
+  std::size_t store_fitting(std::span<WorkItem> work, std::size_t row) noexcept;
   /// Copies what is not in place yet. A status that is not ok says what does not fit the layout.
   Status store(WorkItem& item, std::size_t row, ReadContext& memory);
   /// Lets go of the byte strings of one row.
@@ -111,6 +120,8 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   /// Raises the limit by a quarter, up to `most`, if the last time was a while ago and memory has
   /// room for another slot. Returns the limit before, or 0 if it was left alone.
   std::size_t widen(std::size_t most) EXCLUDES(mutex_);
+  /// Lowers the limit to `most`; slots beyond it go as they come back.
+  void narrow(std::size_t most) EXCLUDES(mutex_);
   std::size_t limit() const EXCLUDES(mutex_);
   /// Slots that could be taken now without going beyond the limit.
   std::size_t available() const EXCLUDES(mutex_);

@@ -49,7 +49,8 @@ class Program {
         leaf_counters_(counters),
         leaf_stage_(std::move(stage)),
         leaf_fixed_bytes_(fixed_bytes),
-        columnar_(source_->columnar()) {
+        columnar_(source_->columnar()),
+        textual_(source_->textual()) {
     if (columnar_) leaf_spec_ = source_->spec();
     leaf_names_ = leaf_spec_.names();
   }
@@ -91,6 +92,8 @@ class Program {
 
   /// True if the source and all ops take many elements at a time.
   bool columnar() const noexcept { return columnar_; }
+  /// True if elements are what the source reads, a byte string each.
+  bool textual() const noexcept { return textual_; }
   /// What a columnar source gives.
   const Spec& leaf_spec() const noexcept { return leaf_spec_; }
   const Names* leaf_names() const noexcept { return leaf_names_; }
@@ -115,6 +118,7 @@ class Program {
 
   std::vector<Step> steps_;
   bool columnar_ = false;
+  bool textual_ = false;
   bool immortal_ = false;
   mutable std::atomic<std::uint32_t> refs_{0};
 };

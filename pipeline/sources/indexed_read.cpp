@@ -3,29 +3,107 @@
 #include <vector>
 
 namespace penstock {
+namespace {
+
+constexpr std::uint64_t kMostRun = 256 << 10;  // bytes of records read as one piece
+
+using Deliver = std::function<void(std::size_t, Piece&)>;
+using Fail = std::function<void(std::size_t, const Error&)>;
+
+/// Records that lie side by side, and are asked for so, are one piece.
+class RecordsRead {
+ public:
+  RecordsRead(const Shards& shards, const OffsetIndex& index,
+              std::span<const std::uint64_t> indices, const Deliver& deliver, const Fail& fail)
+      : shards_(shards), index_(index), indices_(indices), deliver_(deliver), fail_(fail) {}
+
+  void read(ReadContext& context) {
+    thread_local std::vector<Piece> runs;
+    find_runs(runs);
+    read_pieces(shards_, runs, context, [this](Piece& run) { arrived(run); });
+    if (!alone_.empty()) {
+      read_pieces(shards_, alone_, context, [this](Piece& one) { arrived(one); });
+    }
+    runs.clear();
+  }
+
+ private:
+  void find_runs(std::vector<Piece>& runs) {
+    runs.clear();
+    bool goes_on = false;  // the last run
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      const OffsetIndex::Position at = index_.find(indices_[i]);
+      if (const IndexFault* fault = index_.fault(at)) {
+        fail_(i, Error(fault->code, fault->cause, locate_record(shards_, index_, indices_[i])));
+        goes_on = false;
+        continue;
+      }
+      const IndexEntry& entry = index_.entry(at);
+      if (goes_on) {
+        Piece& run = runs.back();
+        if (run.shard == at.shard && run.offset + run.size == entry.offset &&
+            run.size + entry.size <= kMostRun) {
+          run.size += entry.size;
+          continue;
+        }
+      }
+      runs.push_back({.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
+      goes_on = true;
+    }
+  }
+
+  void arrived(Piece& run) {
+    std::size_t i = run.item;
+    std::uint64_t at = 0;
+    do {
+      const std::uint64_t size = index_.entry(index_.find(indices_[i])).size;
+      Piece one{.item = i, .shard = run.shard, .offset = run.offset + at, .size = size};
+      if (run.status.ok()) {
+        one.bytes = run.bytes.subspan(at, size);
+        one.owner = run.owner;
+        deliver_(i, one);
+      } else if (size == run.size) {
+        const Error& error = run.status.error();
+        fail_(i, Error(error.code(), error.cause(), locate_record(shards_, index_, indices_[i])));
+      } else {  // of several perhaps only one can't be read
+        alone_.push_back(std::move(one));
+      }
+      at += size;
+      ++i;
+    } while (at < run.size);
+  }
+
+  const Shards& shards_;
+  const OffsetIndex& index_;
+  const std::span<const std::uint64_t> indices_;
+  const Deliver& deliver_;
+  const Fail& fail_;
+  std::vector<Piece> alone_;
+};
+
+}  // namespace
+
+void read_records(const Shards& shards, const OffsetIndex& index,
+                  std::span<const std::uint64_t> indices, ReadContext& context,
+                  const Deliver& deliver, const Fail& fail) {
+  RecordsRead(shards, index, indices, deliver, fail).read(context);
+}
 
 void read_records(const Shards& shards, const OffsetIndex& index, std::span<ReadItem> items,
                   ReadContext& context, const std::function<void(Piece&, ReadItem&)>& deliver) {
-  thread_local std::vector<Piece> pieces;
-  pieces.clear();
+  thread_local std::vector<std::uint64_t> indices;
+  thread_local std::vector<std::size_t> places;  // the items of these
+  indices.clear();
+  places.clear();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].status.ok()) continue;
-    const OffsetIndex::Position at = index.find(items[i].index);
-    if (const IndexFault* fault = index.fault(at)) {
-      items[i].status =
-          Error(fault->code, fault->cause, locate_record(shards, index, items[i].index));
-      continue;
-    }
-    const IndexEntry& entry = index.entry(at);
-    pieces.push_back({.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
+    indices.push_back(items[i].index);
+    places.push_back(i);
   }
-  read_pieces(shards, pieces, context, [&](Piece& piece) {
-    ReadItem& item = items[piece.item];
-    if (piece.status.ok()) return deliver(piece, item);
-    const Error& error = piece.status.error();
-    item.status = Error(error.code(), error.cause(), locate_record(shards, index, item.index));
-  });
-  pieces.clear();
+  read_records(
+      shards, index, indices, context,
+      [&](std::size_t k, Piece& piece) { deliver(piece, items[places[k]]); },
+      [&](std::size_t k, const Error& error) { items[places[k]].status = error; });
 }
 
 Provenance locate_record(const Shards& shards, const OffsetIndex& index, std::uint64_t record) {

@@ -17,6 +17,13 @@ namespace penstock {
 void read_records(const Shards& shards, const OffsetIndex& index, std::span<ReadItem> items,
                   ReadContext& context, const std::function<void(Piece&, ReadItem&)>& deliver);
 
+/// The same of records without items: `deliver` and `fail` are told the number of the record in
+/// `indices`.
+void read_records(const Shards& shards, const OffsetIndex& index,
+                  std::span<const std::uint64_t> indices, ReadContext& context,
+                  const std::function<void(std::size_t, Piece&)>& deliver,
+                  const std::function<void(std::size_t, const Error&)>& fail);
+
 /// Where the record `index` lies.
 Provenance locate_record(const Shards& shards, const OffsetIndex& index, std::uint64_t record);
 

@@ -53,36 +53,51 @@ class IndexedRecords final : public Source {
     read_records(*shards_, index_, items, context,
                  [&](Piece& piece, ReadItem& item) { deliver(piece, item, context); });
   }
+  bool textual() const override { return true; }
+  void read_texts(std::span<const std::uint64_t> indices, std::span<std::string_view> texts,
+                  std::span<BufferPtr> owners, std::vector<std::size_t>& left,
+                  ReadContext& context) const override {
+    read_records(
+        *shards_, index_, indices, context,
+        [&](std::size_t k, Piece& piece) {
+          if (damage(piece.bytes) != nullptr) return left.push_back(k);
+          texts[k] = data_of(piece);
+          owners[k] = std::move(piece.owner);
+        },
+        [&](std::size_t k, const Error&) { left.push_back(k); });
+  }
 
  private:
-  /// Empty if the bytes are the record that the index knows.
-  std::string damage(std::span<const std::byte> bytes) const {
+  static std::string_view data_of(const Piece& piece) noexcept {
+    return {reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes,
+            piece.bytes.size() - kFrameBytes};
+  }
+  /// Null if the bytes are the record that the index knows.
+  const char* damage(std::span<const std::byte> bytes) const noexcept {
     const auto length = tfrecord_file::parse_header(bytes.first(kHeaderBytes));
     if (!length) return "the record's length fails its CRC32C";
     if (*length != bytes.size() - kFrameBytes) return "the record's length is not what it was";
     if (verify_ && !tfrecord_file::data_is_sound(bytes.subspan(kHeaderBytes)))
       return "the record's data fails its CRC32C";
-    return {};
+    return nullptr;
   }
 
   void deliver(Piece& piece, ReadItem& item, ReadContext& context) const {
-    if (std::string damaged = damage(piece.bytes); !damaged.empty()) {
+    if (const char* const damaged = damage(piece.bytes); damaged != nullptr) [[unlikely]] {
       try {
         reread_piece(*shards_, piece, context);
       } catch (const Error& error) {
         piece.status = error;
       }
-      if (!piece.status.ok() || !damage(piece.bytes).empty()) {
-        item.status = Error(ErrorCode::data_loss, std::move(damaged), locate(item.index));
+      if (!piece.status.ok() || damage(piece.bytes) != nullptr) {
+        item.status = Error(ErrorCode::data_loss, damaged, locate(item.index));
         return;
       }
       log(LogLevel::warning, locate(item.index).to_string() + ": " + damaged +
                                  ", but not when read from the disk again");
     }
-    const auto* const data = reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes;
     item.element.start(names_);
-    item.element.append(
-        Tensor::bytes({data, piece.bytes.size() - kFrameBytes}, std::move(piece.owner)));
+    item.element.append(Tensor::bytes(data_of(piece), std::move(piece.owner)));
   }
 
   const std::shared_ptr<const Shards> shards_;
