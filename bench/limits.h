@@ -23,9 +23,18 @@ double region_loop(const Files& files, std::uint64_t epochs, int threads);
 /// The same of whole images, at the largest power-of-two scale that keeps both sides at or above
 /// `side`; 0: unscaled.
 double whole_loop(const Files& files, std::uint64_t epochs, int threads, int side);
-/// Seconds that pread takes for all of these files, one after the other, `piece` bytes at a time.
-/// `bytes` becomes what was read.
-double pread_loop(const std::vector<std::string>& paths, std::uint64_t epochs, std::size_t piece,
-                  std::uint64_t& bytes);
+
+enum class ReadWay {
+  in_order,   ///< one piece after the other
+  at_random,  ///< likewise, in a random order
+  direct,     ///< past the page cache, eight at once
+};
+struct ReadLoop {
+  double seconds = 0;
+  std::uint64_t bytes = 0;
+};
+/// All of these files by pread, `piece` bytes at a time; for `direct` a multiple of 4096.
+ReadLoop read_loop(const std::vector<std::string>& paths, std::uint64_t epochs, std::size_t piece,
+                   ReadWay way);
 
 }  // namespace penstock::bench

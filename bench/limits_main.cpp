@@ -1,12 +1,16 @@
 // One limit, measured once, as one JSON line of the names that `penstock profile --json` uses:
 //   penstock_limits region FOLDER THREADS EPOCHS         regions of random-resized crops of 224
 //   penstock_limits whole FOLDER THREADS EPOCHS [SIDE]   whole images, scaled down towards SIDE
-//   penstock_limits pread EPOCHS PIECE FILE...             these files, PIECE bytes at a time
+//   penstock_limits pread EPOCHS PIECE FILE...           these files, PIECE bytes at a time
+//   penstock_limits jumps EPOCHS PIECE FILE...           the same, piece after piece at random
+//   penstock_limits direct EPOCHS PIECE FILE...          the same past the page cache, eight at
+//   once
 // bench/suite.py runs it in turns with what it is the limit of.
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,20 +30,28 @@ void report(const std::string& name, std::uint64_t elements, double seconds, dou
       static_cast<double>(bytes) / seconds);
 }
 
+std::optional<ReadWay> way_named(const std::string& name) {
+  if (name == "pread") return ReadWay::in_order;
+  if (name == "jumps") return ReadWay::at_random;
+  if (name == "direct") return ReadWay::direct;
+  return {};
+}
+
 int run(const std::vector<std::string>& args) {
-  if (args.size() < 4 || (args[0] != "pread" && args.size() > 5)) {
+  const bool reads = !args.empty() && args[0] != "region" && args[0] != "whole";
+  const auto way = reads ? way_named(args[0]) : std::nullopt;
+  if (args.size() < 4 || (reads ? !way : args.size() > 5)) {
     std::fprintf(stderr,
                  "usage: penstock_limits region|whole FOLDER THREADS EPOCHS [SIDE]\n"
-                 "       penstock_limits pread EPOCHS PIECE FILE...\n");
+                 "       penstock_limits pread|jumps|direct EPOCHS PIECE FILE...\n");
     return 2;
   }
-  if (args[0] == "pread") {
-    std::uint64_t bytes = 0;
+  if (way) {
     const double cpu = process_seconds();
     const std::vector<std::string> paths(args.begin() + 3, args.end());
     const std::uint64_t epochs = std::stoull(args[1]);
-    const double seconds = pread_loop(paths, epochs, std::stoull(args[2]), bytes);
-    report("pread", paths.size() * epochs, seconds, process_seconds() - cpu, bytes);
+    const ReadLoop read = read_loop(paths, epochs, std::stoull(args[2]), *way);
+    report(args[0], paths.size() * epochs, read.seconds, process_seconds() - cpu, read.bytes);
     return 0;
   }
   const Files files = load_images(args[1]);

@@ -1,10 +1,10 @@
 // The whole engine beside its limits, interleaved in one run:
-//   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS]   images → crops → batches, beside
-//       the bare region-decode loop over the same files (already in memory) and crops, on one and
-//       two threads; from the first call on, and behind the first epoch
+//   penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] [TARGET]   images → crops → batches,
+//       beside the bare region-decode loop over the same files (already in memory) and crops, on
+//       one and two threads; from the first call on, and behind the first epoch. TARGET ("AVX2"…)
+//       is the best SIMD target of ours that may be used
 //   penstock_pipeline_bench records FOLDER RECORDS [ROUNDS] [EPOCHS] [IO] [TARGET]   the same from
-//       what `penstock pack --images FOLDER --out RECORDS` wrote; IO is pread or mmap, TARGET
-//       ("AVX2"…) the best SIMD target of ours that may be used
+//       what `penstock pack --images FOLDER --out RECORDS` wrote; IO is pread or mmap
 //   penstock_pipeline_bench range [ROUNDS]           what an element of almost no work costs
 //   penstock_pipeline_bench epochs FOLDER [ROUNDS]   the gap between two epochs, in batches
 //   penstock_pipeline_bench damaged CLEAN DAMAGED [ROUNDS]   two folders of TFRecord files that
@@ -207,6 +207,7 @@ int run(int argc, char** argv) {
     return argc > at ? std::max(1, std::atoi(argv[at])) : otherwise;
   };
   if (what == "images" && argc > 2) {
+    if (argc > 5) test::use_target(argv[5]);
     bench_images(argv[2], images(argv[2]), rounds(3, 7),
                  static_cast<std::uint64_t>(std::max(2, rounds(4, 3))));
   } else if (what == "records" && argc > 3) {
@@ -224,8 +225,9 @@ int run(int argc, char** argv) {
   } else {
     std::fprintf(
         stderr,
-        "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] | records FOLDER RECORDS "
-        "[ROUNDS] [EPOCHS] [IO] [TARGET] | range [ROUNDS] | epochs FOLDER [ROUNDS] | damaged CLEAN "
+        "usage: penstock_pipeline_bench images FOLDER [ROUNDS] [EPOCHS] [TARGET] | records FOLDER "
+        "RECORDS [ROUNDS] [EPOCHS] [IO] [TARGET] | range [ROUNDS] | epochs FOLDER [ROUNDS] | "
+        "damaged CLEAN "
         "DAMAGED "
         "[ROUNDS]\n");
     return 2;

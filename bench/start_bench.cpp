@@ -31,16 +31,15 @@ void bench_index(const std::string& file, int rounds) {
   std::vector<double> ratios;
   std::int64_t records = 0;
   for (int round = -1; round < rounds; ++round) {
-    std::uint64_t bytes = 0;
-    const double pread = pread_loop({file}, 1, 256 << 10, bytes);
+    const ReadLoop pread = read_loop({file}, 1, 256 << 10, ReadWay::in_order);
     TFRecordOptions options;
     options.index_folder = "-";
     const auto start = Clock::now();
     records = tfrecord({file}, options).cardinality();
     const double took = seconds_since(start);
     if (round < 0) continue;
-    rates.push_back(1e-9 * static_cast<double>(bytes) / took);
-    ratios.push_back(pread / took);
+    rates.push_back(1e-9 * static_cast<double>(pread.bytes) / took);
+    ratios.push_back(pread.seconds / took);
   }
   std::printf(
       "{\"bench\":\"start\",\"what\":\"index\",\"records\":%lld,\"gb_per_second\":%.3f,"

@@ -30,6 +30,23 @@ def peer(program, name, *rest):
     return [PYTHON, PEERS / program, name, *rest]
 
 
+def ffcv():
+    """FFCV's interpreter: it has an environment of its own, because it wants an older Python."""
+    venv = PYTHON.parent.parent
+    return venv.with_name(venv.name + "-ffcv") / "bin" / "python"
+
+
+def ffcv_images(folder, *rest):
+    """Nothing where FFCV isn't installed."""
+    if not ffcv().exists():
+        return {}
+    beton = DATA / "photographs.beton"
+    if not beton.exists():
+        DATA.mkdir(parents=True, exist_ok=True)
+        subprocess.run([ffcv(), PEERS / "write_beton.py", folder, beton], check=True, stderr=subprocess.DEVNULL)
+    return {"FFCV": [ffcv(), PEERS / "images.py", "FFCV", beton, *rest]}
+
+
 def photographs(args):
     """The folder given by --images, or one made here of a photograph's size."""
     if args.images:
@@ -64,12 +81,12 @@ def tiny_jpegs():
 
 
 def records(size):
-    """One TFRecord file of 512 MB, or 64 MB of small ones, of records of about so many bytes."""
+    """One TFRecord file of 512 MB, or 256 MB of small ones, of records of about so many bytes."""
     folder = DATA / f"records-{size}"
     if not folder.exists():
         folder.mkdir(parents=True)
         subprocess.run([sys.executable, PEERS / "make_records.py", folder / "records.tfrecord", str(size),
-                        str((64 if size < 1000 else 512) << 20)], check=True)
+                        str((256 if size < 1000 else 512) << 20)], check=True)
     return folder / "records.tfrecord"
 
 
@@ -81,7 +98,8 @@ def image_crops(args, threads):
         "limit": [BIN / "penstock_limits", "region", folder, n, "3"],
         "ours": profile(*ours),
         "peers": {name: peer("images.py", name, folder, "--threads", n, "--epochs", "3")
-                  for name in ("tf.data", "torchvision", "DALI", "mlx-data", "SPDL")},
+                  for name in ("tf.data", "torchvision", "DALI", "mlx-data", "SPDL")} |
+                 ffcv_images(folder, "--threads", n, "--epochs", "3"),
     }
 
 
@@ -145,6 +163,48 @@ def tfrecords(_, size, batch):
     }
 
 
+def unverified_records(_):
+    plan = tfrecords(_, 110_000, 16)
+    plan["ours"].append("--no-verify")
+    del plan["peers"]
+    return plan
+
+
+def random_records(_):
+    """In another order each epoch; the limit jumps about in the file likewise."""
+    path = records(110_000)
+    return {
+        "limit": [BIN / "penstock_limits", "jumps", "1", "110000", path],
+        "ours": profile("--tfrecord", path, "--shuffle", "--batch", "16", "--threads", "1"),
+        "of": "bytes",
+        "bytes": path.stat().st_size,
+    }
+
+
+def cold_records(_):
+    """Nothing of the file is in the page cache; the limit goes past it, with eight reads at a time."""
+    plan = tfrecords(_, 110_000, 16)
+    path = records(110_000)
+    plan["limit"] = [BIN / "penstock_limits", "direct", "1", str(1 << 20), path]
+    plan["ours"] += ["--io", "io_uring"]
+    plan["cold"] = path
+    return plan
+
+
+def tar(_):
+    path = DATA / "tar" / "samples.tar"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, PEERS / "make_tar.py", path, "110000", str(512 << 20)], check=True)
+    return {
+        "limit": [BIN / "penstock_limits", "pread", "1", str(1 << 20), path],
+        "ours": profile("--tar", path, "--batch", "16", "--threads", "1"),
+        "peers": {"mlx-data": peer("records.py", "mlx-data, tar", path, "--batch", "16")},
+        "of": "bytes",
+        "bytes": path.stat().st_size,
+    }
+
+
 def own(program, *args):
     """One program that interleaves both sides itself, and prints a JSON line."""
     return {"own": [BIN / program, *args]}
@@ -168,7 +228,11 @@ BENCHMARKS = {
     "tiny-jpegs": tiny,
     "small-work": small_work,
     "tfrecord-110kB": lambda args: tfrecords(args, 110_000, 16),
+    "tfrecord-110kB-unverified": unverified_records,
+    "tfrecord-110kB-random": random_records,
+    "tfrecord-110kB-cold": cold_records,
     "tfrecord-200B": lambda args: tfrecords(args, 200, 1024),
+    "tar-110kB": tar,
     "slow-io": lambda args: own("penstock_slow_io_bench", "images", photographs(args), "1", "20", "3", "3"),
     "slow-io-2": lambda args: own("penstock_slow_io_bench", "images", photographs(args), "2", "20", "3", "3"),
     "slow-io-tfrecord": lambda _: own("penstock_slow_io_bench", "tfrecord", records(110_000), "1", "20", "3", "3"),
@@ -189,6 +253,12 @@ def execute(command, cpus):
     at = done.stdout.find("{\n")  # a document; else lines
     text = done.stdout[at:] if at >= 0 else done.stdout.strip().splitlines()[-1]
     return json.loads(text)
+
+
+def evict(path):
+    """Out of the page cache."""
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def run(command, cpus):
@@ -235,13 +305,15 @@ def benchmark(name, args):
     if "limit" in plan:
         commands["limit"] = plan["limit"]
     if PYTHON.exists() and not args.no_peers:
-        commands |= plan["peers"]
+        commands |= plan.get("peers", {})
     rounds, failed = [], {}
     for number in range(-1, args.rounds):  # the first warms up
         measured = {}
         for label in commands if number % 2 == 0 else reversed(commands):
             if label in failed:
                 continue
+            if "cold" in plan:
+                evict(plan["cold"])
             try:
                 measured[label] = run(commands[label], cpus)
             except (RuntimeError, OSError) as error:

@@ -1,7 +1,8 @@
 """Shuffle, decode, random-resized-crop 224, flip, normalise to f32 CHW, batch: images.py PEER FOLDER [--threads N].
 
 Each as its own documentation advises for a machine of so many cores. mlx-data and SPDL deliver u8 HWC, because they have
-no normalisation of their own on the CPU: so they do less.
+no normalisation of their own on the CPU: so they do less. FFCV reads a file of its own format (write_beton.py) instead of
+a folder; its rates count from the second batch on, because it compiles for seconds before the first.
 """
 
 import os
@@ -176,9 +177,30 @@ def spdl(args):
     return batches
 
 
+def ffcv(args):
+    import numpy
+    from ffcv.fields.rgb_image import RandomResizedCropRGBImageDecoder
+    from ffcv.loader import Loader, OrderOption
+    from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
+
+    mean, deviation = (255 * numpy.array(values) for values in (MEAN, DEVIATION))
+    loader = Loader(args.path, batch_size=args.batch, num_workers=args.threads, order=OrderOption.RANDOM, seed=7,
+                    os_cache=True, drop_last=False, pipelines={
+                        "label": None,
+                        "image": [RandomResizedCropRGBImageDecoder((SIZE, SIZE)), RandomHorizontalFlip(),
+                                  NormalizeImage(mean, deviation, numpy.float32), ToTensor(), ToTorchImage()]})
+
+    def batches():
+        for _ in range(args.epochs):
+            for (batch,) in loader:
+                yield batch.shape[0]
+
+    return batches
+
+
 PEERS = {"tf.data": tf_data, "torchvision": torch_vision, "DALI": dali, "mlx-data": mlx_data,
-         "SPDL": spdl}
+         "SPDL": spdl, "FFCV": ffcv}
 
 if __name__ == "__main__":
     chosen = measure.arguments(PEERS)
-    measure.report(chosen.peer, PEERS[chosen.peer](chosen), chosen.step_ms)
+    measure.report(chosen.peer, PEERS[chosen.peer](chosen), chosen.step_ms, chosen.peer == "FFCV")

@@ -33,14 +33,19 @@ def arguments(peers, **more):
     return parser.parse_args()
 
 
-def report(peer, batches, step_ms=0):
+def report(peer, batches, step_ms=0, behind_first=False):
     """Runs `batches()`, a generator of how many elements each batch has; prints what that took. A consumer that takes
-    its time sleeps for `step_ms` after each."""
+    its time sleeps for `step_ms` after each. `behind_first` leaves the first batch out of the rates, for a peer that
+    compiles for seconds before it."""
     start, cpu = time.perf_counter(), cpu_seconds()
     first, elements = 0.0, 0
     for count in batches():
+        if not first:
+            first = time.perf_counter() - start
+            if behind_first:
+                start, cpu = time.perf_counter(), cpu_seconds()
+                continue
         elements += int(count)
-        first = first or time.perf_counter() - start
         if step_ms:
             time.sleep(step_ms / 1000)
     seconds = time.perf_counter() - start
