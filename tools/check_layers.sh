@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Refuses includes against the direction of the layers, and other things that have no business in a source file. Each
-# folder may include itself and those before it in the list; public headers only the standard library and each other.
+# Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
+# whichever it meets. Each folder may include itself and those before it in the list; public headers only the standard
+# library and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -25,6 +26,22 @@ awk -v layers="$layers" '
   BEGIN { count = split(layers, names, " "); names[0] = ""
           for (towers = 1; names[towers] != "towers"; ++towers); }
   FNR == 1 { mine = layer_of(FILENAME); example = FILENAME ~ /^examples\//; public = mine == 1 }
+  FNR == 1 { depth = 0 }
+  /^(inline )?namespace .*\{$/ { sub(/^inline /, ""); spaces[++depth] = $2; next }
+  /^\}  \/\/ (anonymous )?namespace/ { --depth; next }
+  !example && /^(struct|class|enum class|union) [^;]*$/ {
+    head = $0
+    sub(/^(struct|class|enum class|union) (alignas\([^)]*\) |[A-Z_]+(\([^)]*\))? )?/, "", head)
+    if (match(head, /^[A-Za-z0-9_]+/) == 0 || substr(head, RLENGTH + 1) ~ /^(::|<)/) next
+    full = ""
+    for (i = 1; i <= depth; ++i) {
+      if (spaces[i] == "{") next
+      full = full spaces[i] "::"
+    }
+    full = full substr(head, 1, RLENGTH)
+    if (full in defined) refuse(full " is also defined at " defined[full])
+    else defined[full] = FILENAME ":" FNR
+  }
   !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
   {
     quoted = $0 ~ /include[ \t]*"/

@@ -37,8 +37,9 @@ class Cifar10Source final : public Source {
   Provenance locate(std::uint64_t index) const override { return rows_.locate(index); }
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
-    rows_.read(items, context,
-               [&](std::size_t i, const Piece& piece) { unpack(items[i], piece.bytes, context); });
+    rows_.read(items, context, [&](std::size_t i, const ReadPiece& piece) {
+      unpack(items[i], piece.bytes, context);
+    });
   }
 
  private:

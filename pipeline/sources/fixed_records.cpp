@@ -42,7 +42,7 @@ class FixedRecordsSource final : public Source {
   Provenance locate(std::uint64_t index) const override { return rows_.locate(index); }
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
-    rows_.read(items, context, [&](std::size_t i, const Piece& piece) {
+    rows_.read(items, context, [&](std::size_t i, const ReadPiece& piece) {
       items[i].element.reset(names_);
       place_row(items[i], 0, component_, piece, false, context);
     });

@@ -56,13 +56,13 @@ void FixedRows::describe(Description& description) const {
   }
 }
 
-std::optional<Piece> FixedRows::find(std::span<ReadItem> items, std::size_t i) const {
+std::optional<ReadPiece> FixedRows::find(std::span<ReadItem> items, std::size_t i) const {
   if (!items[i].status.ok()) return std::nullopt;
   const std::size_t shard = shard_of(items[i].index);
   const std::uint64_t row = items[i].index - first_[shard];
   const Part& part = parts_[shard];
   if (row < part.whole) {
-    return Piece{
+    return ReadPiece{
         .item = i, .shard = shard, .offset = part.begin + row * row_bytes_, .size = row_bytes_};
   }
   items[i].status = Status(ErrorCode::data_loss, "truncated at byte " + std::to_string(part.end) +
@@ -73,7 +73,7 @@ std::optional<Piece> FixedRows::find(std::span<ReadItem> items, std::size_t i) c
 
 namespace {
 
-void deliver(std::span<ReadItem> items, const Piece& piece, const FixedRows::Arrived& arrived) {
+void deliver(std::span<ReadItem> items, const ReadPiece& piece, const FixedRows::Arrived& arrived) {
   Status& status = items[piece.item].status;
   status = piece.status;
   if (!status.ok()) return;
@@ -88,19 +88,19 @@ void deliver(std::span<ReadItem> items, const Piece& piece, const FixedRows::Arr
 
 void FixedRows::read(std::span<ReadItem> items, ReadContext& context,
                      const Arrived& arrived) const {
-  thread_local std::vector<Piece> pieces;
+  thread_local std::vector<ReadPiece> pieces;
   pieces.clear();
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (std::optional<Piece> piece = find(items, i)) pieces.push_back(*std::move(piece));
+    if (std::optional<ReadPiece> piece = find(items, i)) pieces.push_back(*std::move(piece));
   }
-  read_pieces(*shards_, pieces, context, [&](Piece& piece) { deliver(items, piece, arrived); });
+  read_pieces(*shards_, pieces, context, [&](ReadPiece& piece) { deliver(items, piece, arrived); });
   pieces.clear();
 }
 
 void FixedRows::visit(std::span<ReadItem> items, std::span<const std::byte> rows,
                       const BufferPtr& owner, const Arrived& arrived) const {
   for (std::size_t i = 0; i < items.size(); ++i) {
-    std::optional<Piece> piece = find(items, i);
+    std::optional<ReadPiece> piece = find(items, i);
     if (!piece) continue;
     piece->bytes = rows.subspan(piece->offset - parts_[0].begin, piece->size);
     piece->owner = owner;
@@ -125,7 +125,7 @@ void swap_bytes(std::span<std::byte> values, std::size_t value_size) noexcept {
   }
 }
 
-void place_row(ReadItem& item, std::size_t c, const ComponentSpec& spec, const Piece& piece,
+void place_row(ReadItem& item, std::size_t c, const ComponentSpec& spec, const ReadPiece& piece,
                bool swapped, ReadContext& context) {
   std::byte* place = item.row ? item.row.data(c) : nullptr;
   const bool boolean = spec.dtype == DType::boolean;

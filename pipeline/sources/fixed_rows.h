@@ -39,7 +39,7 @@ class FixedRows {
 
   /// Calls `arrived` with the number of each item that is ok and its row's bytes; sets the status
   /// of those that can't be read.
-  using Arrived = std::function<void(std::size_t item, const Piece& piece)>;
+  using Arrived = std::function<void(std::size_t item, const ReadPiece& piece)>;
   void read(std::span<ReadItem> items, ReadContext& context, const Arrived& arrived) const;
   /// The same where the rows of the only shard are in memory already, kept alive by `owner`.
   void visit(std::span<ReadItem> items, std::span<const std::byte> rows, const BufferPtr& owner,
@@ -53,7 +53,7 @@ class FixedRows {
   };
   std::size_t shard_of(std::uint64_t index) const noexcept;
   /// Where the row of item `i` is; sets the item's status if it isn't.
-  std::optional<Piece> find(std::span<ReadItem> items, std::size_t i) const;
+  std::optional<ReadPiece> find(std::span<ReadItem> items, std::size_t i) const;
 
   std::shared_ptr<const Shards> shards_;
   std::uint64_t row_bytes_;
@@ -71,7 +71,7 @@ void swap_bytes(std::span<std::byte> values, std::size_t value_size) noexcept;
 /// Component `c` of the item from its row's bytes: in the batch's row if there is one, else a view
 /// of the piece, else (values to be swapped, not aligned, or bool, which is made 0 or 1) a copy in
 /// memory of its own.
-void place_row(ReadItem& item, std::size_t c, const ComponentSpec& spec, const Piece& piece,
+void place_row(ReadItem& item, std::size_t c, const ComponentSpec& spec, const ReadPiece& piece,
                bool swapped, ReadContext& context);
 
 }  // namespace penstock

@@ -12,7 +12,7 @@
 namespace penstock {
 
 /// The bytes of one record: where they are, and the answer.
-struct Piece {
+struct ReadPiece {
   std::size_t item = 0;  ///< the caller's number for it
   std::size_t shard = 0;
   std::uint64_t offset = 0;
@@ -27,11 +27,11 @@ struct Piece {
 /// that they are still in the CPU's caches. Neighbours in a shard are one request and share a
 /// buffer of about 256 KiB; larger pieces have their own. Mapped files are viewed, not read. All
 /// pieces of a shard that has changed since it was found fail. Sorts `pieces`.
-void read_pieces(const Shards& shards, std::span<Piece> pieces, ReadContext& context,
-                 const std::function<void(Piece&)>& arrived);
+void read_pieces(const Shards& shards, std::span<ReadPiece> pieces, ReadContext& context,
+                 const std::function<void(ReadPiece&)>& arrived);
 
 /// Reads one piece that has just arrived again, past every cache: bytes that look damaged may be
 /// sound on the disk. In place, unless the piece is a view of a mapped file.
-void reread_piece(const Shards& shards, Piece& piece, ReadContext& context);
+void reread_piece(const Shards& shards, ReadPiece& piece, ReadContext& context);
 
 }  // namespace penstock

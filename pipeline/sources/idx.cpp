@@ -88,7 +88,7 @@ class IdxSource final : public Source {
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
     if (labels_) fail_unlabelled(items);
-    const FixedRows::Arrived arrived = [&](std::size_t i, const Piece& piece) {
+    const FixedRows::Arrived arrived = [&](std::size_t i, const ReadPiece& piece) {
       items[i].element.reset(names_);
       place_row(items[i], 0, component_, piece, size_of(header_.dtype) > 1, context);
       if (labels_) items[i].element[1] = Tensor::scalar((*labels_)[items[i].index]);

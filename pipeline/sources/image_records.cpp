@@ -67,7 +67,7 @@ class ImageRecords final : public Source {
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
     read_records(shards_, index_, items, context,
-                 [&](Piece& piece, ReadItem& item) { deliver(piece, item, context); });
+                 [&](ReadPiece& piece, ReadItem& item) { deliver(piece, item, context); });
   }
 
  private:
@@ -83,7 +83,7 @@ class ImageRecords final : public Source {
     return {};
   }
 
-  void deliver(Piece& piece, ReadItem& item, ReadContext& context) const {
+  void deliver(ReadPiece& piece, ReadItem& item, ReadContext& context) const {
     if (std::string damaged = damage(piece.bytes); !damaged.empty()) {
       try {
         reread_piece(shards_, piece, context);

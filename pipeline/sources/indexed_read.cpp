@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMostRun = 256 << 10;  // bytes of records read as one piece
 
-using Deliver = std::function<void(std::size_t, Piece&)>;
+using Deliver = std::function<void(std::size_t, ReadPiece&)>;
 using Fail = std::function<void(std::size_t, const Error&)>;
 
 /// Records that lie side by side, and are asked for so, are one piece.
@@ -18,17 +18,17 @@ class RecordsRead {
       : shards_(shards), index_(index), indices_(indices), deliver_(deliver), fail_(fail) {}
 
   void read(ReadContext& context) {
-    thread_local std::vector<Piece> runs;
+    thread_local std::vector<ReadPiece> runs;
     find_runs(runs);
-    read_pieces(shards_, runs, context, [this](Piece& run) { arrived(run); });
+    read_pieces(shards_, runs, context, [this](ReadPiece& run) { arrived(run); });
     if (!alone_.empty()) {
-      read_pieces(shards_, alone_, context, [this](Piece& one) { arrived(one); });
+      read_pieces(shards_, alone_, context, [this](ReadPiece& one) { arrived(one); });
     }
     runs.clear();
   }
 
  private:
-  void find_runs(std::vector<Piece>& runs) {
+  void find_runs(std::vector<ReadPiece>& runs) {
     runs.clear();
     bool goes_on = false;  // the last run
     for (std::size_t i = 0; i < indices_.size(); ++i) {
@@ -40,7 +40,7 @@ class RecordsRead {
       }
       const IndexEntry& entry = index_.entry(at);
       if (goes_on) {
-        Piece& run = runs.back();
+        ReadPiece& run = runs.back();
         if (run.shard == at.shard && run.offset + run.size == entry.offset &&
             run.size + entry.size <= kMostRun) {
           run.size += entry.size;
@@ -52,12 +52,12 @@ class RecordsRead {
     }
   }
 
-  void arrived(Piece& run) {
+  void arrived(ReadPiece& run) {
     std::size_t i = run.item;
     std::uint64_t at = 0;
     do {
       const std::uint64_t size = index_.entry(index_.find(indices_[i])).size;
-      Piece one{.item = i, .shard = run.shard, .offset = run.offset + at, .size = size};
+      ReadPiece one{.item = i, .shard = run.shard, .offset = run.offset + at, .size = size};
       if (run.status.ok()) {
         one.bytes = run.bytes.subspan(at, size);
         one.owner = run.owner;
@@ -78,7 +78,7 @@ class RecordsRead {
   const std::span<const std::uint64_t> indices_;
   const Deliver& deliver_;
   const Fail& fail_;
-  std::vector<Piece> alone_;
+  std::vector<ReadPiece> alone_;
 };
 
 }  // namespace
@@ -90,7 +90,7 @@ void read_records(const Shards& shards, const OffsetIndex& index,
 }
 
 void read_records(const Shards& shards, const OffsetIndex& index, std::span<ReadItem> items,
-                  ReadContext& context, const std::function<void(Piece&, ReadItem&)>& deliver) {
+                  ReadContext& context, const std::function<void(ReadPiece&, ReadItem&)>& deliver) {
   thread_local std::vector<std::uint64_t> indices;
   thread_local std::vector<std::size_t> places;  // the items of these
   indices.clear();
@@ -102,7 +102,7 @@ void read_records(const Shards& shards, const OffsetIndex& index, std::span<Read
   }
   read_records(
       shards, index, indices, context,
-      [&](std::size_t k, Piece& piece) { deliver(piece, items[places[k]]); },
+      [&](std::size_t k, ReadPiece& piece) { deliver(piece, items[places[k]]); },
       [&](std::size_t k, const Error& error) { items[places[k]].status = error; });
 }
 

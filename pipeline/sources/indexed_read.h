@@ -15,13 +15,13 @@ namespace penstock {
 /// whose record is a fault of the index, or could not be read, gets its status, with its
 /// provenance. Items that have failed before are left alone.
 void read_records(const Shards& shards, const OffsetIndex& index, std::span<ReadItem> items,
-                  ReadContext& context, const std::function<void(Piece&, ReadItem&)>& deliver);
+                  ReadContext& context, const std::function<void(ReadPiece&, ReadItem&)>& deliver);
 
 /// The same of records without items: `deliver` and `fail` are told the number of the record in
 /// `indices`.
 void read_records(const Shards& shards, const OffsetIndex& index,
                   std::span<const std::uint64_t> indices, ReadContext& context,
-                  const std::function<void(std::size_t, Piece&)>& deliver,
+                  const std::function<void(std::size_t, ReadPiece&)>& deliver,
                   const std::function<void(std::size_t, const Error&)>& fail);
 
 /// Where the record `index` lies.

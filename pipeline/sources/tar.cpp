@@ -72,11 +72,11 @@ class TarSource final : public Source {
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
     read_records(shards_, index_, items, context,
-                 [&](Piece& piece, ReadItem& item) { deliver(piece, item, context); });
+                 [&](ReadPiece& piece, ReadItem& item) { deliver(piece, item, context); });
   }
 
  private:
-  void deliver(Piece& piece, ReadItem& item, ReadContext& context) const {
+  void deliver(ReadPiece& piece, ReadItem& item, ReadContext& context) const {
     try {
       layout_.fill(item.element, piece, context, rule_, limits_);
     } catch (const Error& error) {

@@ -27,7 +27,7 @@ std::int64_t parse_class(std::string_view text) {
 
 /// `key` as a tensor: a view where the piece holds it in one place, else (it was joined of prefix
 /// and name) a copy of at most kMostJoined bytes.
-Tensor key_tensor(std::string_view key, const Piece& piece, ReadContext& context) {
+Tensor key_tensor(std::string_view key, const ReadPiece& piece, ReadContext& context) {
   const std::string_view bytes = text_of(piece.bytes);
   const std::less_equal<const char*> before;
   if (before(bytes.data(), key.data()) &&
@@ -87,8 +87,8 @@ std::int64_t Layout::label_of(std::string_view member, const LabelRule& rule) co
   return found->second;
 }
 
-void Layout::fill(Element& element, const Piece& piece, ReadContext& context, const LabelRule& rule,
-                  const Limits& limits) const {
+void Layout::fill(Element& element, const ReadPiece& piece, ReadContext& context,
+                  const LabelRule& rule, const Limits& limits) const {
   const bool has_label = labels_ != Labels::none;
   const std::size_t label = parts_.size(), key = label + (has_label ? 1 : 0);
   element.reset(names_);

@@ -30,7 +30,7 @@ class Layout {
 
   /// Makes an element of the bytes of a sample, which it views. Throws Error{data_loss} naming the
   /// sample and what it lacks.
-  void fill(Element& element, const Piece& piece, ReadContext& context, const LabelRule& rule,
+  void fill(Element& element, const ReadPiece& piece, ReadContext& context, const LabelRule& rule,
             const Limits& limits) const;
 
  private:

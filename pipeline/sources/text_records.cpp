@@ -132,7 +132,7 @@ const std::string* TextRecords::first_record(std::size_t shard) const noexcept {
 
 void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
                        const Arrived& arrived) const {
-  thread_local std::vector<Piece> pieces;
+  thread_local std::vector<ReadPiece> pieces;
   pieces.clear();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].status.ok()) continue;
@@ -148,7 +148,7 @@ void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
       pieces.push_back({.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
     }
   }
-  read_pieces(shards_, pieces, context, [&](Piece& piece) {
+  read_pieces(shards_, pieces, context, [&](ReadPiece& piece) {
     Status& status = items[piece.item].status;
     status = piece.status;
     if (!status.ok()) return;

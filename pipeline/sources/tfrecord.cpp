@@ -51,7 +51,7 @@ class IndexedRecords final : public Source {
 
   void read(std::span<ReadItem> items, ReadContext& context) const override {
     read_records(*shards_, index_, items, context,
-                 [&](Piece& piece, ReadItem& item) { deliver(piece, item, context); });
+                 [&](ReadPiece& piece, ReadItem& item) { deliver(piece, item, context); });
   }
   bool textual() const override { return true; }
   void read_texts(std::span<const std::uint64_t> indices, std::span<std::string_view> texts,
@@ -59,7 +59,7 @@ class IndexedRecords final : public Source {
                   ReadContext& context) const override {
     read_records(
         *shards_, index_, indices, context,
-        [&](std::size_t k, Piece& piece) {
+        [&](std::size_t k, ReadPiece& piece) {
           if (damage(piece.bytes) != nullptr) return left.push_back(k);
           texts[k] = data_of(piece);
           owners[k] = std::move(piece.owner);
@@ -68,7 +68,7 @@ class IndexedRecords final : public Source {
   }
 
  private:
-  static std::string_view data_of(const Piece& piece) noexcept {
+  static std::string_view data_of(const ReadPiece& piece) noexcept {
     return {reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes,
             piece.bytes.size() - kFrameBytes};
   }
@@ -82,7 +82,7 @@ class IndexedRecords final : public Source {
     return nullptr;
   }
 
-  void deliver(Piece& piece, ReadItem& item, ReadContext& context) const {
+  void deliver(ReadPiece& piece, ReadItem& item, ReadContext& context) const {
     if (const char* const damaged = damage(piece.bytes); damaged != nullptr) [[unlikely]] {
       try {
         reread_piece(*shards_, piece, context);

@@ -21,7 +21,7 @@ using image::DecodePlan;
 using image::ImageInfo;
 using image::Rect;
 using image::Size;
-using test::Outcome;
+using test::DecodeOutcome;
 
 constexpr int kOptions = 4;  // bytes in front of the file
 
@@ -60,14 +60,14 @@ struct Choice {
   std::string file;
 };
 
-void require_image(const Outcome& outcome, Size size) {
+void require_image(const DecodeOutcome& outcome, Size size) {
   if (!outcome.status.ok()) return require_answer(outcome.status.error());
   require(outcome.pixels.height == size.height && outcome.pixels.width == size.width,
           "an image of another size");
 }
 
 /// Decodes all and a region, and compares.
-Outcome decode_both(image::Decoder& decoder, const Choice& choice) {
+DecodeOutcome decode_both(image::Decoder& decoder, const Choice& choice) {
   Rect region;
   const auto whole_plan = [&](const ImageInfo& info) {
     const Size size = choice.size_of(info);
@@ -77,9 +77,9 @@ Outcome decode_both(image::Decoder& decoder, const Choice& choice) {
     region = choice.region_of(info);
     return DecodePlan{info.scalable ? choice.denominator : 1, region};
   };
-  Outcome whole = test::decode(decoder, choice.bytes(), whole_plan, choice.options);
+  DecodeOutcome whole = test::decode(decoder, choice.bytes(), whole_plan, choice.options);
   require_image(whole, choice.size_of(whole.info));
-  const Outcome part = test::decode(decoder, choice.bytes(), part_plan, choice.options);
+  const DecodeOutcome part = test::decode(decoder, choice.bytes(), part_plan, choice.options);
   require_image(part, {region.height, region.width});
   if (choice.options.strict && whole.status.ok()) {
     require(part.status.ok(), "a region of a sound image is refused");
@@ -109,7 +109,7 @@ std::string with_choice(unsigned options, const std::vector<std::byte>& bytes) {
 void run_jpeg(Bytes bytes) {
   static const std::unique_ptr<image::Decoder> decoder = image::make_jpeg_decoder();
   const Choice choice{Input(bytes)};
-  const Outcome whole = decode_both(*decoder, choice);
+  const DecodeOutcome whole = decode_both(*decoder, choice);
   const bool judged = whole.status.ok() || whole.status.error().code() == ErrorCode::data_loss;
   if (choice.denominator != 1 || !judged || whole.info.size.width == 0) return;
   // What the library itself says, where it was asked the same.

@@ -63,10 +63,10 @@ void run_image_record(Bytes bytes) {
   const int denominator = 1 << (input.options >> 2 & 3);
   // Memory of its own, so that a read beyond it shows.
   const std::vector<std::byte> record(file.begin(), file.end());
-  const test::Outcome all = test::decode(
+  const test::DecodeOutcome all = test::decode(
       *decoder, record, [&](const ImageInfo& info) { return whole(info, denominator); }, options);
   DecodePlan plan;
-  const test::Outcome part = test::decode(
+  const test::DecodeOutcome part = test::decode(
       *decoder, record,
       [&](const ImageInfo& info) {
         plan = whole(info, denominator);
@@ -77,7 +77,7 @@ void run_image_record(Bytes bytes) {
         return plan;
       },
       options);
-  for (const test::Outcome* outcome : {&all, &part})
+  for (const test::DecodeOutcome* outcome : {&all, &part})
     if (!outcome->status.ok()) require_answer(outcome->status.error());
   // An index that lies under right checksums points elsewhere.
   if (all.status.ok() && !lies) {

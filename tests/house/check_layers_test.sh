@@ -17,6 +17,10 @@ put pipeline/engine/good.cpp '#include <penstock/good.h>' '#include <tbb/task_ar
 put tests/engine/good_test.cpp '#include <gtest/gtest.h>' '#include "pipeline/engine/c.h"' '#include "tests/support/d.h"'
 put towers/good.cpp '#include <penstock/good.h>' '#include <dnnl.hpp>' '#include "towers/layer.h"'
 put examples/good.cpp '#include <penstock/good.h>' '#include <iostream>'
+put pipeline/core/names.h 'class Twice;' 'namespace penstock {' 'class Twice {' '};' 'namespace {' 'struct Mine {' '};' \
+  '}  // namespace' '}  // namespace penstock'
+put pipeline/core/names.cpp 'namespace penstock {' 'class Twice::Part {' '};' 'namespace other {' 'struct Twice {' '};' \
+  '}  // namespace other' '}  // namespace penstock' 'struct Mine {' '};'
 if ! "$check" "$tree"; then
   echo "a tree without violations was refused" >&2
   exit 1
@@ -34,6 +38,7 @@ put tools/penstock/bad.cpp '#include "tests/support/d.h"'
 put pipeline/order/bad.h '#include "../core/a.h"'
 put pipeline/order/bad2.h '#include <pipeline/core/a.h>'
 put pipeline/order/bad3.h '#include "penstock/good.h"'
+put staging/names.cpp 'namespace penstock {' '' 'struct Twice final {' '};' '}  // namespace penstock'
 put examples/bad.cpp '#include "pipeline/core/a.h"'
 if output=$("$check" "$tree"); then
   echo "planted violations were not refused" >&2
@@ -41,7 +46,7 @@ if output=$("$check" "$tree"); then
 fi
 expected="examples/bad.cpp:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/order/bad.h:1 pipeline/order/bad2.h:1 pipeline/order/bad3.h:1 pipeline/sources/bad.cu:1
-pipeline/work/image/bad.h:1 staging/bad.cuh:1 tools/penstock/bad.cpp:1 towers/bad.h:1
+pipeline/work/image/bad.h:1 staging/bad.cuh:1 staging/names.cpp:3 tools/penstock/bad.cpp:1 towers/bad.h:1
 towers/bad.h:2"
 named=$(cut -d: -f1,2 <<<"$output" | LC_ALL=C sort)
 if [ "$named" != "$(tr ' ' '\n' <<<"$expected" | LC_ALL=C sort)" ]; then

@@ -21,9 +21,9 @@ namespace {
 
 using test::all;
 using test::decode;
+using test::DecodeOutcome;
 using test::make_jpeg;
 using test::make_pixels;
-using test::Outcome;
 using test::Verdict;
 using ::testing::HasSubstr;
 
@@ -53,7 +53,7 @@ DecodeOptions small_options(bool strict = true) {
 void expect_refused(const Bytes& bytes, ErrorCode code, const std::string& text,
                     const DecodeOptions& options = {}) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
-  const Outcome outcome = decode(*decoder, bytes, all, options);
+  const DecodeOutcome outcome = decode(*decoder, bytes, all, options);
   ASSERT_FALSE(outcome.status.ok()) << text;
   EXPECT_EQ(name_of(outcome.status.error().code()), name_of(code));
   EXPECT_THAT(outcome.status.error().cause(), HasSubstr(text));
@@ -62,15 +62,15 @@ void expect_refused(const Bytes& bytes, ErrorCode code, const std::string& text,
 TEST(JpegFaults, TruncatedAtEveryLength) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   for (const auto& [name, bytes] : good_files()) {
-    const Outcome whole = decode(*decoder, bytes, all);
+    const DecodeOutcome whole = decode(*decoder, bytes, all);
     ASSERT_TRUE(whole.status.ok()) << name;
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-      const Outcome outcome = decode(*decoder, cut, all);
+      const DecodeOutcome outcome = decode(*decoder, cut, all);
       ASSERT_FALSE(outcome.status.ok()) << name << " cut to " << size;
       EXPECT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
       // Lenient: an image of the full size, or an error; the same each time.
-      const Outcome lenient = decode(*decoder, cut, all, small_options(false));
+      const DecodeOutcome lenient = decode(*decoder, cut, all, small_options(false));
       if (!lenient.status.ok()) continue;
       ASSERT_EQ(lenient.pixels.values.size(), whole.pixels.values.size());
       ASSERT_EQ(decode(*decoder, cut, all, small_options(false)).pixels.values,
@@ -92,7 +92,7 @@ TEST(JpegFaults, FlippedBitsGetTheVerdictOfTheLibrary) {
       for (std::uint64_t flips = 1 + rng.below(3); flips > 0; --flips) {
         damaged[rng.below(damaged.size())] ^= static_cast<std::byte>(1 << rng.below(8));
       }
-      const Outcome outcome = decode(*decoder, damaged, all, small_options());
+      const DecodeOutcome outcome = decode(*decoder, damaged, all, small_options());
       if (!outcome.status.ok() && outcome.status.error().code() == ErrorCode::out_of_range) {
         continue;  // a limit, which the library has not
       }
@@ -102,7 +102,7 @@ TEST(JpegFaults, FlippedBitsGetTheVerdictOfTheLibrary) {
         continue;  // a color space that we do not take
       }
       ASSERT_EQ(outcome.status.ok(), expected == Verdict::good) << name << " round " << i;
-      const Outcome lenient = decode(*decoder, damaged, all, small_options(false));
+      const DecodeOutcome lenient = decode(*decoder, damaged, all, small_options(false));
       ASSERT_EQ(lenient.status.ok(), expected != Verdict::refused) << name << " round " << i;
     }
   }
@@ -141,7 +141,7 @@ TEST(JpegFaults, GarbageBehindAnyPrefix) {
       Rng rng(3, size, 0);
       for (int i = 0; i < 400; ++i) damaged.push_back(static_cast<std::byte>(rng.next_u32()));
       for (const bool strict : {true, false}) {
-        const Outcome outcome = decode(*decoder, damaged, all, small_options(strict));
+        const DecodeOutcome outcome = decode(*decoder, damaged, all, small_options(strict));
         if (!outcome.status.ok()) {
           ASSERT_FALSE(outcome.status.error().cause().empty());
         }
@@ -244,14 +244,14 @@ TEST(JpegFaults, TablesOfAnEarlierImageDoNotHelp) {
   const Bytes good = make_jpeg(make_pixels(16, 16, 3), {.quality = 50});
   for (int i = 0; i < 200; ++i) {  // longer than the library's state is kept
     ASSERT_TRUE(decode(*decoder, good, all).status.ok());
-    const Outcome outcome = decode(*decoder, without(good, 0xdb), all);
+    const DecodeOutcome outcome = decode(*decoder, without(good, 0xdb), all);
     ASSERT_FALSE(outcome.status.ok());
     EXPECT_THAT(outcome.status.error().cause(), HasSubstr("Quantization table"));
   }
   // Without Huffman tables the standard ones count, as in motion JPEG: here they are the same.
   const Bytes other = make_jpeg(make_pixels(16, 16, 3), {.progressive = true});
   ASSERT_TRUE(decode(*decoder, other, all).status.ok());
-  const Outcome standard = decode(*decoder, without(good, 0xc4), all);
+  const DecodeOutcome standard = decode(*decoder, without(good, 0xc4), all);
   ASSERT_TRUE(standard.status.ok());
   EXPECT_EQ(standard.pixels.values, decode(*decoder, good, all).pixels.values);
 }
@@ -263,7 +263,7 @@ TEST(JpegFaults, BytesBehindTheRegionDoNotCount) {
   for (std::size_t i = damaged.size() / 2; i < damaged.size(); ++i) damaged[i] = std::byte{0};
   const Rect top{8, 8, 40, 40};
   const auto plan = [&](const ImageInfo&) { return DecodePlan{1, top}; };
-  const Outcome part = decode(*decoder, damaged, plan);
+  const DecodeOutcome part = decode(*decoder, damaged, plan);
   ASSERT_TRUE(part.status.ok()) << part.status.error().what();
   EXPECT_EQ(part.pixels.values, decode(*decoder, good, plan).pixels.values);
   EXPECT_FALSE(verify_image(damaged).ok());

@@ -20,11 +20,11 @@ namespace {
 using test::all;
 using test::decode;
 using test::decode_jpeg_plainly;
+using test::DecodeOutcome;
 using test::difference;
 using test::JpegOptions;
 using test::make_jpeg;
 using test::make_pixels;
-using test::Outcome;
 using test::Pixels;
 
 std::string name_of(const Rect& region) {
@@ -65,7 +65,7 @@ void expect_regions_equal(Decoder& decoder, std::span<const std::byte> bytes, in
     const Size size{whole.height, whole.width};
     for (const Rect& region : regions_of(size, 7, random_count)) {
       const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region}; };
-      const Outcome outcome = decode(decoder, bytes, plan);
+      const DecodeOutcome outcome = decode(decoder, bytes, plan);
       ASSERT_TRUE(outcome.status.ok()) << what << ": " << outcome.status.error().what();
       const std::string differs = difference(whole, outcome.pixels, region);
       ASSERT_EQ(differs, "") << what << " 1/" << denominator << " " << name_of(region);
@@ -189,7 +189,7 @@ TEST(Jpeg, ProgressiveThatEndsEarlyIsSmoothedAlike) {
 TEST(Jpeg, GrayOfColorIsLuminance) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   const auto bytes = make_jpeg(make_pixels(40, 50, 3), {.horizontal = 2, .vertical = 2});
-  const Outcome got = decode(*decoder, bytes, all, {.channels = 1});
+  const DecodeOutcome got = decode(*decoder, bytes, all, {.channels = 1});
   ASSERT_TRUE(got.status.ok());
   EXPECT_EQ(got.info.channels, 1);
   EXPECT_EQ(got.pixels.values, decode_jpeg_plainly(bytes, 1, JCS_GRAYSCALE).values);
@@ -211,11 +211,11 @@ TEST(Jpeg, CmykAsPillowConvertsIt) {
   const std::vector<std::uint8_t> file = from_hex(lines[1]);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(file));
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
-  const Outcome rgb = decode(*decoder, bytes, all);
+  const DecodeOutcome rgb = decode(*decoder, bytes, all);
   ASSERT_TRUE(rgb.status.ok()) << rgb.status.error().what();
   EXPECT_EQ(rgb.info.channels, 3);
   EXPECT_EQ(rgb.pixels.values, from_hex(lines[2]));
-  const Outcome gray = decode(*decoder, bytes, all, {.channels = 1});
+  const DecodeOutcome gray = decode(*decoder, bytes, all, {.channels = 1});
   EXPECT_EQ(gray.pixels.values, from_hex(lines[3]));
 }
 
@@ -224,7 +224,7 @@ TEST(Jpeg, CmykAndYcckRegions) {
   for (const bool ycck : {false, true}) {
     const auto bytes =
         make_jpeg(make_pixels(60, 75, 4), {.horizontal = 2, .vertical = 2, .ycck = ycck});
-    const Outcome whole = decode(*decoder, bytes, all);
+    const DecodeOutcome whole = decode(*decoder, bytes, all);
     ASSERT_TRUE(whole.status.ok()) << whole.status.error().what();
     const Pixels inks = decode_jpeg_plainly(bytes);
     ASSERT_EQ(inks.channels, 4);
@@ -238,7 +238,7 @@ TEST(Jpeg, CmykAndYcckRegions) {
     }
     for (const Rect& region : regions_of({60, 75}, 3, 40)) {
       const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region}; };
-      const Outcome part = decode(*decoder, bytes, plan);
+      const DecodeOutcome part = decode(*decoder, bytes, plan);
       ASSERT_EQ(difference(whole.pixels, part.pixels, region), "") << name_of(region);
     }
   }
@@ -275,7 +275,7 @@ TEST(Jpeg, RealPhotographsInRandomRegions) {
       const Rect region{top, left, 1 + static_cast<int>(rng.below(below)),
                         1 + static_cast<int>(rng.below(beside))};
       const auto plan = [&](const ImageInfo&) { return DecodePlan{denominator, region}; };
-      Outcome part = decode(*decoder, bytes, plan);
+      DecodeOutcome part = decode(*decoder, bytes, plan);
       ASSERT_TRUE(part.status.ok()) << entry.path() << part.status.error().what();
       if (part.info.channels == 1) part.pixels = test::as_rgb(part.pixels);
       ASSERT_EQ(difference(whole, part.pixels, region), "") << entry.path() << name_of(region);

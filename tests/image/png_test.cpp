@@ -16,9 +16,9 @@ namespace {
 
 using test::all;
 using test::decode;
+using test::DecodeOutcome;
 using test::make_pixels;
 using test::make_png;
-using test::Outcome;
 using test::Pixels;
 using test::PngOptions;
 using ::testing::HasSubstr;
@@ -103,7 +103,7 @@ TEST(Png, EveryKindWholeAndInParts) {
                                      {kind.color_type, kind.depth, interlaced, transparent});
         const std::string what =
             "type " + std::to_string(kind.color_type) + " depth " + std::to_string(kind.depth);
-        const Outcome whole = decode(*decoder, bytes, all);
+        const DecodeOutcome whole = decode(*decoder, bytes, all);
         ASSERT_TRUE(whole.status.ok()) << what << whole.status.error().what();
         const Pixels expected = expected_of(image, kind);
         ASSERT_EQ(whole.info.channels, expected.channels) << what;
@@ -111,7 +111,7 @@ TEST(Png, EveryKindWholeAndInParts) {
         EXPECT_FALSE(whole.info.scalable);
         const Rect region{3, 5, 11, 9};
         const auto plan = [&](const ImageInfo&) { return DecodePlan{1, region}; };
-        const Outcome part = decode(*decoder, bytes, plan);
+        const DecodeOutcome part = decode(*decoder, bytes, plan);
         ASSERT_EQ(test::difference(expected, part.pixels, region), "") << what;
       }
     }
@@ -121,7 +121,8 @@ TEST(Png, EveryKindWholeAndInParts) {
 TEST(Png, GrayOfColor) {
   const std::unique_ptr<Decoder> decoder = make_png_decoder();
   const Pixels image = make_pixels(9, 11, 3);
-  const Outcome got = decode(*decoder, make_png(9, 11, packed(image, 8)), all, {.channels = 1});
+  const DecodeOutcome got =
+      decode(*decoder, make_png(9, 11, packed(image, 8)), all, {.channels = 1});
   ASSERT_TRUE(got.status.ok());
   for (std::size_t i = 0; i < 99; ++i) {
     const std::uint8_t* p = image.values.data() + 3 * i;
@@ -136,7 +137,7 @@ TEST(PngFaults, TruncatedAtEveryLengthAndFlippedBits) {
     const Bytes bytes = make_png(16, 20, packed(image, 8), {.interlaced = interlaced});
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-      const Outcome outcome = decode(*decoder, cut, all);
+      const DecodeOutcome outcome = decode(*decoder, cut, all);
       ASSERT_FALSE(outcome.status.ok()) << size;
       EXPECT_THAT(outcome.status.error().cause(), HasSubstr("PNG"));
     }
@@ -147,7 +148,7 @@ TEST(PngFaults, TruncatedAtEveryLengthAndFlippedBits) {
     for (std::size_t bit = 8 * 8; bit < 8 * bytes.size(); bit += 3) {
       Bytes damaged = bytes;
       damaged[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-      const Outcome outcome = decode(*decoder, damaged, all, options);
+      const DecodeOutcome outcome = decode(*decoder, damaged, all, options);
       ASSERT_FALSE(outcome.status.ok()) << bit;
     }
     EXPECT_TRUE(decode(*decoder, bytes, all).status.ok());
@@ -196,13 +197,13 @@ TEST(PngFaults, Limits) {
   const Bytes bytes = make_png(10, 10, packed(make_pixels(10, 10, 3), 8));
   DecodeOptions options;
   options.limits.max_pixels = 99;
-  const Outcome pixels = decode(*decoder, bytes, all, options);
+  const DecodeOutcome pixels = decode(*decoder, bytes, all, options);
   ASSERT_FALSE(pixels.status.ok());
   EXPECT_EQ(pixels.status.error().code(), ErrorCode::out_of_range);
   options.limits.max_pixels = 100;
   EXPECT_TRUE(decode(*decoder, bytes, all, options).status.ok());
   options.limits.max_codec_bytes = 300;
-  const Outcome memory = decode(*decoder, bytes, all, options);
+  const DecodeOutcome memory = decode(*decoder, bytes, all, options);
   ASSERT_FALSE(memory.status.ok());
   EXPECT_THAT(memory.status.error().cause(), HasSubstr("max_codec_bytes"));
 }

@@ -75,7 +75,7 @@ int run(const std::string& folder, std::size_t most, bool own) {
         const auto plan = [&](const image::ImageInfo& info) {
           return plan_of(info, denominator, part, Rng(number, static_cast<std::uint64_t>(part), 0));
         };
-        const test::Outcome outcome = test::decode(*decoder, bytes, plan);
+        const test::DecodeOutcome outcome = test::decode(*decoder, bytes, plan);
         std::printf("%s 1/%d %d %s %dx%d %016llx\n", path.filename().c_str(), denominator, part,
                     outcome.status.ok() ? "good" : outcome.status.error().what(),
                     outcome.pixels.height, outcome.pixels.width,

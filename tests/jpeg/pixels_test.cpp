@@ -252,7 +252,7 @@ TEST(JpegPixels, OfManyAtOnce) {
       decoder->decode(jobs, {});
       EXPECT_EQ(counts().own - before, files.size()) << name;
       for (std::size_t i = 0; i < files.size(); ++i) {
-        const test::Outcome expected =
+        const test::DecodeOutcome expected =
             test::decode(*library, files[i], [&](const image::ImageInfo&) { return plans[i]; });
         ASSERT_TRUE(jobs[i].status.ok());
         ASSERT_EQ(keepers[i].pixels().values, expected.pixels.values) << name << " " << i;

@@ -52,14 +52,14 @@ class Records : public ::testing::TestWithParam<RecordKind> {
     const DecodeOptions options{.orient = true, .channels = channels};
     for (int i = 0; i < 9; ++i) {
       image::DecodePlan chosen;
-      const test::Outcome theirs = test::decode(
+      const test::DecodeOutcome theirs = test::decode(
           *library, jpeg,
           [&](const image::ImageInfo& info) {
             chosen = i == 0 ? test::all(info) : random_plan(info, rng, 1 << i % 4);
             return chosen;
           },
           options);
-      const test::Outcome ours = test::decode(
+      const test::DecodeOutcome ours = test::decode(
           *records, record, [&](const image::ImageInfo&) { return chosen; }, options);
       ASSERT_TRUE(theirs.status.ok());
       ASSERT_TRUE(ours.status.ok()) << what << ": " << ours.status.error().what();
@@ -184,7 +184,7 @@ TEST_P(Records, AreTheSameManyAtOnce) {
     }
     image::Decoders decoders;
     decoders.decode(jobs, {});
-    std::vector<test::Outcome> outcomes;
+    std::vector<test::DecodeOutcome> outcomes;
     for (std::size_t i = 0; i < images.size(); ++i)
       outcomes.push_back({jobs[i].status, keepers[i].info(), keepers[i].pixels()});
     return outcomes;
@@ -247,7 +247,7 @@ TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
   for (std::size_t size = 0; size < record.size(); ++size) {
     // Memory of its own, so that a read beyond it shows.
     const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
-    const test::Outcome outcome = test::decode(*decoder, cut, test::all);
+    const test::DecodeOutcome outcome = test::decode(*decoder, cut, test::all);
     ASSERT_FALSE(outcome.status.ok()) << size;
     ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
   }
@@ -259,7 +259,7 @@ TEST_P(Records, WithAFlippedBitAreRefused) {
   for (std::size_t bit = 0; bit < 8 * record.size(); bit += 3) {
     Bytes flipped = record;
     flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
-    const test::Outcome outcome = test::decode(*decoder, flipped, test::all);
+    const test::DecodeOutcome outcome = test::decode(*decoder, flipped, test::all);
     ASSERT_FALSE(outcome.status.ok()) << "byte " << bit / 8;
     ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
   }
@@ -277,7 +277,7 @@ TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
         wrong[static_cast<std::size_t>(below(rng, static_cast<int>(wrong.size())))] =
             static_cast<std::byte>(below(rng, 256));
       test::sign_record(wrong);
-      const test::Outcome outcome =
+      const test::DecodeOutcome outcome =
           test::decode(*decoder, wrong, test::all, {.limits = {.max_pixels = 1'000'000}});
       refused += outcome.status.ok() ? 0 : 1;
     }
@@ -300,7 +300,7 @@ TEST_P(Records, AreReadOnlyWhereTheRegionIs) {
     };
   };
   EXPECT_TRUE(test::decode(*decoder, damaged, plan(0, 64)).status.ok());
-  const test::Outcome below_it = test::decode(*decoder, damaged, plan(64, 32));
+  const test::DecodeOutcome below_it = test::decode(*decoder, damaged, plan(64, 32));
   ASSERT_FALSE(below_it.status.ok());
   EXPECT_THAT(below_it.status.error().what(), ::testing::HasSubstr("CRC32C"));
 }

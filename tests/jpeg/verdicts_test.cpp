@@ -151,7 +151,7 @@ TEST(JpegVerdicts, OfFractionsOfASampleBehindAnotherImage) {
     EXPECT_EQ(pair.difference_of_all(plain, true), "");
     const DecodeOptions options{.strict = false, .channels = channels};
     EXPECT_EQ(pair.difference_of_all(odd, false, options), "");
-    const test::Outcome outcome = test::decode(*make_decoder(), odd, test::all, options);
+    const test::DecodeOutcome outcome = test::decode(*make_decoder(), odd, test::all, options);
     EXPECT_EQ(outcome.pixels.height, channels == 1 ? 40 : 0);
   }
 }
@@ -194,7 +194,7 @@ TEST(JpegVerdicts, OfNeighboursAreTheirOwn) {
   const auto library = image::make_jpeg_decoder();
   int refused = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const test::Outcome expected = test::decode(*library, files[i], test::all);
+    const test::DecodeOutcome expected = test::decode(*library, files[i], test::all);
     ASSERT_EQ(jobs[i].status.ok(), expected.status.ok()) << i;
     refused += expected.status.ok() ? 0 : 1;
     if (expected.status.ok()) {

@@ -16,9 +16,9 @@ namespace {
 
 using test::expect_error;
 using test::noise;
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using test::texts_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -118,7 +118,7 @@ TEST(FixedRecords, AReplacedFileIsAnErrorNotAMixture) {
   const SourcePtr source = make_fixed_records_source({"a", "b"}, 4, records_in(files));
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("aaaa", "bbbb", "cccc"));
   files->add("a", "AAAABBBB");
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   EXPECT_EQ(outcomes[0].error->code(), ErrorCode::data_loss);
   EXPECT_THAT(outcomes[0].error->what(), HasSubstr("changed"));
   EXPECT_THAT(outcomes[1].error->what(), HasSubstr("(a"));
@@ -161,7 +161,7 @@ TEST(Cifar10, PlanesBecomePixels) {
   const SourcePtr source = make_cifar10_source({"data_batch_*.bin"}, options);
   EXPECT_EQ(source->spec().to_string(), "{image: u8 [32,32,3], label: i64 []}");
   EXPECT_EQ(source->class_names().size(), 10U);
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   ASSERT_EQ(outcomes.size(), 2U);
   EXPECT_EQ(outcomes[0].values[1], "3");
   EXPECT_EQ(outcomes[1].values[1], "9");
@@ -180,7 +180,7 @@ TEST(Cifar10, BadLabelsAndTruncation) {
   for (const std::size_t cut : {0U, 1U, 3072U, 3073U, 3074U, 6146U, 9218U, 9219U}) {
     FileOptions options;
     options.files = files_with({{"a", bytes.substr(0, cut)}});
-    const std::vector<Outcome> outcomes = read_source(*make_cifar10_source({"a"}, options));
+    const std::vector<ReadOutcome> outcomes = read_source(*make_cifar10_source({"a"}, options));
     ASSERT_EQ(outcomes.size(), (cut + 3072) / 3073) << cut;
     if (cut % 3073 != 0) {
       EXPECT_THAT(outcomes.back().error->cause(), HasSubstr("truncated at byte"));

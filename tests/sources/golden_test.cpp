@@ -18,7 +18,7 @@ TEST_P(TensorFlowFile, HoldsTheExamplesThatWereWritten) {
   TFRecordOptions options;
   options.files = make_memory_file_system({{"f", test::read_golden(GetParam())}});
   const SourcePtr source = make_tfrecord_source({"f"}, options);
-  const std::vector<test::Outcome> records = test::read_source(*source);
+  const std::vector<test::ReadOutcome> records = test::read_source(*source);
   ASSERT_EQ(records.size(), 4u);
   FeatureSpec label{.key = "image/class/label", .dtype = DType::i64, .component = "label"};
   FeatureSpec none{.key = "none", .dtype = DType::f32};
@@ -67,7 +67,8 @@ TEST(Golden, WebDatasetFile) {
   EXPECT_EQ(source->spec().to_string(),
             "{jpg: bytes [], json: bytes [], label: i64 [], key: bytes []}");
   std::vector<std::vector<std::string>> values;
-  for (const test::Outcome& outcome : test::read_source(*source)) values.push_back(outcome.values);
+  for (const test::ReadOutcome& outcome : test::read_source(*source))
+    values.push_back(outcome.values);
   std::string deep;
   for (int i = 0; i < 40; ++i) deep += "deep/";
   using Values = std::vector<std::string>;

@@ -15,9 +15,9 @@ namespace {
 
 using test::expect_error;
 using test::noise;
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using ::testing::HasSubstr;
 
 std::string idx_file(int type, const std::vector<std::uint32_t>& dims, const std::string& data) {
@@ -66,7 +66,7 @@ TEST_P(Idx, ImagesAndLabels) {
   const SourcePtr source =
       source_of(packed(idx_file(8, {3, 2, 2}, pixels)), packed(idx_file(8, {3}, {7, 0, '\xff'})));
   EXPECT_EQ(source->spec().to_string(), "{image: u8 [2,2], label: i64 []}");
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   ASSERT_EQ(outcomes.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(outcomes[i].text(), pixels.substr(4 * i, 4));
   EXPECT_EQ(outcomes[0].values[1], "7");
@@ -103,7 +103,7 @@ TEST_P(Idx, FewerRowsThanPromised) {
   for (std::size_t bytes = 0; bytes <= 12; ++bytes) {
     const SourcePtr source =
         source_of(packed(idx_file(8, {3, 4}, noise(bytes))), packed(idx_file(8, {3}, "abc")));
-    const std::vector<Outcome> outcomes = read_source(*source);
+    const std::vector<ReadOutcome> outcomes = read_source(*source);
     ASSERT_EQ(outcomes.size(), std::min<std::size_t>(bytes / 4 + 1, 3));
     EXPECT_EQ(outcomes.back().error.has_value(), bytes < 12);
     if (bytes < 12) {
@@ -113,7 +113,7 @@ TEST_P(Idx, FewerRowsThanPromised) {
   for (std::size_t labels = 0; labels <= 3; ++labels) {
     const SourcePtr source =
         source_of(packed(idx_file(8, {3, 4}, noise(12))), packed(idx_file(8, {3}, noise(labels))));
-    const std::vector<Outcome> outcomes = read_source(*source);
+    const std::vector<ReadOutcome> outcomes = read_source(*source);
     ASSERT_EQ(outcomes.size(), std::min<std::size_t>(labels + 1, 3));
     if (labels < 3) {
       EXPECT_THAT(outcomes.back().error->what(), HasSubstr("labels"));
@@ -158,7 +158,7 @@ TEST_P(Idx, Rejects) {
 
 TEST_P(Idx, AHostileCountTakesNoMemory) {
   const SourcePtr source = source_of(packed(idx_file(8, {0xffffffff, 1000}, noise(1500))));
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   ASSERT_EQ(outcomes.size(), 2U);
   EXPECT_TRUE(outcomes[1].error);
 }
@@ -198,7 +198,7 @@ TEST(IdxOnDisk, RealDigits) {
   EXPECT_EQ(source->size(), 10'000U);
   EXPECT_EQ(source->spec().to_string(), "{image: u8 [28,28], label: i64 []}");
   std::vector<int> counts(10);
-  for (const Outcome& outcome : read_source(*source)) {
+  for (const ReadOutcome& outcome : read_source(*source)) {
     ASSERT_FALSE(outcome.error);
     ASSERT_EQ(outcome.text().size(), 784U);
     ++counts.at(std::stoul(outcome.values[1]));

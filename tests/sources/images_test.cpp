@@ -15,9 +15,9 @@ namespace penstock {
 namespace {
 
 using test::expect_error;
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -42,7 +42,7 @@ class Images : public testing::Test {
 
   static std::vector<std::string> column(const Source& source, std::size_t i) {
     std::vector<std::string> texts;
-    for (const Outcome& outcome : read_source(source)) texts.push_back(outcome.values.at(i));
+    for (const ReadOutcome& outcome : read_source(source)) texts.push_back(outcome.values.at(i));
     return texts;
   }
 
@@ -98,7 +98,7 @@ TEST_F(Images, AChangedFileIsAnErrorThatNamesIt) {
   const SourcePtr source = make("train");
   files_->add("train/cat/1.JPeG", "others of the same size");
   files_->remove("train/dog/b.jpg");
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   EXPECT_EQ(outcomes[0].text(), "bytes of train/ant/x.jpg");
   EXPECT_EQ(outcomes[1].error->code(), ErrorCode::data_loss);
   EXPECT_THAT(outcomes[1].error->what(), HasSubstr("train/cat/1.JPeG"));
@@ -131,7 +131,7 @@ TEST_F(Images, EveryFailedOperationIsOneRecordsError) {
   for (std::uint64_t nth = start + 1;; ++nth) {
     options.files = std::make_shared<FaultFileSystem>(files_, FaultOptions{.fail_nth = nth});
     int failed = 0;
-    for (const Outcome& outcome : read_source(*make_images_source("train", options))) {
+    for (const ReadOutcome& outcome : read_source(*make_images_source("train", options))) {
       if (!outcome.error) continue;
       ++failed;
       EXPECT_THAT(outcome.error->what(), HasSubstr("train/"));
@@ -191,7 +191,7 @@ TEST(ImagesOnDisk, RealPhotographs) {
   EXPECT_EQ(source->size(), 300U);
   EXPECT_EQ(source->class_names().size(), 300U);
   EXPECT_EQ(source->class_names().front(), "n01440764");
-  for (const Outcome& outcome : read_source(*source)) {
+  for (const ReadOutcome& outcome : read_source(*source)) {
     ASSERT_FALSE(outcome.error);
     ASSERT_TRUE(outcome.text().starts_with("\xff\xd8"));
   }
@@ -206,7 +206,7 @@ TEST(ImagesOnDisk, FilesFromAFolder) {
   EXPECT_EQ(source->size(), 600U);
   EXPECT_EQ(source->class_names().size(), 7U);
   std::size_t bytes = 0;
-  for (const Outcome& outcome : read_source(*source)) bytes += outcome.text().size();
+  for (const ReadOutcome& outcome : read_source(*source)) bytes += outcome.text().size();
   EXPECT_EQ(bytes, 600U * 599U / 2);
 }
 

@@ -12,9 +12,9 @@ namespace penstock {
 namespace {
 
 using test::expect_error;
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -24,7 +24,8 @@ constexpr std::int64_t kMost = INT64_MAX;
 
 std::vector<std::int64_t> numbers_of(const SourcePtr& source) {
   std::vector<std::int64_t> numbers;
-  for (const Outcome& outcome : read_source(*source)) numbers.push_back(std::stoll(outcome.text()));
+  for (const ReadOutcome& outcome : read_source(*source))
+    numbers.push_back(std::stoll(outcome.text()));
   return numbers;
 }
 
@@ -201,7 +202,7 @@ TEST(Generate, FailuresAreTheRecords) {
     };
   };
   const SourcePtr source = make_generate_source(make, numbers_spec(), "mine");
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   ASSERT_EQ(outcomes.size(), 4U);
   EXPECT_EQ(outcomes[0].text(), "0");
   EXPECT_EQ(outcomes[1].error->cause(), "no luck");

@@ -15,8 +15,8 @@ namespace {
 using test::expect_error;
 using test::little_endian;
 using test::noise;
-using test::Outcome;
 using test::read_source;
+using test::ReadOutcome;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -58,7 +58,7 @@ TEST(Npy, RowsOfSeveralArrays) {
                  npy(dictionary("<f4", "(0, 3)"), ""),
                  npy(dictionary("<f4", "(1, 3)"), bytes_of<float>({7, 8, 9}), 2)});
   EXPECT_EQ(source->spec().to_string(), "{value: f32 [3]}");
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   ASSERT_EQ(outcomes.size(), 3U);
   EXPECT_EQ(outcomes[1].text(), bytes_of<float>({4, 5, 6}));
   EXPECT_EQ(outcomes[2].text(), bytes_of<float>({7, 8, 9}));
@@ -110,7 +110,8 @@ TEST(Npy, RefusesWhatNoTensorHolds) {
       {dictionary("<f4", "()"), "scalar"},
       {dictionary("<f4", "(2, 3)", "True"), "Fortran"},
   };
-  for (const auto& [text, what] : cases) {
+  for (const auto& [written, said] : cases) {
+    const std::string &text = written, &what = said;  // Clang 14 captures no bindings
     expect_error(ErrorCode::invalid_argument, what, [&] { source_of({npy(text, data)}); });
     expect_error(ErrorCode::invalid_argument, "0.npy", [&] { source_of({npy(text, data)}); });
   }
@@ -138,7 +139,7 @@ TEST(Npy, TruncatedAtEveryLength) {
                    [&] { source_of({part}); });
       continue;
     }
-    const std::vector<Outcome> outcomes = read_source(*source_of({part}));
+    const std::vector<ReadOutcome> outcomes = read_source(*source_of({part}));
     ASSERT_EQ(outcomes.size(), (cut - header) / 4 + 1);
     EXPECT_THAT(outcomes.back().error->cause(),
                 HasSubstr("truncated at byte " + std::to_string(cut)));

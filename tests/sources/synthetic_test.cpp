@@ -18,9 +18,9 @@ namespace penstock {
 namespace {
 
 using test::expect_error;
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using ::testing::HasSubstr;
 
 using Kind = Distribution::Kind;
@@ -31,7 +31,7 @@ TEST(Synthetic, RecordsAreAFunctionOfOptionsAndIndex) {
   options.bytes = {Kind::lognormal, 1000, 0.5};
   options.seed = 3;
   const SourcePtr source = make_synthetic_source(options);
-  const std::vector<Outcome> all = read_source(*source);
+  const std::vector<ReadOutcome> all = read_source(*source);
   ASSERT_EQ(all.size(), 50U);
   std::set<std::string> distinct;
   for (std::size_t i = 0; i < 50; ++i) {
@@ -82,9 +82,9 @@ TEST(Synthetic, Faults) {
   SyntheticOptions options;
   options.count = 2000;
   options.fault_share = 0.1;
-  const std::vector<Outcome> outcomes = read_source(*make_synthetic_source(options));
+  const std::vector<ReadOutcome> outcomes = read_source(*make_synthetic_source(options));
   const auto failed = std::count_if(outcomes.begin(), outcomes.end(),
-                                    [](const Outcome& o) { return o.error.has_value(); });
+                                    [](const ReadOutcome& o) { return o.error.has_value(); });
   EXPECT_NEAR(static_cast<double>(failed), 200, 60);
   options.fault_share = 1;
   EXPECT_EQ(read_indices(*make_synthetic_source(options), {0})[0].error->code(),
@@ -125,10 +125,10 @@ TEST(Synthetic, ImagesDecode) {
   options.image_width = 65;
   const SourcePtr source = make_synthetic_source(options);
   EXPECT_EQ(source->spec().to_string(), "{image: bytes [], label: i64 [], key: bytes []}");
-  const std::vector<Outcome> all = read_source(*source);
+  const std::vector<ReadOutcome> all = read_source(*source);
   std::set<std::string> images;
   std::set<std::string> keys;
-  for (const Outcome& outcome : all) {
+  for (const ReadOutcome& outcome : all) {
     ASSERT_FALSE(outcome.error);
     images.insert(outcome.values[0]);
     keys.insert(outcome.values[2]);

@@ -18,10 +18,10 @@ namespace penstock {
 namespace {
 
 using test::gnu_long_member;
-using test::Outcome;
 using test::pax_member;
 using test::pax_record;
 using test::read_source;
+using test::ReadOutcome;
 using test::tar_end;
 using test::tar_member;
 using test::tar_padded;
@@ -47,7 +47,7 @@ SourcePtr source_of(const std::vector<std::string>& shards, TarOptions options =
 /// All elements, or "!" and the error's cause for one that failed.
 std::vector<Values> read(const Source& source) {
   std::vector<Values> out;
-  for (const Outcome& outcome : read_source(source))
+  for (const ReadOutcome& outcome : read_source(source))
     out.push_back(outcome.error ? Values{"!" + outcome.error->cause()} : outcome.values);
   return out;
 }
@@ -335,10 +335,10 @@ TEST(TarDamage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
     const SourcePtr source =
         source_of({sound.substr(0, cut),
                    tar_member("d/9.jpg", "next") + tar_member("d/9.cls", "9") + tar_end()});
-    const std::vector<Outcome> got = read_source(*source);
+    const std::vector<ReadOutcome> got = read_source(*source);
     ASSERT_GE(got.size(), 2u) << cut;
     ASSERT_EQ(got.back().text(), "next");
-    const Outcome& error = got[got.size() - 2];
+    const ReadOutcome& error = got[got.size() - 2];
     ASSERT_EQ(error.text(), "!data_loss") << cut;
     ASSERT_THAT(error.error->cause(), HasSubstr("truncated at byte " + std::to_string(cut)));
     for (std::size_t i = 0; i + 2 < got.size(); ++i) {
@@ -472,7 +472,7 @@ TEST(Tar, RealCifar10) {
   EXPECT_THAT(source->class_names(), ElementsAre("airplane", "automobile", "bird", "cat", "deer",
                                                  "dog", "frog", "horse", "ship", "truck"));
   std::map<std::string, int> labels;
-  for (const Outcome& outcome : read_source(*source)) {
+  for (const ReadOutcome& outcome : read_source(*source)) {
     ASSERT_FALSE(outcome.error);
     ASSERT_EQ(outcome.values[0].substr(0, 2), "\xff\xd8");
     ASSERT_EQ(outcome.values[0].substr(outcome.values[0].size() - 2), "\xff\xd9");

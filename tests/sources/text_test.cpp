@@ -17,9 +17,9 @@ namespace penstock {
 namespace {
 
 using test::expect_error;
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using test::texts_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -88,7 +88,8 @@ TEST(TextLines, Limits) {
   options.files = memory({"1\n2\n3\n", "a long line\n4\n"});
   options.limits.max_members = 2;
   options.limits.max_record_bytes = 5;
-  const std::vector<Outcome> outcomes = read_source(*make_text_lines_source(paths_of(2), options));
+  const std::vector<ReadOutcome> outcomes =
+      read_source(*make_text_lines_source(paths_of(2), options));
   EXPECT_THAT(texts_of(outcomes), ElementsAre("1", "2", "!out_of_range", "!out_of_range", "4"));
   EXPECT_THAT(outcomes[2].error->cause(), HasSubstr("max_members"));
   EXPECT_THAT(outcomes[3].error->cause(), HasSubstr("12 bytes"));
@@ -100,7 +101,7 @@ TEST(TextLines, AChangedFileIsAnError) {
   options.files = files;
   const SourcePtr source = make_text_lines_source({"0", "1"}, options);
   files->add("0", "ONE\nTWO\n");
-  const std::vector<Outcome> outcomes = read_source(*source);
+  const std::vector<ReadOutcome> outcomes = read_source(*source);
   EXPECT_THAT(texts_of(outcomes), ElementsAre("!data_loss", "!data_loss", "three"));
   EXPECT_THAT(outcomes[0].error->what(), HasSubstr("changed"));
 }
@@ -119,7 +120,7 @@ TEST(TextLines, AScanThatFailsIsDoneAgainAndThenAnError) {
         const auto source = make_text_lines_source({"0", "1"}, options);
         const bool scan_failed = files->injected() > 0;
         std::size_t errors = 0;
-        for (const Outcome& outcome : read_source(*source)) errors += outcome.error ? 1 : 0;
+        for (const ReadOutcome& outcome : read_source(*source)) errors += outcome.error ? 1 : 0;
         if (count == 1) {  // reading itself is done again by the engine, if it is told to
           EXPECT_FALSE(scan_failed && errors > 0) << nth;
         } else {
@@ -157,7 +158,7 @@ CsvOptions csv_options(const std::vector<std::string>& contents) {
   return options;
 }
 
-std::vector<Outcome> rows_of(const std::string& text, CsvOptions options = {}) {
+std::vector<ReadOutcome> rows_of(const std::string& text, CsvOptions options = {}) {
   options.files = memory({text});
   return read_source(*make_csv_source({"0"}, options));
 }
@@ -186,7 +187,7 @@ TEST(Csv, QuotingByRfc4180) {
   };
   for (const Case& c : cases) {
     std::vector<std::vector<std::string>> rows;
-    for (const Outcome& outcome : rows_of(c.text)) {
+    for (const ReadOutcome& outcome : rows_of(c.text)) {
       ASSERT_FALSE(outcome.error) << c.text << outcome.error->what();
       rows.push_back(outcome.values);
     }
@@ -195,7 +196,7 @@ TEST(Csv, QuotingByRfc4180) {
 }
 
 TEST(Csv, BadRecordsAreTheirOwnErrors) {
-  const std::vector<Outcome> outcomes =
+  const std::vector<ReadOutcome> outcomes =
       rows_of("a,b\n1,2\n1\n1,2,3\nx\"y,2\n\"x\"y,2\n\n3,4\n\"open,5\n6,7\n");
   EXPECT_THAT(texts_of(outcomes), ElementsAre("1", "!data_loss", "!data_loss", "!data_loss",
                                               "!data_loss", "!data_loss", "3", "!data_loss"));
@@ -243,7 +244,7 @@ TEST(Csv, WithoutAHeader) {
   CsvOptions options;
   options.header = false;
   options.delimiter = '\t';
-  const std::vector<Outcome> outcomes = rows_of("1\t2\n3\t4\n", options);
+  const std::vector<ReadOutcome> outcomes = rows_of("1\t2\n3\t4\n", options);
   EXPECT_THAT(outcomes[1].values, ElementsAre("3", "4"));
   options.files = memory({"1\t2\n"});
   EXPECT_EQ(make_csv_source({"0"}, options)->spec().to_string(), "{c0: bytes [], c1: bytes []}");
@@ -350,7 +351,7 @@ TEST(Csv, EveryCutIsAnAnswer) {
       continue;
     }
     const SourcePtr source = make_csv_source({"0"}, options);
-    const std::vector<Outcome> outcomes = read_source(*source);
+    const std::vector<ReadOutcome> outcomes = read_source(*source);
     EXPECT_LE(outcomes.size(), 3U);
     for (std::size_t i = 0; i + 1 < outcomes.size(); ++i) EXPECT_FALSE(outcomes[i].error);
   }

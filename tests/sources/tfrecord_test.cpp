@@ -21,9 +21,9 @@
 namespace penstock {
 namespace {
 
-using test::Outcome;
 using test::read_indices;
 using test::read_source;
+using test::ReadOutcome;
 using test::texts_of;
 using test::tfrecord_header;
 using test::tfrecord_of;
@@ -193,7 +193,7 @@ TEST(TFRecord, TensorsOutliveTheSource) {
 class Damage : public ::testing::TestWithParam<Wrapper> {
  protected:
   /// The damaged shard, plain or inside a sound wrapper, followed by a sound shard.
-  std::vector<Outcome> read_damaged(const std::string& shard) {
+  std::vector<ReadOutcome> read_damaged(const std::string& shard) {
     return read_source(*source_of(
         {compressed(shard, GetParam()), compressed(tfrecord_of("next shard"), GetParam())}));
   }
@@ -206,7 +206,7 @@ TEST_P(Damage, EveryFlippedBitIsFoundAndOnlyItsRecordIsLost) {
   for (std::size_t bit = 0; bit < sound.size() * 8; ++bit) {
     std::string shard = sound;
     shard[bit / 8] = static_cast<char>(shard[bit / 8] ^ (1 << (bit % 8)));
-    const std::vector<Outcome> got = read_damaged(shard);
+    const std::vector<ReadOutcome> got = read_damaged(shard);
     std::size_t hit = 0;
     while (bit / 8 >= starts[hit + 1]) ++hit;
     const bool in_header = bit / 8 < starts[hit] + 12;
@@ -229,7 +229,7 @@ TEST_P(Damage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
   const std::string sound = tfrecords_of(records);
   const std::size_t starts[] = {0, 21, 37, sound.size()};
   for (std::size_t cut = 0; cut <= sound.size(); ++cut) {
-    const std::vector<Outcome> got = read_damaged(sound.substr(0, cut));
+    const std::vector<ReadOutcome> got = read_damaged(sound.substr(0, cut));
     std::size_t whole = 0;
     while (whole < 3 && cut >= starts[whole + 1]) ++whole;
     const bool clean = cut == starts[whole];
@@ -390,7 +390,7 @@ std::size_t count_errors(std::uint64_t nth, std::uint64_t count, std::uint64_t& 
       FaultOptions{.fail_nth = nth, .fail_count = count});
   TFRecordOptions options;
   options.files = files;
-  std::vector<Outcome> got;
+  std::vector<ReadOutcome> got;
   std::size_t errors = 0;
   try {
     got = read_source(*make_tfrecord_source({"a", "b"}, options));
@@ -401,7 +401,7 @@ std::size_t count_errors(std::uint64_t nth, std::uint64_t count, std::uint64_t& 
   }
   injected = files->injected();
   std::size_t at = 0;  // the record that should come
-  for (const Outcome& outcome : got) {
+  for (const ReadOutcome& outcome : got) {
     if (outcome.error) {
       ++errors;
       EXPECT_EQ(outcome.error->code(), ErrorCode::unavailable);

@@ -44,14 +44,14 @@ class Keeper final : public image::PixelSink {
   Pixels pixels_;
 };
 
-struct Outcome {
+struct DecodeOutcome {
   Status status;
   ImageInfo info;
   Pixels pixels;
 };
 
-inline Outcome decode(image::Decoder& decoder, std::span<const std::byte> bytes, Keeper::Plan plan,
-                      const DecodeOptions& options = {}) {
+inline DecodeOutcome decode(image::Decoder& decoder, std::span<const std::byte> bytes,
+                            Keeper::Plan plan, const DecodeOptions& options = {}) {
   Keeper keeper(std::move(plan));
   std::array<image::DecodeJob, 1> jobs = {image::DecodeJob{bytes, &keeper}};
   decoder.decode(jobs, options);

@@ -33,18 +33,18 @@ class JpegPair {
  private:
   std::string compare(std::span<const std::byte> bytes, const Keeper::Plan& plan, bool own,
                       const DecodeOptions& options) {
-    const Outcome theirs = decode(*library_, bytes, plan, options);
+    const DecodeOutcome theirs = decode(*library_, bytes, plan, options);
     const std::string difference = compare(*in_turns_, theirs, bytes, plan, own, options);
     if (!difference.empty() || !jpeg::Lanes::supported()) return difference;
     const std::string other = compare(*in_lanes_, theirs, bytes, plan, own, options);
     return other.empty() ? other : other + " (in lanes)";
   }
 
-  static std::string compare(image::Decoder& decoder, const Outcome& theirs,
+  static std::string compare(image::Decoder& decoder, const DecodeOutcome& theirs,
                              std::span<const std::byte> bytes, const Keeper::Plan& plan, bool own,
                              const DecodeOptions& options) {
     const std::uint64_t before = jpeg::counts().own;
-    const Outcome ours = decode(decoder, bytes, plan, options);
+    const DecodeOutcome ours = decode(decoder, bytes, plan, options);
     const bool did_it = jpeg::counts().own > before;
     if (ours.status.ok() != theirs.status.ok()) {
       return (theirs.status.ok() ? "refused: " + std::string(ours.status.error().what())

@@ -49,7 +49,7 @@ inline std::string tfrecords_of(const std::vector<std::string>& records) {
 }
 
 /// What became of a record: its element's components as text, or its error.
-struct Outcome {
+struct ReadOutcome {
   std::vector<std::string> values;
   std::optional<Error> error;
 
@@ -59,8 +59,8 @@ struct Outcome {
   }
 };
 
-inline Outcome outcome_of(const ReadItem& item) {
-  Outcome out;
+inline ReadOutcome outcome_of(const ReadItem& item) {
+  ReadOutcome out;
   if (!item.status.ok()) {
     out.error = item.status.error();
     return out;
@@ -78,20 +78,20 @@ inline Outcome outcome_of(const ReadItem& item) {
   return out;
 }
 
-inline std::vector<Outcome> read_indices(const Source& source,
-                                         const std::vector<std::uint64_t>& indices) {
+inline std::vector<ReadOutcome> read_indices(const Source& source,
+                                             const std::vector<std::uint64_t>& indices) {
   HeapContext context;
   std::vector<ReadItem> items(indices.size());
   for (std::size_t i = 0; i < items.size(); ++i) items[i].index = indices[i];
   source.read(items, context);
-  std::vector<Outcome> out;
+  std::vector<ReadOutcome> out;
   for (const ReadItem& item : items) out.push_back(outcome_of(item));
   return out;
 }
 
 /// All records in order. Stops at `most`, so that a stream that loops is a failure, not a hang.
-inline std::vector<Outcome> read_source(const Source& source, std::size_t most = 100'000) {
-  std::vector<Outcome> out;
+inline std::vector<ReadOutcome> read_source(const Source& source, std::size_t most = 100'000) {
+  std::vector<ReadOutcome> out;
   if (const auto size = source.size()) {
     std::vector<std::uint64_t> indices;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(*size, most); ++i) indices.push_back(i);
@@ -107,9 +107,9 @@ inline std::vector<Outcome> read_source(const Source& source, std::size_t most =
   return out;
 }
 
-inline std::vector<std::string> texts_of(const std::vector<Outcome>& outcomes) {
+inline std::vector<std::string> texts_of(const std::vector<ReadOutcome>& outcomes) {
   std::vector<std::string> out;
-  for (const Outcome& outcome : outcomes) out.push_back(outcome.text());
+  for (const ReadOutcome& outcome : outcomes) out.push_back(outcome.text());
   return out;
 }
 
