@@ -128,7 +128,7 @@ class ForeignBuffer final : public Buffer {
   const std::function<void()> deleter_;
 };
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_tensor(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, "a DLPack tensor " + why);
 }
 
@@ -138,18 +138,19 @@ Tensor view_of(const DLTensor& from, std::function<void()> deleter) {
   if (data != nullptr) data += from.byte_offset;
   const BufferPtr owner(new ForeignBuffer(data, 0, std::move(deleter)));
   if (from.device.device_type != dlpack::kCpu && from.device.device_type != dlpack::kCudaHost)
-    refuse("of device type " + std::to_string(from.device.device_type) + " is not in host memory");
+    refuse_tensor("of device type " + std::to_string(from.device.device_type) +
+                  " is not in host memory");
   if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && from.shape == nullptr))
-    refuse("of " + std::to_string(from.ndim) + " dimensions is not known");
+    refuse_tensor("of " + std::to_string(from.ndim) + " dimensions is not known");
   const DType dtype = dtype_of_dlpack(from.dtype);
   std::vector<std::int64_t> dims(from.shape, from.shape + from.ndim);
   for (const std::int64_t dim : dims)
-    if (dim < 0) refuse("has a dimension of " + std::to_string(dim));
+    if (dim < 0) refuse_tensor("has a dimension of " + std::to_string(dim));
   const Shape shape{std::span<const std::int64_t>(dims)};
   const std::int64_t volume = shape.volume();
   if (volume > std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(dtype)))
-    refuse("is too large");
-  if (volume > 0 && data == nullptr) refuse("has no memory");
+    refuse_tensor("is too large");
+  if (volume > 0 && data == nullptr) refuse_tensor("has no memory");
   bool row_major = true;
   std::int64_t expected = 1;
   for (int axis = from.ndim - 1; axis >= 0 && from.strides != nullptr; --axis) {
@@ -218,7 +219,7 @@ Tensor from_dlpack(DLManagedTensorVersioned* managed) {
   if (managed->version.major != kMajor) {
     const std::uint32_t major = managed->version.major;
     if (managed->deleter != nullptr) managed->deleter(managed);
-    refuse("of version " + std::to_string(major) + " is not known");
+    refuse_tensor("of version " + std::to_string(major) + " is not known");
   }
   return import_tensor(managed);
 }

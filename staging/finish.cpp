@@ -5,6 +5,7 @@
 #include "staging/cuda/module.h"
 #include "staging/finish_functor.h"
 #include "staging/host/host_device.h"
+#include "staging/layout.h"
 
 namespace penstock {
 namespace {
@@ -24,10 +25,6 @@ FinishType type_of(const DeviceTensor& out) {
     default:
       refuse("the output is f32, f16 or bf16, not " + std::string(name_of(out.dtype)));
   }
-}
-
-std::string text_of(const DeviceTensor& tensor) {
-  return std::string(name_of(tensor.dtype)) + " " + tensor.shape.to_string();
 }
 
 std::span<const std::byte> bytes_of(const DeviceTensor& tensor) {

@@ -24,6 +24,10 @@ std::size_t aligned(std::size_t bytes) {
 
 }  // namespace
 
+std::string text_of(const DeviceTensor& tensor) {
+  return std::string(name_of(tensor.dtype)) + " " + tensor.shape.to_string();
+}
+
 BatchLayout::BatchLayout(const Spec& batches, std::int64_t rows, std::uint64_t max_bytes)
     : rows_(rows) {
   if (rows < 1) {

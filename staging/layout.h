@@ -3,13 +3,18 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <penstock/element.h>
 #include <penstock/spec.h>
+#include <penstock/staged_batch.h>
 #include <penstock/staging_area.h>
 
 namespace penstock {
+
+/// Such as "u8 [64, 3, 224, 224]".
+std::string text_of(const DeviceTensor& tensor);
 
 /// Components of known size first come one after another as the engine's slots have them, so that
 /// most batches are one copy; then those of unknown size, and then byte strings as offsets and

@@ -20,15 +20,15 @@ namespace {
 }
 
 /// Closed at the end of the scope.
-class Descriptor {
+class FileDescriptor {
  public:
-  Descriptor(const std::string& path, int flags)
+  FileDescriptor(const std::string& path, int flags)
       : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
     if (fd_ < 0) refuse(path, "open");
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { ::close(fd_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() { ::close(fd_); }
   int get() const noexcept { return fd_; }
 
  private:
@@ -50,13 +50,13 @@ void write_durably(const std::string& path, const std::string& contents) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   try {
     {
-      const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+      const FileDescriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
       write_all(file.get(), contents, temporary);
       // A sync that failed is never done again: what it should have written may be gone.
       if (::fsync(file.get()) != 0) refuse(temporary, "sync");
     }
     if (::rename(temporary.c_str(), path.c_str()) != 0) refuse(path, "rename to");
-    const Descriptor folder(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
+    const FileDescriptor folder(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
     if (::fsync(folder.get()) != 0) refuse(parent, "sync");
   } catch (...) {
     ::unlink(temporary.c_str());

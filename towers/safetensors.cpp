@@ -17,33 +17,33 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kMostHeader = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
 
-constexpr std::array<std::pair<DType, std::string_view>, 13> kNames{{{DType::f64, "F64"},
-                                                                     {DType::f32, "F32"},
-                                                                     {DType::f16, "F16"},
-                                                                     {DType::bf16, "BF16"},
-                                                                     {DType::i64, "I64"},
-                                                                     {DType::i32, "I32"},
-                                                                     {DType::i16, "I16"},
-                                                                     {DType::i8, "I8"},
-                                                                     {DType::u64, "U64"},
-                                                                     {DType::u32, "U32"},
-                                                                     {DType::u16, "U16"},
-                                                                     {DType::u8, "U8"},
-                                                                     {DType::boolean, "BOOL"}}};
+constexpr std::array<std::pair<DType, std::string_view>, 13> kTypeNames{{{DType::f64, "F64"},
+                                                                         {DType::f32, "F32"},
+                                                                         {DType::f16, "F16"},
+                                                                         {DType::bf16, "BF16"},
+                                                                         {DType::i64, "I64"},
+                                                                         {DType::i32, "I32"},
+                                                                         {DType::i16, "I16"},
+                                                                         {DType::i8, "I8"},
+                                                                         {DType::u64, "U64"},
+                                                                         {DType::u32, "U32"},
+                                                                         {DType::u16, "U16"},
+                                                                         {DType::u8, "U8"},
+                                                                         {DType::boolean, "BOOL"}}};
 
 [[noreturn]] void refuse(const std::string& why) {
   throw Error(ErrorCode::data_loss, "safetensors: " + why);
 }
 
 std::string_view text_of(DType dtype) {
-  for (const auto& [type, text] : kNames)
+  for (const auto& [type, text] : kTypeNames)
     if (type == dtype) return text;
   throw Error(ErrorCode::invalid_argument,
               "safetensors have no type for " + std::string(name_of(dtype)));
 }
 
 DType dtype_of_text(const std::string& text) {
-  for (const auto& [type, name] : kNames)
+  for (const auto& [type, name] : kTypeNames)
     if (name == text) return type;
   refuse("an unknown dtype");
 }

@@ -20,7 +20,7 @@ namespace {
 using records_file::Frame;
 
 /// Files that are read, turned into records and written in one go, for each thread.
-constexpr std::size_t kChunk = 16;
+constexpr std::size_t kImagesEach = 16;
 /// Images that Huffman tables are found for.
 constexpr std::size_t kSample = 256;
 
@@ -49,7 +49,7 @@ class Packer {
     const auto threads =
         static_cast<std::size_t>(options_.threads > 0 ? options_.threads : usable_cpus());
     if (options_.kind == ImageRecordKind::indexed && !options_.own_tables) find_tables(threads);
-    std::vector<Packing> chunk(threads * kChunk);
+    std::vector<Packing> chunk(threads * kImagesEach);
     while (next_ < list_.size()) {
       if (options_.progress && !options_.progress(next_, list_.size())) {
         result_.stopped = true;

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 1ULL << 30;
+constexpr std::uint64_t kMostLogged = 1ULL << 30;
 
 /// Bytes of the UTF-8 sequence at the front of `text`; 0 if there is none.
 std::size_t sequence_at(std::string_view text) {
@@ -77,7 +77,7 @@ Quarantine::Quarantine(std::string path) : path_(std::move(path)) {
   MutexLock lock(mutex_);
   fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!fd_) throw error_from_errno(errno, "write", path_);
-  const auto bytes = make_file_system("pread")->open(path_)->read_all(kMostBytes);
+  const auto bytes = make_file_system("pread")->open(path_)->read_all(kMostLogged);
   std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   // A line that was torn by a crash is ended, so that it spoils no other.
   if (!rest.empty() && rest.back() != '\n' && ::write(fd_.get(), "\n", 1) != 1)

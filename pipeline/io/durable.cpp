@@ -8,15 +8,10 @@
 #include <unistd.h>
 
 #include "pipeline/core/kill_point.h"
+#include "pipeline/io/posix.h"
 
 namespace penstock {
 namespace {
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 std::string temporary_name(const std::string& path) {
   static std::atomic<unsigned> count{0};

@@ -9,14 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pipeline/io/posix.h"
+
 namespace penstock {
 namespace {
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 /// False if the name now stands for another file, because its writer committed it in between.
 bool still_named(int fd, const std::string& name) {

@@ -16,9 +16,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kDirectAlignment = 4096;
-constexpr std::size_t kDirectBlock = 1 << 20;
-
 FileInfo info_of(const struct stat& st) noexcept {
   return {static_cast<std::uint64_t>(st.st_size),
           static_cast<std::int64_t>(st.st_mtim.tv_sec) * 1'000'000'000 + st.st_mtim.tv_nsec,
@@ -45,14 +42,24 @@ ErrorCode code_of(int error) noexcept {
   }
 }
 
-struct Free {
-  void operator()(void* p) const noexcept { std::free(p); }
-};
-
 }  // namespace
 
 UniqueFd::~UniqueFd() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void FreeDirect::operator()(std::byte* memory) const noexcept {
+  std::free(memory);
+}
+
+DirectBlock make_direct_block() noexcept {
+  return DirectBlock(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, kDirectBlock)));
 }
 
 Error error_from_errno(int error, std::string_view action, const std::string& path) {
@@ -132,7 +139,7 @@ void PosixFile::read_uncached(std::span<ReadRequest> requests) {
   // Through /proc, so that it is this file even if the path now names another.
   const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
   const UniqueFd direct(::open(self.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
-  const std::unique_ptr<void, Free> block(std::aligned_alloc(kDirectAlignment, kDirectBlock));
+  const DirectBlock block = make_direct_block();
   if (!direct || block == nullptr) return read(requests);
   for (ReadRequest& request : requests) {
     std::size_t done = 0;
@@ -144,7 +151,7 @@ void PosixFile::read_uncached(std::span<ReadRequest> requests) {
       if (got < 0 && errno == EINTR) continue;
       if (got <= static_cast<std::int64_t>(at - aligned)) break;
       const std::size_t n = std::min<std::size_t>(got - (at - aligned), request.size - done);
-      std::memcpy(request.out + done, static_cast<std::byte*>(block.get()) + (at - aligned), n);
+      std::memcpy(request.out + done, block.get() + (at - aligned), n);
       done += n;
     }
     request.status = read_rest(request, done);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,19 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+/// Where a path's last part lies: "." if it names no folder.
+std::string folder_of(const std::string& path);
+
+/// What O_DIRECT reads at a time, and to which multiples in memory and file.
+inline constexpr std::size_t kDirectBlock = 1 << 20;
+inline constexpr std::size_t kDirectAlignment = 4096;
+struct FreeDirect {
+  void operator()(std::byte* memory) const noexcept;
+};
+using DirectBlock = std::unique_ptr<std::byte, FreeDirect>;
+/// Null if there is no memory.
+DirectBlock make_direct_block() noexcept;
 
 /// "can't <action>: <the system's reason>" with the path as provenance. ENOENT and its kin are
 /// not_found, lack of descriptors, memory or disk is resource_exhausted, the rest unavailable.

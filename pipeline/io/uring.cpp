@@ -37,13 +37,7 @@ namespace {
 namespace net = boost::penstock_asio;
 
 constexpr std::size_t kDepth = 32;
-constexpr std::size_t kAlignment = 4096;
-constexpr std::size_t kDirectBlock = 1 << 20;
 constexpr std::size_t kDirectLeast = 64 << 10;
-
-struct Free {
-  void operator()(std::byte* p) const noexcept { std::free(p); }
-};
 
 /// A request under way. Asio keeps one operation of a file object going, so each has its own.
 struct Lane {
@@ -53,7 +47,7 @@ struct Lane {
   ReadRequest* request = nullptr;
   std::size_t done = 0;
   bool direct = false;
-  std::unique_ptr<std::byte, Free> block;  // what O_DIRECT reads to
+  DirectBlock block;  // what O_DIRECT reads to
 };
 
 /// What takes over a request that the ring could not finish.
@@ -92,12 +86,12 @@ class Ring {
     std::uint64_t at = lane.request->offset + lane.done;
     net::mutable_buffer to(lane.request->out + lane.done, lane.request->size - lane.done);
     if (lane.direct) {
-      if (lane.block == nullptr)
-        lane.block.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kDirectBlock)));
+      if (lane.block == nullptr) lane.block = make_direct_block();
       if (lane.block == nullptr) return finish(lane);
       const std::uint64_t end = at + to.size();
-      at = at / kAlignment * kAlignment;
-      const std::uint64_t size = (end - at + kAlignment - 1) / kAlignment * kAlignment;
+      at = at / kDirectAlignment * kDirectAlignment;
+      const std::uint64_t size =
+          (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
       to = net::mutable_buffer(lane.block.get(), std::min<std::uint64_t>(size, kDirectBlock));
     }
     try {
@@ -111,7 +105,7 @@ class Ring {
   void arrived(Lane& lane, bool ok, std::size_t got) {
     ReadRequest& request = *lane.request;
     if (ok && lane.direct) {
-      const std::size_t before = (request.offset + lane.done) % kAlignment;
+      const std::size_t before = (request.offset + lane.done) % kDirectAlignment;
       if (got <= before) return finish(lane);
       got = std::min(got - before, request.size - lane.done);
       std::memcpy(request.out + lane.done, lane.block.get() + before, got);

@@ -10,13 +10,13 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kStage = "sample_from";
+constexpr const char* kMixStage = "sample_from";
 
 std::shared_ptr<const std::vector<double>> checked(std::vector<double> weights) {
-  if (weights.empty()) bad_stage(kStage, "no weights were given");
+  if (weights.empty()) bad_stage(kMixStage, "no weights were given");
   for (const double weight : weights) {
     if (std::isfinite(weight) && weight >= 0) continue;
-    bad_stage(kStage, "a weight must be a number of at least 0, not " + std::to_string(weight));
+    bad_stage(kMixStage, "a weight must be a number of at least 0, not " + std::to_string(weight));
   }
   return std::make_shared<const std::vector<double>>(std::move(weights));
 }
@@ -27,14 +27,14 @@ MixWeights::Record::Record(std::vector<Change> changes) {
   for (Change& change : changes) {
     const Place from{change.epoch, change.draw};
     if (entries_.empty() ? from != Place() : from <= entries_.back().from) {
-      bad_stage(kStage, "changes of weights must begin with epoch 0, draw 0, and rise");
+      bad_stage(kMixStage, "changes of weights must begin with epoch 0, draw 0, and rise");
     }
     entries_.push_back({from, checked(std::move(change.weights))});
     if (entries_.back().weights->size() != entries_.front().weights->size()) {
-      bad_stage(kStage, "changes of weights must be of as many weights");
+      bad_stage(kMixStage, "changes of weights must be of as many weights");
     }
   }
-  if (entries_.empty()) bad_stage(kStage, "no weights were given");
+  if (entries_.empty()) bad_stage(kMixStage, "no weights were given");
   inputs_ = entries_.front().weights->size();
 }
 
@@ -50,8 +50,8 @@ std::shared_ptr<const std::vector<double>> MixWeights::Record::at(std::uint64_t 
 MixWeights::Change MixWeights::Record::set(std::vector<double> weights) {
   auto shared = checked(std::move(weights));
   if (shared->size() != inputs_) {
-    bad_stage(kStage, std::to_string(shared->size()) + " weights for " + std::to_string(inputs_) +
-                          " inputs");
+    bad_stage(kMixStage, std::to_string(shared->size()) + " weights for " +
+                             std::to_string(inputs_) + " inputs");
   }
   const std::lock_guard lock(mutex_);
   // What was planned for later is replaced too.

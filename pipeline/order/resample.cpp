@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kStage = "rejection_resample";
+constexpr const char* kResampleStage = "rejection_resample";
 
 class ResampleIterator final : public OrderIterator {
  public:
@@ -105,7 +105,7 @@ class ResampleIterator final : public OrderIterator {
 
 Spec with_class(const Spec& input, const std::string& component) {
   if (input.find(component) >= 0) {
-    bad_stage(kStage, "there is a component " + component + " already; give another name");
+    bad_stage(kResampleStage, "there is a component " + component + " already; give another name");
   }
   std::vector<ComponentSpec> components{{component, DType::i64, Shape()}};
   components.insert(components.end(), input.begin(), input.end());
@@ -126,7 +126,7 @@ class ResampleNode final : public Node {
     names_ = Names::intern(names);
   }
 
-  std::string name() const override { return kStage; }
+  std::string name() const override { return kResampleStage; }
   bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", class_of_->name());
@@ -155,13 +155,14 @@ std::vector<double> normalized(std::vector<double> shares, const char* what) {
   double total = 0;
   for (const double share : shares) {
     if (!std::isfinite(share) || share < 0) {
-      bad_stage(kStage, std::string("a share of ") + what +
-                            " must be a number of at least 0, not " + std::to_string(share));
+      bad_stage(kResampleStage, std::string("a share of ") + what +
+                                    " must be a number of at least 0, not " +
+                                    std::to_string(share));
     }
     total += share;
   }
   if (!(total > 0) || !std::isfinite(total)) {
-    bad_stage(kStage, std::string("the shares of ") + what + " must have a sum above 0");
+    bad_stage(kResampleStage, std::string("the shares of ") + what + " must have a sum above 0");
   }
   for (double& share : shares) share /= total;
   return shares;
@@ -174,13 +175,13 @@ NodePtr make_rejection_resample(NodePtr input, KeyFn class_of, std::vector<doubl
   target = normalized(std::move(target), "target");
   if (!options.initial.empty()) {
     if (options.initial.size() != target.size()) {
-      bad_stage(kStage, std::to_string(options.initial.size()) + " initial shares for " +
-                            std::to_string(target.size()) + " classes");
+      bad_stage(kResampleStage, std::to_string(options.initial.size()) + " initial shares for " +
+                                    std::to_string(target.size()) + " classes");
     }
     options.initial = normalized(std::move(options.initial), "initial");
     for (std::size_t i = 0; i < target.size(); ++i) {
       if (target[i] > 0 && options.initial[i] == 0) {
-        bad_stage(kStage, "class " + std::to_string(i) + " has a target and never occurs");
+        bad_stage(kResampleStage, "class " + std::to_string(i) + " has a target and never occurs");
       }
     }
   }

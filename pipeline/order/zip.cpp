@@ -198,9 +198,9 @@ class CountIterator final : public IndexedIterator {
   ProgramPtr program_;
 };
 
-class CountNode final : public Node {
+class NumbersNode final : public Node {
  public:
-  CountNode(std::int64_t start, std::string component)
+  NumbersNode(std::int64_t start, std::string component)
       : Node({}, Spec({{component, DType::i64, Shape()}}), kInfinite), start_(start) {
     const std::array<std::string, 1> names{component};
     op_ = std::make_shared<CountOp>(Names::intern(names), start);
@@ -229,7 +229,7 @@ NodePtr make_zip(std::vector<NodePtr> inputs) {
 }
 
 NodePtr make_enumerate(NodePtr input, std::int64_t start, std::string component) {
-  NodePtr count = std::make_shared<CountNode>(start, std::move(component));
+  NodePtr count = std::make_shared<NumbersNode>(start, std::move(component));
   return std::make_shared<ZipNode>(std::vector<NodePtr>{std::move(input), std::move(count)},
                                    "enumerate");
 }

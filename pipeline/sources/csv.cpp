@@ -3,14 +3,11 @@
 #include <algorithm>
 
 #include "pipeline/sources/csv_format.h"
+#include "pipeline/sources/shards.h"
 #include "pipeline/sources/text_records.h"
 
 namespace penstock {
 namespace {
-
-Error refused(const std::string& path, const std::string& what) {
-  return Error(ErrorCode::invalid_argument, what, {.shard = path, .stage = {}});
-}
 
 std::string unescaped(const CsvField& field) {
   if (!field.escaped) return std::string(field.text);

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kBlock = 256 << 10;
+constexpr std::size_t kSharedBlock = 256 << 10;
 
 /// The pieces of one shard.
 class ShardRead {
@@ -43,7 +43,7 @@ class ShardRead {
   static std::size_t block_of(std::span<const ReadPiece> pieces) {
     std::uint64_t bytes = pieces.front().size;
     std::size_t n = 1;
-    while (n < pieces.size() && bytes + pieces[n].size <= kBlock) bytes += pieces[n++].size;
+    while (n < pieces.size() && bytes + pieces[n].size <= kSharedBlock) bytes += pieces[n++].size;
     return n;
   }
 

@@ -6,13 +6,10 @@
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/idx_format.h"
+#include "pipeline/sources/shards.h"
 
 namespace penstock {
 namespace {
-
-Error refused(const std::string& path, const std::string& what) {
-  return Error(ErrorCode::invalid_argument, what, {.shard = path, .stage = {}});
-}
 
 std::vector<std::int64_t> load_labels(const std::shared_ptr<File>& file, std::uint64_t images,
                                       const std::string& images_path, const Limits& limits) {

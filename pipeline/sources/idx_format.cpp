@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 20;
+constexpr std::size_t kMostAtOnce = 1 << 20;
 
 Error damaged(const std::string& path, const std::string& what, std::uint64_t offset) {
   return Error(ErrorCode::data_loss, what,
@@ -118,7 +118,7 @@ IdxContents load_idx(const std::shared_ptr<File>& file, const Limits& limits) {
   std::vector<std::byte> data;
   while (data.size() < promised) {
     const std::size_t before = data.size();
-    data.resize(before + std::min<std::uint64_t>(kChunk, promised - before));
+    data.resize(before + std::min<std::uint64_t>(kMostAtOnce, promised - before));
     const std::size_t got = read(std::span(data).subspan(before));
     data.resize(before + got);
     if (got == 0) break;

@@ -16,8 +16,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostListed = 20;
-constexpr std::size_t kChunk = 256;
+constexpr std::size_t kMostNamed = 20;
+constexpr std::size_t kImagesAtOnce = 256;
 
 bool is_image_name(std::string_view path) {
   static constexpr std::array<std::string_view, 3> kExtensions = {".jpg", ".jpeg", ".png"};
@@ -32,11 +32,11 @@ bool is_image_name(std::string_view path) {
 
 std::string first_of(const std::vector<std::string>& texts) {
   std::string list;
-  for (std::size_t i = 0; i < std::min(texts.size(), kMostListed); ++i) {
+  for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i) {
     list.append(i == 0 ? "" : ", ").append(texts[i]);
   }
-  if (texts.size() > kMostListed) {
-    list += " and " + std::to_string(texts.size() - kMostListed) + " more";
+  if (texts.size() > kMostNamed) {
+    list += " and " + std::to_string(texts.size() - kMostNamed) + " more";
   }
   return list;
 }
@@ -94,10 +94,11 @@ void ImageList::keep_keys(const std::vector<std::string>& paths) {
 }
 
 void ImageList::examine(FileSystem& files) {
-  const std::size_t chunks = (size() + kChunk - 1) / kChunk;
+  const std::size_t chunks = (size() + kImagesAtOnce - 1) / kImagesAtOnce;
   std::vector<std::vector<std::string>> missing(chunks);
   for_each_parallel(chunks, [&](std::size_t chunk) {
-    for (std::size_t i = chunk * kChunk; i < std::min(size(), (chunk + 1) * kChunk); ++i) {
+    for (std::size_t i = chunk * kImagesAtOnce; i < std::min(size(), (chunk + 1) * kImagesAtOnce);
+         ++i) {
       try {
         infos_[i] = files.info(path(i));
       } catch (const Error& error) {

@@ -14,7 +14,7 @@ namespace {
 // u64; a fault record u64, code u64, cause.
 static_assert(std::endian::native == std::endian::little);
 
-constexpr char kMagic[8] = {'P', 'N', 'S', 'T', 'I', 'D', 'X', '1'};
+constexpr char kIndexMagic[8] = {'P', 'N', 'S', 'T', 'I', 'D', 'X', '1'};
 constexpr std::uint64_t kMostBytes = 8ULL << 30;
 
 class Writer {
@@ -79,11 +79,12 @@ struct Head {
 
 std::optional<Head> read_head(File& file, const FileInfo& shard, const std::string& kind) {
   Head head;
-  head.bytes.resize(sizeof(kMagic) + 4 * sizeof(std::uint64_t) + kind.size());
+  head.bytes.resize(sizeof(kIndexMagic) + 4 * sizeof(std::uint64_t) + kind.size());
   if (file.info().size < head.bytes.size()) return {};
   file.read_exactly(0, head.bytes);
   Reader in(head.bytes);
-  if (std::memcmp(in.bytes(sizeof(kMagic)).data(), kMagic, sizeof(kMagic)) != 0) return {};
+  if (std::memcmp(in.bytes(sizeof(kIndexMagic)).data(), kIndexMagic, sizeof(kIndexMagic)) != 0)
+    return {};
   if (in.number() != shard.size) return {};
   if (in.number() != static_cast<std::uint64_t>(shard.mtime_ns) || in.text() != kind) return {};
   head.entries = in.number();
@@ -159,7 +160,7 @@ bool save_index(const std::string& path, const FileInfo& shard, const std::strin
                 const ShardIndex& index) noexcept try {
   Writer out;
   out.reserve(index.entries.size() * sizeof(IndexEntry) + 1024);
-  out.bytes(kMagic, sizeof(kMagic));
+  out.bytes(kIndexMagic, sizeof(kIndexMagic));
   out.number(shard.size);
   out.number(static_cast<std::uint64_t>(shard.mtime_ns));
   out.text(kind);

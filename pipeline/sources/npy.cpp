@@ -2,13 +2,10 @@
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/npy_format.h"
+#include "pipeline/sources/shards.h"
 
 namespace penstock {
 namespace {
-
-Error refused(const std::string& path, const std::string& what) {
-  return Error(ErrorCode::invalid_argument, what, {.shard = path, .stage = {}});
-}
 
 std::string text_of(const NpyHeader& header) {
   return std::string(name_of(header.dtype)) + " " + header.shape.to_string();

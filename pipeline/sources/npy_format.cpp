@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kMagic("\x93NUMPY", 6);
+constexpr std::string_view kNpyMagic("\x93NUMPY", 6);
 constexpr std::uint64_t kLongestHeader = 64 << 10;
 
 class DictionaryParser {
@@ -174,8 +174,8 @@ NpyHeader read_npy_header(File& file) {
   };
   std::array<std::byte, 12> start{};
   file.read_exactly(0, std::span(start).first(std::min<std::uint64_t>(size, start.size())));
-  const std::string_view magic(reinterpret_cast<const char*>(start.data()), kMagic.size());
-  if (size >= kMagic.size() && magic != kMagic) throw damaged("not a .npy file", 0);
+  const std::string_view magic(reinterpret_cast<const char*>(start.data()), kNpyMagic.size());
+  if (size >= kNpyMagic.size() && magic != kNpyMagic) throw damaged("not a .npy file", 0);
   const int version = std::to_integer<int>(start[6]);
   const std::uint64_t length_bytes = version == 1 ? 2 : 4;
   const std::uint64_t begin = 8 + length_bytes;

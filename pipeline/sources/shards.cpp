@@ -114,6 +114,10 @@ Error changed_error(const std::string& path) {
   return Error(ErrorCode::data_loss, "the file has changed since it was found", {.shard = path});
 }
 
+Error refused(const std::string& path, const std::string& what) {
+  return Error(ErrorCode::invalid_argument, what, {.shard = path, .stage = {}});
+}
+
 std::string base_name(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(slash + 1);

@@ -63,5 +63,7 @@ class Shards {
 Error changed_error(const std::string& path);
 /// The last part of a path.
 std::string base_name(const std::string& path);
+/// Why a file can't be one of these shards.
+Error refused(const std::string& path, const std::string& what);
 
 }  // namespace penstock

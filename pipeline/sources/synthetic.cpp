@@ -16,7 +16,7 @@ namespace {
 // What a record's random numbers are for.
 enum Purpose : std::uint32_t { kBytes, kRead, kCost, kFault, kLabel };
 
-constexpr std::size_t kBlock = 1 << 20;
+constexpr std::size_t kNoiseBytes = 1 << 20;
 constexpr std::uint64_t kLabels = 1000;
 constexpr int kLongestSide = 65500;
 constexpr std::size_t kComment = 2 + 2 + 8;
@@ -134,14 +134,14 @@ class SyntheticBytes final : public SyntheticSource {
   // Pieces of one block of noise, from a place of the record's own on: as fast as memory.
   void fill(std::span<std::byte> out, std::uint64_t index) const {
     static const std::vector<std::uint64_t> noise = [] {
-      std::vector<std::uint64_t> words(kBlock / sizeof(std::uint64_t));
+      std::vector<std::uint64_t> words(kNoiseBytes / sizeof(std::uint64_t));
       for (std::size_t i = 0; i < words.size(); ++i) words[i] = mix_path(0, i);
       return words;
     }();
     const auto* block = reinterpret_cast<const std::byte*>(noise.data());
-    std::size_t at = mix_path(options_.seed, index) % kBlock;
+    std::size_t at = mix_path(options_.seed, index) % kNoiseBytes;
     while (!out.empty()) {
-      const std::size_t n = std::min(out.size(), kBlock - at);
+      const std::size_t n = std::min(out.size(), kNoiseBytes - at);
       std::memcpy(out.data(), block + at, n);
       out = out.subspan(n);
       at = 0;

@@ -13,9 +13,6 @@
 namespace penstock {
 namespace {
 
-using tfrecord_file::kFrameBytes;
-using tfrecord_file::kHeaderBytes;
-
 Spec record_spec() {
   return Spec({{"record", DType::bytes, Shape()}});
 }
@@ -69,15 +66,16 @@ class IndexedRecords final : public Source {
 
  private:
   static std::string_view data_of(const ReadPiece& piece) noexcept {
-    return {reinterpret_cast<const char*>(piece.bytes.data()) + kHeaderBytes,
-            piece.bytes.size() - kFrameBytes};
+    return {reinterpret_cast<const char*>(piece.bytes.data()) + tfrecord_file::kHeaderBytes,
+            piece.bytes.size() - tfrecord_file::kFrameBytes};
   }
   /// Null if the bytes are the record that the index knows.
   const char* damage(std::span<const std::byte> bytes) const noexcept {
-    const auto length = tfrecord_file::parse_header(bytes.first(kHeaderBytes));
+    const auto length = tfrecord_file::parse_header(bytes.first(tfrecord_file::kHeaderBytes));
     if (!length) return "the record's length fails its CRC32C";
-    if (*length != bytes.size() - kFrameBytes) return "the record's length is not what it was";
-    if (verify_ && !tfrecord_file::data_is_sound(bytes.subspan(kHeaderBytes)))
+    if (*length != bytes.size() - tfrecord_file::kFrameBytes)
+      return "the record's length is not what it was";
+    if (verify_ && !tfrecord_file::data_is_sound(bytes.subspan(tfrecord_file::kHeaderBytes)))
       return "the record's data fails its CRC32C";
     return nullptr;
   }
@@ -136,10 +134,11 @@ class StreamedRecords final : public Source {
 };
 
 Compression detect(File& file) {
-  std::byte head[kHeaderBytes] = {};
+  std::byte head[tfrecord_file::kHeaderBytes] = {};
   const std::size_t n = std::min<std::uint64_t>(sizeof(head), file.info().size);
   file.read_exactly(0, std::span(head, n));
-  if (n == kHeaderBytes && tfrecord_file::parse_header(head)) return Compression::none;
+  if (n == tfrecord_file::kHeaderBytes && tfrecord_file::parse_header(head))
+    return Compression::none;
   return compression_of(std::span(head, n));
 }
 

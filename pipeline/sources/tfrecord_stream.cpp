@@ -11,7 +11,7 @@
 namespace penstock::tfrecord_file {
 namespace {
 
-constexpr std::size_t kBlock = 256 << 10;
+constexpr std::size_t kLeastBuffer = 256 << 10;
 
 /// The contents of a shard as they come, inflated if need be.
 class Contents {
@@ -164,10 +164,10 @@ class Stream final : public RecordStream {
   /// one may be viewed by elements. False if the shard ends before.
   bool hold(std::size_t size, ReadContext& context) {
     if (held_.size() >= size) return true;
-    const BufferPtr buffer = context.allocate(std::max(size, kBlock));
+    const BufferPtr buffer = context.allocate(std::max(size, kLeastBuffer));
     const std::size_t kept = held_.size();
     if (kept > 0) std::memcpy(buffer->data(), held_.data(), kept);
-    const std::size_t room = std::max(size, kBlock) - kept;
+    const std::size_t room = std::max(size, kLeastBuffer) - kept;
     const std::size_t got = contents_->read({buffer->data() + kept, room});
     owner_ = buffer;
     held_ = {buffer->data(), kept + got};

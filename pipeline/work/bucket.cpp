@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kStage = "bucket_by_length";
+constexpr const char* kBucketStage = "bucket_by_length";
 
 class ByLength final : public Grouping {
  public:
@@ -121,7 +121,7 @@ class BucketNode final : public Node {
         options_(std::move(options)),
         op_(make_bucket_op(options_)) {}
 
-  std::string name() const override { return kStage; }
+  std::string name() const override { return kBucketStage; }
   Resume resume() const override { return Resume::work; }
   bool deterministic() const override { return false; }
   void describe(Description& description) const override {
@@ -154,30 +154,30 @@ class BucketNode final : public Node {
 void check_buckets(const BucketOptions& options) {
   for (std::size_t i = 0; i < options.bounds.size(); ++i) {
     if (options.bounds[i] <= (i > 0 ? options.bounds[i - 1] : 0)) {
-      bad_stage(kStage, "bounds must be positive and rise, and " +
-                            std::to_string(options.bounds[i]) + " does not");
+      bad_stage(kBucketStage, "bounds must be positive and rise, and " +
+                                  std::to_string(options.bounds[i]) + " does not");
     }
   }
   if (options.tokens < 0) {
-    bad_stage(kStage, "tokens must be positive, not " + std::to_string(options.tokens));
+    bad_stage(kBucketStage, "tokens must be positive, not " + std::to_string(options.tokens));
   }
   if (options.tokens > 0 && !options.sizes.empty()) {
-    bad_stage(kStage, "give sizes or tokens, not both");
+    bad_stage(kBucketStage, "give sizes or tokens, not both");
   }
   if (options.tokens == 0 && options.sizes.size() != options.bounds.size() + 1) {
-    bad_stage(kStage, std::to_string(options.bounds.size()) + " bounds make " +
-                          std::to_string(options.bounds.size() + 1) + " buckets, and " +
-                          std::to_string(options.sizes.size()) + " sizes were given");
+    bad_stage(kBucketStage, std::to_string(options.bounds.size()) + " bounds make " +
+                                std::to_string(options.bounds.size() + 1) + " buckets, and " +
+                                std::to_string(options.sizes.size()) + " sizes were given");
   }
   for (const std::int64_t size : options.sizes) {
-    if (size <= 0) bad_stage(kStage, "a size must be positive, not " + std::to_string(size));
+    if (size <= 0) bad_stage(kBucketStage, "a size must be positive, not " + std::to_string(size));
   }
   if (options.pad_to_boundary && options.bounds.empty()) {
-    bad_stage(kStage, "pad_to_boundary needs bounds");
+    bad_stage(kBucketStage, "pad_to_boundary needs bounds");
   }
   if (options.no_padding &&
       (options.pad_to_boundary || !options.shapes.empty() || !options.values.empty())) {
-    bad_stage(kStage, "no_padding goes with no padding option");
+    bad_stage(kBucketStage, "no_padding goes with no padding option");
   }
 }
 
@@ -187,7 +187,7 @@ NodePtr make_bucket_by_length(NodePtr input, BucketOptions options) {
   check_buckets(options);
   if (!options.no_padding) {
     PaddedBatchOptions padding =
-        complete_padding(kStage, input->spec(), {options.shapes, options.values});
+        complete_padding(kBucketStage, input->spec(), {options.shapes, options.values});
     options.shapes = std::move(padding.shapes);
     options.values = std::move(padding.values);
   }

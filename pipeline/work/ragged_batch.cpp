@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kStage = "ragged_batch";
+constexpr const char* kRaggedStage = "ragged_batch";
 
 bool is_ragged(const ComponentSpec& component) {
   return component.shape.rank() > 0 && component.shape[0] == Shape::kUnknown;
@@ -17,12 +17,13 @@ Spec ragged(const Spec& input, std::int64_t rows) {
   std::vector<ComponentSpec> components;
   for (const ComponentSpec& component : input) {
     if (!component.shape.has_rank()) {
-      bad_stage(kStage, "component " + component.name + " has unknown rank");
+      bad_stage(kRaggedStage, "component " + component.name + " has unknown rank");
     }
     const bool varies = is_ragged(component);
     if (!(varies ? component.shape.drop_front() : component.shape).is_static()) {
-      bad_stage(kStage, "component " + component.name + " of shape " + component.shape.to_string() +
-                            " may vary in its outermost dimension only");
+      bad_stage(kRaggedStage, "component " + component.name + " of shape " +
+                                  component.shape.to_string() +
+                                  " may vary in its outermost dimension only");
     }
     components.push_back(component);
     if (!varies) {
@@ -136,7 +137,7 @@ class RaggedBatchNode final : public Node {
         options_(options),
         op_(std::make_shared<RaggedOp>(source->spec())) {}
 
-  std::string name() const override { return kStage; }
+  std::string name() const override { return kRaggedStage; }
   void describe(Description& description) const override {
     description.add("size", size_);
     description.add("drop_remainder", options_.drop_remainder);
@@ -156,7 +157,7 @@ class RaggedBatchNode final : public Node {
 }  // namespace
 
 NodePtr make_ragged_batch(NodePtr input, std::int64_t size, BatchOptions options) {
-  if (size <= 0) bad_stage(kStage, "size must be positive, not " + std::to_string(size));
+  if (size <= 0) bad_stage(kRaggedStage, "size must be positive, not " + std::to_string(size));
   return std::make_shared<RaggedBatchNode>(input, size, options);
 }
 

@@ -5,17 +5,14 @@
 #include "pipeline/work/image/on_device.h"
 #include "staging/cuda/module.h"
 #include "staging/host/host_device.h"
+#include "staging/layout.h"
 #include "staging/reconstruct/twin.h"
 
 namespace penstock {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_batch(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, "reconstruction: " + why);
-}
-
-std::string text_of(const DeviceTensor& tensor) {
-  return std::string(name_of(tensor.dtype)) + " " + tensor.shape.to_string();
 }
 
 }  // namespace
@@ -42,8 +39,8 @@ Reconstructor::Reconstructor(const DevicePtr& device, std::int64_t rows, const I
   const std::int64_t volume = std::int64_t{size.height} * size.width * format.channels;
   constexpr std::int64_t kMostRows = 1 << 20;
   if (rows < 1 || rows > kMostRows || volume > std::numeric_limits<std::int32_t>::max())
-    refuse("batches of " + std::to_string(rows) + " images of " + std::to_string(volume) +
-           " values");
+    refuse_batch("batches of " + std::to_string(rows) + " images of " + std::to_string(volume) +
+                 " values");
   impl_->rows = rows;
   impl_->component = chain.component;
   impl_->image = {chain.component, format.dtype,
@@ -87,16 +84,17 @@ void Reconstructor::run(StreamView stream, const DeviceTensor& bytes, const Devi
   constexpr std::int64_t kPlan = sizeof(jpeg::DevicePlan);
   if (bytes.dtype != DType::bytes || bytes.shape.rank() != 1 || plans.dtype != DType::u8 ||
       plans.shape.rank() != 2 || plans.shape[1] != kPlan || plans.shape[0] != bytes.shape[0])
-    refuse(text_of(bytes) + " and " + text_of(plans) + " are no packed images and their plans");
+    refuse_batch(text_of(bytes) + " and " + text_of(plans) +
+                 " are no packed images and their plans");
   batch.count = bytes.shape[0];
   if (out.dtype != impl_->image.dtype || !(out.shape == impl_->image.shape.prepend(batch.count)))
-    refuse(std::to_string(batch.count) + " images do not become " + text_of(out));
+    refuse_batch(std::to_string(batch.count) + " images do not become " + text_of(out));
   if (batch.count > impl_->rows)
-    refuse(std::to_string(batch.count) + " images, and there is room for " +
-           std::to_string(impl_->rows));
+    refuse_batch(std::to_string(batch.count) + " images, and there is room for " +
+                 std::to_string(impl_->rows));
   if (reinterpret_cast<std::uintptr_t>(plans.data) % alignof(jpeg::DevicePlan) != 0 ||
       reinterpret_cast<std::uintptr_t>(bytes.data) % alignof(std::uint64_t) != 0)
-    refuse("plans or offsets are not aligned");
+    refuse_batch("plans or offsets are not aligned");
   if (batch.count == 0) return;
   batch.offsets = reinterpret_cast<const std::uint64_t*>(bytes.data);
   batch.packed = reinterpret_cast<const std::uint8_t*>(bytes.text);

@@ -7,6 +7,10 @@
 
 namespace penstock::towers {
 
+/// What cuDNN multiplies a result with, and what was there before.
+inline constexpr float kOne = 1;
+inline constexpr float kZero = 0;
+
 class Descriptor {
  public:
   Descriptor(const Gpu& gpu, int (*create)(void**), int (*destroy)(void*)) : destroy_(destroy) {

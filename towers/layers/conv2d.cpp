@@ -9,7 +9,7 @@
 namespace penstock::towers {
 namespace {
 
-using Descriptor = dnnl::memory::desc;
+using MemoryDesc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 
@@ -50,11 +50,11 @@ class Conv2d final : public Layer {
  private:
   void prepare(const Shape& in) {
     const Shape out = convolved(name_, in, options_);
-    const Descriptor source = channels_last(in);
-    const Descriptor target = channels_last(out);
-    const Descriptor any(dims(), kF32, Tag::any);
-    const Descriptor bias =
-        biases_ != nullptr ? Descriptor({options_.out}, kF32, Tag::a) : Descriptor();
+    const MemoryDesc source = channels_last(in);
+    const MemoryDesc target = channels_last(out);
+    const MemoryDesc any(dims(), kF32, Tag::any);
+    const MemoryDesc bias =
+        biases_ != nullptr ? MemoryDesc({options_.out}, kF32, Tag::a) : MemoryDesc();
     const dnnl::memory::dims strides{options_.stride, options_.stride};
     const dnnl::memory::dims low{options_.padding.low, options_.padding.low};
     const dnnl::memory::dims high{options_.padding.high, options_.padding.high};
@@ -109,10 +109,10 @@ class Conv2d final : public Layer {
   dnnl::memory::dims dims() const {
     return {options_.out, options_.in, options_.kernel, options_.kernel};
   }
-  Descriptor plain() const { return {dims(), kF32, Tag::oihw}; }
+  MemoryDesc plain() const { return {dims(), kF32, Tag::oihw}; }
 
   /// The values in the layout that a primitive likes best.
-  dnnl::memory blocked(const Descriptor& desc, const Array& values) const {
+  dnnl::memory blocked(const MemoryDesc& desc, const Array& values) const {
     dnnl::memory from = memory_of(plain(), values);
     if (desc == plain()) return from;
     dnnl::memory to(desc, cpu_engine());

@@ -63,7 +63,7 @@ class Cifar10 final : public Classifier {
   }
 };
 
-Dataset input(const Dataset& stored, bool training) {
+Dataset cifar10_input(const Dataset& stored, bool training) {
   const bool encoded = stored.spec()[stored.spec().require("image")].dtype == DType::bytes;
   const Dataset labelled = image_and_label(stored);
   const ImageOps pixels = encoded ? decode_image("image") : image_ops("image");
@@ -75,14 +75,14 @@ Dataset input(const Dataset& stored, bool training) {
   return labelled.map(pixels.center_crop(kCrop, kCrop).normalize(normal));
 }
 
-const ModelRegistration registration({.name = "cifar10",
-                                      .help = "the CIFAR-10 tutorial's network, 1.07 M parameters",
-                                      .make = [](const Scope& scope) -> ModelPtr {
-                                        return std::make_unique<Cifar10>(scope);
-                                      },
-                                      .input = input,
-                                      .optimizer = "momentum:0.9",
-                                      .schedule = "one_cycle:0.05"});
+const ModelRegistration cifar10({.name = "cifar10",
+                                 .help = "the CIFAR-10 tutorial's network, 1.07 M parameters",
+                                 .make = [](const Scope& scope) -> ModelPtr {
+                                   return std::make_unique<Cifar10>(scope);
+                                 },
+                                 .input = cifar10_input,
+                                 .optimizer = "momentum:0.9",
+                                 .schedule = "one_cycle:0.05"});
 
 }  // namespace
 }  // namespace penstock::towers

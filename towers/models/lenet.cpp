@@ -46,7 +46,7 @@ class LeNet final : public Classifier {
 };
 
 /// {image: u8 [28,28], label: i64 or u8} -> {image: f32 [28,28,1], label: i64}.
-Dataset input(const Dataset& stored, bool /*training*/) {
+Dataset lenet_input(const Dataset& stored, bool /*training*/) {
   const Spec spec({{"image", DType::f32, {28, 28, 1}}, {"label", DType::i64, {}}});
   return stored.map(
       [](const Element& in, Element& out, Rng&) {
@@ -59,14 +59,14 @@ Dataset input(const Dataset& stored, bool /*training*/) {
       {.name = "lenet_input", .output = spec});
 }
 
-const ModelRegistration registration({.name = "lenet",
-                                      .help = "LeNet-5 for MNIST's digits, 62 k parameters",
-                                      .make = [](const Scope& scope) -> ModelPtr {
-                                        return std::make_unique<LeNet>(scope);
-                                      },
-                                      .input = input,
-                                      .optimizer = "momentum:0.9",
-                                      .schedule = "one_cycle:0.05"});
+const ModelRegistration lenet({.name = "lenet",
+                               .help = "LeNet-5 for MNIST's digits, 62 k parameters",
+                               .make = [](const Scope& scope) -> ModelPtr {
+                                 return std::make_unique<LeNet>(scope);
+                               },
+                               .input = lenet_input,
+                               .optimizer = "momentum:0.9",
+                               .schedule = "one_cycle:0.05"});
 
 }  // namespace
 }  // namespace penstock::towers

@@ -108,7 +108,7 @@ class ResNet final : public Classifier {
   }
 };
 
-Dataset input(const Dataset& stored, bool training) {
+Dataset resnet_input(const Dataset& stored, bool training) {
   const NormalizeOptions normal{.layout = Layout::hwc};
   const Dataset labelled = image_and_label(stored);
   if (training)
@@ -124,7 +124,7 @@ ModelKind kind(const std::string& name, const std::string& help, const Plan& pla
           .make = [plan](const Scope& scope) -> ModelPtr {
             return std::make_unique<ResNet>(scope, plan);
           },
-          .input = input,
+          .input = resnet_input,
           .optimizer = "momentum:0.9",
           .schedule = "cosine:0.1"};
 }

@@ -83,7 +83,7 @@ void hash_words(std::string_view text, std::span<std::int64_t> ids) {
 }
 
 /// {query, positive, negative: bytes} -> i64 [kMostWords] each.
-Dataset input(const Dataset& stored, bool /*training*/) {
+Dataset text_match_input(const Dataset& stored, bool /*training*/) {
   std::vector<ComponentSpec> components;
   for (const char* name : kTexts) components.push_back({name, DType::i64, {kMostWords}});
   return stored.map(
@@ -94,11 +94,11 @@ Dataset input(const Dataset& stored, bool /*training*/) {
       {.name = "hash_words", .output = Spec(std::move(components))});
 }
 
-const ModelRegistration registration(
+const ModelRegistration text_match(
     {.name = "text_match",
      .help = "three texts (query, positive, negative) over hashed words, triplet loss",
      .make = [](const Scope& scope) -> ModelPtr { return std::make_unique<TextMatch>(scope); },
-     .input = input,
+     .input = text_match_input,
      .optimizer = "adam",
      .schedule = "constant:0.003"});
 

@@ -8,7 +8,7 @@
 namespace penstock::towers {
 namespace {
 
-constexpr std::array<std::pair<StrategyKind, std::string_view>, 6> kNames{{
+constexpr std::array<std::pair<StrategyKind, std::string_view>, 6> kStrategyNames{{
     {StrategyKind::replicated, "replicated"},
     {StrategyKind::parameter_device, "parameter_device"},
     {StrategyKind::spread, "spread"},
@@ -21,7 +21,7 @@ constexpr std::array<std::pair<StrategyKind, std::string_view>, 6> kNames{{
 
 StrategyKind parse_strategy(std::string_view name) {
   std::string known;
-  for (const auto& [kind, text] : kNames) {
+  for (const auto& [kind, text] : kStrategyNames) {
     if (text == name) return kind;
     known += (known.empty() ? "" : ", ") + std::string(text);
   }
@@ -30,7 +30,7 @@ StrategyKind parse_strategy(std::string_view name) {
 }
 
 std::string_view name_of(StrategyKind kind) noexcept {
-  for (const auto& [other, text] : kNames)
+  for (const auto& [other, text] : kStrategyNames)
     if (other == kind) return text;
   return "";
 }

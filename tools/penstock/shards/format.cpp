@@ -68,7 +68,7 @@ bool is_cifar10(std::string_view head, std::uint64_t size) {
   return some;
 }
 
-bool is_text(std::string_view head) {
+bool starts_as_text(std::string_view head) {
   return !head.empty() && std::all_of(head.begin(), head.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte >= 0x20 || c == '\n' || c == '\r' || c == '\t';
@@ -117,7 +117,7 @@ Format detect_format(std::string_view head, std::uint64_t size) {
   if (is_tar(head)) return Format::tar;
   if (is_idx(head)) return Format::idx;
   if (is_cifar10(head, size)) return Format::cifar10;
-  if (!is_text(head)) return Format::unknown;
+  if (!starts_as_text(head)) return Format::unknown;
   return head.substr(0, head.find('\n')).find(',') != head.npos ? Format::csv : Format::lines;
 }
 

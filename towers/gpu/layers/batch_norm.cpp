@@ -11,9 +11,6 @@
 namespace penstock::towers {
 namespace {
 
-constexpr float kOne = 1;
-constexpr float kZero = 0;
-
 /// What both forms share: variables, shapes, evaluation, and rows that are padding.
 class GpuBatchNorm : public Layer {
  public:

@@ -1,13 +1,6 @@
 #include "towers/gpu/layers/bias.h"
 
 namespace penstock::towers {
-namespace {
-
-constexpr float kOne = 1;
-constexpr float kZero = 0;
-
-}  // namespace
-
 GpuBias::GpuBias(Gpu& gpu, Variable& biases)
     : gpu_(gpu), biases_(biases), one_(gpu), all_(gpu), rounded_(gpu.array()) {
   describe(gpu, one_, {1, static_cast<std::int64_t>(biases.value.size())});

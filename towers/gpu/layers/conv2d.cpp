@@ -12,9 +12,6 @@
 namespace penstock::towers {
 namespace {
 
-constexpr float kOne = 1;
-constexpr float kZero = 0;
-
 /// One of a convolution's three products.
 class Product {
  public:

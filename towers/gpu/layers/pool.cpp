@@ -10,9 +10,6 @@
 namespace penstock::towers {
 namespace {
 
-constexpr float kOne = 1;
-constexpr float kZero = 0;
-
 class GpuPool : public Layer {
  public:
   GpuPool(Gpu& gpu, std::string name, const PoolOptions& options)

@@ -4,9 +4,6 @@
 namespace penstock::towers {
 namespace {
 
-constexpr float kOne = 1;
-constexpr float kZero = 0;
-
 class GpuRelu final : public Layer {
  public:
   explicit GpuRelu(Gpu& gpu)
