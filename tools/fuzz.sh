@@ -11,14 +11,14 @@ targets=("${@:2}")
 corpus=build/fuzz-corpus
 seed=${FUZZ_SEED:-0}
 
-tools/build.sh fuzz fuzz
-fuzz=$PWD/build/fuzz/bin/fuzz
+tools/build.sh asan fuzz
+fuzz=$PWD/build/asan/bin/fuzz
 if [ "$seconds" = --coverage ]; then
   for target in $($fuzz --list); do
     mkdir -p "$corpus/$target"
     "$fuzz" "$target" "$corpus/$target" -runs=0 -print_coverage=1 2>&1 | grep -E '^(UN)?COVERED_FUNC' || true
   done | awk -v root="$PWD" '
-    { place = $NF; sub(":[0-9]*$", "", place); sub(".*/build/fuzz/../../", "", place); sub(root "/", "", place) }
+    { place = $NF; sub(":[0-9]*$", "", place); sub(".*/build/asan/../../", "", place); sub(root "/", "", place) }
     place !~ /^(pipeline\/(sources|work\/(image|jpeg)|core\/state)|tools\/penstock\/graph\/toml_read|towers\/safetensors)/ { next }
     { split($0, part, "edges: "); split(part[2], edges, "[/ ]"); key = place " " $0; sub(".*edges: [0-9]*/[0-9]* ", "", key)
       if (edges[1] + 0 > most[key] + 0) most[key] = edges[1]
@@ -40,7 +40,7 @@ run() {
     -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128 -artifact_prefix="build/fuzz-crashes/$target-" \
     -print_final_stats=1 >"$log" 2>&1; then
     grep -nE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml)" "$log" | head -n 40
-    echo "fuzz: $target failed; build/fuzz/bin/fuzz $target FILE runs the input again"
+    echo "fuzz: $target failed; build/asan/bin/fuzz $target FILE runs the input again"
     return 1
   fi
   printf 'fuzz: %-9s %9d inputs, corpus %5d, covered %5s edges\n' "$target" \
