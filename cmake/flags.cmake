@@ -7,7 +7,7 @@ option(PENSTOCK_HARDEN "Harden release builds against memory errors in hostile i
 
 add_library(penstock_private INTERFACE)
 target_compile_options(penstock_private INTERFACE
-  -Wall -Wextra $<$<NOT:$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wshadow> -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
   # The same sum on every machine: no fused multiply-add unless it is written.
   -ffp-contract=off
   $<$<COMPILE_LANGUAGE:CXX>:-Wpedantic>  # nvcc's generated code is full of line directives

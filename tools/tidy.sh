@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Runs clang-tidy (.clang-tidy) on the given files, or on all of the library and the program. Needs a preset
-# that compiles each file by itself: tools/build.sh release.
+# Runs clang-tidy (.clang-tidy) on the given files, or on all of the library and the program. Configures the
+# preset debug, which compiles each file by itself, and builds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 files=("$@")
 if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'towers/*.cpp' 'tools/*.cpp'); fi
-build=${PENSTOCK_TIDY_BUILD:-build/release}
+build=build/debug
+mkdir -p build
+if ! cmake --preset debug --log-level=WARNING >build/configure.log 2>&1; then
+  cat build/configure.log >&2
+  exit 1
+fi
 # What this build does not compile, such as CUDA's side, can't be looked at.
 known=()
 for file in "${files[@]}"; do
