@@ -62,6 +62,23 @@ TEST(JpegVerdicts, OfFilesCutAtEveryLength) {
   }
 }
 
+/// The library takes fill bytes in front of a marker as it reads ahead, however many, and so may
+/// come to the end of a file whose rows it has long had.
+TEST(JpegVerdicts, OfFilesCutAndFilled) {
+  JpegPair pair;
+  const std::vector<std::vector<int>> ends = {{}, {0xd9}, {0x00, 0x12, 0x34}, {0x00, 0xff, 0xd9}};
+  for (const Bytes& bytes : small_files()) {
+    for (std::size_t size = test::find_marker(bytes, 0xda) + 14; size < bytes.size(); size += 3) {
+      Bytes filled(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+      filled.resize(size + 1 + size % 50, std::byte{0xff});
+      for (const int byte : ends[size % ends.size()])
+        filled.push_back(static_cast<std::byte>(byte));
+      expect_same(pair, filled, "cut to " + std::to_string(size));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(JpegVerdicts, OfFilesWithOneByteChanged) {
   JpegPair pair;
   for (const Bytes& bytes : small_files()) {

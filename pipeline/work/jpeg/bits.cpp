@@ -1,5 +1,6 @@
 #include "pipeline/work/jpeg/bits.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace penstock::jpeg {
@@ -43,10 +44,11 @@ void refill_slowly(Bits& bits) noexcept {
     const std::uint8_t byte = *bits.next;
     if (byte == 0xff) {
       if (bits.end - bits.next < 2 || bits.next[1] != 0) {
-        // A marker may have fill bytes in front; if there is nothing else, there is none.
+        // A marker may have fill bytes in front. If there is nothing else there is none, nor if a
+        // zero follows, which makes all of them one byte of data that is not worth reading here.
         const std::uint8_t* at = bits.next;
         while (at != bits.end && *at == 0xff) ++at;
-        bits.starved = bits.starved || at == bits.end;
+        bits.starved = bits.starved || at == bits.end || *at == 0;
         add_zeros(bits);
         break;
       }
@@ -142,10 +144,17 @@ bool at_end(Scan& scan) noexcept {
 bool far_from_end(const Scan& scan) noexcept {
   const Bits& bits = scan.bits;
   if (bits.starved) return false;
-  if (bits.missing > 0 || bits.end - bits.next >= kReadAhead) return true;
-  for (const std::uint8_t* at = bits.next; bits.end - at >= 2; ++at)
-    if (at[0] == 0xff && at[1] != 0 && at[1] != 0xff) return true;
-  return false;
+  if (bits.missing > 0) return true;
+  const std::uint8_t* const far = bits.next + std::min(bits.end - bits.next, kReadAhead);
+  for (const std::uint8_t* at = bits.next; at != far; ++at) {
+    if (*at != 0xff) continue;
+    // Of fill bytes it takes as many as there are.
+    while (at != bits.end && *at == 0xff) ++at;
+    if (at == bits.end) return false;
+    if (*at != 0) return true;  // a marker, which it does not pass
+    if (at >= far) return false;
+  }
+  return bits.end - bits.next >= kReadAhead;
 }
 
 }  // namespace penstock::jpeg

@@ -20,7 +20,7 @@ struct Bits {
   std::uint64_t window = 0;
   int count = 0;
   int missing = 0;
-  bool starved = false;  ///< the bytes ended without a marker
+  bool starved = false;  ///< the bytes ended without a marker, or may go on behind fill bytes
 };
 
 /// Blocks that are transformed together, by their rows: [row][block][column].
