@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "towers/gpu/layers.h"
 #include "towers/onednn.h"
@@ -33,7 +34,7 @@ class Conv2d final : public Layer {
         {DNNL_ARG_DST, memory_of(forward_->dst_desc(), out_)}};
     if (biases_ != nullptr)
       arguments.emplace(DNNL_ARG_BIAS, memory_of(forward_->bias_desc(), biases_->value));
-    run(forward_run_, arguments);
+    run(forward_run_, std::move(arguments), forward_scratch_);
     return out_;
   }
 
@@ -41,9 +42,11 @@ class Conv2d final : public Layer {
     add_variables_gradient(gradient);
     if (!options_.input_gradient) return nothing_;
     in_gradient_.resize(in_shape_);
-    run(data_run_, {{DNNL_ARG_DIFF_DST, memory_of(data_->diff_dst_desc(), gradient)},
-                    {DNNL_ARG_WEIGHTS, blocked(data_->weights_desc(), weights_.value)},
-                    {DNNL_ARG_DIFF_SRC, memory_of(data_->diff_src_desc(), in_gradient_)}});
+    run(data_run_,
+        {{DNNL_ARG_DIFF_DST, memory_of(data_->diff_dst_desc(), gradient)},
+         {DNNL_ARG_WEIGHTS, blocked(data_->weights_desc(), weights_.value)},
+         {DNNL_ARG_DIFF_SRC, memory_of(data_->diff_src_desc(), in_gradient_)}},
+        data_scratch_);
     return in_gradient_;
   }
 
@@ -59,19 +62,26 @@ class Conv2d final : public Layer {
     const dnnl::memory::dims low{options_.padding.low, options_.padding.low};
     const dnnl::memory::dims high{options_.padding.high, options_.padding.high};
     const auto method = dnnl::algorithm::convolution_direct;
+    // Its own scratch memory oneDNN keeps for the thread that makes a primitive, and a tower's
+    // thread need not be the same at each step.
+    dnnl::primitive_attr own_scratch;
+    own_scratch.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     forward_.emplace(dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, method,
                                                      source, any, bias, target, strides, low, high),
-                     cpu_engine());
+                     own_scratch, cpu_engine());
     forward_run_ = dnnl::convolution_forward(*forward_);
+    forward_scratch_ = dnnl::memory(forward_->scratchpad_desc(), cpu_engine());
     sums_.emplace(dnnl::convolution_backward_weights::desc(method, source, any, bias, target,
                                                            strides, low, high),
-                  cpu_engine(), *forward_);
+                  own_scratch, cpu_engine(), *forward_);
     sums_run_ = dnnl::convolution_backward_weights(*sums_);
+    sums_scratch_ = dnnl::memory(sums_->scratchpad_desc(), cpu_engine());
     if (options_.input_gradient) {
       data_.emplace(
           dnnl::convolution_backward_data::desc(method, source, any, target, strides, low, high),
-          cpu_engine(), *forward_);
+          own_scratch, cpu_engine(), *forward_);
       data_run_ = dnnl::convolution_backward_data(*data_);
+      data_scratch_ = dnnl::memory(data_->scratchpad_desc(), cpu_engine());
     }
     in_shape_ = in;
     out_.resize(out);
@@ -88,7 +98,7 @@ class Conv2d final : public Layer {
       bias_sums.resize({options_.out});
       arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(sums_->diff_bias_desc(), bias_sums));
     }
-    run(sums_run_, arguments);
+    run(sums_run_, std::move(arguments), sums_scratch_);
     dnnl::primitive_attr add;
     if (weights_.accumulate() != 0) {
       dnnl::post_ops sum;
@@ -120,8 +130,9 @@ class Conv2d final : public Layer {
     return to;
   }
 
-  static void run(const dnnl::primitive& primitive,
-                  const std::unordered_map<int, dnnl::memory>& arguments) {
+  static void run(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::memory> arguments,
+                  const dnnl::memory& scratch) {
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch);
     primitive.execute(cpu_stream(), arguments);
     cpu_stream().wait();
   }
@@ -136,6 +147,7 @@ class Conv2d final : public Layer {
   std::optional<dnnl::convolution_backward_weights::primitive_desc> sums_;
   std::optional<dnnl::convolution_backward_data::primitive_desc> data_;
   dnnl::primitive forward_run_, sums_run_, data_run_;
+  dnnl::memory forward_scratch_, sums_scratch_, data_scratch_;
   const Array* in_ = nullptr;
   Array out_, in_gradient_, nothing_;
 };
