@@ -7,15 +7,15 @@
 namespace penstock {
 namespace {
 
-std::atomic<std::uint64_t> count{0};
+std::atomic<std::uint64_t> fork_count{0};
 
 }  // namespace
 
 std::uint64_t forks() noexcept {
-  static const int registered =
-      ::pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  static const int registered = ::pthread_atfork(
+      nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
   static_cast<void>(registered);
-  return count.load(std::memory_order_relaxed);
+  return fork_count.load(std::memory_order_relaxed);
 }
 
 }  // namespace penstock

@@ -3,9 +3,13 @@
 #include "tools/penstock/report/report.h"
 
 namespace penstock::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 std::string report_trace(const Report& report) {
-  using Json = nlohmann::ordered_json;
   Json events = Json::array();
   events.push_back({{"name", "process_name"},
                     {"ph", "M"},
