@@ -146,13 +146,13 @@ bool far_from_end(const Scan& scan) noexcept {
   if (bits.starved) return false;
   if (bits.missing > 0) return true;
   const std::uint8_t* const far = bits.next + std::min(bits.end - bits.next, kReadAhead);
-  for (const std::uint8_t* at = bits.next; at != far; ++at) {
+  for (const std::uint8_t* at = bits.next; at < far; ++at) {
     if (*at != 0xff) continue;
-    // Of fill bytes it takes as many as there are.
+    const std::uint8_t* const first = at++;
     while (at != bits.end && *at == 0xff) ++at;
     if (at == bits.end) return false;
-    if (*at != 0) return true;  // a marker, which it does not pass
-    if (at >= far) return false;
+    if (*at != 0) return true;         // a marker, which it does not pass
+    if (at - first > 1) return false;  // of fill bytes it takes as many as there are
   }
   return bits.end - bits.next >= kReadAhead;
 }
