@@ -70,18 +70,18 @@ class Conv2d final : public Layer {
                                                      source, any, bias, target, strides, low, high),
                      own_scratch, cpu_engine());
     forward_run_ = dnnl::convolution_forward(*forward_);
-    forward_scratch_ = dnnl::memory(forward_->scratchpad_desc(), cpu_engine());
+    forward_scratch_ = scratch_for(forward_->scratchpad_desc());
     sums_.emplace(dnnl::convolution_backward_weights::desc(method, source, any, bias, target,
                                                            strides, low, high),
                   own_scratch, cpu_engine(), *forward_);
     sums_run_ = dnnl::convolution_backward_weights(*sums_);
-    sums_scratch_ = dnnl::memory(sums_->scratchpad_desc(), cpu_engine());
+    sums_scratch_ = scratch_for(sums_->scratchpad_desc());
     if (options_.input_gradient) {
       data_.emplace(
           dnnl::convolution_backward_data::desc(method, source, any, target, strides, low, high),
           own_scratch, cpu_engine(), *forward_);
       data_run_ = dnnl::convolution_backward_data(*data_);
-      data_scratch_ = dnnl::memory(data_->scratchpad_desc(), cpu_engine());
+      data_scratch_ = scratch_for(data_->scratchpad_desc());
     }
     in_shape_ = in;
     out_.resize(out);
@@ -128,6 +128,13 @@ class Conv2d final : public Layer {
     dnnl::memory to(desc, cpu_engine());
     dnnl::reorder(from, to).execute(cpu_stream(), from, to);
     return to;
+  }
+
+  /// The last vector of a copy may reach past what oneDNN 2.6 asks for, by up to 64 bytes.
+  static dnnl::memory scratch_for(const MemoryDesc& asked) {
+    constexpr dnnl::memory::dim kSlack = 4096;
+    const auto bytes = static_cast<dnnl::memory::dim>(asked.get_size()) + kSlack;
+    return {MemoryDesc({bytes}, dnnl::memory::data_type::u8, Tag::a), cpu_engine()};
   }
 
   static void run(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::memory> arguments,
