@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include <hwy/highway.h>
@@ -27,11 +28,15 @@ inline void for_each_target(const std::function<void(const std::string& name)>& 
   hwy::GetChosenTarget().DeInit();
 }
 
-/// Lets the process use no better target than this one ("AVX2"), if the machine has it.
+/// Lets the process use no better target than this one ("AVX2"). Throws std::invalid_argument if
+/// the machine does not have it.
 inline void use_target(const std::string& name) {
   hwy::SetSupportedTargetsForTest(0);
   std::int64_t left = hwy::SupportedTargets() | HWY_SCALAR;
-  while (left != 0 && name != hwy::TargetName(left & -left)) left &= left - 1;
+  std::string names;
+  for (; left != 0 && name != hwy::TargetName(left & -left); left &= left - 1)
+    names += std::string(" ") + hwy::TargetName(left & -left);
+  if (left == 0) throw std::invalid_argument("no SIMD target " + name + " here, but:" + names);
   hwy::SetSupportedTargetsForTest(left);
   hwy::GetChosenTarget().DeInit();
 }
