@@ -17,12 +17,6 @@
 namespace penstock::bench {
 namespace {
 
-class Context final : public WorkContext {
- public:
-  BufferPtr allocate(std::size_t bytes) override { return allocate_buffer(bytes); }
-  void set_key(std::uint64_t key) { key_ = key; }
-};
-
 double seconds_of(const auto& work) {
   const double start = cpu_seconds();
   work();

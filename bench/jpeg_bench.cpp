@@ -13,9 +13,6 @@
 #include <string>
 #include <vector>
 
-// After <cstdio>, which it needs.
-#include <jpeglib.h>
-
 #include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
@@ -148,18 +145,6 @@ class Entropy {
   std::unique_ptr<jpeg::Lanes> lanes_;
   std::array<File, jpeg::kLaneCount> files_;
 };
-
-void read_coefficients(const std::vector<std::byte>& file) {
-  jpeg_decompress_struct info;
-  jpeg_error_mgr errors;
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
-               static_cast<unsigned long>(file.size()));
-  jpeg_read_header(&info, TRUE);
-  jpeg_read_coefficients(&info);
-  jpeg_destroy_decompress(&info);
-}
 
 int run(const std::string& folder, int rounds, const std::string& target, const std::string& what) {
   if (!target.empty()) test::use_target(target);

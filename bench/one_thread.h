@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <penstock/work.h>
+
 namespace penstock::bench {
 
 using Files = std::vector<std::vector<std::byte>>;
@@ -30,6 +32,13 @@ inline Files load_files(const std::string& folder) {
   }
   return files;
 }
+
+/// What an op is given, on the heap.
+class Context final : public WorkContext {
+ public:
+  BufferPtr allocate(std::size_t bytes) override { return allocate_buffer(bytes); }
+  void set_key(std::uint64_t key) { key_ = key; }
+};
 
 /// Of this thread, so that what else the machine does counts little.
 inline double cpu_seconds() {

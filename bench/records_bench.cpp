@@ -13,9 +13,6 @@
 #include <string>
 #include <vector>
 
-// After <cstdio>, which it needs.
-#include <jpeglib.h>
-
 #include <penstock/image.h>
 
 #include "bench/measure.h"
@@ -27,12 +24,6 @@
 
 namespace penstock::bench {
 namespace {
-
-class Context final : public WorkContext {
- public:
-  BufferPtr allocate(std::size_t bytes) override { return allocate_buffer(bytes); }
-  void set_key(std::uint64_t key) { key_ = key; }
-};
 
 std::uint64_t bytes_of(const Files& files) {
   std::uint64_t bytes = 0;
@@ -147,18 +138,6 @@ void report(const char* what, const std::string& target, const std::vector<Side>
   }
   std::printf("}\n");
   std::fflush(stdout);
-}
-
-void read_coefficients(const std::vector<std::byte>& file) {
-  jpeg_decompress_struct info;
-  jpeg_error_mgr errors;
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
-               static_cast<unsigned long>(file.size()));
-  jpeg_read_header(&info, TRUE);
-  jpeg_read_coefficients(&info);
-  jpeg_destroy_decompress(&info);
 }
 
 /// All blocks to coefficients, none to samples; checksums included.

@@ -97,4 +97,16 @@ std::size_t RegionLoop::decode(std::span<const std::byte> jpeg, Rng rng, std::ui
   return std::size_t{right - left} * (bottom - top);
 }
 
+void read_coefficients(std::span<const std::byte> jpeg) {
+  jpeg_decompress_struct info;
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(jpeg.data()),
+               static_cast<unsigned long>(jpeg.size()));
+  jpeg_read_header(&info, TRUE);
+  jpeg_read_coefficients(&info);
+  jpeg_destroy_decompress(&info);
+}
+
 }  // namespace penstock::bench

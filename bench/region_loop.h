@@ -1,4 +1,4 @@
-// The limit that image pipelines are measured against: libjpeg-turbo's region decode and nothing
+// The limits that image pipelines and decoders are measured against: libjpeg-turbo and nothing
 // else.
 #pragma once
 
@@ -31,5 +31,8 @@ class RegionLoop {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Nothing but its Huffman codes are decoded.
+void read_coefficients(std::span<const std::byte> jpeg);
 
 }  // namespace penstock::bench

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "tests/support/deflate.h"
 #include "tests/support/files.h"
-#include "tests/support/gzip.h"
 #include "tests/support/records.h"
 #include "tests/support/tar.h"
 

@@ -17,8 +17,8 @@
 
 #include "pipeline/engine/quarantine.h"
 #include "pipeline/io/fault.h"
+#include "tests/support/deflate.h"
 #include "tests/support/files.h"
-#include "tests/support/gzip.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/numbers.h"
 #include "tests/support/records.h"

@@ -4,7 +4,6 @@
 #include "pipeline/sources/idx.h"
 #include "pipeline/sources/npy.h"
 #include "pipeline/sources/text_lines.h"
-#include "tests/fuzz/deflate.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/records.h"
 
@@ -34,7 +33,7 @@ std::string dictionary(const std::string& descr, const std::string& shape) {
 
 void run_idx(Bytes bytes) {
   const Input input(bytes);
-  const std::string file = input.option(0) ? deflated(input.file, !input.option(1)) : input.file;
+  const std::string file = input.option(0) ? packed(input.file, input.option(1)) : input.file;
   read_all(file, [&](FileSystemPtr files) {
     return make_idx_source("file", input.option(2) ? "file" : "", small_files(std::move(files)));
   });
@@ -48,7 +47,7 @@ std::vector<std::string> idx_seeds() {
   const std::string labels("\0\0\x08\x01\0\0\0\x02\x01\x02", 10);
   const std::string floats("\0\0\x0d\x02\0\0\0\x01\0\0\0\x02\x3f\x80\0\0\0\0\0\0", 20);
   const std::string integers("\0\0\x0c\x01\0\0\0\x01\0\0\0\x07", 12);
-  std::vector<std::string> seeds{with_options(0, deflated(images, true))};
+  std::vector<std::string> seeds{with_options(0, packed(images, false))};
   for (const std::string& file : {images, labels, floats, integers}) {
     for (const unsigned options : {0U, 1U, 3U, 4U, 5U})
       seeds.push_back(with_options(options, file));

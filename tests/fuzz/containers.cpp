@@ -6,7 +6,6 @@
 
 #include "pipeline/sources/tar.h"
 #include "pipeline/sources/tfrecord.h"
-#include "tests/fuzz/deflate.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/context.h"
 #include "tests/support/example.h"
@@ -45,7 +44,7 @@ void repair_headers(std::string& file, bool every) {
 void run_tfrecord(Bytes bytes) {
   Input input(bytes);
   if (input.option(0)) repair_records(input.file, input.option(1));
-  if (input.option(2)) input.file = deflated(input.file, !input.option(3));
+  if (input.option(2)) input.file = packed(input.file, input.option(3));
   TFRecordOptions options;
   options.limits = small_limits();
   options.verify = !input.option(4);
@@ -57,8 +56,8 @@ void run_tfrecord(Bytes bytes) {
 
 std::vector<std::string> tfrecord_seeds() {
   const std::string records = test::tfrecords_of({"", "a", std::string(300, 'x')});
-  std::vector<std::string> seeds{with_options(0, ""), with_options(0, deflated(records, true)),
-                                 with_options(0, deflated(records, false))};
+  std::vector<std::string> seeds{with_options(0, ""), with_options(0, packed(records, false)),
+                                 with_options(0, packed(records, true))};
   for (const unsigned options : {0U, 1U, 3U, 7U, 15U, 19U})
     seeds.push_back(with_options(options, records));
   return seeds;

@@ -12,6 +12,7 @@
 #include <penstock/sources.h>
 
 #include "tests/fuzz/targets.h"
+#include "tests/support/deflate.h"
 
 namespace penstock::fuzz {
 
@@ -34,6 +35,11 @@ struct Input {
   unsigned options;
   std::string file;
 };
+
+/// `bytes` as a gzip or a zlib file, quickly.
+inline std::string packed(const std::string& bytes, bool zlib) {
+  return test::deflated(bytes, zlib ? test::Wrapper::zlib : test::Wrapper::gzip, 1);
+}
 
 inline std::string with_options(unsigned options, const std::string& file) {
   return static_cast<char>(options) + file;

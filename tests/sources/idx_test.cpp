@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include "pipeline/io/memory.h"
 #include "tests/support/data.h"
+#include "tests/support/deflate.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/records.h"
@@ -14,6 +14,7 @@ namespace penstock {
 namespace {
 
 using test::expect_error;
+using test::gzip;
 using test::noise;
 using test::read_indices;
 using test::read_source;
@@ -28,20 +29,6 @@ std::string idx_file(int type, const std::vector<std::uint32_t>& dims, const std
   return out + data;
 }
 
-std::string gzipped(const std::string& bytes) {
-  z_stream z{};
-  deflateInit2(&z, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&z, bytes.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
-}
-
 SourcePtr source_of(const std::string& images, const std::optional<std::string>& labels = {}) {
   const auto files = std::make_shared<MemoryFileSystem>();
   files->add("images", images);
@@ -54,9 +41,7 @@ SourcePtr source_of(const std::string& images, const std::optional<std::string>&
 // Each test once on a plain and once on a compressed file.
 class Idx : public testing::TestWithParam<bool> {
  protected:
-  static std::string packed(const std::string& bytes) {
-    return GetParam() ? gzipped(bytes) : bytes;
-  }
+  static std::string packed(const std::string& bytes) { return GetParam() ? gzip(bytes) : bytes; }
 };
 INSTANTIATE_TEST_SUITE_P(Forms, Idx, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Gzip" : "Plain"; });
@@ -172,7 +157,7 @@ TEST(Idx, HeaderCutAtEveryByte) {
 }
 
 TEST(Idx, DamagedGzipIsRefused) {
-  const std::string whole = gzipped(idx_file(8, {3, 100}, noise(300)));
+  const std::string whole = gzip(idx_file(8, {3, 100}, noise(300)));
   for (std::size_t cut = 0; cut < whole.size(); ++cut) {
     EXPECT_TRUE(test::thrown_by([&] { source_of(whole.substr(0, cut)); })) << cut;
   }

@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/io/pread.h"
+#include "tests/support/deflate.h"
 #include "tests/support/errors.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
@@ -21,6 +21,7 @@
 namespace penstock {
 namespace {
 
+using test::deflated;
 using test::read_indices;
 using test::read_source;
 using test::ReadOutcome;
@@ -28,30 +29,14 @@ using test::texts_of;
 using test::tfrecord_header;
 using test::tfrecord_of;
 using test::tfrecords_of;
+using test::Wrapper;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-enum class Wrapper { none, gzip, zlib };
-
 std::string name_of(Wrapper wrapper) {
   return wrapper == Wrapper::none ? "plain" : wrapper == Wrapper::gzip ? "gzip" : "zlib";
-}
-
-std::string compressed(const std::string& bytes, Wrapper wrapper, int level = 6) {
-  if (wrapper == Wrapper::none) return bytes;
-  z_stream z{};
-  deflateInit2(&z, level, Z_DEFLATED, wrapper == Wrapper::gzip ? 31 : 15, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&z, bytes.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
 }
 
 /// A source over shards in memory, named "0", "1", …
@@ -95,12 +80,12 @@ TEST_P(EveryWay, DeliversTheSameRecords) {
   const std::vector<std::string> records = some_records();
   const test::TempFolder folder;
   const auto shard = [&](std::size_t from, std::size_t to) {
-    return compressed(tfrecords_of({records.begin() + static_cast<long>(from),
-                                    records.begin() + static_cast<long>(to)}),
-                      wrapper);
+    return deflated(tfrecords_of({records.begin() + static_cast<long>(from),
+                                  records.begin() + static_cast<long>(to)}),
+                    wrapper);
   };
   folder.write("s-0", shard(0, 100));
-  folder.write("s-1", compressed("", wrapper));
+  folder.write("s-1", deflated("", wrapper));
   folder.write("s-2", shard(100, 101));
   folder.write("s-3", shard(101, 300));
   TFRecordOptions options;
@@ -139,9 +124,9 @@ INSTANTIATE_TEST_SUITE_P(TFRecord, EveryWay,
 
 TEST(TFRecord, MixedShardsAndMembersAreOneStream) {
   const std::string a = tfrecord_of("a"), b = tfrecord_of("b"), c = tfrecord_of("c");
-  const std::string members = compressed(a, Wrapper::gzip) + compressed(b, Wrapper::gzip);
+  const std::string members = deflated(a, Wrapper::gzip) + deflated(b, Wrapper::gzip);
   const SourcePtr source =
-      source_of({c, members + std::string(100, '\0'), compressed(c, Wrapper::zlib), ""});
+      source_of({c, members + std::string(100, '\0'), deflated(c, Wrapper::zlib), ""});
   EXPECT_FALSE(source->size());
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("c", "a", "b", "c"));
 }
@@ -194,8 +179,8 @@ class Damage : public ::testing::TestWithParam<Wrapper> {
  protected:
   /// The damaged shard, plain or inside a sound wrapper, followed by a sound shard.
   std::vector<ReadOutcome> read_damaged(const std::string& shard) {
-    return read_source(*source_of(
-        {compressed(shard, GetParam()), compressed(tfrecord_of("next shard"), GetParam())}));
+    return read_source(
+        *source_of({deflated(shard, GetParam()), deflated(tfrecord_of("next shard"), GetParam())}));
   }
 };
 
@@ -255,7 +240,7 @@ TEST_P(Damage, HostileLengthsAllocateNothing) {
   std::uint64_t most = 0;
   for (const std::uint64_t length : lengths) {
     const std::string shard = tfrecord_of("ok") + tfrecord_header(length);
-    const SourcePtr source = source_of({compressed(shard, GetParam())});
+    const SourcePtr source = source_of({deflated(shard, GetParam())});
     test::HeapContext context;
     if (source->size()) {
       ASSERT_EQ(source->size(), 2u);
@@ -290,7 +275,7 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
   std::vector<std::string> records = some_records();
   records.resize(60);
   for (const Wrapper wrapper : {Wrapper::gzip, Wrapper::zlib}) {
-    const std::string sound = compressed(tfrecords_of(records), wrapper);
+    const std::string sound = deflated(tfrecords_of(records), wrapper);
     TFRecordOptions options;
     options.compression = wrapper == Wrapper::gzip ? Compression::gzip : Compression::zlib;
     for (std::size_t i = 0; i < 200; ++i) {
@@ -302,7 +287,7 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
         shard[at] = static_cast<char>(shard[at] ^ (1 << (i % 8)));
       }
       const auto got =
-          read_source(*source_of({shard, compressed(tfrecord_of("z"), wrapper)}, options));
+          read_source(*source_of({shard, deflated(tfrecord_of("z"), wrapper)}, options));
       ASSERT_FALSE(got.empty());
       EXPECT_EQ(got.back().text(), "z");
       std::size_t errors = 0;
@@ -323,7 +308,7 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
 }
 
 TEST(TFRecord, BombsAreBounded) {
-  const std::string bomb = compressed(tfrecord_of(std::string(20 << 20, '\0')), Wrapper::gzip, 9);
+  const std::string bomb = deflated(tfrecord_of(std::string(20 << 20, '\0')), Wrapper::gzip, 9);
   ASSERT_LT(bomb.size(), 50'000u);
   TFRecordOptions options;
   options.limits.max_record_bytes = 10 << 20;
