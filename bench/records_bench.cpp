@@ -34,26 +34,24 @@ std::uint64_t bytes_of(const Files& files) {
 /// What can't be a record stays as it is.
 Files make_records(const Files& files, jpeg::RecordKind kind,
                    const jpeg::SharedTables* tables = nullptr) {
-  jpeg::RecordMaker maker({.kind = kind, .tables = tables});
   Files records;
   for (const auto& file : files) {
-    jpeg::Made made = maker.make(file);
+    jpeg::Made made = jpeg::make_record(file, {.kind = kind, .tables = tables});
     records.push_back(made.record.empty() ? file : std::move(made.record));
   }
   return records;
 }
 
 jpeg::SharedTables tables_for(const Files& files) {
-  jpeg::Transcoder transcoder;
   jpeg::CoefficientImage image;
   jpeg::TableSample all;
   for (const auto& file : files) {
-    if (transcoder.read(file, {}, image) != jpeg::Foreign::none) continue;
+    if (jpeg::read_coefficients(file, {}, image) != jpeg::Foreign::none) continue;
     jpeg::TableSample one;
     one.add(image);
     all.add(one);
   }
-  return all.tables(transcoder);
+  return all.tables();
 }
 
 /// The op, with rows as the engine gives them.

@@ -36,7 +36,7 @@ struct ImagePackResult {
   std::uint64_t records = 0;
   std::uint64_t resumed = 0;   ///< of these, that were there already
   std::uint64_t left_out = 0;  ///< bad files
-  /// Records that hold the file itself, by why: "png", "components", "progressive"…
+  /// Records that hold the file itself, by why: "png", "components", "markers"…
   std::map<std::string, std::uint64_t> as_they_are{};
   std::uint64_t bytes_in = 0;   ///< of the files that became records
   std::uint64_t bytes_out = 0;  ///< of the file written
@@ -45,8 +45,8 @@ struct ImagePackResult {
 
 /// Writes the images of a folder or pattern, found, labelled and in the order as `images` does it,
 /// as one file of records at `path`. Pixels, coefficients, metadata and orientation are those of
-/// the files: every record is decoded and compared before it is written. What can't be represented
-/// (PNG, CMYK, 12 bits) is stored as it is.
+/// the files: every record is decoded and compared before it is written, and so is the JPEG that
+/// `unpack_image` makes of it. What can't be represented (PNG, CMYK) is stored as it is.
 ///
 /// The file is there in full or not at all. A run that was stopped or killed leaves `path`.partial,
 /// with which the next one goes on if files and options are the same. Throws what `images` throws,
@@ -63,7 +63,8 @@ ImagePackResult pack_images(const std::string& folder_or_pattern, const std::str
 Dataset image_records(const Paths& paths, FileOptions options = {});
 
 /// A JPEG with the coefficients and the metadata of the one that was packed, from the `image` of
-/// an element; the bytes themselves if they are of another format. Throws Error{data_loss}.
-std::string unpack_image(std::string_view image);
+/// an element; the bytes themselves if they are of another format. Throws Error{data_loss} for a
+/// damaged one, and Error{out_of_range} for one of more pixels than the limits allow.
+std::string unpack_image(std::string_view image, const Limits& limits = {});
 
 }  // namespace penstock

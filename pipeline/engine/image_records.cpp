@@ -109,8 +109,8 @@ class Packer {
           try {
             read(i * list_.size() / count, file);
             if (image::detect_format(file) != image::Format::jpeg) return;
-            jpeg::Transcoder transcoder;
-            if (transcoder.read(file, options_.limits, image) != jpeg::Foreign::none) return;
+            if (jpeg::read_coefficients(file, options_.limits, image) != jpeg::Foreign::none)
+              return;
           } catch (const Error& error) {
             // A file that could only not be read now is read again: the tables depend on it.
             if (error.code() == ErrorCode::unavailable) throw;
@@ -121,8 +121,7 @@ class Packer {
         threads);
     jpeg::TableSample all;
     for (const jpeg::TableSample& sample : samples) all.add(sample);
-    jpeg::Transcoder transcoder;
-    tables_ = all.tables(transcoder);
+    tables_ = all.tables();
   }
 
   void make(std::size_t i, Packing& packing) const {
@@ -131,8 +130,8 @@ class Packer {
     try {
       read(i, packing.file);
       const auto kind = static_cast<jpeg::RecordKind>(options_.kind);
-      packing.made = jpeg::RecordMaker({kind, options_.limits, tables_ ? &*tables_ : nullptr})
-                         .make(packing.file);
+      packing.made =
+          jpeg::make_record(packing.file, {kind, options_.limits, tables_ ? &*tables_ : nullptr});
     } catch (const Error& error) {
       if (error.code() == ErrorCode::unavailable) throw;
       packing.bad = Error(error.code(), error.cause(),
@@ -187,10 +186,10 @@ Dataset image_records(const Paths& paths, FileOptions options) {
   return Dataset(make_image_records_source(paths, options));
 }
 
-std::string unpack_image(std::string_view image) {
+std::string unpack_image(std::string_view image, const Limits& limits) {
   const auto bytes = std::as_bytes(std::span(image));
   if (!jpeg::is_record(bytes)) return std::string(image);
-  const std::vector<std::byte> jpeg = jpeg::jpeg_of(jpeg::read_record(bytes));
+  const std::vector<std::byte> jpeg = jpeg::jpeg_of(jpeg::read_record(bytes), limits);
   return {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()};
 }
 

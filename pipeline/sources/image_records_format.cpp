@@ -147,15 +147,25 @@ ShardIndex scan(File& file, const Limits& limits) {
   if (offset < kHeaderBytes || bytes < kIndexHead || offset > size ||
       bytes != size - kFooterBytes - offset)
     refuse(file, size - kFooterBytes, "the footer points beyond the file");
+  std::array<std::byte, kIndexHead> head{};
+  file.read_exactly(offset, head);
+  const auto count = load<std::uint64_t>(head, 0);
+  const auto classes = load<std::uint64_t>(head, 8);
+  const auto as_they_are = load<std::uint64_t>(head, 16);
+  const std::uint64_t room = bytes - kIndexHead;
+  if (count > limits.max_members || count > room / sizeof(IndexEntry))
+    refuse(file, offset, "more records than the index holds, or than the limit");
+  if (as_they_are > count) refuse(file, offset, "more images as they are than there are");
+  // Nothing is read that could not be records and names.
+  const std::uint64_t names = room - count * sizeof(IndexEntry);
+  if (classes > limits.max_members || classes > names / sizeof(std::uint32_t) ||
+      names > classes * (sizeof(std::uint32_t) + limits.max_name_bytes))
+    refuse(file, offset, "more class names than the index holds, or longer ones than the limit");
   std::vector<std::byte> index(bytes);
   file.read_exactly(offset, index);
   if (crc32c(index) != load<std::uint32_t>(footer, 16))
     refuse(file, offset, "the index fails its CRC32C");
-  const auto count = load<std::uint64_t>(index, 0);
-  const auto classes = load<std::uint64_t>(index, 8);
   std::span<const std::byte> rest = std::span<const std::byte>(index).subspan(kIndexHead);
-  if (count > limits.max_members || count > rest.size() / sizeof(IndexEntry))
-    refuse(file, offset, "more records than the index holds, or than the limit");
   ShardIndex result;
   result.entries.resize(count);
   if (count > 0) std::memcpy(result.entries.data(), rest.data(), count * sizeof(IndexEntry));
@@ -168,12 +178,13 @@ ShardIndex scan(File& file, const Limits& limits) {
   }
   if (end != offset) refuse(file, offset, "the index does not fit the file");
   result.notes.push_back(std::to_string(static_cast<int>(*kind)));
-  result.notes.push_back(std::to_string(load<std::uint64_t>(index, 16)));
+  result.notes.push_back(std::to_string(as_they_are));
   for (std::uint64_t i = 0; i < classes; ++i) {
     if (rest.size() < sizeof(std::uint32_t)) refuse(file, offset, "class names are cut off");
     const auto length = load<std::uint32_t>(rest, 0);
     rest = rest.subspan(sizeof(std::uint32_t));
-    if (length > rest.size()) refuse(file, offset, "class names are cut off");
+    if (length > rest.size() || length > limits.max_name_bytes)
+      refuse(file, offset, "class names are cut off, or longer than the limit");
     result.notes.emplace_back(reinterpret_cast<const char*>(rest.data()), length);
     rest = rest.subspan(length);
   }

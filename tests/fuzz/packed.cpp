@@ -34,12 +34,14 @@ std::vector<std::vector<std::byte>> records() {
   using test::make_pixels;
   std::vector<std::vector<std::byte>> all;
   for (const auto kind : {jpeg::RecordKind::coefficients, jpeg::RecordKind::indexed}) {
-    jpeg::RecordMaker maker({.kind = kind});
     for (const auto& file : {make_jpeg(make_pixels(33, 85, 3), {.horizontal = 2, .vertical = 2}),
                              make_jpeg(make_pixels(30, 110, 3), {.quality = 99}),
                              make_jpeg(make_pixels(30, 31, 1), {.progressive = true}),
-                             make_jpeg(make_pixels(17, 9, 3), {.factors = {1, 1, 2, 2, 1, 2}})})
-      all.push_back(maker.make(file).record);
+                             make_jpeg(make_pixels(17, 9, 3), {.factors = {1, 1, 2, 2, 1, 2}}),
+                             // More than libjpeg's first piece of memory.
+                             test::with_segment(make_jpeg(make_pixels(8, 8, 3)), JPEG_APP0 + 1,
+                                                std::vector<std::byte>(5000))})
+      all.push_back(jpeg::make_record(file, {.kind = kind}).record);
   }
   return all;
 }
@@ -87,10 +89,7 @@ void run_image_record(Bytes bytes) {
   }
   try {
     const jpeg::Record read = jpeg::read_record(record);
-    if (std::uint64_t{1} * static_cast<unsigned>(read.header.width) *
-            static_cast<unsigned>(read.header.height) <=
-        options.limits.max_pixels)
-      static_cast<void>(jpeg::jpeg_of(read));
+    static_cast<void>(jpeg::jpeg_of(read, options.limits));
   } catch (const Error& error) {
     require_answer(error);
   }

@@ -1,6 +1,7 @@
 #include "pipeline/work/jpeg/records/make.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "pipeline/work/jpeg/records/packed_row.h"
 #include "tests/support/data.h"
 #include "tests/support/decoding.h"
+#include "tests/support/errors.h"
 #include "tests/support/image_records.h"
 #include "tests/support/jpeg_coefficients.h"
 #include "tests/support/jpeg_damage.h"
@@ -39,7 +41,7 @@ image::DecodePlan random_plan(const image::ImageInfo& info, Rng& rng, int denomi
 class Records : public ::testing::TestWithParam<RecordKind> {
  protected:
   Bytes make(std::span<const std::byte> jpeg) {
-    Made made = RecordMaker({.kind = GetParam()}).make(jpeg);
+    Made made = make_record(jpeg, {.kind = GetParam()});
     EXPECT_EQ(made.why, "");
     return std::move(made.record);
   }
@@ -108,6 +110,10 @@ const std::vector<Case>& cases() {
   return cases;
 }
 
+/// A TIFF structure with one entry: orientation 6.
+constexpr unsigned char kExif[] = {'E',  'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
+                                   0x12, 1,   3,   0,   1, 0, 0,   0,   6,  0, 0, 0, 0, 0, 0, 0};
+
 TEST_P(Records, HaveThePixelsOfTheirFiles) {
   Rng rng(1, 0, 0);
   for (const Case& c : cases()) {
@@ -132,9 +138,6 @@ TEST_P(Records, GiveBackCoefficientsAndMetadata) {
 }
 
 TEST_P(Records, KeepTheOrientation) {
-  // A TIFF structure with one entry: orientation 6.
-  constexpr unsigned char kExif[] = {'E',  'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
-                                     0x12, 1,   3,   0,   1, 0, 0,   0,   6,  0, 0, 0, 0, 0, 0, 0};
   Rng rng(2, 0, 0);
   const Bytes jpeg = test::with_segment(make_jpeg(make_pixels(40, 60, 3)), JPEG_APP0 + 1,
                                         std::as_bytes(std::span(kExif)));
@@ -211,7 +214,7 @@ TEST_P(Records, OfPhotographsHaveTheirPixels) {
   for (std::size_t i = 0; i < paths.size(); i += 12) {
     const Bytes jpeg = test::read_bytes(paths[i]);
     if (image::detect_format(jpeg) != image::Format::jpeg) continue;
-    const Made made = RecordMaker({.kind = GetParam()}).make(jpeg);
+    const Made made = make_record(jpeg, {.kind = GetParam()});
     if (made.record.empty()) continue;
     expect_same(jpeg, made.record, rng, paths[i].filename().string());
     EXPECT_EQ(test::coefficients_of(jpeg_of(read_record(made.record))),
@@ -221,24 +224,65 @@ TEST_P(Records, OfPhotographsHaveTheirPixels) {
 }
 
 TEST_P(Records, LeaveTheRestAsItIs) {
-  RecordMaker maker({.kind = GetParam()});
-  EXPECT_EQ(maker.make(make_jpeg(make_pixels(20, 20, 4))).why, "components");
-  EXPECT_TRUE(maker.make(make_jpeg(make_pixels(20, 20, 4))).record.empty());
+  const MakeOptions options{.kind = GetParam()};
+  EXPECT_EQ(make_record(make_jpeg(make_pixels(20, 20, 4)), options).why, "components");
+  EXPECT_TRUE(make_record(make_jpeg(make_pixels(20, 20, 4)), options).record.empty());
   const test::Pixels gray = make_pixels(5, 7, 1);
-  EXPECT_EQ(maker.make(test::make_png(5, 7, gray.values, {.color_type = PNG_COLOR_TYPE_GRAY})).why,
-            "png");
+  EXPECT_EQ(
+      make_record(test::make_png(5, 7, gray.values, {.color_type = PNG_COLOR_TYPE_GRAY}), options)
+          .why,
+      "png");
+}
+
+/// A JPEG's marker segment between its first two scans.
+Bytes with_segment_between_scans(const Bytes& jpeg, int marker, std::span<const std::byte> data) {
+  const auto is = [&](std::size_t at, int second) {
+    return jpeg[at] == std::byte{0xff} && jpeg[at + 1] == static_cast<std::byte>(second);
+  };
+  std::size_t at = 0;
+  while (!is(at, 0xda)) ++at;
+  // The next marker that is no restart marker.
+  for (++at; !is(at, 0xda) && !is(at, 0xc4); ++at) {
+  }
+  const std::size_t size = data.size() + 2;
+  Bytes out(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(at));
+  for (const std::size_t byte :
+       {std::size_t{0xff}, static_cast<std::size_t>(marker), size >> 8, size & 0xff})
+    out.push_back(static_cast<std::byte>(byte));
+  out.insert(out.end(), data.begin(), data.end());
+  out.insert(out.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(at), jpeg.end());
+  return out;
+}
+
+// Metadata that lie where nobody heeds them would stand in front of the image when it is unpacked.
+TEST_P(Records, LeaveFilesAsTheyAreWhoseMetadataWouldComeToMeanSomething) {
+  const Bytes jpeg = make_jpeg(make_pixels(40, 60, 3), {.progressive = true});
+  const Made harmless = make_record(
+      with_segment_between_scans(jpeg, JPEG_COM, Bytes(9, std::byte{'x'})), {.kind = GetParam()});
+  EXPECT_EQ(harmless.why, "");
+  const Made turned =
+      make_record(with_segment_between_scans(jpeg, JPEG_APP0 + 1, std::as_bytes(std::span(kExif))),
+                  {.kind = GetParam()});
+  EXPECT_EQ(turned.why, "markers");
+  EXPECT_TRUE(turned.record.empty());
+}
+
+TEST_P(Records, LeaveImagesAsTheyAreWhoseCoefficientsAreMoreThanTheLimit) {
+  const Bytes jpeg = make_jpeg(make_pixels(400, 400, 3));
+  const Limits limits{.max_codec_bytes = 512 << 10};
+  EXPECT_EQ(make_record(jpeg, {.kind = GetParam(), .limits = limits}).why, "memory");
 }
 
 TEST_P(Records, RefuseBadFiles) {
-  RecordMaker maker({.kind = GetParam()});
+  const MakeOptions options{.kind = GetParam()};
   const Bytes jpeg = make_jpeg(make_pixels(60, 60, 3));
   const Bytes cut(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(jpeg.size() / 2));
-  EXPECT_THROW(maker.make(cut), Error);
-  EXPECT_THROW(maker.make({}), Error);
-  EXPECT_THROW(maker.make(std::as_bytes(std::span("no image"))), Error);
-  EXPECT_THROW(RecordMaker({.kind = GetParam(), .limits = {.max_pixels = 3599}}).make(jpeg), Error);
+  EXPECT_THROW(make_record(cut, options), Error);
+  EXPECT_THROW(make_record({}, options), Error);
+  EXPECT_THROW(make_record(std::as_bytes(std::span("no image")), options), Error);
+  EXPECT_THROW(make_record(jpeg, {.kind = GetParam(), .limits = {.max_pixels = 3599}}), Error);
   // It does not matter to the next one.
-  EXPECT_FALSE(maker.make(jpeg).record.empty());
+  EXPECT_FALSE(make_record(jpeg, options).record.empty());
 }
 
 TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
@@ -253,16 +297,97 @@ TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
   }
 }
 
+// By every back end, and when they are unpacked.
 TEST_P(Records, WithAFlippedBitAreRefused) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   const auto decoder = make_record_decoder();
   for (std::size_t bit = 0; bit < 8 * record.size(); bit += 3) {
     Bytes flipped = record;
     flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
-    const test::DecodeOutcome outcome = test::decode(*decoder, flipped, test::all);
-    ASSERT_FALSE(outcome.status.ok()) << "byte " << bit / 8;
-    ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
+    for (const Backend backend : {Backend::automatic, Backend::libjpeg_turbo}) {
+      choose(backend);
+      const test::DecodeOutcome outcome = test::decode(*decoder, flipped, test::all);
+      choose(Backend::automatic);
+      ASSERT_FALSE(outcome.status.ok()) << "byte " << bit / 8;
+      ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
+    }
+    test::expect_error(ErrorCode::data_loss, "image record",
+                       [&] { jpeg_of(read_record(flipped)); });
   }
+}
+
+// What our own decoder does not know goes to the library, with all of the file.
+TEST(IndexedRecords, ThatOthersDecodeAreCheckedWhole) {
+  const Bytes jpeg = make_jpeg(make_pixels(70, 133, 3), {.rgb = true});
+  const Made made = make_record(jpeg, {.kind = RecordKind::indexed});
+  ASSERT_EQ(made.why, "");
+  const DecodeOptions options{.channels = 1};  // of RGB, which is not ours
+  const auto before = counts();
+  const auto decoder = make_record_decoder();
+  EXPECT_TRUE(test::decode(*decoder, made.record, test::all, options).status.ok());
+  EXPECT_GT(counts().foreign, before.foreign);
+  const Record record = read_record(made.record);
+  for (std::size_t i = 0; i < record.part_count; ++i) {
+    Bytes damaged = made.record;
+    const auto at = static_cast<std::size_t>(record.payload.data() - made.record.data());
+    damaged[at + record.part(i).offset + 2] ^= std::byte{1};
+    const test::DecodeOutcome outcome = test::decode(*decoder, damaged, test::all, options);
+    ASSERT_FALSE(outcome.status.ok()) << i;
+    EXPECT_THAT(outcome.status.error().what(), ::testing::HasSubstr("CRC32C"));
+  }
+}
+
+// To get to a crop, no more than a row of MCUs may have to be decoded.
+TEST(IndexedRecords, HaveNoIntervalsLongerThanARow) {
+  const Bytes jpeg = make_jpeg(make_pixels(64, 64, 1));
+  Bytes record = make_record(jpeg, {.kind = RecordKind::indexed}).record;
+  CoefficientImage image;
+  ASSERT_EQ(read_coefficients(jpeg, {}, image), Foreign::none);
+  const Bytes longer = write_jpeg(image, {.restart_interval = 16});
+  Header header;
+  ASSERT_EQ(read_header(longer, header), Foreign::none);
+  // The same record around that file, in the parts that its intervals would be.
+  const Record old = read_record(record);
+  const auto number = [](Bytes& out, std::size_t at, std::size_t value) {
+    const auto small = static_cast<std::uint32_t>(value);
+    std::memcpy(out.data() + at, &small, sizeof(small));
+  };
+  std::vector<std::size_t> offsets{0, header.scan};
+  for (std::size_t at = header.scan; at + 1 < longer.size(); ++at)
+    if (longer[at] == std::byte{0xff} && (longer[at + 1] & std::byte{0xf8}) == std::byte{0xd0})
+      offsets.push_back(at + 2);
+  ASSERT_EQ(offsets.size(), 5);
+  Bytes made(record.begin(), record.begin() + kRecordHead);
+  made.resize(kRecordHead + offsets.size() * sizeof(RecordPart));
+  for (std::size_t i = 0; i < offsets.size(); ++i)
+    number(made, kRecordHead + i * sizeof(RecordPart), offsets[i]);
+  number(made, 16, made.size());
+  number(made, 20, offsets.size());
+  number(made, 24, longer.size());
+  number(made, 52, 16);
+  made.insert(made.end(), longer.begin(), longer.end());
+  made.resize(made.size() + kRecordSlack);
+  test::sign_record(made);
+  EXPECT_EQ(old.interval, 8);
+  EXPECT_EQ(read_record(made).interval, 16);
+  const auto decoder = make_record_decoder();
+  const test::DecodeOutcome outcome = test::decode(*decoder, made, test::all);
+  ASSERT_FALSE(outcome.status.ok());
+  EXPECT_THAT(outcome.status.error().what(), ::testing::HasSubstr("intervals"));
+}
+
+// libjpeg's memory has grown by the time it meets the coefficient.
+TEST(WriteJpeg, ThatFailsInTheMiddleHarmsNothing) {
+  CoefficientImage image;
+  const Bytes jpeg =
+      test::with_segment(make_jpeg(make_pixels(16, 16, 3)), JPEG_APP0 + 1, Bytes(20'000));
+  ASSERT_EQ(read_coefficients(jpeg, {}, image), Foreign::none);
+  const Bytes sound = write_jpeg(image);
+  image.blocks[0][5] = 20'000;
+  for (int i = 0; i < 3; ++i)
+    test::expect_error(ErrorCode::out_of_range, "DCT", [&] { write_jpeg(image); });
+  image.blocks[0][5] = 0;
+  EXPECT_EQ(write_jpeg(image).size(), sound.size());
 }
 
 TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {

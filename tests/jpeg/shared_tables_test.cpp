@@ -46,16 +46,15 @@ Bytes file_of(const Picture& picture) {
 }
 
 SharedTables tables_of(const std::vector<Bytes>& files) {
-  Transcoder transcoder;
   TableSample all;
   for (const Bytes& file : files) {
     CoefficientImage image;
-    EXPECT_EQ(transcoder.read(file, {}, image), Foreign::none);
+    EXPECT_EQ(read_coefficients(file, {}, image), Foreign::none);
     TableSample one;
     one.add(image);
     all.add(one);
   }
-  return all.tables(transcoder);
+  return all.tables();
 }
 
 std::set<int> symbols_of(const HuffmanSpec& spec) {
@@ -68,7 +67,7 @@ std::set<int> symbols_of(const HuffmanSpec& spec) {
 }
 
 Bytes record_of(const Bytes& file, const SharedTables* tables) {
-  Made made = RecordMaker({.kind = RecordKind::indexed, .tables = tables}).make(file);
+  Made made = make_record(file, {.kind = RecordKind::indexed, .tables = tables});
   EXPECT_EQ(made.why, "");
   return std::move(made.record);
 }
@@ -125,9 +124,8 @@ TEST(SharedTables, AreBetterThanTheOnesOfOtherImages) {
 }
 
 TEST(SharedTables, LeaveOutWhatTheyCannotHold) {
-  Transcoder transcoder;
   CoefficientImage image;
-  ASSERT_EQ(transcoder.read(file_of(pictures()[1]), {}, image), Foreign::none);
+  ASSERT_EQ(read_coefficients(file_of(pictures()[1]), {}, image), Foreign::none);
   EXPECT_TRUE(encodable(image));
   for (const auto& [at, most] : {std::pair<std::size_t, int>{0, 1023}, {7, 1023}}) {
     CoefficientImage large = image;
@@ -137,7 +135,7 @@ TEST(SharedTables, LeaveOutWhatTheyCannotHold) {
     EXPECT_FALSE(encodable(large));
     TableSample sample;
     sample.add(large);
-    EXPECT_EQ(sample.tables(transcoder).ac[0], TableSample().tables(transcoder).ac[0]);
+    EXPECT_EQ(sample.tables().ac[0], TableSample().tables().ac[0]);
   }
 }
 

@@ -1,7 +1,11 @@
 #include <penstock/image_records.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <span>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +13,7 @@
 #include <penstock/image.h>
 #include <penstock/iterator.h>
 
+#include "pipeline/io/crc32c.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/jpeg_coefficients.h"
@@ -97,6 +102,8 @@ TEST_P(ImageRecords, CanBeUnpacked) {
       EXPECT_EQ(test::coefficients_of(test::as_bytes(back)),
                 test::coefficients_of(test::as_bytes(file)))
           << key;
+      expect_error(ErrorCode::out_of_range, "max_pixels",
+                   [&] { unpack_image(next.value()["image"].bytes_at(), {.max_pixels = 100}); });
     }
   }
 }
@@ -211,6 +218,39 @@ TEST_P(ImageRecords, AreRefusedWhenCutOrDamaged) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
     ASSERT_NE(verdict(damaged), "") << at;
+  }
+}
+
+// An index that claims the whole of a large file is not read to find that out.
+TEST_P(ImageRecords, WithAHugeIndexAreRefusedAtOnce) {
+  pack();
+  std::string file = test::read_file(out_);
+  const std::string footer = file.substr(file.size() - 32);
+  const std::uint64_t size = std::uint64_t{1} << 42;
+  std::filesystem::resize_file(out_, size);
+  const auto write_at = [&](std::uint64_t at, const std::string& bytes) {
+    std::fstream out(out_, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(at));
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  };
+  const auto claim = [&](std::uint64_t records, std::uint64_t classes) {
+    const std::uint64_t head[] = {records, classes, 0, 0};
+    write_at(64, std::string(reinterpret_cast<const char*>(head), sizeof(head)));
+    std::string claimed = footer;
+    const std::uint64_t place[] = {64, size - 64 - 32};
+    std::memcpy(claimed.data(), place, sizeof(place));
+    const std::uint32_t crc = crc32c(std::as_bytes(std::span(claimed).first(20)));
+    std::memcpy(claimed.data() + 20, &crc, sizeof(crc));
+    write_at(size - 32, claimed);
+  };
+  for (const auto& [records, classes, cause] :
+       {std::tuple<std::uint64_t, std::uint64_t, const char*>{size / 16 - 8, 0, "more records"},
+        {UINT64_MAX, 0, "more records"},
+        {3, 5, "class names"},
+        {0, size / 8, "class names"},
+        {0, UINT64_MAX, "class names"}}) {
+    claim(records, classes);
+    expect_error(ErrorCode::data_loss, cause, [&] { image_records({out_}); });
   }
 }
 

@@ -31,7 +31,7 @@ Dataset source(std::int64_t count, bool damaged) {
     const auto jpeg = test::make_jpeg(
         test::make_pixels(side, 90 - side, 3, static_cast<std::uint64_t>(i)),
         {.quality = 60 + static_cast<int>(i % 40), .horizontal = 1 + static_cast<int>(i % 2)});
-    auto bytes = i % 5 == 4 ? jpeg : jpeg::RecordMaker({}).make(jpeg).record;
+    auto bytes = i % 5 == 4 ? jpeg : jpeg::make_record(jpeg, {}).record;
     if (damaged && i % 7 == 3) bytes[bytes.size() / 2] ^= std::byte{16};
     if (damaged && i % 7 == 3 && i % 5 == 4) bytes.resize(bytes.size() / 3);
     images.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());

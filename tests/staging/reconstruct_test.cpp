@@ -35,7 +35,7 @@ using Bytes = std::vector<std::byte>;
 
 Bytes record_of(std::span<const std::byte> jpeg,
                 jpeg::RecordKind kind = jpeg::RecordKind::coefficients) {
-  jpeg::Made made = jpeg::RecordMaker({.kind = kind}).make(jpeg);
+  jpeg::Made made = jpeg::make_record(jpeg, {.kind = kind});
   EXPECT_EQ(made.why, "");
   return std::move(made.record);
 }
@@ -353,7 +353,7 @@ TEST_P(Reconstruct, Photographs) {
   const bool few = GetParam().name.starts_with("host_");
   for (std::size_t i = 0; i < paths.size(); i += few ? 100 : 12) {
     const Bytes jpeg = test::read_bytes(paths[i]);
-    jpeg::Made made = jpeg::RecordMaker({.kind = jpeg::RecordKind::coefficients}).make(jpeg);
+    jpeg::Made made = jpeg::make_record(jpeg, {.kind = jpeg::RecordKind::coefficients});
     if (!made.record.empty()) images.push_back(std::move(made.record));
   }
   EXPECT_GT(images.size(), few ? 0U : 10U);

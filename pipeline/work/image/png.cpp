@@ -109,6 +109,8 @@ class PngDecoder final : public Decoder {
         job.status = status_from_current_exception();
       }
       png_destroy_read_struct(&session.png, &session.info, nullptr);
+      if (pixels_.size() > kKeep) pixels_ = {};
+      if (row_pointers_.size() * sizeof(png_bytep) > kKeep) row_pointers_ = {};
     }
   }
 
@@ -160,7 +162,6 @@ class PngDecoder final : public Decoder {
       job.sink->rows(first, stride, 1);
     }
     if (whole) require(finish(session), session);
-    if (pixels_.size() > kKeep) pixels_ = {};
   }
 
   static void check_memory(std::size_t bytes, const Limits& limits) {

@@ -11,6 +11,7 @@
 #include "pipeline/work/jpeg/picture.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "pipeline/work/jpeg/records/layout.h"
+#include "pipeline/work/jpeg/resumed.h"
 
 namespace penstock::jpeg {
 
@@ -19,7 +20,6 @@ namespace {
 using image::DecodeJob;
 using image::DecodePlan;
 using image::ImageInfo;
-using image::PixelSink;
 
 /// Lanes take the next image when one ends: so many at hand keep them busy.
 constexpr std::size_t kHand = 32;
@@ -38,26 +38,6 @@ std::atomic<Backend>& chosen() noexcept {
   static std::atomic<Backend> chosen{Backend::automatic};
   return chosen;
 }
-
-/// Stands between a sink that has its plan, and perhaps rows, and a decoder that starts anew.
-class Resumed final : public PixelSink {
- public:
-  Resumed(PixelSink& sink, const DecodePlan& plan, int given)
-      : sink_(sink), plan_(plan), given_(given) {}
-
-  DecodePlan plan(const ImageInfo&) override { return plan_; }
-  void rows(const std::uint8_t* pixels, std::size_t stride, int count) override {
-    const int passed = std::min(given_, count);
-    given_ -= passed;
-    if (passed < count)
-      sink_.rows(pixels + static_cast<std::size_t>(passed) * stride, stride, count - passed);
-  }
-
- private:
-  PixelSink& sink_;
-  DecodePlan plan_;
-  int given_;
-};
 
 /// One image that is being decoded.
 struct Slot {
@@ -153,7 +133,7 @@ class OwnDecoder final : public image::Decoder {
     guarded(slot, [&] {
       const Foreign foreign = begin(slot, options);
       if (foreign != Foreign::none) {
-        leave(job, slot.file, options, foreign);
+        leave(slot, job, options, foreign);
         slot.job = nullptr;
       }
     });
@@ -229,16 +209,16 @@ class OwnDecoder final : public image::Decoder {
     DecodeJob& job = *slot.job;
     Resumed resumed(*job.sink, slot.plan, slot.picture.given());
     DecodeJob again{job.bytes, &resumed};
-    leave(again, slot.file, options, reason);
+    leave(slot, again, options, reason);
     again.sink = job.sink;
     job = std::move(again);
     slot.job = nullptr;
   }
 
-  void leave(DecodeJob& job, std::span<const std::byte> file, const DecodeOptions& options,
-             Foreign reason) {
+  void leave(Slot& slot, DecodeJob& job, const DecodeOptions& options, Foreign reason) {
+    if (slot.record) slot.record->check_all();
     counters().foreign[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
-    const std::span<const std::byte> bytes = std::exchange(job.bytes, file);
+    const std::span<const std::byte> bytes = std::exchange(job.bytes, slot.file);
     library_->decode({&job, 1}, options);
     job.bytes = bytes;
   }

@@ -110,7 +110,8 @@ void Picture::use_intervals(const Record& record) {
   const int rows = header.component_count == 1 ? divide_up(header.height, kBlockSide) : imcu_rows_;
   const auto all = std::int64_t{scan_.mcus} * rows;
   const auto interval = std::int64_t{record.interval};
-  if (interval < 1 || interval != header.restart_interval ||
+  // To get to a crop at most a row of MCUs is decoded.
+  if (interval < 1 || interval > scan_.mcus || interval != header.restart_interval ||
       static_cast<std::int64_t>(record.part_count) != 1 + (all + interval - 1) / interval)
     throw Error(ErrorCode::data_loss, "image record: its index does not fit its intervals");
   record_ = &record;

@@ -60,10 +60,11 @@ class Unpack final : public Command {
           try {
             bytes += write(key, unpack_image(element["image"].bytes_at()));
             ++written;
-          } catch (const Error& error) {
+          } catch (...) {
             ++bad;
+            const Status status = status_from_current_exception();
             std::fprintf(stderr, "bad: %s: %s\n", printable(key).c_str(),
-                         printable(error.what()).c_str());
+                         printable(status.error().what()).c_str());
           }
         });
     for (const Error& error : result.errors)
@@ -80,10 +81,10 @@ class Unpack final : public Command {
  private:
   std::uint64_t write(std::string_view key, const std::string& image) const {
     const fs::path path = path_below(folder_, key);
-    if (!force_ && fs::exists(path))
+    std::error_code error;
+    if (!force_ && fs::exists(path, error))
       throw Error(ErrorCode::invalid_argument, "is there already (--force writes over it)",
                   {.shard = path.string(), .stage = {}});
-    std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error)
       throw Error(ErrorCode::unavailable, "can't make the folder: " + error.message(),

@@ -7,6 +7,7 @@
 #include "pipeline/work/jpeg/picture.h"
 #include "pipeline/work/jpeg/records/make.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
+#include "pipeline/work/jpeg/resumed.h"
 
 namespace penstock::jpeg {
 
@@ -99,7 +100,7 @@ class RecordDecoder final : public image::Decoder {
   }
 
   void leave(const Record& record, DecodeJob& job, const DecodeOptions& options) {
-    const std::vector<std::byte> jpeg = jpeg_of(record);
+    const std::vector<std::byte> jpeg = jpeg_of(record, options.limits);
     if (!library_) library_ = image::make_jpeg_decoder();
     DecodeJob whole{jpeg, job.sink};
     library_->decode({&whole, 1}, options);
@@ -110,23 +111,11 @@ class RecordDecoder final : public image::Decoder {
   /// The same for a sink that was asked for its plan.
   void leave_planned(const Record& record, DecodeJob& job, const DecodeOptions& options,
                      const DecodePlan& plan) {
-    class Planned final : public image::PixelSink {
-     public:
-      Planned(image::PixelSink& sink, const DecodePlan& plan) : sink_(sink), plan_(plan) {}
-      DecodePlan plan(const ImageInfo&) override { return plan_; }
-      void rows(const std::uint8_t* pixels, std::size_t stride, int count) override {
-        sink_.rows(pixels, stride, count);
-      }
-
-     private:
-      image::PixelSink& sink_;
-      DecodePlan plan_;
-    };
-    image::PixelSink* const sink = job.sink;
-    Planned planned(*sink, plan);
-    job.sink = &planned;
-    leave(record, job, options);
-    job.sink = sink;
+    Resumed planned(*job.sink, plan, 0);
+    DecodeJob again{job.bytes, &planned};
+    leave(record, again, options);
+    again.sink = job.sink;
+    job = std::move(again);
   }
 
   std::unique_ptr<image::Decoder> library_;  // null until they are needed

@@ -91,6 +91,11 @@ void Record::check_rest() const {
     refuse("its end is not zero");
 }
 
+void Record::check_all() const {
+  for (std::size_t i = 0; i < part_count; ++i) static_cast<void>(read_part(i));
+  check_rest();
+}
+
 bool is_record(std::span<const std::byte> bytes) noexcept {
   return bytes.size() >= kRecordMagic.size() &&
          std::memcmp(bytes.data(), kRecordMagic.data(), kRecordMagic.size()) == 0;

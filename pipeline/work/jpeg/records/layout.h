@@ -54,6 +54,8 @@ struct Record {
   std::span<const std::byte> read_part(std::size_t i) const;
   /// Throws Error{data_loss} if metadata or the bytes at the record's end are damaged.
   void check_rest() const;
+  /// Throws Error{data_loss} if any part or the rest is.
+  void check_all() const;
 };
 
 /// True if the first bytes are those of an image record.

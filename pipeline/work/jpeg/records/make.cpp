@@ -97,9 +97,7 @@ std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orien
   return out;
 }
 
-}  // namespace
-
-std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orientation) const {
+std::vector<std::byte> pack(const CoefficientImage& image, int orientation) {
   const Header& header = image.header;
   const BlockGrid grid(header);
   std::vector<RecordPart> parts;
@@ -123,13 +121,13 @@ std::vector<std::byte> RecordMaker::pack(const CoefficientImage& image, int orie
   return assemble(RecordKind::coefficients, header, orientation, 0, parts, payload, image.metadata);
 }
 
-std::vector<std::byte> RecordMaker::index(const CoefficientImage& image, int orientation) {
+std::vector<std::byte> index(const CoefficientImage& image, int orientation,
+                             const SharedTables* tables) {
   const Header& header = image.header;
   const int interval = restart_interval_of(header);
-  const SharedTables* tables =
-      options_.tables != nullptr && encodable(image) ? options_.tables : nullptr;
+  if (!encodable(image)) tables = nullptr;
   const std::vector<std::byte> jpeg =
-      transcoder_.write(image, {.restart_interval = interval, .tables = tables});
+      write_jpeg(image, {.restart_interval = interval, .tables = tables});
   Header written;
   if (read_header(jpeg, written) != Foreign::none || written.restart_interval != interval)
     return {};
@@ -148,49 +146,8 @@ std::vector<std::byte> RecordMaker::index(const CoefficientImage& image, int ori
   return assemble(RecordKind::indexed, header, orientation, interval, parts, jpeg, {});
 }
 
-Made RecordMaker::make(std::span<const std::byte> file) {
-  thread_local const std::unique_ptr<image::Decoder> library = image::make_jpeg_decoder();
-  thread_local const std::unique_ptr<image::Decoder> records = make_record_decoder();
-  switch (image::detect_format(file)) {
-    case image::Format::unknown:
-      throw Error(ErrorCode::data_loss,
-                  file.empty() ? "an empty image" : "neither a JPEG nor a PNG");
-    case image::Format::jpeg:
-      break;
-    default:
-      if (const Status status = image::verify_image(file, options_.limits); !status.ok())
-        throw Error(status.error());
-      return {{}, "png"};
-  }
-  Fingerprint original;
-  if (const Status status = fingerprint(*library, file, options_.limits, original); !status.ok())
-    throw Error(status.error());
-  const Foreign foreign = transcoder_.read(file, options_.limits, image_);
-  if (foreign != Foreign::none) return {{}, name_of(foreign)};
-  try {
-    const int orientation = image::jpeg_orientation(file);
-    Made made;
-    if (options_.kind == RecordKind::coefficients) {
-      // What can't be written as a JPEG again can't be unpacked.
-      (void)transcoder_.write(image_);
-      made.record = pack(image_, orientation);
-    } else {
-      made.record = index(image_, orientation);
-    }
-    if (made.record.size() > options_.limits.max_record_bytes) return {{}, "size"};
-    Fingerprint same;
-    if (!made.record.empty() && fingerprint(*records, made.record, options_.limits, same).ok() &&
-        same == original)
-      return made;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::out_of_range) throw;
-  }
-  return {{}, "range"};
-}
-
+/// All coefficients and the metadata of a record of coefficients.
 CoefficientImage unpack(const Record& record) {
-  if (record.kind != RecordKind::coefficients)
-    throw Error(ErrorCode::data_loss, "image record: it holds no coefficients");
   record.check_rest();
   CoefficientImage image;
   image.header = record.header;
@@ -217,13 +174,58 @@ CoefficientImage unpack(const Record& record) {
   return image;
 }
 
-std::vector<std::byte> jpeg_of(const Record& record) {
-  if (record.kind == RecordKind::indexed) {
-    record.check_rest();
-    return {record.payload.begin(), record.payload.end()};
+}  // namespace
+
+Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
+  thread_local const std::unique_ptr<image::Decoder> library = image::make_jpeg_decoder();
+  thread_local const std::unique_ptr<image::Decoder> records = make_record_decoder();
+  const Limits& limits = options.limits;
+  switch (image::detect_format(file)) {
+    case image::Format::unknown:
+      throw Error(ErrorCode::data_loss,
+                  file.empty() ? "an empty image" : "neither a JPEG nor a PNG");
+    case image::Format::jpeg:
+      break;
+    default:
+      if (const Status status = image::verify_image(file, limits); !status.ok())
+        throw Error(status.error());
+      return {{}, "png"};
   }
-  thread_local Transcoder transcoder;
-  return transcoder.write(unpack(record));
+  Fingerprint original;
+  if (const Status status = fingerprint(*library, file, limits, original); !status.ok())
+    throw Error(status.error());
+  CoefficientImage image;
+  const Foreign foreign = read_coefficients(file, limits, image);
+  if (foreign != Foreign::none) return {{}, name_of(foreign)};
+  const int orientation = image::jpeg_orientation(file);
+  try {
+    Made made;
+    made.record = options.kind == RecordKind::coefficients
+                      ? pack(image, orientation)
+                      : index(image, orientation, options.tables);
+    if (made.record.size() > limits.max_record_bytes) return {{}, "size"};
+    Fingerprint same;
+    if (made.record.empty() || !fingerprint(*records, made.record, limits, same).ok() ||
+        !(same == original))
+      return {{}, "range"};
+    // Metadata stand in front of the image then, where they may mean something.
+    Fingerprint again;
+    const std::vector<std::byte> jpeg = jpeg_of(read_record(made.record), limits);
+    if (!fingerprint(*library, jpeg, limits, again).ok() || !(again == original))
+      return {{}, "markers"};
+    return made;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_range) throw;
+    return {{}, "range"};
+  }
+}
+
+std::vector<std::byte> jpeg_of(const Record& record, const Limits& limits) {
+  image::check_pixels(static_cast<std::uint64_t>(record.header.width),
+                      static_cast<std::uint64_t>(record.header.height), limits);
+  if (record.kind == RecordKind::coefficients) return write_jpeg(unpack(record));
+  record.check_all();
+  return {record.payload.begin(), record.payload.end()};
 }
 
 }  // namespace penstock::jpeg

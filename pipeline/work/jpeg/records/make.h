@@ -22,31 +22,17 @@ struct MakeOptions {
 
 struct Made {
   std::vector<std::byte> record;  ///< empty: the image is better stored as it is
-  std::string why;                ///< …because of this: "png", "components", "progressive"
+  std::string why;                ///< …because of this: "png", "components", "markers"
 };
 
-/// Makes records. Used by one thread at a time.
-class RecordMaker {
- public:
-  explicit RecordMaker(MakeOptions options) : options_(options) {}
-
-  /// The record of an image file, which decodes to the same pixels: that was tried. Throws
-  /// Error{data_loss | out_of_range} for a file that does not decode.
-  Made make(std::span<const std::byte> file);
-
- private:
-  std::vector<std::byte> pack(const CoefficientImage& image, int orientation) const;
-  std::vector<std::byte> index(const CoefficientImage& image, int orientation);
-
-  MakeOptions options_;
-  Transcoder transcoder_;
-  CoefficientImage image_;
-};
+/// The record of an image file. It decodes to the same pixels, and so does the JPEG that it is
+/// unpacked to: that was tried. Throws Error{data_loss | out_of_range} for a file that does not
+/// decode. Thread-safe.
+Made make_record(std::span<const std::byte> file, const MakeOptions& options = {});
 
 /// The other way: the JPEG of a record. Of an indexed one that is the file it holds; of
-/// coefficients one is written. Throws Error{data_loss} for a damaged record.
-std::vector<std::byte> jpeg_of(const Record& record);
-/// All coefficients and the metadata of a record of coefficients. Throws Error{data_loss}.
-CoefficientImage unpack(const Record& record);
+/// coefficients one is written. Throws Error{data_loss} for a damaged record, Error{out_of_range}
+/// for one of more pixels than the limits allow.
+std::vector<std::byte> jpeg_of(const Record& record, const Limits& limits = {});
 
 }  // namespace penstock::jpeg

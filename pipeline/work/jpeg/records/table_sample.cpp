@@ -100,7 +100,7 @@ void TableSample::add(const TableSample& other) {
 
 // libjpeg finds tables for a gray picture of these blocks, each an interval of its own, so that a
 // DC is coded as it is.
-SharedTables TableSample::tables(Transcoder& transcoder) const {
+SharedTables TableSample::tables() const {
   constexpr std::size_t kAcross = 64;
   SharedTables found;
   for (std::size_t table = 0; table < blocks_.size(); ++table) {
@@ -115,7 +115,7 @@ SharedTables TableSample::tables(Transcoder& transcoder) const {
     picture.header.component_count = 1;
     picture.header.quantisation[0].values.fill(1);
     Header header;
-    if (read_header(transcoder.write(picture, {.restart_interval = 1}), header) != Foreign::none)
+    if (read_header(write_jpeg(picture, {.restart_interval = 1}), header) != Foreign::none)
       throw Error(ErrorCode::internal, "JPEG: no tables");
     found.dc[table] = header.dc[static_cast<std::size_t>(header.components[0].dc)];
     found.ac[table] = header.ac[static_cast<std::size_t>(header.components[0].ac)];

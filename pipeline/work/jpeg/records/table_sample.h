@@ -24,7 +24,7 @@ class TableSample {
 
   /// The tables that make these blocks smallest, with a code for every symbol. Throws
   /// Error{resource_exhausted} as libjpeg does.
-  SharedTables tables(Transcoder& transcoder) const;
+  SharedTables tables() const;
 
  private:
   std::array<std::vector<std::int16_t>, 2> blocks_;  // for which table; natural order

@@ -39,14 +39,29 @@ struct Failure {
 };
 
 struct Reader : Failure {
-  jpeg_decompress_struct info;
+  Reader() = default;
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() { jpeg_destroy_decompress(&info); }
+
+  jpeg_decompress_struct info{};
   jpeg_progress_mgr progress;
   int max_scans = 0;
   jvirt_barray_ptr* arrays = nullptr;
 };
 
 struct Writer : Failure {
-  jpeg_compress_struct info;
+  Writer() = default;
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  ~Writer() {
+    // libjpeg says where its memory is only when it ends.
+    if (memory != nullptr) info.dest->term_destination(&info);
+    jpeg_destroy_compress(&info);
+    std::free(memory);
+  }
+
+  jpeg_compress_struct info{};
   unsigned char* memory = nullptr;
   unsigned long size = 0;
   jvirt_barray_ptr arrays[3] = {};
@@ -123,21 +138,6 @@ bool finish(Reader& reader) {
   if (setjmp(reader.failed) != 0) return false;
   jpeg_finish_decompress(&reader.info);
   return true;
-}
-
-/// Why the library gave up, if it is not that the file is bad.
-Foreign foreign_of(const Reader& reader) {
-  if (reader.scans) return Foreign::none;
-  switch (reader.errors.msg_code) {
-    case JERR_BAD_PRECISION:
-      return Foreign::precision;
-    case JERR_SOF_UNSUPPORTED:
-      return Foreign::lossless;
-    case JERR_ARITH_NOTIMPL:
-      return Foreign::arithmetic;
-    default:
-      return Foreign::none;
-  }
 }
 
 /// Some coefficients were never given in full: the library would smooth across blocks.
@@ -276,31 +276,9 @@ bool finish(Writer& writer) {
 
 }  // namespace
 
-struct Transcoder::State {
+Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
+                          CoefficientImage& image) {
   Reader reader;
-  Writer writer;
-};
-
-Transcoder::Transcoder() : state_(std::make_unique<State>()) {
-  if (!create(state_->reader)) throw Error(ErrorCode::resource_exhausted, "no memory for libjpeg");
-  if (!create(state_->writer)) {
-    jpeg_destroy_decompress(&state_->reader.info);
-    throw Error(ErrorCode::resource_exhausted, "no memory for libjpeg");
-  }
-}
-
-Transcoder::~Transcoder() {
-  jpeg_destroy_decompress(&state_->reader.info);
-  jpeg_destroy_compress(&state_->writer.info);
-  std::free(state_->writer.memory);
-}
-
-Foreign Transcoder::read(std::span<const std::byte> jpeg, const Limits& limits,
-                         CoefficientImage& image) {
-  // Tables of a file before must not serve this one.
-  jpeg_destroy_decompress(&state_->reader.info);
-  state_->reader.scans = false;
-  Reader& reader = state_->reader;
   const auto require = [&](bool ok) {
     if (ok) return;
     throw Error(ErrorCode::data_loss,
@@ -312,16 +290,14 @@ Foreign Transcoder::read(std::span<const std::byte> jpeg, const Limits& limits,
   constexpr std::uint64_t kMost = std::numeric_limits<long>::max();
   reader.info.mem->max_memory_to_use =
       static_cast<long>(std::min<std::uint64_t>(limits.max_codec_bytes, kMost));
-  if (!read_header(reader, jpeg)) {
-    if (const Foreign why = foreign_of(reader); why != Foreign::none) return why;
-    require(false);
-  }
+  require(read_header(reader, jpeg));
   image::check_pixels(reader.info.image_width, reader.info.image_height, limits);
   const Foreign foreign = describe(reader.info, image.header);
-  if (!read_all(reader)) {
-    if (const Foreign why = foreign_of(reader); why != Foreign::none) return why;
-    require(false);
-  }
+  const bool read = read_all(reader);
+  // A whole image of coefficients takes more memory than decoding it does.
+  if (!read && !reader.scans && reader.errors.msg_code == JERR_NO_BACKING_STORE)
+    return Foreign::memory;
+  require(read);
   if (foreign != Foreign::none) return foreign;
   if (incomplete(reader.info)) return Foreign::progressive;
   const BlockGrid grid(image.header);
@@ -347,17 +323,12 @@ Foreign Transcoder::read(std::span<const std::byte> jpeg, const Limits& limits,
   return Foreign::none;
 }
 
-std::vector<std::byte> Transcoder::write(const CoefficientImage& image,
-                                         const WriteOptions& options) {
-  Writer& writer = state_->writer;
-  std::free(writer.memory);
-  writer.memory = nullptr;
-  writer.size = 0;
+std::vector<std::byte> write_jpeg(const CoefficientImage& image, const WriteOptions& options) {
+  Writer writer;
   const auto require = [&](bool ok) {
-    if (ok) return;
-    jpeg_abort_compress(&writer.info);
-    throw Error(ErrorCode::out_of_range, std::string("JPEG: ") + writer.message);
+    if (!ok) throw Error(ErrorCode::out_of_range, std::string("JPEG: ") + writer.message);
   };
+  require(create(writer));
   require(set_up(writer, image, options));
   std::span<const std::byte> metadata = image.metadata;
   while (metadata.size() >= 4) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -32,25 +31,13 @@ struct WriteOptions {
   const SharedTables* tables = nullptr;  ///< which have a code for every symbol; null: optimal ones
 };
 
-/// Used by one thread at a time; keeps memory from one image to the next.
-class Transcoder {
- public:
-  Transcoder();
-  Transcoder(const Transcoder&) = delete;
-  Transcoder& operator=(const Transcoder&) = delete;
-  ~Transcoder();
-
-  /// Reads every byte of a file, as strictly as decoding does: a warning is an error. Throws
-  /// Error{data_loss | out_of_range} for a bad file. Returns why it can't be represented, or none;
-  /// then `image` is complete.
-  Foreign read(std::span<const std::byte> jpeg, const Limits& limits, CoefficientImage& image);
-  /// A baseline file (extended sequential, if its tables need it) with the image's metadata. Throws
-  /// Error{out_of_range} for coefficients that no such file can hold.
-  std::vector<std::byte> write(const CoefficientImage& image, const WriteOptions& options = {});
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+/// Reads every byte of a file, as strictly as decoding does: a warning is an error. Throws
+/// Error{data_loss | out_of_range} for a bad file. Returns why it can't be represented, or none;
+/// then `image` is complete.
+Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
+                          CoefficientImage& image);
+/// A baseline file (extended sequential, if its tables need it) with the image's metadata. Throws
+/// Error{out_of_range} for coefficients that no such file can hold.
+std::vector<std::byte> write_jpeg(const CoefficientImage& image, const WriteOptions& options = {});
 
 }  // namespace penstock::jpeg

@@ -1,0 +1,32 @@
+// An image that another decoder goes on with.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "pipeline/work/image/codec.h"
+
+namespace penstock::jpeg {
+
+/// Stands between a sink that has its plan, and perhaps rows, and a decoder that starts anew.
+class Resumed final : public image::PixelSink {
+ public:
+  Resumed(image::PixelSink& sink, const image::DecodePlan& plan, int given)
+      : sink_(sink), plan_(plan), given_(given) {}
+
+  image::DecodePlan plan(const image::ImageInfo&) override { return plan_; }
+  void rows(const std::uint8_t* pixels, std::size_t stride, int count) override {
+    const int passed = std::min(given_, count);
+    given_ -= passed;
+    if (passed < count)
+      sink_.rows(pixels + static_cast<std::size_t>(passed) * stride, stride, count - passed);
+  }
+
+ private:
+  image::PixelSink& sink_;
+  image::DecodePlan plan_;
+  int given_;
+};
+
+}  // namespace penstock::jpeg
