@@ -91,7 +91,7 @@ PENSTOCK_BOTH inline void weigh_sample(const Image& image, std::int64_t k) {
                                            : layout.column_weights + layout.column_entry * i);
   *reinterpret_cast<jpeg::DeviceWeights*>(entry) = {
       taps.low + (down ? layout.first_row : layout.first_column), taps.high - taps.low};
-  image::weigh(taps, scaling, down ? image::Precision::q15 : image::Precision::exact,
+  image::weigh(taps, scaling, down ? image::row_precision(scaling.scale) : image::Precision::exact,
                weights_behind(entry));
 }
 
@@ -153,12 +153,21 @@ PENSTOCK_BOTH inline Pixel mix_rows(const Image& image, std::int32_t y, std::int
   const auto taps = *reinterpret_cast<const jpeg::DeviceWeights*>(entry);
   const std::int16_t* weights = weights_behind(entry);
   const std::int64_t plane = mixed_count(image);
+  const double scale = image::scaling_of(layout.rows).scale;
+  const image::Precision precision = image::row_precision(scale);
+  const int bits = image::weight_bits(scale, precision);
   Pixel pixel;
   for (int c = 0; c < plan.channels; ++c) {
     const std::uint8_t* rows =
         image.work + layout.mixed + c * plane + std::int64_t{taps.low} * plan.window.width + x;
-    // Products are rounded one by one, and sums saturate.
     std::int32_t sum = 0;
+    if (precision == image::Precision::exact) {
+      for (int t = 0; t < taps.used; ++t)
+        sum += weights[t] * rows[static_cast<std::int64_t>(t) * plan.window.width];
+      pixel.values[c] = static_cast<std::uint8_t>((sum + (1 << (bits - 1))) >> bits);
+      continue;
+    }
+    // Products are rounded one by one, and sums saturate.
     for (int t = 0; t < taps.used; ++t) {
       const std::int32_t value = rows[static_cast<std::int64_t>(t) * plan.window.width] << 7;
       sum = both::least(sum + ((value * weights[t] + 0x4000) >> 15), 32767);

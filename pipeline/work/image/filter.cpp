@@ -4,9 +4,10 @@
 
 namespace penstock::image {
 
-void Filter::build(const Axis& axis) {
-  if (axis == axis_) return;
+void Filter::build(const Axis& axis, Precision precision) {
+  if (axis == axis_ && precision == precision_) return;
   axis_ = Axis();  // until all memory is there
+  precision_ = precision;
   ++version_;
   const Scaling scaling = scaling_of(axis);
   stride_ = static_cast<std::size_t>(scaling.stride);

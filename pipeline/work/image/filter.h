@@ -13,17 +13,14 @@ namespace penstock::image {
 /// the scale, never narrower than one sample to each side, clipped to the input and normalised.
 class Filter {
  public:
-  using Precision = image::Precision;
-
-  explicit Filter(Precision precision) : precision_(precision) {}
-
   /// Computes the weights, unless they are those of the last call. REQUIRES: axis.in > 0, out > 0,
   /// count > 0, begin < end.
-  void build(const Axis& axis);
+  void build(const Axis& axis, Precision precision);
 
   int count() const noexcept { return axis_.count; }
   /// The most input samples that one output sample takes.
   int taps() const noexcept { return taps_; }
+  Precision precision() const noexcept { return precision_; }
   /// Weights are multiples of 2^-bits.
   int bits() const noexcept { return bits_; }
   /// Input samples [span_begin, span_end) are needed.
@@ -43,7 +40,7 @@ class Filter {
   /// Moves taps that reach beyond the span back; there they have no weight.
   void keep_inside() noexcept;
 
-  Precision precision_;
+  Precision precision_ = Precision::exact;
   Axis axis_;
   std::size_t stride_ = 0;
   int taps_ = 0;

@@ -20,10 +20,10 @@ void grow(hwy::AlignedFreeUniquePtr<T[]>& memory, std::size_t& have, std::size_t
 }  // namespace
 
 void Resizer::begin(const Axis& rows, const Axis& columns, int channels) {
-  rows_.build(rows);
-  columns_.build(columns);
+  rows_.build(rows, row_precision(scaling_of(rows).scale));
+  columns_.build(columns, Precision::exact);
   horizontal_.prepare(columns_, channels);
-  vertical_ = vertical_pass(rows_.taps());
+  vertical_ = vertical_pass(rows_);
   plane_ = plane_width(columns_.count());
   width_ = planes_width(columns_.count(), channels);
   pushed_ = 0;
@@ -46,7 +46,7 @@ PlanarRow Resizer::pop() {
   const int first = rows_.first(popped_) - rows_.span_begin();
   if (pushed_ < first + rows_.taps()) return {};
   for (int t = 0; t < rows_.taps(); ++t) taps_[static_cast<std::size_t>(t)] = slot(first + t);
-  vertical_(taps_.data(), rows_.weights(popped_).data(), rows_.taps(), width_, out_.get());
+  vertical_(rows_, popped_, taps_.data(), width_, out_.get());
   ++popped_;
   return {out_.get(), plane_};
 }

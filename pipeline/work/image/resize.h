@@ -48,8 +48,8 @@ class Resizer {
  private:
   std::int16_t* slot(int source_row) noexcept;
 
-  Filter rows_{Filter::Precision::q15};
-  Filter columns_{Filter::Precision::exact};
+  Filter rows_;
+  Filter columns_;
   HorizontalPass horizontal_;
   VerticalPass vertical_ = nullptr;
   std::size_t plane_ = 0;

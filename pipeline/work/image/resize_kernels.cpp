@@ -42,19 +42,30 @@ HorizontalPass::Run prepare_blocks(HorizontalPass&) {
   return run_plain;
 }
 
-void mix(const std::int16_t* const* rows, const std::int16_t* weights, int taps, std::size_t size,
+void mix(const Filter& filter, int row, const std::int16_t* const* rows, std::size_t size,
          std::uint8_t* out) {
+  const std::span<const std::int16_t> weights = filter.weights(row);
   for (std::size_t i = 0; i < size; ++i) {
     std::int32_t sum = 0;
-    for (int t = 0; t < taps; ++t) {
+    for (std::size_t t = 0; t < weights.size(); ++t) {
       sum = std::min(sum + ((rows[t][i] * weights[t] + 0x4000) >> 15), 32767);
     }
     out[i] = static_cast<std::uint8_t>(std::min(sum + 64, 32767) >> 7);
   }
 }
 
-VerticalPass choose_mix(int) {
-  return mix;
+void mix_many(const Filter& filter, int row, const std::int16_t* const* rows, std::size_t size,
+              std::uint8_t* out) {
+  const std::span<const std::int16_t> weights = filter.weights(row);
+  for (std::size_t i = 0; i < size; ++i) {
+    std::int32_t sum = 1 << (filter.bits() - 1);
+    for (std::size_t t = 0; t < weights.size(); ++t) sum += (rows[t][i] >> 7) * weights[t];
+    out[i] = static_cast<std::uint8_t>(sum >> filter.bits());
+  }
+}
+
+VerticalPass choose_mix(const Filter& filter) {
+  return filter.precision() == Precision::q15 ? mix : mix_many;
 }
 
 #else
@@ -199,8 +210,10 @@ HorizontalPass::Run prepare_blocks(HorizontalPass& pass) {
 }
 
 template <int kTaps>
-void mix_few(const std::int16_t* const* rows, const std::int16_t* weights, int taps,
-             std::size_t size, std::uint8_t* out) {
+void mix_few(const Filter& filter, int row, const std::int16_t* const* rows, std::size_t size,
+             std::uint8_t* out) {
+  const std::int16_t* weights = filter.weights(row).data();
+  const int taps = filter.taps();
   const hn::ScalableTag<std::int16_t> shorts;
   const hn::Rebind<std::uint8_t, decltype(shorts)> bytes;
   const auto half = hn::Set(shorts, 64);
@@ -225,8 +238,27 @@ void mix_few(const std::int16_t* const* rows, const std::int16_t* weights, int t
   }
 }
 
-VerticalPass choose_mix(int taps) {
-  switch (taps) {
+/// Sums of 32 bits, of the values as they are.
+void mix_many(const Filter& filter, int row, const std::int16_t* const* rows, std::size_t size,
+              std::uint8_t* out) {
+  const hn::ScalableTag<std::int32_t> words;
+  const hn::Rebind<std::int16_t, decltype(words)> shorts;
+  const hn::Rebind<std::uint8_t, decltype(words)> bytes;
+  const std::span<const std::int16_t> weights = filter.weights(row);
+  const auto half = hn::Set(words, 1 << (filter.bits() - 1));
+  for (std::size_t i = 0; i < size; i += hn::Lanes(words)) {
+    auto sum = half;
+    for (std::size_t t = 0; t < weights.size(); ++t) {
+      const auto values = hn::PromoteTo(words, hn::ShiftRight<7>(hn::Load(shorts, rows[t] + i)));
+      sum = hn::Add(sum, hn::Mul(values, hn::Set(words, weights[t])));
+    }
+    hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRightSame(sum, filter.bits())), bytes, out + i);
+  }
+}
+
+VerticalPass choose_mix(const Filter& filter) {
+  if (filter.precision() == Precision::exact) return mix_many;
+  switch (filter.taps()) {
     case 1:
       return mix_few<1>;
     case 2:
@@ -288,8 +320,8 @@ void HorizontalPass::prepare(const Filter& wanted, int wanted_channels) {
   target_ = target;
 }
 
-VerticalPass vertical_pass(int taps) {
-  return HWY_DYNAMIC_DISPATCH(choose_mix)(taps);
+VerticalPass vertical_pass(const Filter& filter) {
+  return HWY_DYNAMIC_DISPATCH(choose_mix)(filter);
 }
 
 }  // namespace penstock::image

@@ -50,12 +50,12 @@ class HorizontalPass {
   std::int64_t target_ = 0;
 };
 
-/// Mixes `taps` rows of `size` values (a multiple of 64), as HorizontalPass writes them, by weights
-/// of 15 bits, and rounds to 8 bits.
-using VerticalPass = void (*)(const std::int16_t* const* rows, const std::int16_t* weights,
-                              int taps, std::size_t size, std::uint8_t* out);
+/// Mixes filter.taps() rows of `size` values (a multiple of 64), as HorizontalPass writes them, by
+/// the weights of output row `i`, and rounds to 8 bits.
+using VerticalPass = void (*)(const Filter& filter, int i, const std::int16_t* const* rows,
+                              std::size_t size, std::uint8_t* out);
 
-/// The kernel for that many taps: looked up once an image, not once a row.
-VerticalPass vertical_pass(int taps);
+/// The kernel for that filter: looked up once an image, not once a row.
+VerticalPass vertical_pass(const Filter& filter);
 
 }  // namespace penstock::image

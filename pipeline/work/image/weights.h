@@ -45,6 +45,12 @@ PENSTOCK_BOTH inline Scaling scaling_of(const Axis& axis) noexcept {
   return scaling;
 }
 
+/// Columns are mixed exactly; rows by rounded products, as long as so few are added up that their
+/// errors come to less than half a level.
+PENSTOCK_BOTH inline Precision row_precision(double scale) noexcept {
+  return scale <= 64 ? Precision::q15 : Precision::exact;
+}
+
 /// Weights are multiples of 2^-bits.
 PENSTOCK_BOTH inline int weight_bits(double scale, Precision precision) noexcept {
   if (precision == Precision::q15) return 15;

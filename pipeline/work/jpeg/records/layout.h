@@ -64,8 +64,8 @@ bool is_record(std::span<const std::byte> bytes) noexcept;
 /// is wrong; a version that is not known is one.
 Record read_record(std::span<const std::byte> bytes);
 
-/// MCUs of a restart interval of an indexed record: about six to a row, which it divides if that
-/// can be.
+/// MCUs of a restart interval of an indexed record: a short row, or about a sixth of one, which it
+/// divides if that can be.
 int restart_interval_of(const Header& header) noexcept;
 
 /// Where the rows of blocks of a picture stand, as libjpeg counts them: without the padding of
