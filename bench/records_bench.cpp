@@ -149,8 +149,8 @@ void expand(const std::vector<std::byte>& bytes) {
     for (int c = 0; c < record.header.component_count; ++c) {
       const int across = grid.across[static_cast<std::size_t>(c)];
       plane.first_block = plane.last_block = across;
-      const std::size_t part = grid.first_part(record.header, y, c);
-      for (int i = 0; i < grid.rows_in(record.header, y, c); ++i) {
+      const std::size_t part = grid.first_part(y, c);
+      for (int i = 0; i < grid.rows_in(y, c); ++i) {
         const auto row =
             jpeg::open_row(record.read_part(part + static_cast<std::size_t>(i)), across);
         if (!jpeg::transform_row(row, plane, nullptr)) std::abort();

@@ -31,14 +31,14 @@ PENSTOCK_BOTH inline int upsampled(const Samples& samples, int y, int x) {
   const jpeg::DeviceStrip& strip = *samples.strip;
   const int beside = x % 2 == 0 ? x / 2 - 1 : x / 2 + 1;
   const int far = y % 2 == 0 ? y / 2 - 1 : y / 2 + 1;
-  switch (strip.upsample) {
-    case jpeg::Upsample::none:
+  switch (strip.upsampling) {
+    case jpeg::Upsampling::none:
       return samples(y, x);
-    case jpeg::Upsample::columns:
+    case jpeg::Upsampling::columns:
       return (3 * samples(y, x / 2) + samples(y, beside) + (x % 2 == 0 ? 1 : 2)) >> 2;
-    case jpeg::Upsample::rows:
+    case jpeg::Upsampling::rows:
       return (3 * samples(y / 2, x) + samples(far, x) + (y % 2 == 0 ? 1 : 2)) >> 2;
-    case jpeg::Upsample::both: {
+    case jpeg::Upsampling::both: {
       const auto sum = [&](int i) { return 3 * samples(y / 2, i) + samples(far, i); };
       return (3 * sum(x / 2) + sum(beside) + (x % 2 == 0 ? 8 : 7)) >> 4;
     }

@@ -20,9 +20,6 @@ const char* name_of(Foreign reason) noexcept {
 
 namespace {
 
-constexpr int kMaxSide = 65500;  // libjpeg's own
-constexpr int kMaxFactor = 4;
-
 enum Marker : std::uint8_t {
   kSof0 = 0xc0,
   kSof1 = 0xc1,

@@ -32,6 +32,8 @@ const char* name_of(Foreign reason) noexcept;
 inline constexpr int kBlockSide = 8;
 inline constexpr int kBlockSize = 64;
 inline constexpr int kMaxBlocksInMcu = 10;
+inline constexpr int kMaxSide = 65500;  // libjpeg's own
+inline constexpr int kMaxFactor = 4;
 
 enum class ColorModel { gray, ycc, rgb };
 

@@ -10,29 +10,19 @@
 #include "pipeline/work/jpeg/header.h"
 #include "pipeline/work/jpeg/rows.h"
 #include "pipeline/work/jpeg/scan.h"
+#include "pipeline/work/jpeg/strip_plan.h"
 
 namespace penstock::jpeg {
 
 struct Record;
 
-/// How a component's samples become pixels.
-enum class Upsampling { none, columns, rows, both, repeat };
-
 /// A component's samples around the row of MCUs that was decoded last: the rows that are still
 /// needed of those above, then its own.
-struct Strip {
+struct Strip : StripPlan {
   bool needed = false;
-  int side = 8;      ///< of a block's samples
   int vertical = 1;  ///< blocks of an iMCU row
-  int width = 0;     ///< samples that mean something
-  int height = 0;
-  Upsampling upsampling = Upsampling::none;
-  int across = 1;  ///< pixels a sample, of `repeat`
-  int down = 1;    ///< …and of all others too
-  int first = 0;   ///< samples that the region's columns touch
-  int last = 0;
-  int top = 0;   ///< the row that is kept first
-  int kept = 0;  ///< rows that are kept
+  int top = 0;       ///< the row that is kept first
+  int kept = 0;      ///< rows that are kept
   std::size_t stride = 0;
   std::uint8_t* samples = nullptr;
   std::uint8_t* pixels = nullptr;  ///< an upsampled row
@@ -86,7 +76,6 @@ class Picture {
   static constexpr std::size_t kMargin = 64;
 
   bool layout(std::uint64_t max_bytes);
-  bool choose_upsampling(Strip& strip, const Component& component, bool fancy);
   void make_room(Strip& strip, int imcu_row);
   void pad_edges(Strip& strip, int imcu_row);
   void give(int end, image::PixelSink& sink);

@@ -20,31 +20,6 @@ constexpr std::size_t align(std::size_t bytes) noexcept {
 
 }  // namespace
 
-bool Picture::choose_upsampling(Strip& strip, const Component& component, bool fancy) {
-  const int in_across = component.horizontal * strip.side / side_;
-  const int in_down = component.vertical * strip.side / side_;
-  const int out_across = header_->max_horizontal;
-  const int out_down = header_->max_vertical;
-  if (in_across * side_ != component.horizontal * strip.side ||
-      in_down * side_ != component.vertical * strip.side || out_across % in_across != 0 ||
-      out_down % in_down != 0)
-    return false;
-  strip.across = out_across / in_across;
-  strip.down = out_down / in_down;
-  if (strip.across == 1 && strip.down == 1) {
-    strip.upsampling = Upsampling::none;
-  } else if (fancy && strip.across == 2 && strip.down == 1 && strip.width > 2) {
-    strip.upsampling = Upsampling::columns;
-  } else if (fancy && strip.across == 1 && strip.down == 2) {
-    strip.upsampling = Upsampling::rows;
-  } else if (fancy && strip.across == 2 && strip.down == 2 && strip.width > 2) {
-    strip.upsampling = Upsampling::both;
-  } else {
-    strip.upsampling = Upsampling::repeat;
-  }
-  return true;
-}
-
 Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) {
   const Header& header = *header_;
   given_ = 0;  // also if the library will do it all
@@ -61,31 +36,24 @@ Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) 
     Strip& strip = strips_[place];
     strip = {};
     strip.needed = i == 0 || channels_ == 3;
-    strip.side = side_;
-    while (strip.side < kBlockSide &&
-           header.max_horizontal * side_ % (component.horizontal * strip.side * 2) == 0 &&
-           header.max_vertical * side_ % (component.vertical * strip.side * 2) == 0)
-      strip.side *= 2;
-    strip.width = divide_up(header.width * component.horizontal * strip.side,
-                            header.max_horizontal * kBlockSide);
-    strip.height = divide_up(header.height * component.vertical * strip.side,
-                             header.max_vertical * kBlockSide);
-    // The library looks at all components, whether needed or not.
-    if (!choose_upsampling(strip, component, side_ > 1)) return Foreign::sampling;
-    if (!strip.needed) strip.upsampling = Upsampling::none;
-    context_ =
-        context_ || strip.upsampling == Upsampling::rows || strip.upsampling == Upsampling::both;
-    const int margin =
-        strip.upsampling == Upsampling::columns || strip.upsampling == Upsampling::both ? 1 : 0;
-    strip.first = region_.left / strip.across;
-    strip.last = std::min(divide_up(region_.left + region_.width, strip.across), strip.width);
+    static_cast<StripPlan&>(strip) = plan_strip({.width = header.width,
+                                                 .height = header.height,
+                                                 .horizontal = component.horizontal,
+                                                 .vertical = component.vertical,
+                                                 .most_across = header.max_horizontal,
+                                                 .most_down = header.max_vertical,
+                                                 .denominator = plan.denominator,
+                                                 .left = region_.left,
+                                                 .right = region_.left + region_.width,
+                                                 .needed = strip.needed});
+    if (!strip.possible) return Foreign::sampling;
+    context_ = context_ || strip.has_context();
     Plane& plane = scan_.planes[place];
     plane.side = strip.needed ? strip.side : 0;
     plane.horizontal = single ? 1 : component.horizontal;
     plane.vertical = single ? 1 : component.vertical;
-    plane.first_block = strip.needed ? std::max(strip.first - margin, 0) / strip.side : 0;
-    plane.last_block =
-        strip.needed ? divide_up(std::min(strip.last + margin, strip.width), strip.side) : 0;
+    plane.first_block = strip.needed ? strip.first_block : 0;
+    plane.last_block = strip.needed ? strip.last_block : 0;
     strip.vertical = component.vertical;
   }
   scan_.place_count = 0;

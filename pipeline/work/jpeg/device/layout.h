@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pipeline/work/jpeg/device/plan.h"
+#include "pipeline/work/jpeg/header.h"
 
 namespace penstock::jpeg {
 
@@ -13,7 +14,6 @@ PENSTOCK_BOTH inline bool within(std::int32_t begin, std::int32_t length, std::i
 
 PENSTOCK_BOTH inline bool is_sane(const DevicePlan& p, std::int32_t out_height,
                                   std::int32_t out_width) {
-  constexpr std::int32_t kMaxSide = 65500;
   constexpr std::int32_t kMaxTarget = 65535;
   if (p.width < 1 || p.width > kMaxSide || p.height < 1 || p.height > kMaxSide) return false;
   if (p.components != 1 && p.components != 3) return false;
@@ -24,11 +24,12 @@ PENSTOCK_BOTH inline bool is_sane(const DevicePlan& p, std::int32_t out_height,
     return false;
   std::int32_t blocks = 0;
   for (int c = 0; c < p.components; ++c) {
-    if (p.horizontal[c] < 1 || p.horizontal[c] > 4 || p.vertical[c] < 1 || p.vertical[c] > 4)
+    if (p.horizontal[c] < 1 || p.horizontal[c] > kMaxFactor || p.vertical[c] < 1 ||
+        p.vertical[c] > kMaxFactor)
       return false;
     blocks += p.horizontal[c] * p.vertical[c];
   }
-  if (p.components == 3 && blocks > 10) return false;
+  if (p.components == 3 && blocks > kMaxBlocksInMcu) return false;
   const bool resized = p.resized != 0;
   if (resized) {
     if (p.crop.height < 1 || p.crop.width < 1 || !within(p.crop.top, p.crop.height, p.height) ||
@@ -68,57 +69,29 @@ PENSTOCK_BOTH inline void choose_region(const DevicePlan& p, DeviceLayout& layou
   layout.region = {rows.first + y.low, columns.first + x.low, y.high - y.low, x.high - x.low};
 }
 
-/// As Picture::choose does, from the same source: libjpeg's jdmaster and jdsample.
 PENSTOCK_BOTH inline bool choose_strips(const DevicePlan& p, const Box& region, bool& context,
                                         DeviceStrip* strips) {
-  const std::int32_t side = 8 / p.denominator;
-  std::int32_t most_across = 1;
-  std::int32_t most_down = 1;
+  StripInput input;
+  input.width = p.width;
+  input.height = p.height;
+  input.denominator = p.denominator;
+  input.left = region.left;
+  input.right = region.left + region.width;
   for (int c = 0; c < p.components; ++c) {
-    most_across = both::most(most_across, p.horizontal[c]);
-    most_down = both::most(most_down, p.vertical[c]);
+    input.most_across = both::most(input.most_across, p.horizontal[c]);
+    input.most_down = both::most(input.most_down, p.vertical[c]);
   }
   context = false;
   for (int c = 0; c < p.components; ++c) {
     DeviceStrip& strip = strips[c];
-    const std::int32_t h = p.horizontal[c];
-    const std::int32_t v = p.vertical[c];
     strip.needed = c == 0 || p.channels == 3 ? 1 : 0;
-    strip.side = side;
-    while (strip.side < 8 && most_across * side % (h * strip.side * 2) == 0 &&
-           most_down * side % (v * strip.side * 2) == 0)
-      strip.side *= 2;
-    strip.width = both::divide_up(p.width * h * strip.side, most_across * 8);
-    strip.height = both::divide_up(p.height * v * strip.side, most_down * 8);
-    const std::int32_t in_across = h * strip.side / side;
-    const std::int32_t in_down = v * strip.side / side;
-    if (in_across * side != h * strip.side || in_down * side != v * strip.side ||
-        most_across % in_across != 0 || most_down % in_down != 0)
-      return false;
-    strip.across = most_across / in_across;
-    strip.down = most_down / in_down;
-    const bool fancy = side > 1;
-    if (strip.needed == 0 || (strip.across == 1 && strip.down == 1)) {
-      strip.upsample = Upsample::none;
-    } else if (fancy && strip.across == 2 && strip.down == 1 && strip.width > 2) {
-      strip.upsample = Upsample::columns;
-    } else if (fancy && strip.across == 1 && strip.down == 2) {
-      strip.upsample = Upsample::rows;
-    } else if (fancy && strip.across == 2 && strip.down == 2 && strip.width > 2) {
-      strip.upsample = Upsample::both;
-    } else {
-      strip.upsample = Upsample::repeat;
-    }
-    context = context || strip.upsample == Upsample::rows || strip.upsample == Upsample::both;
-    const std::int32_t margin =
-        strip.upsample == Upsample::columns || strip.upsample == Upsample::both ? 1 : 0;
-    const std::int32_t first = region.left / strip.across;
-    const std::int32_t last =
-        both::least(both::divide_up(region.left + region.width, strip.across), strip.width);
-    strip.blocks = both::divide_up(p.width * h, most_across * 8);
-    strip.first_block = both::most(first - margin, 0) / strip.side;
-    strip.last_block = both::least(
-        both::divide_up(both::least(last + margin, strip.width), strip.side), strip.blocks);
+    input.horizontal = p.horizontal[c];
+    input.vertical = p.vertical[c];
+    input.needed = strip.needed != 0;
+    static_cast<StripPlan&>(strip) = plan_strip(input);
+    if (!strip.possible) return false;
+    context = context || strip.has_context();
+    strip.blocks = both::divide_up(p.width * p.horizontal[c], input.most_across * 8);
   }
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "pipeline/work/image/weights.h"
+#include "pipeline/work/jpeg/strip_plan.h"
 
 namespace penstock::jpeg {
 
@@ -54,20 +55,10 @@ struct DevicePlan {
 };
 static_assert(sizeof(DevicePlan) % 64 == 0);
 
-enum class Upsample : std::int32_t { none, columns, rows, both, repeat };
-
 /// A component's samples in the working memory: of those blocks that the region needs.
-struct DeviceStrip {
+struct DeviceStrip : StripPlan {
   std::int32_t needed = 0;
-  std::int32_t side = 8;   ///< of a block's samples
-  std::int32_t width = 0;  ///< samples of the whole image that mean something
-  std::int32_t height = 0;
-  Upsample upsample = Upsample::none;
-  std::int32_t across = 1;  ///< pixels a sample
-  std::int32_t down = 1;
-  std::int32_t blocks = 0;       ///< of a row in the record
-  std::int32_t first_block = 0;  ///< columns [first, last) are there
-  std::int32_t last_block = 0;
+  std::int32_t blocks = 0;     ///< of a row in the record
   std::int32_t first_row = 0;  ///< rows [first, last) of blocks are there
   std::int32_t last_row = 0;
   std::int64_t stride = 0;

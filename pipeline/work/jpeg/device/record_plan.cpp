@@ -60,7 +60,7 @@ std::optional<PackedImage> plan_record(const Record& record, const image::Geomet
   }
   if (layout.region.height == 0) return image;
   const BlockGrid grid(header);
-  const std::size_t first = grid.first_part(header, layout.first_imcu, 0);
+  const std::size_t first = grid.first_part(layout.first_imcu, 0);
   const std::uint32_t begin = record.part(first).offset;
   std::uint32_t end = begin;
   plan.part_count = layout.part_count;

@@ -86,9 +86,9 @@ class RecordDecoder final : public image::Decoder {
         const auto place = static_cast<std::size_t>(c);
         Plane& plane = picture_.scan().planes[place];
         if (plane.side == 0) continue;
-        std::size_t part = grid.first_part(header, picture_.row(), c);
+        std::size_t part = grid.first_part(picture_.row(), c);
         std::uint8_t* target = plane.target;
-        for (int y = 0; y < grid.rows_in(header, picture_.row(), c); ++y, ++part) {
+        for (int y = 0; y < grid.rows_in(picture_.row(), c); ++y, ++part) {
           const PackedRow row = open_row(record.read_part(part), grid.across[place]);
           if (!row.valid || !transform_row(row, plane, target))
             throw Error(ErrorCode::data_loss,

@@ -13,8 +13,6 @@ static_assert(std::endian::native == std::endian::little);
 
 namespace {
 
-constexpr int kMaxSide = 65500;
-constexpr int kMaxFactor = 4;
 constexpr std::size_t kCrcAt = 36;
 constexpr std::size_t kComponentsAt = 40;
 constexpr std::size_t kTableBytes = kBlockSize * sizeof(std::uint16_t);
@@ -171,24 +169,23 @@ BlockGrid::BlockGrid(const Header& header) noexcept {
     const Component& component = header.components[place];
     across[place] =
         divide_up(header.width * component.horizontal, header.max_horizontal * kBlockSide);
+    each[place] = component.vertical;
     down[place] = divide_up(header.height * component.vertical, header.max_vertical * kBlockSide);
   }
   imcu_rows = divide_up(header.height, header.max_vertical * kBlockSide);
 }
 
-int BlockGrid::rows_in(const Header& header, int imcu_row, int c) const noexcept {
+int BlockGrid::rows_in(int imcu_row, int c) const noexcept {
   const auto place = static_cast<std::size_t>(c);
-  const int vertical = header.components[place].vertical;
-  return std::clamp(down[place] - imcu_row * vertical, 0, vertical);
+  return std::clamp(down[place] - imcu_row * each[place], 0, each[place]);
 }
 
-std::size_t BlockGrid::first_part(const Header& header, int imcu_row, int c) const noexcept {
+std::size_t BlockGrid::first_part(int imcu_row, int c) const noexcept {
   std::size_t first = 0;
-  for (int i = 0; i < header.component_count; ++i) {
+  for (int i = 0; i < static_cast<int>(each.size()); ++i) {
     // All iMCU rows but the last are full.
-    first += static_cast<std::size_t>(imcu_row *
-                                      header.components[static_cast<std::size_t>(i)].vertical);
-    if (i < c) first += static_cast<std::size_t>(rows_in(header, imcu_row, i));
+    first += static_cast<std::size_t>(imcu_row * each[static_cast<std::size_t>(i)]);
+    if (i < c) first += static_cast<std::size_t>(rows_in(imcu_row, i));
   }
   return first;
 }

@@ -73,14 +73,15 @@ int restart_interval_of(const Header& header) noexcept;
 struct BlockGrid {
   std::array<int, 3> across{};  ///< blocks of a row
   std::array<int, 3> down{};    ///< rows
+  std::array<int, 3> each{};    ///< rows of a full iMCU row
   int imcu_rows = 0;
 
   explicit BlockGrid(const Header& header) noexcept;
   /// Rows that component `c` has in an iMCU row.
-  int rows_in(const Header& header, int imcu_row, int c) const noexcept;
+  int rows_in(int imcu_row, int c) const noexcept;
   /// The number of component `c`'s first row in an iMCU row, among all rows of the picture: iMCU
   /// row by iMCU row, component by component.
-  std::size_t first_part(const Header& header, int imcu_row, int c) const noexcept;
+  std::size_t first_part(int imcu_row, int c) const noexcept;
   std::size_t part_count() const noexcept;
 };
 

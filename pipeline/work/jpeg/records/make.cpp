@@ -107,7 +107,7 @@ std::vector<std::byte> pack(const CoefficientImage& image, int orientation) {
       const auto place = static_cast<std::size_t>(c);
       const std::size_t values = static_cast<std::size_t>(grid.across[place]) * kBlockSize;
       const int first = imcu_row * header.components[place].vertical;
-      for (int y = 0; y < grid.rows_in(header, imcu_row, c); ++y) {
+      for (int y = 0; y < grid.rows_in(imcu_row, c); ++y) {
         const std::size_t begin = payload.size();
         pack_row(std::span(image.blocks[place])
                      .subspan(static_cast<std::size_t>(first + y) * values, values),
@@ -159,8 +159,8 @@ CoefficientImage unpack(const Record& record) {
       const auto place = static_cast<std::size_t>(c);
       const auto across = static_cast<std::size_t>(grid.across[place]);
       std::vector<std::int16_t>& blocks = image.blocks[place];
-      std::size_t part = grid.first_part(header, imcu_row, c);
-      for (int y = 0; y < grid.rows_in(header, imcu_row, c); ++y, ++part) {
+      std::size_t part = grid.first_part(imcu_row, c);
+      for (int y = 0; y < grid.rows_in(imcu_row, c); ++y, ++part) {
         const PackedRow row = open_row(record.read_part(part), grid.across[place]);
         // Grown row by row: a part of so many blocks has as many bytes.
         const std::size_t begin = blocks.size();
