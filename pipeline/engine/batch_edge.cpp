@@ -1,7 +1,6 @@
 #include "pipeline/engine/batch_edge.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "pipeline/core/kill_point.h"
 
@@ -71,7 +70,7 @@ std::size_t BatchEdge::wait_for_room() {
       MutexLock lock(mutex_);
       std::size_t room = 0;
       if (Filling* tail = current()) room = tail->lacks();
-      while (room < sizer_.size() && !crowded()) {
+      while (room < sizer_.size() && !held_up()) {
         // Only where the consumer waits and yet keeps every slot may one more be made.
         const bool beyond = room == 0 && consumer_waits() && fillings_.empty() && outputs_.empty();
         Ref<Slot> slot = pool_->take(beyond ? SlotPool::Make::beyond : willing());
@@ -80,7 +79,7 @@ std::size_t BatchEdge::wait_for_room() {
         open_filling(std::move(slot));
         room += rows();
       }
-      if (room > 0 && !crowded()) {
+      if (room > 0 && !held_up()) {
         without_slot_ = false;
         count_wait(counters_->wait_output_ns, start);
         return room;
@@ -167,7 +166,7 @@ void BatchEdge::finished(Group& group) {
     const std::uint64_t sequence = group.first + index;
     if (skipping()) {
       target.drop(sequence);
-      target.skipped.push_back({sequence, std::move(status)});
+      failures_.emplace(sequence, std::move(status));
       run_.waker().notify();
     } else {
       target.fail(sequence, std::move(status));
@@ -183,8 +182,9 @@ void BatchEdge::ended() {
 }
 
 void BatchEdge::advance() {
-  while (close_gaps() || resolve_head()) {
-  }
+  do {
+    pass_over_failures();
+  } while (close_gaps() || resolve_head());
 }
 
 bool BatchEdge::nothing_behind(std::size_t place) const {
@@ -204,12 +204,7 @@ bool BatchEdge::resolve_head() {
     return true;
   }
   if (head.number() < current_) {  // new elements go to a later batch
-    if (head.empty() && (head.skipped.empty() || fillings_.size() > 1)) {
-      if (fillings_.size() > 1) {
-        std::move(head.skipped.begin(), head.skipped.end(),
-                  std::back_inserter(fillings_[1].skipped));
-        head.skipped.clear();
-      }
+    if (head.empty()) {
       finish_head(false);
       return true;
     }
@@ -278,47 +273,48 @@ void BatchEdge::put_error(Status status, std::uint64_t sequence) {
                       passed_over_});
 }
 
-// Failures in front of the head's last element are passed over with it, also those whose rows were
-// in a later batch: a position behind this batch is behind them.
-void BatchEdge::take_earlier_failures(Filling& head) {
-  const std::uint64_t last = head.last();
-  for (std::size_t f = 0; f < fillings_.size(); ++f) {
-    std::vector<Filling::Failure>& skipped = fillings_[f].skipped;
-    const auto earlier =
-        std::partition(skipped.begin(), skipped.end(),
-                       [last](const Filling::Failure& failure) { return failure.sequence > last; });
-    std::move(earlier, skipped.end(), std::back_inserter(head.skipped));
-    skipped.erase(earlier, skipped.end());
+// What was handed over later stands behind: in the head, or in a later batch.
+std::uint64_t BatchEdge::settled() {
+  if (fillings_.empty()) return UINT64_MAX;
+  const Filling& head = fillings_.front();
+  for (const Filling::Stretch& stretch : head.stretches()) {
+    if (!stretch.done) return stretch.sequence;
+  }
+  if (head.lacks() == 0) return head.last();
+  for (std::size_t f = 1; f < fillings_.size(); ++f) {
+    if (!fillings_[f].empty()) return fillings_[f].stretches().front().sequence;
+  }
+  return UINT64_MAX;
+}
+
+// As soon as their turn has come, rather than with the batch: that may never be full.
+void BatchEdge::pass_over_failures() {
+  if (failures_.empty() || over_) return;
+  const std::uint64_t end = settled();
+  while (!failures_.empty() && failures_.begin()->first < end) {
+    const auto failure = failures_.extract(failures_.begin());
+    const std::uint64_t reached = failure.key() + 1;
+    ++passed_over_;
+    Status over = run_.ledger().add(owner_, key_, reached - judged_, failure.mapped().error());
+    judged_ = reached;
+    run_.waker().notify();
+    if (over.ok()) continue;
+    put_error(std::move(over), reached);
+    over_ = true;
+    return;
   }
 }
 
 void BatchEdge::finish_head(bool deliver_it) {
   Filling head = fillings_.pop_front();
   if (head.number() == current_) ++current_;
-  if (!head.empty()) take_earlier_failures(head);
-  std::sort(
-      head.skipped.begin(), head.skipped.end(),
-      [](const Filling::Failure& a, const Filling::Failure& b) { return a.sequence < b.sequence; });
-  for (const Filling::Failure& failure : head.skipped) {
-    // Where elements moved up into this batch, those behind it may have been counted with it.
-    const std::uint64_t reached = std::max(judged_, failure.sequence + 1);
-    ++passed_over_;
-    Status over = run_.ledger().add(owner_, key_, reached - judged_, failure.status.error());
-    judged_ = reached;
-    if (over.ok()) continue;
-    put_error(std::move(over), failure.sequence + 1);
-    over_ = true;
-    return;
-  }
   if (deliver_it) {
     kill_point("batch made");
     Item item = item_of(Parcel::make(head.batch()), mix_path(path_, batches_++));
     const std::uint64_t bytes = payload_bytes(item.parcel->element);
     add_counters(counters_, 1, bytes);
     note_texts(bytes);
-    std::uint64_t last = head.last();
-    if (!head.skipped.empty()) last = std::max(last, head.skipped.back().sequence);
-    outputs_.push_back({std::move(item), last + 1, passed_over_});
+    outputs_.push_back({std::move(item), std::max(head.last() + 1, judged_), passed_over_});
   }
   head.close();
   spare_.push_back(std::move(head));

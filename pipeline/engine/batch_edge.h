@@ -1,6 +1,8 @@
 // An edge whose results are batches, written in place.
 #pragma once
 
+#include <map>
+
 #include "pipeline/engine/edge.h"
 #include "pipeline/engine/filling.h"
 #include "pipeline/engine/slots.h"
@@ -60,7 +62,12 @@ class BatchEdge final : public Edge {
   bool close_gaps() REQUIRES(mutex_);
   bool steal_rows(std::size_t to) REQUIRES(mutex_);
   bool nothing_behind(std::size_t place) const REQUIRES(mutex_);
-  void take_earlier_failures(Filling& head) REQUIRES(mutex_);
+  /// Elements before this one are in the head, or failed and nothing comes in front of them.
+  std::uint64_t settled() REQUIRES(mutex_);
+  /// Charges the failures of settled elements, which are passed over with the head.
+  void pass_over_failures() REQUIRES(mutex_);
+  /// True if no more may be handed over for now.
+  bool held_up() const REQUIRES(mutex_) { return crowded() || failures_.size() >= kMostFailures; }
   void finish_head(bool deliver_it) REQUIRES(mutex_);
   void put_error(Status status, std::uint64_t sequence) REQUIRES(mutex_);
 
@@ -70,6 +77,8 @@ class BatchEdge final : public Edge {
     judged_ = consumed_;
     passed_over_ = skipped_;
   }
+
+  static constexpr std::size_t kMostFailures = 4096;
 
   struct Output {
     Item item;
@@ -87,7 +96,9 @@ class BatchEdge final : public Edge {
   Ring<Output> outputs_ GUARDED_BY(mutex_);
   std::uint64_t batches_ GUARDED_BY(mutex_) = 0;    // made
   std::uint64_t delivered_ GUARDED_BY(mutex_) = 0;  // of those
-  std::uint64_t judged_ GUARDED_BY(mutex_) = 0;     // elements up to the last that was passed over
+  // With `skip`: elements that failed and have yet to be passed over, by sequence number.
+  std::map<std::uint64_t, Status> failures_ GUARDED_BY(mutex_);
+  std::uint64_t judged_ GUARDED_BY(mutex_) = 0;  // elements up to the last that was passed over
   std::uint64_t passed_over_ GUARDED_BY(mutex_) = 0;
   bool ended_ GUARDED_BY(mutex_) = false;
   std::uint64_t most_text_ GUARDED_BY(mutex_) =

@@ -17,7 +17,6 @@ void Filling::close() {
   slot_ = {};
   stretches_.clear();
   freed_.clear();
-  skipped.clear();
 }
 
 // Rows never used before come first, so that rows stay in order.

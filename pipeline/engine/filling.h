@@ -23,10 +23,6 @@ class Filling {
     bool done = false;
     Status status{};  ///< of a single element that has failed
   };
-  struct Failure {
-    std::uint64_t sequence = 0;
-    Status status;
-  };
 
   void open(std::uint64_t number, Ref<Slot> slot);
   /// Lets go of the slot; keeps memory for the next.
@@ -61,9 +57,6 @@ class Filling {
   void drop_stretches(std::size_t count);
   /// The elements in order, as a batch.
   Element batch();
-
-  /// Failed elements that others took the place of.
-  std::vector<Failure> skipped;
 
  private:
   std::size_t find(std::uint64_t sequence) const;

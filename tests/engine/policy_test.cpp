@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,9 +20,11 @@
 #include "pipeline/io/fault.h"
 #include "tests/support/deflate.h"
 #include "tests/support/files.h"
+#include "tests/support/in_time.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/numbers.h"
 #include "tests/support/records.h"
+#include "tests/support/vectors.h"
 
 namespace penstock {
 namespace {
@@ -188,6 +191,80 @@ TEST(Retry, GivesUpByPolicyAfterItsTries) {
   }
   canceller.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+}
+
+Dataset failing_where(const Dataset& input, bool (*bad)(std::int64_t)) {
+  return input.map([bad](Element element) {
+    if (bad(test::x_of(element))) throw std::runtime_error("it is bad");
+    return element;
+  });
+}
+
+/// All of a run that ends in time, as text, and its errors.
+std::pair<std::string, ErrorStats> run_in_time(const Dataset& dataset, const RunOptions& options,
+                                               std::size_t most = SIZE_MAX) {
+  Iterator iterator = dataset.iterate(options);
+  const test::CancelAfter late(iterator, std::chrono::seconds(30));
+  std::string text;
+  for (std::size_t i = 0; i < most; ++i) {
+    const Next next = iterator.next();
+    if (next.is_end()) break;
+    text += next.is_error() ? "E " : ". ";
+    if (next.is_error() && next.error().code() == ErrorCode::cancelled) break;
+  }
+  return {text, iterator.stats().errors};
+}
+
+/// Bad elements count when they are met, also where no batch is ever full.
+TEST(SkipBudget, EndsARunThatGivesNothing) {
+  const auto all_but_first = [](std::int64_t x) { return x > 0; };
+  const auto beyond_ten = [](std::int64_t x) { return x >= 10; };
+  struct Case {
+    std::string name;
+    std::function<Dataset(const Dataset&)> rest;
+    bool (*bad)(std::int64_t);
+    std::string expected;
+    std::string message;
+  };
+  const std::vector<Case> cases{
+      {"elements", [](const Dataset& d) { return d; }, all_but_first, ". E ",
+       "11 bad elements of 12"},
+      {"batch", [](const Dataset& d) { return d.batch(2); }, all_but_first, "E ",
+       "11 bad elements of 12"},
+      {"large batch", [](const Dataset& d) { return d.batch(256); }, all_but_first, "E ",
+       "11 bad elements of 12"},
+      {"later batch", [](const Dataset& d) { return d.batch(4); }, beyond_ten, ". . E ",
+       "11 bad elements of 21"},
+      {"whole batches", [](const Dataset& d) { return d.batch(5); }, beyond_ten, ". . E ",
+       "11 bad elements of 21"},
+  };
+  for (const Case& test : cases) {
+    for (const int threads : {1, 4}) {
+      auto made = std::make_shared<std::atomic<int>>(0);
+      const Dataset dataset =
+          test.rest(failing_where(test::counting(numbers(2'000'000), made), test.bad));
+      const auto [text, errors] =
+          run_in_time(dataset, {.threads = threads, .on_error = OnError::skip, .max_errors = 10});
+      EXPECT_EQ(text, test.expected) << test.name;
+      EXPECT_EQ(errors.count, 11U) << test.name;
+      EXPECT_LT(*made, 500'000) << test.name;
+    }
+  }
+}
+
+/// Nobody knows whose turn it is while the first element is made: few are tried in vain meanwhile.
+TEST(SkipBudget, BoundsWhatIsTriedBehindASlowElement) {
+  auto made = std::make_shared<std::atomic<int>>(0);
+  const Dataset dataset =
+      failing_where(test::counting(numbers(2'000'000), made), [](std::int64_t x) {
+        if (x == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+        return x > 0;
+      });
+  const auto [text, errors] =
+      run_in_time(dataset.batch(2), {.threads = 4, .on_error = OnError::skip, .max_errors = 10});
+  EXPECT_EQ(text, "E ");
+  EXPECT_EQ(errors.count, 11U);
+  EXPECT_LT(*made, 100'000);
 }
 
 TEST(Quarantine, NamesEachBadElementOnce) {
