@@ -9,6 +9,27 @@
 
 namespace penstock {
 
+/// Makes `work` of `items` on this thread, which waits for memory where there is none.
+inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
+                      std::span<WorkItem> work) {
+  for (Patience patience;;) {
+    for (WorkItem& item : work) item = WorkItem();
+    GroupContext context(run.memory(), key, run.retry());
+    read_items(items, work, {}, context);
+    compute_items(items, work, {}, context);
+    if (!context.starved() || context.starved_bytes() > run.memory().limit() || run.cancelled()) {
+      return;
+    }
+    std::vector<WorkItem> starved(work.begin(), work.end());
+    for (WorkItem& item : work) item = WorkItem();
+    for (WorkItem& item : starved) item.element.clear();
+    if (!run.wait_for_memory(patience)) {
+      std::move(starved.begin(), starved.end(), work.begin());
+      return;
+    }
+  }
+}
+
 /// Values made where they are pulled, rather than handed over: datasets inside of others come and
 /// go by the thousand.
 class InlineValues final : public OrderIterator {
@@ -45,23 +66,7 @@ class InlineValues final : public OrderIterator {
   std::size_t make(std::size_t count, std::span<Item> out) {
     const std::span<const Item> items(items_.data(), count);
     const std::span<WorkItem> work(work_.data(), count);
-    for (Patience patience;;) {
-      for (WorkItem& item : work) item = WorkItem();
-      GroupContext context(run_.memory(), key_, run_.retry());
-      read_items(items, work, {}, context);
-      compute_items(items, work, {}, context);
-      if (!context.starved() || context.starved_bytes() > run_.memory().limit() ||
-          run_.cancelled()) {
-        break;
-      }
-      std::vector<WorkItem> starved(work.begin(), work.end());
-      for (WorkItem& item : work) item = WorkItem();
-      for (WorkItem& item : starved) item.element.clear();
-      if (!run_.wait_for_memory(patience)) {
-        std::move(starved.begin(), starved.end(), work.begin());
-        break;
-      }
-    }
+    make_here(run_, key_, items, work);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {

@@ -210,6 +210,12 @@ OrderIteratorPtr Run::values(const Node& owner, OrderIteratorPtr input, const Op
   return std::make_unique<ValueEdge>(*this, owner, std::move(input), key, ordered);
 }
 
+Item Run::made(const Item& item, const OpenContext& context) {
+  WorkItem work;
+  make_here(*this, epoch_key(options_.seed, context.epoch), {&item, 1}, {&work, 1});
+  return value_of(item, work);
+}
+
 std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
   // Small batches are made many ahead, so that waking somebody pays.
   constexpr std::uint64_t kAhead = 4U << 20;

@@ -68,6 +68,8 @@ class Run final : public RunServices {
   OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input, const OpenContext& context,
                            bool drop_remainder) override;
 
+  bool skips() const noexcept override { return options_.on_error == OnError::skip; }
+  Item made(const Item& item, const OpenContext& context) override;
   std::uint64_t seed() const noexcept override { return options_.seed; }
   std::uint32_t rng_op(const Node& node) override;
   StageCounters* counters(const Node& node) override;

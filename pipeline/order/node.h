@@ -175,6 +175,11 @@ class RunServices {
   virtual OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input,
                                    const OpenContext& context, bool drop_remainder) = 0;
 
+  /// True if elements that fail are passed over.
+  virtual bool skips() const noexcept = 0;
+  /// The item as a value, or as the error in its place, made on this thread.
+  virtual Item made(const Item& item, const OpenContext& context) = 0;
+
   virtual std::uint64_t seed() const noexcept = 0;
   /// The number that keys a random stage's draws. Stages that draw nothing have none, so that
   /// adding them changes nobody's.

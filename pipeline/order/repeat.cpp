@@ -3,10 +3,17 @@
 namespace penstock {
 namespace {
 
+/// Without an end, repetitions go on for as long as each gives something. Where elements that fail
+/// are passed over, what an input gives may all come to nothing: then the first elements of a pass
+/// are made here, up to one that did not fail.
 class RepeatIterator final : public OrderIterator {
  public:
   RepeatIterator(const Node& input, std::int64_t count, const OpenContext& context)
-      : input_(input), count_(count), context_(context) {
+      : input_(input),
+        count_(count),
+        context_(context),
+        may_come_to_nothing_(count < 0 && context.run.skips() &&
+                             input.pending() == Pending::fallible) {
     if (count != 0) open();  // now, because only an open input knows whether its caches are full
   }
 
@@ -18,7 +25,7 @@ class RepeatIterator final : public OrderIterator {
       }
       const std::size_t pulled = current_->pull(out);
       if (pulled > 0) {
-        gave_ = true;
+        if (!gave_) gave_ = !may_come_to_nothing_ || make_first(out.first(pulled));
         return pulled;
       }
       if (!gave_) break;
@@ -47,6 +54,15 @@ class RepeatIterator final : public OrderIterator {
   }
 
  private:
+  /// True if one of them did not fail.
+  bool make_first(std::span<Item> items) const {
+    for (Item& item : items) {
+      if (!is_error(item)) item = context_.run.made(item, context_);
+      if (!is_error(item)) return true;
+    }
+    return false;
+  }
+
   void open() {
     current_ = input_.open(context_.repetition(pass_));
     gave_ = false;
@@ -55,6 +71,7 @@ class RepeatIterator final : public OrderIterator {
   const Node& input_;
   std::int64_t count_;
   OpenContext context_;
+  bool may_come_to_nothing_;
   OrderIteratorPtr current_;
   std::uint64_t pass_ = 0;
   bool gave_ = false;

@@ -31,6 +31,7 @@ namespace {
 
 using test::failing_at;
 using test::numbers;
+using test::stream;
 using testing::HasSubstr;
 
 /// Three shards of ten records in memory; every one failed read at a time.
@@ -265,6 +266,55 @@ TEST(SkipBudget, BoundsWhatIsTriedBehindASlowElement) {
   EXPECT_EQ(text, "E ");
   EXPECT_EQ(errors.count, 11U);
   EXPECT_LT(*made, 100'000);
+}
+
+/// A pass in which each element failed gives nothing, and ends an infinite repeat.
+TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
+  const auto all = [](std::int64_t) { return true; };
+  const auto but_last = [](std::int64_t x) { return x < 4; };
+  const Dataset bad = failing_where(numbers(5), all).repeat();
+  const Dataset one = failing_where(numbers(5), but_last).repeat();
+  struct Case {
+    std::string name;
+    Dataset dataset;
+    std::string expected;
+  };
+  const std::vector<Case> cases{
+      {"elements", bad, ""},
+      {"batch", bad.batch(2), ""},
+      {"shuffle", bad.shuffle({.buffer = 3}).batch(2), ""},
+      {"map behind", bad.map([](Element e) { return e; }).batch(2), ""},
+      {"twice", bad.repeat().batch(2), ""},
+      {"stream", failing_where(stream({1, 2, 3}), all).repeat().batch(2), ""},
+      {"one good", one, ". . . . . . "},
+      {"batches of one good", one.batch(2), ". . . . . . "},
+      {"zip with what goes on",
+       zip({bad, numbers(5).repeat().map(
+                     [](const Element& e) {
+                       return Element({{"y", e["x"]}});
+                     },
+                     {.output = Spec({{"y", DType::i64, {}}})})}),
+       ""},
+  };
+  for (const Case& test : cases) {
+    for (const int threads : {1, 4}) {
+      const RunOptions options{.threads = threads, .on_error = OnError::skip};
+      const auto [text, errors] = run_in_time(test.dataset, options, 6);
+      EXPECT_EQ(text, test.expected) << test.name;
+      if (test.expected.empty()) {
+        EXPECT_LE(errors.count, 5U) << test.name;
+      }
+    }
+  }
+  // Each element is made once, and what was good comes out as ever.
+  auto made = std::make_shared<std::atomic<int>>(0);
+  const Dataset counted =
+      failing_where(test::counting(numbers(5), made), but_last).repeat().take(4);
+  EXPECT_EQ(test::run(counted, {.threads = 1, .on_error = OnError::skip}), "4 4 4 4");
+  Iterator iterator = one.batch(2).iterate({.on_error = OnError::skip});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*iterator.next()), "4 4");
+  Iterator restored = one.batch(2).restore(iterator.save(), {.on_error = OnError::skip});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*restored.next()), "4 4");
 }
 
 TEST(Quarantine, NamesEachBadElementOnce) {
