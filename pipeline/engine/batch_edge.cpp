@@ -8,10 +8,10 @@ namespace penstock {
 
 using Clock = std::chrono::steady_clock;
 
-BatchEdge::BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, std::uint64_t key,
+BatchEdge::BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, const OpenContext& context,
                      std::uint64_t path, std::shared_ptr<SlotPool> pool, std::size_t group_limit,
                      bool drop_remainder)
-    : Edge(run, node, std::move(input), key, group_limit),
+    : Edge(run, node, std::move(input), context, group_limit),
       path_(path),
       pool_(std::move(pool)),
       drop_remainder_(drop_remainder) {}
@@ -295,7 +295,7 @@ void BatchEdge::pass_over_failures() {
     const auto failure = failures_.extract(failures_.begin());
     const std::uint64_t reached = failure.key() + 1;
     ++passed_over_;
-    Status over = run_.ledger().add(owner_, key_, reached - judged_, failure.mapped().error());
+    Status over = run_.ledger().add(account_, reached - judged_, failure.mapped().error());
     judged_ = reached;
     run_.waker().notify();
     if (over.ok()) continue;

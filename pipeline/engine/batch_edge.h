@@ -20,7 +20,7 @@ namespace penstock {
 class BatchEdge final : public Edge {
  public:
   /// `path` tells the batches of different repetitions apart.
-  BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, std::uint64_t key,
+  BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, const OpenContext& context,
             std::uint64_t path, std::shared_ptr<SlotPool> pool, std::size_t group_limit,
             bool drop_remainder);
   ~BatchEdge() override { stop(); }

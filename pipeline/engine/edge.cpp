@@ -26,7 +26,7 @@ void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
   counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
 }
 
-Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
+Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
            std::size_t group_limit)
     : run_(run),
       owner_(owner),
@@ -35,7 +35,8 @@ Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t ke
              run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads())),
              run.learnt(owner).sizes),
       pace_(run.learnt(owner).reads),
-      key_(key),
+      key_(epoch_key(run.options().seed, context.epoch)),
+      account_{owner, key_, context.counted},
       input_(std::move(input)),
       breakdown_(Parcel::make(Status(ErrorCode::resource_exhausted, "out of memory"))),
       free_order_(has_unordered(owner)) {
@@ -99,7 +100,7 @@ void Edge::save(StateWriter& state) const {
 void Edge::restore(StateReader& state) {
   const std::uint64_t consumed = state.get();
   const std::uint64_t skipped = state.get();
-  run_.ledger().restore_skipped(key_, skipped);
+  run_.ledger().restore_skipped(account_, skipped);
   if (state.get() != 0) {
     const std::uint64_t passed = state.get();
     for (std::uint64_t i = 0; free_order_ && i < passed; ++i) had_.insert(state.get());

@@ -52,7 +52,7 @@ class Edge : public OrderIterator {
   void finish(Group& group) noexcept EXCLUDES(mutex_);
 
  protected:
-  Edge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
+  Edge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
        std::size_t group_limit);
 
   /// Stops the thread and waits for groups in flight. The derived destructor calls it first.
@@ -121,7 +121,8 @@ class Edge : public OrderIterator {
   GroupSizer sizer_;
   ReadPace& pace_;
   mutable Mutex mutex_;
-  const std::uint64_t key_;                        // of random numbers
+  const std::uint64_t key_;  // of random numbers
+  const SkipLedger::Account account_;
   std::uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // items whose results were delivered
   std::uint64_t skipped_ GUARDED_BY(mutex_) = 0;   // bad ones among those before them
 

@@ -34,11 +34,11 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
 /// go by the thousand.
 class InlineValues final : public OrderIterator {
  public:
-  InlineValues(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key)
+  InlineValues(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context)
       : run_(run),
-        owner_(owner),
         input_(std::move(input)),
-        key_(key),
+        key_(epoch_key(run.options().seed, context.epoch)),
+        account_{owner, key_, context.counted},
         items_(kInlineGroup),
         work_(kInlineGroup) {}
 
@@ -56,7 +56,7 @@ class InlineValues final : public OrderIterator {
   }
   void restore(StateReader& state) override {
     skipped_ = state.get();
-    run_.ledger().restore_skipped(key_, skipped_);
+    run_.ledger().restore_skipped(account_, skipped_);
     input_->restore(state);
   }
 
@@ -71,7 +71,7 @@ class InlineValues final : public OrderIterator {
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
         Status over =
-            run_.ledger().add(owner_, key_, std::exchange(good_, 0) + 1, work[i].status.error());
+            run_.ledger().add(account_, std::exchange(good_, 0) + 1, work[i].status.error());
         ++skipped_;
         if (over.ok()) continue;
         work[i].status = std::move(over);
@@ -84,9 +84,9 @@ class InlineValues final : public OrderIterator {
   }
 
   Run& run_;
-  const Node& owner_;
   OrderIteratorPtr input_;
   std::uint64_t key_;
+  SkipLedger::Account account_;
   std::uint64_t good_ = 0;     // since the last bad one
   std::uint64_t skipped_ = 0;  // bad ones
   std::vector<Item> items_;

@@ -40,9 +40,8 @@ class Iterator::Impl {
     epoch_ = saved.epoch;
     elements_ = saved.elements;
     batches_ = saved.batches;
-    // A cache keeps what it drew in the first epoch, and makes that again.
-    run_.ledger().restore(saved.errors, saved.elements,
-                          saved.epoch > 0 ? std::optional(epoch_key(saved.seed, 0)) : std::nullopt);
+    run_.ledger().restore(saved.errors, saved.elements);
+    if (saved.epoch > 0) run_.first_was_counted();
     MutexLock consumer(consumer_mutex_);
     errors_before_ = saved.errors;
     in_epoch_ = saved.in_epoch;

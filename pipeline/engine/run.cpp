@@ -205,9 +205,10 @@ std::shared_ptr<CacheStore> Run::cache(const Node& node, const OpenContext& cont
 
 OrderIteratorPtr Run::values(const Node& owner, OrderIteratorPtr input, const OpenContext& context,
                              bool ordered) {
-  const std::uint64_t key = epoch_key(options_.seed, context.epoch);
-  if (context.nested) return std::make_unique<InlineValues>(*this, owner, std::move(input), key);
-  return std::make_unique<ValueEdge>(*this, owner, std::move(input), key, ordered);
+  if (context.nested) {
+    return std::make_unique<InlineValues>(*this, owner, std::move(input), context);
+  }
+  return std::make_unique<ValueEdge>(*this, owner, std::move(input), context, ordered);
 }
 
 Item Run::made(const Item& item, const OpenContext& context) {
@@ -267,13 +268,14 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
   const std::size_t rows = slots * static_cast<std::size_t>(node.batch_size());
   const std::size_t limit =
       std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 8192);
-  return std::make_unique<BatchEdge>(
-      *this, node, std::move(input), epoch_key(options_.seed, context.epoch),
-      mix_path(context.path, stage_of_.at(&node)), std::move(pool), limit, drop_remainder);
+  return std::make_unique<BatchEdge>(*this, node, std::move(input), context,
+                                     mix_path(context.path, stage_of_.at(&node)), std::move(pool),
+                                     limit, drop_remainder);
 }
 
 OrderIteratorPtr Run::open(std::uint64_t epoch) {
   OpenContext context{*this, epoch};
+  context.first_counted = first_counted_;
   OrderIteratorPtr top = root_->open(context);
   if (dynamic_cast<Edge*>(top.get()) != nullptr) return top;
   return values(*root_, std::move(top), context, true);

@@ -92,6 +92,9 @@ class Run final : public RunServices {
   Waker& waker() noexcept { return *waker_; }
   SkipLedger& ledger() noexcept { return ledger_; }
   Retry& retry() noexcept { return retry_; }
+  /// Says, before it opens anything, that the run goes on from one that was through with the first
+  /// epoch.
+  void first_was_counted() noexcept { first_counted_ = false; }
   /// Opens the whole graph for an epoch.
   OrderIteratorPtr open(std::uint64_t epoch);
   void cancel() noexcept;
@@ -159,6 +162,7 @@ class Run final : public RunServices {
   StarvedLine starved_{*this};
   Retry retry_{options_};
   std::atomic<bool> cancelled_{false};
+  bool first_counted_ = true;  // constant once something was opened
 
   std::vector<Stage> stages_;                     // constant after construction
   std::map<const Node*, std::size_t> stage_of_;   // constant after construction

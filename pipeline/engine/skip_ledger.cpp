@@ -2,20 +2,17 @@
 
 #include <string>
 
-#include "pipeline/order/redoing.h"
-
 namespace penstock {
 
-Status SkipLedger::add(const Node& stage, std::uint64_t key, std::uint64_t reached,
-                       const Error& error) {
+Status SkipLedger::add(const Account& account, std::uint64_t reached, const Error& error) {
   quarantine_.add(error);
   MutexLock lock(mutex_);
   if (!over_.ok()) return over_;  // the same error on its way through the next stage
-  if (Redoing::now() || key == counted_) return {};
+  if (!account.counted) return {};
   ++errors_.count;
-  ++skipped_[key];
+  ++skipped_[account.key];
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
-  Passed& passed = stages_.try_emplace(&stage, before_).first->second;
+  Passed& passed = stages_.try_emplace(&account.stage, before_).first->second;
   passed.seen += reached;
   ++passed.bad;
   const bool too_many = errors_.count > options_.max_errors;
@@ -50,19 +47,17 @@ std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
   return found == skipped_.end() ? 0 : found->second;
 }
 
-void SkipLedger::restore_skipped(std::uint64_t key, std::uint64_t skipped) {
+void SkipLedger::restore_skipped(const Account& account, std::uint64_t skipped) {
+  if (!account.counted) return;
   MutexLock lock(mutex_);
-  if (Redoing::now() || key == counted_) return;
   errors_.count += skipped;
-  skipped_[key] += skipped;
+  skipped_[account.key] += skipped;
   before_.seen += skipped;
   before_.bad += skipped;
 }
 
-void SkipLedger::restore(std::uint64_t errors, std::uint64_t good,
-                         std::optional<std::uint64_t> counted) {
+void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
   MutexLock lock(mutex_);
-  counted_ = counted;
   errors_.count = errors;
   before_ = {errors + good, errors};
 }

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include <penstock/error.h>
 #include <penstock/iterator.h>
@@ -22,10 +21,15 @@ class SkipLedger {
   explicit SkipLedger(const RunOptions& options)
       : options_(options),
         quarantine_(options.on_error == OnError::skip ? options.quarantine : "") {}
-  /// Counts `reached` more elements of a stage in the epoch with this key, and a bad one among all
-  /// so far. The error to end the run with if that was one too many; else ok.
-  Status add(const Node& stage, std::uint64_t key, std::uint64_t reached, const Error& error)
-      EXCLUDES(mutex_);
+  /// Whose elements they are.
+  struct Account {
+    const Node& stage;
+    std::uint64_t key = 0;  ///< of the epoch
+    bool counted = true;    ///< OpenContext::counted
+  };
+  /// Counts `reached` more elements, and a bad one among all so far. The error to end the run with
+  /// if that was one too many; else ok.
+  Status add(const Account& account, std::uint64_t reached, const Error& error) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
   /// Ends the run with this error where it comes next.
   void end(const Error& error) EXCLUDES(mutex_);
@@ -33,12 +37,10 @@ class SkipLedger {
   /// Bad elements passed over in the epoch with this key.
   std::uint64_t skipped(std::uint64_t key) const EXCLUDES(mutex_);
   /// Errors of the run that this one goes on from, those of the epoch it stopped in aside, and its
-  /// good elements. What is met with the key `counted`, that of an earlier epoch whose work a cache
-  /// redoes, is among them.
-  void restore(std::uint64_t errors, std::uint64_t good, std::optional<std::uint64_t> counted)
-      EXCLUDES(mutex_);
+  /// good elements.
+  void restore(std::uint64_t errors, std::uint64_t good) EXCLUDES(mutex_);
   /// Those of the epoch it stopped in, as each stage remembers them.
-  void restore_skipped(std::uint64_t key, std::uint64_t skipped) EXCLUDES(mutex_);
+  void restore_skipped(const Account& account, std::uint64_t skipped) EXCLUDES(mutex_);
 
  private:
   static constexpr std::size_t kKept = 100;
@@ -53,7 +55,6 @@ class SkipLedger {
     std::uint64_t bad = 0;
   };
   Passed before_ GUARDED_BY(mutex_);  // this run went on from another
-  std::optional<std::uint64_t> counted_ GUARDED_BY(mutex_);
   std::map<const Node*, Passed> stages_ GUARDED_BY(mutex_);
   Status over_ GUARDED_BY(mutex_);  // what the run ended with
 };

@@ -2,9 +2,9 @@
 
 namespace penstock {
 
-ValueEdge::ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key,
-                     bool ordered)
-    : Edge(run, owner, std::move(input), key, 256), ordered_(ordered) {}
+ValueEdge::ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input,
+                     const OpenContext& context, bool ordered)
+    : Edge(run, owner, std::move(input), context, 256), ordered_(ordered) {}
 
 std::size_t ValueEdge::wait_for_room() {
   const auto start = std::chrono::steady_clock::now();
@@ -52,7 +52,7 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
       if (!work.status.ok() && run_.options().on_error == OnError::skip &&
           work.status.error().code() != ErrorCode::cancelled) {
         const Status over =
-            run_.ledger().add(owner_, key_, std::exchange(good_, 0) + 1, work.status.error());
+            run_.ledger().add(account_, std::exchange(good_, 0) + 1, work.status.error());
         ++skipped_;
         if (over.ok()) continue;
         work.status = over;

@@ -9,7 +9,8 @@ namespace penstock {
 /// passed over. At most a few groups for each thread are in flight or wait to be pulled.
 class ValueEdge final : public Edge {
  public:
-  ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, std::uint64_t key, bool ordered);
+  ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
+            bool ordered);
   ~ValueEdge() override { stop(); }
 
  private:

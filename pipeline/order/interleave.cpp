@@ -3,7 +3,6 @@
 #include <array>
 
 #include "pipeline/order/cache.h"
-#include "pipeline/order/redoing.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -11,11 +10,10 @@ namespace {
 
 class InterleaveIterator final : public OrderIterator {
  public:
-  /// `open_input` makes another iterator over the input, for restoring.
-  InterleaveIterator(std::function<OrderIteratorPtr()> open_input, ExpandFn fn, const Spec& output,
+  InterleaveIterator(OpenInputFn open_input, ExpandFn fn, const Spec& output,
                      InterleaveOptions options, const OpenContext& context, std::string stage)
       : open_input_(std::move(open_input)),
-        input_(open_input_()),
+        input_(open_input_(context)),
         fn_(std::move(fn)),
         output_(output),
         block_(static_cast<std::size_t>(options.block)),
@@ -70,22 +68,17 @@ class InterleaveIterator final : public OrderIterator {
     taken_ = state.get();
     const std::uint64_t position = state.get();
     input_ended_ = state.get() != 0;
-    OrderIteratorPtr input;
     for (Slot& slot : slots_) {
       const std::uint64_t kind = state.get();
       if (kind == 0) continue;
       position_ = state.get();
       const std::string before(state.get_bytes());
       StateReader where(before);
-      input = open_input_();
+      OrderIteratorPtr input = open_input_(context_.redone());
+      input->restore(where);
+      input.swap(input_);
       Item error;
-      bool opened = false;
-      {
-        const Redoing redoing;
-        input->restore(where);
-        input.swap(input_);
-        opened = fill(slot, error) && slot.items;
-      }
+      const bool opened = fill(slot, error) && slot.items;
       input.swap(input_);
       if (!opened) {
         throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",
@@ -171,7 +164,7 @@ class InterleaveIterator final : public OrderIterator {
     }
   }
 
-  std::function<OrderIteratorPtr()> open_input_;
+  OpenInputFn open_input_;
   OrderIteratorPtr input_;
   ExpandFn fn_;
   const Spec& output_;
@@ -203,13 +196,13 @@ class InterleaveNode final : public Node {
   Resume resume() const override { return replay_of(input()); }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    auto open_input = [this, context] {
-      OrderIteratorPtr source = input().open(context);
+    auto open_input = [this](const OpenContext& here) {
+      OrderIteratorPtr source = input().open(here);
       if (input().pending() == Pending::none) return source;
       // References to names or numbers are read in place; heavy work goes to the arena.
-      OpenContext where = context;
-      where.nested = context.nested || input().pending() == Pending::infallible;
-      return context.run.values(*this, std::move(source), where);
+      OpenContext where = here;
+      where.nested = here.nested || input().pending() == Pending::infallible;
+      return here.run.values(*this, std::move(source), where);
     };
     return open_interleave(
         open_input, [this](const Item& item) { return fn_(item.parcel->element); }, spec(),
@@ -223,9 +216,9 @@ class InterleaveNode final : public Node {
 
 }  // namespace
 
-OrderIteratorPtr open_interleave(std::function<OrderIteratorPtr()> open_input, ExpandFn fn,
-                                 const Spec& output, InterleaveOptions options,
-                                 const OpenContext& context, std::string stage) {
+OrderIteratorPtr open_interleave(OpenInputFn open_input, ExpandFn fn, const Spec& output,
+                                 InterleaveOptions options, const OpenContext& context,
+                                 std::string stage) {
   return std::make_unique<InterleaveIterator>(std::move(open_input), std::move(fn), output, options,
                                               context, std::move(stage));
 }

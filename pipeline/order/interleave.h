@@ -19,10 +19,11 @@ NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOpti
 
 /// A dataset made of an item that is no error.
 using ExpandFn = std::function<Dataset(const Item&)>;
-/// The iterator of such a stage. `open_input` opens what the datasets are made of, again and again
-/// when a state is restored.
-OrderIteratorPtr open_interleave(std::function<OrderIteratorPtr()> open_input, ExpandFn fn,
-                                 const Spec& output, InterleaveOptions options,
-                                 const OpenContext& context, std::string stage);
+/// Opens what the datasets are made of, again and again when a state is restored.
+using OpenInputFn = std::function<OrderIteratorPtr(const OpenContext&)>;
+/// The iterator of such a stage.
+OrderIteratorPtr open_interleave(OpenInputFn open_input, ExpandFn fn, const Spec& output,
+                                 InterleaveOptions options, const OpenContext& context,
+                                 std::string stage);
 
 }  // namespace penstock

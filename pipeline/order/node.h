@@ -68,6 +68,9 @@ struct OpenContext {
   std::uint64_t path = 0;   ///< repetitions, branches and parents so far, mixed; 0 at the top
   std::uint64_t place = 0;  ///< the same without repetitions
   bool nested = false;      ///< inside interleave or flat_map: no threads of its own
+  /// False where work is redone to get back to where a run had been, which has counted what failed.
+  bool counted = true;
+  bool first_counted = true;  ///< the same for what caches draw, as in the first epoch
   /// What the caches of a nested dataset keep; null at the top, where the run keeps it.
   std::shared_ptr<NestedCaches> caches{};
 
@@ -87,6 +90,12 @@ struct OpenContext {
     OpenContext result = *this;
     result.epoch = 0;
     result.path = place;
+    result.counted = counted && first_counted;
+    return result;
+  }
+  OpenContext redone() const {
+    OpenContext result = *this;
+    result.counted = false;
     return result;
   }
   /// The i-th of several inputs; the first keeps the path.

@@ -82,11 +82,11 @@ class GroupByWindowNode final : public Node {
     const std::string stage = context.run.stage_name(*this);
     auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this), stage);
     const ProgramPtr stack = own_program(context, *this, nullptr, std::move(program));
-    auto windows = [this, context, stack, stage]() -> OrderIteratorPtr {
-      return std::make_unique<GroupingIterator>(open_keyed(*this, context, key_),
+    auto windows = [this, stack, stage](const OpenContext& here) -> OrderIteratorPtr {
+      return std::make_unique<GroupingIterator>(open_keyed(*this, here, key_),
                                                 std::make_unique<ByKey>(options_), stack, stage);
     };
-    if (!options_.reduce) return windows();
+    if (!options_.reduce) return windows(context);
     const auto expand = [this](const Item& window) {
       return options_.reduce(window.parcel->key,
                              Dataset(make_items(input().spec(), window.parcel->children)));

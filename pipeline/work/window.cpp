@@ -138,10 +138,10 @@ class WindowNode final : public Node {
     auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this),
                                              context.run.stage_name(*this));
     const ProgramPtr stack = own_program(context, *this, nullptr, std::move(program));
-    auto windows = [this, context, stack]() -> OrderIteratorPtr {
-      return std::make_unique<WindowIterator>(open_values(*this, context), sliding_, stack);
+    auto windows = [this, stack](const OpenContext& here) -> OrderIteratorPtr {
+      return std::make_unique<WindowIterator>(open_values(*this, here), sliding_, stack);
     };
-    if (!each_) return windows();
+    if (!each_) return windows(context);
     const auto expand = [this](const Item& window) {
       return each_(Dataset(make_items(input().spec(), window.parcel->children)));
     };

@@ -131,6 +131,19 @@ TEST(Audit, RedoneWorkCountsItsErrorsOnce) {
               return numbers({x_of(e), x_of(e)});
             },
             test::x_spec(), {.cycle = 3}),
+        // The redone work goes on on threads of several edges.
+        input.filter([](const Element&) { return true; })
+            .map([](Element e) { return e; })
+            .interleave(
+                [](const Element& e) {
+                  return numbers({x_of(e), x_of(e)});
+                },
+                test::x_spec(), {.cycle = 3}),
+        input.batch(3).flat_map(
+            [](const Element& e) {
+              return numbers(std::vector<std::int64_t>(5, e[0].values<std::int64_t>()[0]));
+            },
+            test::x_spec()),
     };
   };
   const Dataset bad = failing_at(failing_at(failing_at(numbers(30), 4), 11), 22);
