@@ -329,8 +329,16 @@ std::size_t BatchEdge::deliver(std::span<Item> out) {
     consumed_ = output.consumed;
     skipped_ = output.skipped;
   }
-  if (count == 0 && drained()) skipped_ = passed_over_;
+  if (count == 0 && drained()) {
+    skipped_ = passed_over_;
+    settle();
+  }
   return count;
+}
+
+void BatchEdge::settle() {
+  if (consumed_ <= judged_) return;
+  run_.ledger().pass(account_, consumed_ - std::exchange(judged_, consumed_));
 }
 
 Status BatchEdge::stuck() {

@@ -23,7 +23,10 @@ class BatchEdge final : public Edge {
   BatchEdge(Run& run, const Node& node, OrderIteratorPtr input, const OpenContext& context,
             std::uint64_t path, std::shared_ptr<SlotPool> pool, std::size_t group_limit,
             bool drop_remainder);
-  ~BatchEdge() override { stop(); }
+  ~BatchEdge() override {
+    stop();
+    settle();
+  }
 
  private:
   std::size_t wait_for_room() override;
@@ -66,6 +69,8 @@ class BatchEdge final : public Edge {
   std::uint64_t settled() REQUIRES(mutex_);
   /// Charges the failures of settled elements, which are passed over with the head.
   void pass_over_failures() REQUIRES(mutex_);
+  /// Counts what was good behind the last bad one, as far as it was delivered.
+  void settle() REQUIRES(mutex_);
   /// True if no more may be handed over for now.
   bool held_up() const REQUIRES(mutex_) { return crowded() || failures_.size() >= kMostFailures; }
   void finish_head(bool deliver_it) REQUIRES(mutex_);

@@ -36,7 +36,7 @@ Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContex
              run.learnt(owner).sizes),
       pace_(run.learnt(owner).reads),
       key_(epoch_key(run.options().seed, context.epoch)),
-      account_{owner, key_, context.counted},
+      account_{counters_, key_, context.counted},
       input_(std::move(input)),
       breakdown_(Parcel::make(Status(ErrorCode::resource_exhausted, "out of memory"))),
       free_order_(has_unordered(owner)) {
@@ -100,7 +100,7 @@ void Edge::save(StateWriter& state) const {
 void Edge::restore(StateReader& state) {
   const std::uint64_t consumed = state.get();
   const std::uint64_t skipped = state.get();
-  run_.ledger().restore_skipped(account_, skipped);
+  run_.ledger().restore(account_, {consumed, skipped});
   if (state.get() != 0) {
     const std::uint64_t passed = state.get();
     for (std::uint64_t i = 0; free_order_ && i < passed; ++i) had_.insert(state.get());

@@ -38,30 +38,42 @@ class InlineValues final : public OrderIterator {
       : run_(run),
         input_(std::move(input)),
         key_(epoch_key(run.options().seed, context.epoch)),
-        account_{owner, key_, context.counted},
+        account_{run.counters(owner), key_, context.counted},
         items_(kInlineGroup),
         work_(kInlineGroup) {}
+
+  ~InlineValues() override { settle(); }
 
   std::size_t pull(std::span<Item> out) override {
     for (;;) {
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
-      if (count == 0) return 0;
+      if (count == 0) {
+        settle();
+        return 0;
+      }
       const std::size_t kept = make(count, out);
       if (kept > 0) return kept;
     }
   }
   void save(StateWriter& state) const override {
-    state.put(skipped_);
+    state.put(passed_.seen + good_);
+    state.put(passed_.bad);
     input_->save(state);
   }
   void restore(StateReader& state) override {
-    skipped_ = state.get();
-    run_.ledger().restore_skipped(account_, skipped_);
+    passed_.seen = state.get();
+    passed_.bad = state.get();
+    run_.ledger().restore(account_, passed_);
     input_->restore(state);
   }
 
  private:
   static constexpr std::size_t kInlineGroup = 16;
+
+  void settle() {
+    passed_.seen += good_;
+    run_.ledger().pass(account_, std::exchange(good_, 0));
+  }
 
   std::size_t make(std::size_t count, std::span<Item> out) {
     const std::span<const Item> items(items_.data(), count);
@@ -70,9 +82,9 @@ class InlineValues final : public OrderIterator {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
-        Status over =
-            run_.ledger().add(account_, std::exchange(good_, 0) + 1, work[i].status.error());
-        ++skipped_;
+        const std::uint64_t reached = std::exchange(good_, 0) + 1;
+        Status over = run_.ledger().add(account_, reached, work[i].status.error());
+        passed_ += {reached, 1};
         if (over.ok()) continue;
         work[i].status = std::move(over);
       } else {
@@ -87,8 +99,8 @@ class InlineValues final : public OrderIterator {
   OrderIteratorPtr input_;
   std::uint64_t key_;
   SkipLedger::Account account_;
-  std::uint64_t good_ = 0;     // since the last bad one
-  std::uint64_t skipped_ = 0;  // bad ones
+  std::uint64_t good_ = 0;  // since the last bad one
+  Passed passed_;           // up to that
   std::vector<Item> items_;
   std::vector<WorkItem> work_;
 };

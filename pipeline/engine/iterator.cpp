@@ -40,8 +40,10 @@ class Iterator::Impl {
     epoch_ = saved.epoch;
     elements_ = saved.elements;
     batches_ = saved.batches;
-    run_.ledger().restore(saved.errors, saved.elements);
-    if (saved.epoch > 0) run_.first_was_counted();
+    run_.ledger().restore(saved.errors);
+    StateReader passed(saved.passed);
+    run_.restore_passed(passed);
+    if (saved.epoch > 0 || saved.ended) run_.first_was_counted();
     MutexLock consumer(consumer_mutex_);
     errors_before_ = saved.errors;
     in_epoch_ = saved.in_epoch;
@@ -70,6 +72,12 @@ class Iterator::Impl {
     saved.epoch = epoch_;
     saved.ended = ended_;
     saved.errors = errors_before_;
+    // The stages of an epoch that has ended say nothing any more.
+    const std::uint64_t key = epoch_key(run_.seed(), epoch_);
+    if (ended_) saved.errors += run_.ledger().skipped(key);
+    StateWriter passed;
+    run_.save_passed(passed, ended_ ? std::optional(key) : std::nullopt);
+    saved.passed = passed.take();
     saved.elements = elements_;
     saved.batches = batches_;
     saved.in_epoch = in_epoch_;
@@ -145,12 +153,12 @@ class Iterator::Impl {
     {
       MutexLock trees(trees_mutex_);
       old.swap(current_);
-      errors_before_ += run_.ledger().skipped(epoch_key(run_.seed(), epoch_));
       ++epoch_;
       ended_ = false;
       in_epoch_ = {};
     }
     old.reset();
+    errors_before_ += run_.ledger().begin(epoch_key(run_.seed(), epoch_));
     OrderIterator* tree = nullptr;
     {
       MutexLock trees(trees_mutex_);

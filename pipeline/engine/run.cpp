@@ -273,6 +273,21 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
                                      limit, drop_remainder);
 }
 
+void Run::save_passed(StateWriter& state, std::optional<std::uint64_t> key) const {
+  for (const Stage& stage : stages_) {
+    const Passed passed = ledger_.before(stage.counters.get(), key);
+    state.put(passed.seen);
+    state.put(passed.bad);
+  }
+}
+
+void Run::restore_passed(StateReader& state) {
+  for (const Stage& stage : stages_) {
+    const std::uint64_t seen = state.get();
+    ledger_.restore(stage.counters.get(), {seen, state.get()});
+  }
+}
+
 OrderIteratorPtr Run::open(std::uint64_t epoch) {
   OpenContext context{*this, epoch};
   context.first_counted = first_counted_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -95,6 +96,9 @@ class Run final : public RunServices {
   /// Says, before it opens anything, that the run goes on from one that was through with the first
   /// epoch.
   void first_was_counted() noexcept { first_counted_ = false; }
+  /// What stages have passed in the epochs before, and in the one with this key, if any; and back.
+  void save_passed(StateWriter& state, std::optional<std::uint64_t> key) const;
+  void restore_passed(StateReader& state);
   /// Opens the whole graph for an epoch.
   OrderIteratorPtr open(std::uint64_t epoch);
   void cancel() noexcept;

@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kMagic = "penstock state 3\n";
+constexpr std::string_view kMagic = "penstock state 4\n";
 
 std::uint32_t checksum(std::string_view bytes) {
   return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
@@ -62,6 +62,7 @@ SavedRun SavedRun::parse(std::string_view bytes, const Node& root) {
   saved.in_epoch.elements = state.get();
   saved.in_epoch.batches = state.get();
   saved.in_epoch.padded_rows = state.get();
+  saved.passed = state.get_bytes();
   saved.tree = state.get_bytes();
   saved.records = state.get_bytes();
   saved.reached = state.get_bytes();
@@ -76,6 +77,7 @@ std::string SavedRun::bytes(const Node& root) const {
         in_epoch.batches, in_epoch.padded_rows}) {
     state.put(number);
   }
+  state.put_bytes(passed);
   state.put_bytes(tree);
   state.put_bytes(records);
   state.put_bytes(reached);

@@ -25,6 +25,7 @@ struct SavedRun {
   std::uint64_t elements = 0;
   std::uint64_t batches = 0;
   EpochStats in_epoch;
+  std::string passed;  // Run::save_passed
   std::string tree;
   std::string records;  // Node::save_record, of all stages
   std::string reached;

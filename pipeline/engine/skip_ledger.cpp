@@ -10,11 +10,8 @@ Status SkipLedger::add(const Account& account, std::uint64_t reached, const Erro
   if (!over_.ok()) return over_;  // the same error on its way through the next stage
   if (!account.counted) return {};
   ++errors_.count;
-  ++skipped_[account.key];
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
-  Passed& passed = stages_.try_emplace(&account.stage, before_).first->second;
-  passed.seen += reached;
-  ++passed.bad;
+  const Passed passed = charge(account, {reached, 1});
   const bool too_many = errors_.count > options_.max_errors;
   const bool too_large_share =
       passed.seen >= 100 &&
@@ -25,6 +22,22 @@ Status SkipLedger::add(const Account& account, std::uint64_t reached, const Erro
                     " exceed the error budget; the last: " + error.cause(),
                 error.where(), error.original());
   return over_;
+}
+
+void SkipLedger::pass(const Account& account, std::uint64_t good) {
+  if (options_.on_error != OnError::skip || !account.counted || good == 0) return;
+  MutexLock lock(mutex_);
+  charge(account, {good, 0});
+}
+
+// The upcoming epoch may have begun: its own part is apart.
+Passed SkipLedger::charge(const Account& account, Passed more) {
+  since_[{account.key, account.stage}] += more;
+  Passed all = before_[account.stage];
+  for (const auto& [whose, passed] : since_) {
+    if (whose.second == account.stage) all += passed;
+  }
+  return all;
 }
 
 void SkipLedger::surfaced(const Error& error) {
@@ -43,23 +56,50 @@ void SkipLedger::end(const Error& error) {
 
 std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
   MutexLock lock(mutex_);
-  const auto found = skipped_.find(key);
-  return found == skipped_.end() ? 0 : found->second;
+  std::uint64_t bad = 0;
+  for (const auto& [whose, passed] : since_) bad += whose.first == key ? passed.bad : 0;
+  return bad;
 }
 
-void SkipLedger::restore_skipped(const Account& account, std::uint64_t skipped) {
-  if (!account.counted) return;
+std::uint64_t SkipLedger::begin(std::uint64_t key) {
   MutexLock lock(mutex_);
-  errors_.count += skipped;
-  skipped_[account.key] += skipped;
-  before_.seen += skipped;
-  before_.bad += skipped;
+  std::uint64_t bad = 0;
+  for (auto at = since_.begin(); at != since_.end();) {
+    if (at->first.first == key) {
+      ++at;
+      continue;
+    }
+    bad += at->second.bad;
+    before_[at->first.second] += at->second;
+    at = since_.erase(at);
+  }
+  return bad;
 }
 
-void SkipLedger::restore(std::uint64_t errors, std::uint64_t good) {
+Passed SkipLedger::before(const StageCounters* stage, std::optional<std::uint64_t> key) const {
+  MutexLock lock(mutex_);
+  Passed passed;
+  if (const auto at = before_.find(stage); at != before_.end()) passed = at->second;
+  if (!key) return passed;
+  if (const auto at = since_.find({*key, stage}); at != since_.end()) passed += at->second;
+  return passed;
+}
+
+void SkipLedger::restore(std::uint64_t errors) {
   MutexLock lock(mutex_);
   errors_.count = errors;
-  before_ = {errors + good, errors};
+}
+
+void SkipLedger::restore(const StageCounters* stage, Passed passed) {
+  MutexLock lock(mutex_);
+  before_[stage] = passed;
+}
+
+void SkipLedger::restore(const Account& account, Passed passed) {
+  if (!account.counted) return;
+  MutexLock lock(mutex_);
+  errors_.count += passed.bad;
+  charge(account, passed);
 }
 
 ErrorStats SkipLedger::stats() const {

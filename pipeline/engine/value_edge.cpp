@@ -70,6 +70,7 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
     recycle(group);
   }
   run_.waker().notify_if(admitted_ <= group_limit() / 2);
+  if (count == 0 && drained()) settle();
   return count;
 }
 
@@ -103,6 +104,7 @@ void ValueEdge::restore_more(StateReader& state) {
     const std::uint64_t bits = state.get();
     for (std::uint64_t k = 0; k < 32 && i + k < size; ++k) {
       delivered_.push_back(static_cast<char>((bits >> k) & 1));
+      good_ += (bits >> k) & 1;  // the bad ones among them are counted already
     }
   }
 }

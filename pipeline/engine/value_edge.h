@@ -1,6 +1,8 @@
 // An edge whose results are single values.
 #pragma once
 
+#include <utility>
+
 #include "pipeline/engine/edge.h"
 
 namespace penstock {
@@ -11,7 +13,10 @@ class ValueEdge final : public Edge {
  public:
   ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
             bool ordered);
-  ~ValueEdge() override { stop(); }
+  ~ValueEdge() override {
+    stop();
+    settle();
+  }
 
  private:
   std::size_t wait_for_room() override;
@@ -30,6 +35,9 @@ class ValueEdge final : public Edge {
   /// Notes that a result out of order was delivered. False if it had been before the state was
   /// saved.
   bool first_time(std::uint64_t sequence) REQUIRES(mutex_);
+
+  /// Counts what was good behind the last bad one.
+  void settle() REQUIRES(mutex_) { run_.ledger().pass(account_, std::exchange(good_, 0)); }
 
   const bool ordered_;
   // Out of order: what was delivered behind the first item that was not.

@@ -317,6 +317,87 @@ TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*restored.next()), "4 4");
 }
 
+/// What comes out until the end of the run or `most` elements, with what errors say; `skip` counts
+/// at the end.
+std::string all_of(Iterator& iterator, std::size_t most = SIZE_MAX) {
+  const test::CancelAfter late(iterator, std::chrono::seconds(30));
+  std::string text;
+  for (std::size_t i = 0; i < most; ++i) {
+    Next next = iterator.next();
+    if (next.is_end()) {
+      if (!iterator.next_epoch()) {
+        return text + "; " + std::to_string(iterator.stats().errors.count) + " errors";
+      }
+    } else if (next.is_error()) {
+      text += "\n" + std::string(next.error().what()) + "\n";
+    } else {
+      text += test::text_of(*next) + " ";
+    }
+  }
+  return text;
+}
+
+/// Where a run stopped and went on makes no difference to what share of it is bad.
+TEST(SkipBudget, IsTheSameForARunThatWasRestored) {
+  const auto twentieth = [](std::int64_t x) { return x % 20 == 7; };
+  const auto first = [](std::int64_t x) { return x == 0; };
+  const auto worse = [](std::int64_t x) { return x % 20 == 7 || (x > 4000 && x % 2 == 1); };
+  const auto few = [](const Element& e) { return test::x_of(e) % 50 == 0; };
+  const auto all = [](const Element&) { return true; };
+  struct Case {
+    std::string name;
+    Dataset dataset;
+    std::uint64_t epochs;
+    bool exceeds;
+  };
+  const std::vector<Case> cases{
+      {"few behind a filter", failing_where(numbers(6000), twentieth).filter(few).batch(2), 2,
+       false},
+      {"too many behind a filter", failing_where(numbers(8000), worse).filter(few).batch(2), 2,
+       true},
+      {"batches", failing_where(numbers(600), twentieth).batch(7), 3, false},
+      {"elements", failing_where(numbers(300), twentieth), 2, false},
+      {"too many in later epochs",
+       failing_where(numbers(60), [](std::int64_t x) { return x % 4 == 3; }).batch(3), 5, true},
+      {"the first of each epoch", failing_where(numbers(20), first).batch(3), 12, false},
+      {"the first of each epoch, values", failing_where(numbers(20), first), 12, false},
+      {"the first of each pass", failing_where(numbers(20), first).filter(all).repeat(12), 1,
+       false},
+      {"the first of each dataset",
+       numbers(12).flat_map(
+           [=](const Element&) { return failing_where(numbers(20), first).filter(all); },
+           test::x_spec()),
+       1, false},
+      {"two stages",
+       failing_where(failing_where(numbers(2000), twentieth).filter(few),
+                     [](std::int64_t x) { return x % 1000 == 0; })
+           .batch(2),
+       2, false},
+  };
+  for (const Case& test : cases) {
+    const RunOptions options{
+        .epochs = test.epochs, .threads = 2, .on_error = OnError::skip, .max_error_share = 0.2};
+    Iterator whole = test.dataset.iterate(options);
+    const std::string expected = all_of(whole);
+    EXPECT_EQ(expected.find("exceed the error budget") != std::string::npos, test.exceeds)
+        << test.name << expected;
+    for (const std::size_t stop : {0, 1, 5, 20, 40, 60}) {
+      Iterator begun = test.dataset.iterate(options);
+      std::string text = all_of(begun, stop);
+      if (text.find("error") != std::string::npos) continue;
+      Iterator restored = test.dataset.restore(begun.save(), options);
+      text += all_of(restored);
+      if (test.name == "the first of each pass" || test.name == "the first of each dataset") {
+        // What passes and datasets that are over came to is not part of a position.
+        text.resize(text.find(';'));
+        EXPECT_EQ(text, expected.substr(0, text.size())) << test.name << " " << stop;
+      } else {
+        EXPECT_EQ(text, expected) << test.name << " " << stop;
+      }
+    }
+  }
+}
+
 TEST(Quarantine, NamesEachBadElementOnce) {
   const test::TempFolder folder;
   const std::string path = folder / "bad.jsonl";

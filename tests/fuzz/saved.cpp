@@ -50,7 +50,7 @@ std::span<const Dataset> graphs() {
   return kGraphs;
 }
 
-const std::string kMagic = "penstock state 3\n";
+const std::string kMagic = "penstock state 4\n";
 
 /// All that is in front of a state's counts.
 std::string head_of(const Dataset& graph) {
