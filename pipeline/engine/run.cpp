@@ -117,8 +117,10 @@ Run::Run(NodePtr root, const RunOptions& options)
     const Node& node = *stage.node;
     if (node.batch_size() == 0 || !fits_slot(node.inputs()[0]->spec())) continue;
     const std::uint64_t bytes = SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes;
-    least += bytes;
-    parts += (parts.empty() ? "" : " + ") + std::to_string(bytes) + " for a batch of " + stage.name;
+    least += stage.uses * bytes;
+    parts += (parts.empty() ? "" : " + ") +
+             (stage.uses > 1 ? std::to_string(stage.uses) + " times " : "") +
+             std::to_string(bytes) + " for a batch of " + stage.name;
   }
   if (least > memory_->limit()) {
     throw Error(ErrorCode::resource_exhausted,
@@ -142,9 +144,12 @@ void Run::add_stages(const Node& node, std::int64_t depth) {
   const std::int64_t own = node.prefetch_depth();
   const std::int64_t below = node.batch_size() > 0 ? -1 : own > 0 ? own : depth;
   for (const NodePtr& input : node.inputs()) add_stages(*input, below);
-  if (stage_of_.contains(&node)) return;
-  depth_of_[&node] = depth;
   if (node.batch_size() > 0) ++batch_stages_;
+  if (const auto known = stage_of_.find(&node); known != stage_of_.end()) {
+    ++stages_[known->second].uses;
+    return;
+  }
+  depth_of_[&node] = depth;
   Description description;
   node.describe(description);
   std::string name = node.name() + "[" + std::to_string(stages_.size()) + "]";
@@ -256,7 +261,7 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
   std::size_t slots = 0;
   {
     MutexLock lock(mutex_);
-    std::shared_ptr<SlotPool>& known = pools_[&node];
+    std::shared_ptr<SlotPool>& known = pools_[{&node, context.place}];
     SlotLayout layout = layout_for(node);
     slots = slots_for(node, layout.bytes);
     if (!known) {

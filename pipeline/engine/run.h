@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <penstock/iterator.h>
@@ -152,6 +153,7 @@ class Run final : public RunServices {
     const Node* node;
     std::string name;
     std::unique_ptr<StageCounters> counters;
+    std::size_t uses = 1;  // places in the graph
   };
   void add_stages(const Node& node, std::int64_t depth);
   SlotLayout layout_for(const Node& node) const;
@@ -171,12 +173,14 @@ class Run final : public RunServices {
   std::vector<Stage> stages_;                     // constant after construction
   std::map<const Node*, std::size_t> stage_of_;   // constant after construction
   std::map<const Node*, std::int64_t> depth_of_;  // prefetch; constant after construction
-  std::size_t batch_stages_ = 0;                  // constant after construction
+  std::size_t batch_stages_ = 0;                  // places of theirs; constant after construction
 
   Mutex mutex_;
   std::map<std::tuple<const Node*, const Program*, const GatherOp*>, std::unique_ptr<const Program>>
       programs_ GUARDED_BY(mutex_);
-  std::map<const Node*, std::shared_ptr<SlotPool>> pools_ GUARDED_BY(mutex_);
+  // Of each place of a batch stage: one that is used twice is open twice at once.
+  std::map<std::pair<const Node*, std::uint64_t>, std::shared_ptr<SlotPool>> pools_
+      GUARDED_BY(mutex_);
   std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
   // Of datasets made while running, which come and go: one for each kind of stage.
   std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);

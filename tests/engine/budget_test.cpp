@@ -4,12 +4,16 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include <penstock/rng.h>
 
 #include "pipeline/sources/generate.h"
+#include "tests/support/errors.h"
+#include "tests/support/in_time.h"
 #include "tests/support/numbers.h"
+#include "tests/support/vectors.h"
 
 namespace penstock {
 namespace {
@@ -202,6 +206,62 @@ TEST(Budget, APlanThatNeedsMoreIsRefusedWithTheBytes) {
     }
   }
   EXPECT_EQ(test::values(dataset, {.memory_bytes = 1U << 20}).size(), 10U);
+}
+
+/// Each place where a batch stage is used has slots of its own.
+TEST(Budget, ABatchStageThatIsUsedTwiceDoesNotStarveItself) {
+  constexpr std::uint64_t kSlot = 16 << 12;  // of 16 elements of 4 KiB
+  const Dataset batches =
+      numbers(400)
+          .map(
+              [](const Element& in, Element& out, Rng&) {
+                std::memset(out[0].mutable_data(), static_cast<int>(test::x_of(in)), 1U << 12);
+              },
+              {.name = "fill", .output = Spec({{"x", DType::u8, {1 << 12}}})})
+          .batch(16);
+  const auto renamed = [](const std::string& name, const Dataset& input) {
+    return input.map(
+        [name](const Element& e) {
+          Element out({{name, e[0]}});
+          out.valid_rows = e.valid_rows;
+          return out;
+        },
+        {.name = name, .output = Spec({{name, DType::u8, {Shape::kUnknown, 1 << 12}}})});
+  };
+  struct Case {
+    std::string name;
+    Dataset dataset;
+    std::uint64_t uses;
+  };
+  const std::vector<Case> cases{
+      {"zip", zip({batches, renamed("y", batches)}), 2},
+      {"three", zip({batches, renamed("y", batches), renamed("z", batches)}), 3},
+      {"concatenate", batches.concatenate(batches), 2},
+  };
+  for (const Case& test : cases) {
+    for (const std::uint64_t slots : {2, 3, 4, 8}) {
+      const RunOptions options{.threads = 1, .memory_bytes = slots * kSlot + 4096};
+      if (slots < test.uses) {
+        test::expect_error(ErrorCode::resource_exhausted,
+                           std::to_string(test.uses) + " times " + std::to_string(kSlot) +
+                               " for a batch of batch[2]",
+                           [&] { (void)test.dataset.iterate(options); });
+        continue;
+      }
+      Iterator iterator = test.dataset.iterate(options);
+      const test::CancelAfter late(iterator, std::chrono::seconds(20));
+      const auto start = Clock::now();
+      int count = 0;
+      for (;; ++count) {
+        const Next next = iterator.next();
+        if (next.is_end()) break;
+        ASSERT_TRUE(next.has_value()) << test.name << " " << slots << next.error().what();
+      }
+      EXPECT_EQ(count, test.name == "concatenate" ? 50 : 25) << test.name;
+      EXPECT_LT(seconds_since(start), 5.0) << test.name << " " << slots;
+      EXPECT_LE(iterator.stats().memory.peak_bytes, options.memory_bytes);
+    }
+  }
 }
 
 TEST(Budget, ACallerThatKeepsBatchesGetsMoreWhileThereIsRoom) {
