@@ -107,7 +107,8 @@ class Iterator {
   void cancel() noexcept;
   Stats stats() const;
   /// What has been returned by `next` so far, whatever is prefetched: a few hundred bytes from
-  /// which `Dataset::restore` goes on with the same bytes. Thread-safe. Throws
+  /// which `Dataset::restore` goes on with the same bytes. Of an epoch that could not be begun or
+  /// go on it is the position before that, so that a restored run tries again. Thread-safe. Throws
   /// Error{invalid_argument} where a stage that replays its input stands behind an unordered map.
   std::string save() const;
 

@@ -81,13 +81,14 @@ void Edge::on_exhausted(std::function<void()> callback) {
 
 void Edge::save(StateWriter& state) const {
   MutexLock lock(mutex_);
-  state.put(consumed_);
+  const std::uint64_t consumed = std::min(consumed_, threw_at_);
+  state.put(consumed);
   state.put(skipped_);
   state.put(snapshots_.empty() ? 0 : 1);
   if (!snapshots_.empty()) {
     std::size_t last = 0;
-    while (last + 1 < snapshots_.size() && snapshots_[last + 1].sequence <= consumed_) ++last;
-    const std::uint64_t passed = consumed_ - snapshots_[last].sequence;
+    while (last + 1 < snapshots_.size() && snapshots_[last + 1].sequence <= consumed) ++last;
+    const std::uint64_t passed = consumed - snapshots_[last].sequence;
     state.put(passed);
     for (std::uint64_t i = 0; free_order_ && i < passed; ++i) {
       state.put(snapshots_[last].ordinals[i]);

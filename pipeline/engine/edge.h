@@ -36,6 +36,11 @@ class Edge : public OrderIterator {
   void wake() noexcept EXCLUDES(mutex_);
   /// Starts the thread now rather than at the first pull.
   void start() EXCLUDES(mutex_);
+  /// True if it ends in front of its input's end: the input, or the engine itself, can't go on.
+  bool broken() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return broken_ || threw_at_ != UINT64_MAX;
+  }
 
   /// Makes a starved group's items one by one, from where the last try stopped. False when there is
   /// no memory for the next; with `last_try` that one gets the error.
@@ -182,6 +187,7 @@ class Edge : public OrderIterator {
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool input_threw_ = false;     // of the edge's thread
   std::size_t most_ = SIZE_MAX;  // of the edge's thread: elements of a group
+  std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;  // the item that says why, if so
   bool broken_ GUARDED_BY(mutex_) = false;
   Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
   /// Behind an unordered map a restored input gives its items in another order: those that the

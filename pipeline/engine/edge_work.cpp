@@ -92,6 +92,8 @@ void Edge::fill(Group& group, std::size_t wanted) {
   } catch (...) {
     group.items[group.count++] = item_of(Parcel::make(status_from_current_exception()), sequence_);
     input_threw_ = true;
+    MutexLock lock(mutex_);
+    threw_at_ = sequence_ + group.count - 1;
   }
 }
 

@@ -66,7 +66,9 @@ class Iterator::Impl {
   std::string save() {
     MutexLock consumer(consumer_mutex_);
     if (!unsavable_.empty()) throw Error(ErrorCode::invalid_argument, unsavable_);
-    if (!ended_ && epochs_ > 0 && !run_.cancelled()) static_cast<Edge&>(current()).start();
+    if (!ended_ && !failed_ && epochs_ > 0 && !run_.cancelled()) {
+      static_cast<Edge&>(current()).start();
+    }
     SavedRun saved;
     saved.seed = run_.seed();
     saved.epoch = epoch_;
@@ -109,17 +111,20 @@ class Iterator::Impl {
   Next next() {
     MutexLock lock(consumer_mutex_);
     if (run_.cancelled()) return Next(cancelled());
-    if (ended_ || epochs_ == 0) return Next(End{});
+    if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     Item item;
     try {
       OrderIterator& source = current();
       run_.consumers_waiting.fetch_add(1, std::memory_order_acq_rel);
-      ended_ = source.pull({&item, 1}) == 0;
+      const bool over = source.pull({&item, 1}) == 0;
       run_.consumers_waiting.fetch_sub(1, std::memory_order_acq_rel);
+      failed_ = over && static_cast<Edge&>(source).broken();
+      ended_ = over && !failed_;
     } catch (...) {
-      ended_ = true;
+      failed_ = true;
       return Next(status_from_current_exception().error());
     }
+    if (failed_) return Next(End{});
     if (ended_) {
       finish_epoch();
       return Next(End{});
@@ -154,7 +159,7 @@ class Iterator::Impl {
       MutexLock trees(trees_mutex_);
       old.swap(current_);
       ++epoch_;
-      ended_ = false;
+      ended_ = failed_ = false;
       in_epoch_ = {};
     }
     old.reset();
@@ -267,10 +272,10 @@ class Iterator::Impl {
       OrderIteratorPtr opened;
       try {
         opened = run_.open(epoch + 1);
+        static_cast<Edge&>(*opened).start();
       } catch (...) {
         return;  // the consumer will open it and get the error
       }
-      static_cast<Edge&>(*opened).start();
       MutexLock lock(trees_mutex_);
       upcoming_.swap(opened);
     });
@@ -282,6 +287,8 @@ class Iterator::Impl {
   Run run_;
   Mutex consumer_mutex_;
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
+  // The epoch can't go on: over for the consumer, but not for who restores what it saved.
+  bool failed_ GUARDED_BY(consumer_mutex_) = false;
   std::uint64_t errors_before_ GUARDED_BY(consumer_mutex_) = 0;  // as SavedRun::errors
   EpochStats in_epoch_ GUARDED_BY(consumer_mutex_);
   std::atomic<std::uint64_t> epoch_{0};

@@ -1,7 +1,9 @@
 // F9: few file descriptors, few threads, no locked memory. Each run has a process of its own.
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -137,6 +139,37 @@ TEST_F(Limits, FewThreads) {
   }
   EXPECT_GE(least, 0);
   test::figure("F9", "threads: works with %d, with fewer an error says so", least);
+}
+
+/// Where the next epoch can't be begun ahead of time, this one goes on, and that begins later.
+TEST_F(Limits, NoThreadForTheNextEpoch) {
+  EXPECT_EQ(in_child([] {
+              constexpr std::int64_t kCount = 300;
+              std::atomic<int> delivered{0};
+              const Dataset dataset = generate(
+                  [&] {
+                    return [&, x = std::int64_t{0}](Element& out) mutable {
+                      for (int i = 0; x == kCount && delivered < 10 && i < 500; ++i)
+                        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                      if (x == kCount) threads_left = 0;
+                      out.set("x", Tensor::scalar(x));
+                      return x++ < kCount;
+                    };
+                  },
+                  Spec({{"x", DType::i64, {}}}), "last_thread");
+              Iterator iterator = dataset.iterate({.epochs = 3, .threads = 1});
+              std::int64_t sum = 0;
+              do {
+                for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+                  if (next.is_error()) return kNamed;
+                  sum += (*next)["x"].item<std::int64_t>();
+                  ++delivered;
+                }
+                threads_left = 1 << 30;
+              } while (iterator.next_epoch());
+              return sum == 3 * kCount * (kCount - 1) / 2 ? kRight : kWrong;
+            }),
+            kRight);
 }
 
 TEST_F(Limits, NoLockedMemory) {

@@ -1,9 +1,17 @@
 // Saving before every element and going on in a fresh run.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <set>
 #include <thread>
 
+#include <penstock/sources.h>
+
+#include "tests/support/files.h"
+#include "tests/support/in_time.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -160,6 +168,70 @@ TEST(State, KeepsTheMultisetOfResultsOutOfOrder) {
     }
     EXPECT_EQ(seen.size(), 600U) << stop;
     EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 600U) << stop;
+  }
+}
+
+/// What an epoch that can't begin or go on saves is where it stood, not its end.
+TEST(State, OfAnEpochThatFailedGoesOnOnceItCan) {
+  const test::TempFolder folder;
+  const Dataset cached = numbers(40).cache(folder / "cache").batch(4);
+  std::optional<Iterator> writer;
+  auto working = std::make_shared<std::atomic<bool>>(true);
+  const Dataset generated = generate(
+                                [working]() -> Generator {
+                                  if (!*working) throw Error(ErrorCode::unavailable, "not now");
+                                  return [x = std::int64_t{0}](Element& out) mutable {
+                                    out.set("x", Tensor::scalar(x));
+                                    return x++ < 40;
+                                  };
+                                },
+                                test::x_spec(), "unwell")
+                                .batch(4);
+  const Dataset large =
+      numbers(40)
+          .map(
+              [](const Element&) {
+                return Element(
+                    {{"x", Tensor::of<std::int64_t>({2000}, std::vector<std::int64_t>(2000, 7))}});
+              },
+              {.output = Spec({{"x", DType::i64, {2000}}})})
+          .cache();
+  struct FailingCase {
+    std::string name;
+    Dataset dataset;
+    RunOptions options;
+    std::function<void()> spoil;
+    std::function<void()> mend;
+  };
+  const auto break_it = [working] { *working = false; };
+  const auto mend_it = [working] { *working = true; };
+  const std::vector<FailingCase> cases{
+      {"a cache that another run writes",
+       cached,
+       {.epochs = 2},
+       [&] { writer.emplace(cached.iterate({.slots = 1})), (void)writer->next(); },
+       [&] { writer.reset(); }},
+      {"a source that can't begin", generated, {.epochs = 2}, break_it, mend_it},
+      {"a cache without room", large, {.memory_bytes = 512 << 10}, [] {}, [] {}},
+  };
+  for (const FailingCase& test : cases) {
+    Iterator whole = test.dataset.iterate({.epochs = test.options.epochs});
+    const std::vector<std::string> expected = rest_of(whole);
+    if (test.name.find("another") != std::string::npos) std::filesystem::remove(folder / "cache");
+    test.spoil();
+    Iterator iterator = test.dataset.iterate(test.options);
+    const test::CancelAfter late(iterator, std::chrono::seconds(20));
+    std::vector<std::string> got;
+    Next next = iterator.next();
+    for (; next.has_value(); next = iterator.next()) got.push_back(text_of(next));
+    ASSERT_TRUE(next.is_error()) << test.name;
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(iterator.next().is_end()) << test.name;
+    const std::string state = iterator.save();
+    test.mend();
+    Iterator restored = test.dataset.restore(state, {.epochs = test.options.epochs});
+    const std::vector<std::string> rest = rest_of(restored);
+    got.insert(got.end(), rest.begin(), rest.end());
+    EXPECT_EQ(got, expected) << test.name;
   }
 }
 
