@@ -6,6 +6,8 @@
 
 #include <penstock/error.h>
 
+#include "pipeline/core/texts.h"
+
 namespace penstock {
 namespace {
 
@@ -98,19 +100,7 @@ Tensor Tensor::copy_bytes(std::string_view value, Allocator& allocator) {
 }
 
 Tensor Tensor::of_bytes(std::span<const std::string_view> values, Allocator& allocator) {
-  const std::size_t views = values.size() * sizeof(std::string_view);
-  std::size_t total = views;
-  for (const std::string_view value : values) total += value.size();
-  BufferPtr buffer = allocate_buffer(total, allocator);
-  std::byte* text = buffer->data() + views;
-  auto* out = reinterpret_cast<std::string_view*>(buffer->data());
-  for (const std::string_view value : values) {
-    if (!value.empty()) std::memcpy(text, value.data(), value.size());
-    ::new (out++) std::string_view(reinterpret_cast<const char*>(text), value.size());
-    text += value.size();
-  }
-  std::byte* data = buffer->data();
-  return {DType::bytes, Shape({static_cast<std::int64_t>(values.size())}), data, std::move(buffer)};
+  return texts_in(allocate_buffer(bytes_of_texts(values), allocator), values);
 }
 
 std::int64_t Tensor::stride(int axis) const noexcept {

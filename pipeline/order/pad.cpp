@@ -2,23 +2,28 @@
 
 #include <cstring>
 
+#include "pipeline/core/texts.h"
+#include "pipeline/order/support.h"
+
 namespace penstock {
 namespace {
 
-Tensor padded(const Tensor& rows, std::int64_t size) {
+Tensor padded(const Tensor& rows, std::int64_t size, ReadContext& memory) {
   if (rows.dtype() == DType::bytes) {
     std::vector<std::string_view> texts(static_cast<std::size_t>(size));
     for (std::int64_t i = 0; i < rows.volume(); ++i) {
       texts[static_cast<std::size_t>(i)] = rows.bytes_at(i);
     }
-    return Tensor::of_bytes(texts);
+    return copy_texts(texts, memory);
   }
   std::vector<std::int64_t> dims = {size};
   for (int axis = 1; axis < rows.rank(); ++axis) dims.push_back(rows.dim(axis));
-  Tensor whole = Tensor::allocate(rows.dtype(), Shape(dims));
-  rows.copy_to(whole.mutable_data());
-  std::memset(whole.mutable_data() + rows.nbytes(), 0, whole.nbytes() - rows.nbytes());
-  return whole;
+  const Shape shape(dims);
+  const std::size_t bytes = size_of(rows.dtype()) * static_cast<std::size_t>(shape.volume());
+  BufferPtr buffer = memory.allocate(bytes);
+  rows.copy_to(buffer->data());
+  std::memset(buffer->data() + rows.nbytes(), 0, bytes - rows.nbytes());
+  return Tensor(rows.dtype(), shape, buffer->data(), buffer);
 }
 
 /// No rows of such a batch.
@@ -38,9 +43,14 @@ Element empty_batch(const Spec& spec) {
 
 class PadIterator final : public OrderIterator {
  public:
-  PadIterator(OrderIteratorPtr input, const Spec& spec, std::int64_t size, std::uint64_t steps,
-              std::uint64_t path)
-      : input_(std::move(input)), spec_(spec), size_(size), steps_(steps), path_(path) {}
+  PadIterator(OrderIteratorPtr input, const Node& node, std::int64_t size, std::uint64_t steps,
+              const OpenContext& context)
+      : input_(std::move(input)),
+        node_(node),
+        size_(size),
+        steps_(steps),
+        path_(context.path),
+        run_(context.run) {}
 
   std::size_t pull(std::span<Item> out) override {
     const std::size_t pulled = ended_ ? 0 : input_->pull(out);
@@ -49,10 +59,11 @@ class PadIterator final : public OrderIterator {
       if (is_error(out[i])) continue;
       ++given_;
       const Element& batch = out[i].parcel->element;
-      if (batch.valid_rows < size_) out[i] = item_of(fill(batch), out[i].ordinal);
+      if (batch.valid_rows < size_) out[i] = fill(batch, out[i]);
     }
     if (pulled > 0 || given_ >= steps_) return pulled;
-    out[0] = item_of(fill(empty_batch(spec_)), mix_path(path_, given_++));
+    const Element none = empty_batch(node_.spec());
+    out[0] = fill(none, item_of({}, mix_path(path_, given_++)));
     return 1;
   }
   void save(StateWriter& state) const override {
@@ -67,18 +78,26 @@ class PadIterator final : public OrderIterator {
   }
 
  private:
-  Ref<Parcel> fill(const Element& batch) const {
-    Element whole(batch.names());
-    for (std::size_t i = 0; i < batch.size(); ++i) whole[i] = padded(batch[i], size_);
-    whole.valid_rows = batch.valid_rows;
-    return Parcel::make(std::move(whole));
+  /// In the place of `item`.
+  Item fill(const Element& batch, const Item& item) const {
+    try {
+      Element whole(batch.names());
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        whole[i] = padded(batch[i], size_, run_.stream_memory());
+      }
+      whole.valid_rows = batch.valid_rows;
+      return item_of(Parcel::make(std::move(whole)), item.ordinal);
+    } catch (...) {
+      return error_at(item, status_from_current_exception(), run_.stage_name(node_));
+    }
   }
 
   OrderIteratorPtr input_;
-  const Spec& spec_;
+  const Node& node_;
   std::int64_t size_;
   std::uint64_t steps_;
   std::uint64_t path_;
+  RunServices& run_;
   std::uint64_t given_ = 0;
   bool ended_ = false;
 };
@@ -97,7 +116,7 @@ class PadNode final : public Node {
     if (input().pending() != Pending::none) {
       batches = context.run.values(*this, std::move(batches), context);
     }
-    return std::make_unique<PadIterator>(std::move(batches), spec(), size_, steps_, context.path);
+    return std::make_unique<PadIterator>(std::move(batches), *this, size_, steps_, context);
   }
 
  private:

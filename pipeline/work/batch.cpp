@@ -1,5 +1,6 @@
 #include "pipeline/work/batch.h"
 
+#include "pipeline/core/texts.h"
 #include "pipeline/work/group.h"
 
 namespace penstock {
@@ -35,7 +36,7 @@ class StackOp final : public GatherOp {
     if (first.dtype() == DType::bytes && first.rank() == 0) return share_bytes(rows, c);
     const std::size_t stride = first.nbytes();
     const Shape shape = first.shape().prepend(static_cast<std::int64_t>(rows.size()));
-    if (first.dtype() == DType::bytes) return stack_texts(rows, c, shape);
+    if (first.dtype() == DType::bytes) return stack_texts(rows, c, shape, context);
     BufferPtr buffer = context.allocate(stride * rows.size());
     for (std::size_t r = 0; r < rows.size(); ++r) {
       rows[r].element[c].copy_to(buffer->data() + r * stride);
@@ -43,14 +44,15 @@ class StackOp final : public GatherOp {
     return Tensor(first.dtype(), shape, buffer->data(), buffer);
   }
 
-  static Tensor stack_texts(std::span<WorkItem> rows, std::size_t c, const Shape& shape) {
+  static Tensor stack_texts(std::span<WorkItem> rows, std::size_t c, const Shape& shape,
+                            WorkContext& context) {
     std::vector<std::string_view> texts;
     for (const WorkItem& row : rows) {
       for (std::int64_t i = 0; i < row.element[c].volume(); ++i) {
         texts.push_back(row.element[c].bytes_at(i));
       }
     }
-    return Tensor::of_bytes(texts).reshape(shape);
+    return copy_texts(texts, context).reshape(shape);
   }
 };
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "pipeline/core/texts.h"
 #include "pipeline/work/batch.h"
 #include "pipeline/work/group.h"
 #include "pipeline/work/padding.h"
@@ -83,7 +84,7 @@ class PadOp final : public GatherOp {
     if (dtype == DType::bytes) {  // the text must outlive the rows
       std::vector<std::string_view> texts;
       for (std::int64_t i = 0; i < result.volume(); ++i) texts.push_back(result.bytes_at(i));
-      result = Tensor::of_bytes(texts).reshape(shape);
+      result = copy_texts(texts, context).reshape(shape);
     }
     out.element[c] = std::move(result);
   }

@@ -1,5 +1,6 @@
 #include "pipeline/work/ragged_batch.h"
 
+#include "pipeline/core/texts.h"
 #include "pipeline/order/support.h"
 #include "pipeline/work/batch.h"
 #include "pipeline/work/group.h"
@@ -58,7 +59,7 @@ class RaggedOp final : public GatherOp {
       const auto place = [&] { return slot->data() + offsets[part]; };
       const Shape inner = is_ragged(input_[c]) ? input_[c].shape.drop_front() : input_[c].shape;
       const Shape shape = inner.prepend(total(rows, c));
-      out.element[part] = input_[c].dtype == DType::bytes ? texts(rows, c).reshape(shape)
+      out.element[part] = input_[c].dtype == DType::bytes ? texts(rows, c, context).reshape(shape)
                                                           : values(rows, c, shape, place(), slot);
       ++part;
       if (!is_ragged(input_[c])) continue;
@@ -104,7 +105,7 @@ class RaggedOp final : public GatherOp {
     return Tensor(rows.front().element[c].dtype(), shape, place, slot);
   }
 
-  static Tensor texts(std::span<const WorkItem> rows, std::size_t c) {
+  static Tensor texts(std::span<const WorkItem> rows, std::size_t c, WorkContext& context) {
     if (rows.front().element[c].rank() == 0) return share_bytes(rows, c);
     std::vector<std::string_view> all;
     for (const WorkItem& row : rows) {
@@ -112,7 +113,7 @@ class RaggedOp final : public GatherOp {
       const Tensor dense = strings.contiguous() ? strings : strings.clone();
       for (std::int64_t i = 0; i < dense.volume(); ++i) all.push_back(dense.bytes_at(i));
     }
-    return Tensor::of_bytes(all);
+    return copy_texts(all, context);
   }
 
   static Tensor splits(std::span<const WorkItem> rows, std::size_t c, std::byte* place,

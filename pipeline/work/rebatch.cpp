@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "pipeline/core/texts.h"
 #include "pipeline/order/support.h"
 #include "pipeline/order/values.h"
 #include "pipeline/work/batch.h"
@@ -45,7 +46,7 @@ class JoinOp final : public GatherOp {
                      WorkContext& context) {
     const Tensor& first = parts.front().element[c];
     const Shape shape = first.shape().with(0, rows);
-    if (first.dtype() == DType::bytes) return join_texts(parts, c).reshape(shape);
+    if (first.dtype() == DType::bytes) return join_texts(parts, c, context).reshape(shape);
     std::size_t bytes = 0;
     for (const WorkItem& part : parts) bytes += part.element[c].nbytes();
     BufferPtr buffer = context.allocate(bytes);
@@ -57,13 +58,13 @@ class JoinOp final : public GatherOp {
     return Tensor(first.dtype(), shape, buffer->data(), buffer);
   }
 
-  static Tensor join_texts(std::span<WorkItem> parts, std::size_t c) {
+  static Tensor join_texts(std::span<WorkItem> parts, std::size_t c, WorkContext& context) {
     std::vector<std::string_view> texts;
     for (const WorkItem& part : parts) {
       const Tensor dense = part.element[c].contiguous() ? part.element[c] : part.element[c].clone();
       for (std::int64_t i = 0; i < dense.volume(); ++i) texts.push_back(dense.bytes_at(i));
     }
-    return Tensor::of_bytes(texts);
+    return copy_texts(texts, context);
   }
 };
 

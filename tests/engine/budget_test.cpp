@@ -1,6 +1,7 @@
 // The byte budget: never passed, never a hang, and an error with a name where it can't be kept.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -261,6 +262,57 @@ TEST(Budget, ABatchStageThatIsUsedTwiceDoesNotStarveItself) {
       EXPECT_LT(seconds_since(start), 5.0) << test.name << " " << slots;
       EXPECT_LE(iterator.stats().memory.peak_bytes, options.memory_bytes);
     }
+  }
+}
+
+/// Text that stages copy counts like everything else.
+TEST(Budget, CountsTheTextThatIsCopied) {
+  constexpr std::size_t kText = 64 << 10;
+  const auto texts = [](const Shape& shape, std::int64_t count) {
+    return numbers(count).map(
+        [shape](const Element&) {
+          const std::string text(kText, 'a');
+          const std::array<std::string_view, 1> views{text};
+          const Tensor tensor = Tensor::of_bytes(views);
+          return Element({{"x", shape.rank() == 0 ? tensor.reshape({}) : tensor}});
+        },
+        {.name = "text", .output = Spec({{"x", DType::bytes, shape}})});
+  };
+  struct Case {
+    std::string name;
+    Dataset dataset;
+    std::size_t last;  // texts in the last batch
+  };
+  const std::vector<Case> cases{
+      {"padded_batch", texts({Shape::kUnknown}, 40).padded_batch(4), 4},
+      {"ragged_batch", texts({Shape::kUnknown}, 40).ragged_batch(4), 4},
+      {"batch", texts({1}, 40).batch(4), 4},
+      {"rebatch", texts({}, 40).batch(2).rebatch(4), 4},
+      {"pad_batches", texts({}, 38).batch(4).pad_batches(), 2},
+  };
+  for (const Case& test : cases) {
+    {
+      Iterator iterator = test.dataset.iterate({.threads = 2, .memory_bytes = 8 << 20});
+      const test::CancelAfter late(iterator, std::chrono::seconds(20));
+      Element kept;
+      for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+        ASSERT_TRUE(next.has_value()) << test.name << next.error().what();
+        kept = *next;
+      }
+      EXPECT_GE(iterator.stats().memory.used_bytes, test.last * kText) << test.name;
+      EXPECT_EQ(kept[0].bytes_at(0).size(), kText) << test.name;
+    }
+    const RunOptions small{.threads = 2, .memory_bytes = test.last * kText};
+    Iterator iterator = test.dataset.iterate(small);
+    const test::CancelAfter late(iterator, std::chrono::seconds(30));
+    int failed = 0;
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      if (!next.is_error()) continue;
+      ++failed;
+      EXPECT_EQ(name_of(next.error().code()), name_of(ErrorCode::resource_exhausted)) << test.name;
+    }
+    EXPECT_GE(failed, 1) << test.name;
+    EXPECT_LE(iterator.stats().memory.peak_bytes, small.memory_bytes) << test.name;
   }
 }
 
