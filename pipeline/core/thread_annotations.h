@@ -41,7 +41,6 @@
 #define EXCLUDES(...) PENSTOCK_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) PENSTOCK_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) PENSTOCK_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
-#define TRY_ACQUIRE(...) PENSTOCK_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define ASSERT_CAPABILITY(x) PENSTOCK_THREAD_ATTRIBUTE(assert_capability(x))
 #define RETURN_CAPABILITY(x) PENSTOCK_THREAD_ATTRIBUTE(lock_returned(x))
 #define NO_THREAD_SAFETY_ANALYSIS PENSTOCK_THREAD_ATTRIBUTE(no_thread_safety_analysis)
@@ -53,7 +52,6 @@ class CAPABILITY("mutex") Mutex {
  public:
   void lock() ACQUIRE() { mutex_.lock(); }
   void unlock() RELEASE() { mutex_.unlock(); }
-  bool try_lock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   /// Tells the analysis that the caller holds it, where it cannot see so (in a callback).
   void assert_held() const ASSERT_CAPABILITY(this) {}
 

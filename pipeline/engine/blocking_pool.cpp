@@ -49,8 +49,7 @@ void BlockingPool::grow_if_late() {
   try {
     threads_.emplace_back([this] { serve(); });
   } catch (...) {
-    if (threads_.empty()) throw;  // else those that are there will do
-    return;
+    return;  // those that there are will do
   }
   note(waited);
 }

@@ -335,13 +335,6 @@ Ref<Slot> SlotPool::take(Make make) {
   return Ref<Slot>(slot);
 }
 
-std::size_t SlotPool::available() const {
-  MutexLock lock(mutex_);
-  const std::size_t unmade =
-      made_ < limit_ ? std::min<std::size_t>(limit_ - made_, memory_->room() / layout_.bytes) : 0;
-  return free_.size() + unmade;
-}
-
 std::size_t SlotPool::widen(std::size_t most) {
   constexpr auto kWhile = std::chrono::milliseconds(50);
   const auto now = std::chrono::steady_clock::now();

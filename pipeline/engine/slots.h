@@ -123,8 +123,6 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   /// Lowers the limit to `most`; slots beyond it go as they come back.
   void narrow(std::size_t most) EXCLUDES(mutex_);
   std::size_t limit() const EXCLUDES(mutex_);
-  /// Slots that could be taken now without going beyond the limit.
-  std::size_t available() const EXCLUDES(mutex_);
   std::size_t made() const EXCLUDES(mutex_);
 
  private:
