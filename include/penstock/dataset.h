@@ -84,7 +84,8 @@ class Dataset {
   /// bad elements; behind a shard, as many as the largest shard has. Missing rows are zeros behind
   /// `valid_rows`, and counted. The number of elements must be known.
   Dataset pad_batches() const;
-  /// Elements (or batches) prepared ahead; 0 or -1: chosen by the engine.
+  /// Batches prepared ahead, if this stands behind a batch stage; 0 or -1: chosen by the engine, as
+  /// it always is for single elements.
   Dataset prefetch(std::int64_t count = -1) const;
 
   // Work: heavy and parallel.

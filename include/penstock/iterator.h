@@ -56,7 +56,8 @@ struct RunOptions {
   /// Host bytes of slots and of everything in flight; 0: a quarter of the container's memory, at
   /// most 2 GiB.
   std::uint64_t memory_bytes = 0;
-  /// Batches prepared ahead; 0: as prefetch says, else as many as the budget allows up to 4.
+  /// Batches prepared ahead; 0: as prefetch says, else 4 to 32, the more the smaller they are, and
+  /// up to 64 where threads wait for slow reads; never more than the budget allows.
   int slots = 0;
   /// Threads that wait for files; 0: chosen by the sources.
   int io_threads = 0;

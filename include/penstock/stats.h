@@ -16,8 +16,7 @@ struct StageStats {
   std::uint64_t bytes = 0;  ///< bytes that left the stage
   double busy_s = 0;        ///< seconds of work
   double wait_s = 0;        ///< seconds its threads waited
-  std::string
-      waits_on;  ///< what it mostly waited for: "input", "output", "memory", "consumer", or empty
+  std::string waits_on;     ///< what it mostly waited for: "input", "output", "memory", or empty
 };
 
 struct MemoryStats {

@@ -133,8 +133,7 @@ class Node {
   virtual bool seeded() const { return random(); }
   /// The batch size if the stage makes batches, else 0.
   virtual std::int64_t batch_size() const { return 0; }
-  /// Items (batches behind a batch stage) to prepare ahead of this stage's output, if it asks; else
-  /// -1.
+  /// Batches to prepare ahead of this stage's output, if it asks; else -1.
   virtual std::int64_t prefetch_depth() const { return -1; }
   /// What restoring costs this stage, its inputs aside.
   virtual Resume resume() const { return Resume::position; }
@@ -231,7 +230,7 @@ std::int64_t min_cardinality(std::int64_t a, std::int64_t b) noexcept;
 /// Throws Error{invalid_argument} "<stage>: <message>".
 [[noreturn]] void bad_stage(std::string_view stage, std::string message);
 
-/// Gives `count` consecutive positions a block at a time to `use(positions, offset)`.
+/// Items, or positions, that go through stages at a time, at most.
 inline constexpr std::size_t kBlock = 256;
 
 }  // namespace penstock

@@ -200,8 +200,8 @@ const std::vector<Kind>& stage_kinds() {
       {"unbatch", "take batches apart", {}},
       {"pad_batches", "make all batches equally large, and equally many in every shard", {}},
       {"prefetch",
-       "prepare COUNT ahead; without a number the engine chooses",
-       {count("count", "elements or batches", false)}},
+       "prepare COUNT batches ahead; without a number the engine chooses",
+       {count("count", "batches", false)}},
   };
   return kinds;
 }
