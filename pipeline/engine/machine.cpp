@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,7 +40,7 @@ int startable_threads(int wanted) {
   try {
     while (static_cast<int>(threads.size()) < wanted) threads.emplace_back([&] { done.wait(); });
     most.store(wanted, std::memory_order_relaxed);
-  } catch (const std::system_error&) {  // so many they are
+  } catch (...) {  // so many they are; all wait, and have to be let go of
   }
   done.count_down();
   return static_cast<int>(threads.size());

@@ -80,7 +80,11 @@ void Workers::run(std::function<void()> work) noexcept {
   for (auto start = began;;) {
     work();
     const auto now = Clock::now();
-    if (by_quota_) ask_quota(now);
+    try {
+      if (by_quota_) ask_quota(now);
+    } catch (...) {
+      // No memory to ask with: what was said last holds until the next time.
+    }
     {
       MutexLock lock(mutex_);
       busy_ += now - start;

@@ -42,9 +42,9 @@ class FileCacheIterator final : public OrderIterator {
       if (!store.file) store.file = plan_.open();
       if (store.file) return replay_from(store.file, 0);
       if (!store.filling) writer_ = std::make_unique<CacheFileWriter>(plan_.path, plan_.key);
-      store.filling = true;
     });
     if (!file_) input_ = plan_.open_input();
+    store.filling = store.filling || writer_;  // at last: nobody takes back what threw
   }
 
   ~FileCacheIterator() override {

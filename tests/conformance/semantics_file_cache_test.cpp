@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "pipeline/io/element_codec.h"
+#include "pipeline/sources/generate.h"
 #include "tests/support/errors.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
@@ -123,6 +124,26 @@ TEST(FileCache, SnapshotsOfSeveralGraphsShareAFolder) {
   const std::vector<Error> errors = test::errors(nowhere);
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].code(), ErrorCode::not_found);
+}
+
+TEST(FileCache, APassThatCouldNotBeginKeepsNobodyFromWriting) {
+  const TempFolder folder;
+  auto opened = std::make_shared<std::atomic<int>>(0);
+  const Dataset cached = Dataset(make_generate_source(
+                                     [opened]() -> Generator {
+                                       if (++*opened == 1) {
+                                         throw Error(ErrorCode::unavailable, "not yet");
+                                       }
+                                       return [next = std::int64_t{0}](Element& out) mutable {
+                                         out = test::x_element(next);
+                                         return next++ < 3;
+                                       };
+                                     },
+                                     test::x_spec(), "opened late"))
+                             .cache(folder / "cache");
+  EXPECT_EQ(run(cached, {.epochs = 3}), "E ;0 1 2 ;0 1 2 ;");
+  EXPECT_EQ(*opened, 2) << "the third epoch reads the file";
+  EXPECT_TRUE(std::filesystem::exists(folder / "cache"));
 }
 
 // F8.

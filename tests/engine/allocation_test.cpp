@@ -1,9 +1,11 @@
 // The engine's memory: none is allocated in steady state, and a failed allocation is an error.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <dlfcn.h>
@@ -12,9 +14,12 @@
 
 #include <penstock/penstock.h>
 
+#include "pipeline/engine/memory.h"
+#include "pipeline/engine/workers.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/images.h"
+#include "tests/support/time_limit.h"
 
 namespace {
 
@@ -214,6 +219,29 @@ TEST(FailedAllocation, IsAnErrorWhereverItHappens) {
   }
   test::figure("F17", "%ld allocations failed, each an error; what came before it is right",
                places);
+}
+
+// Threads that were started to see how many there can be wait until all are there.
+TEST(FailedAllocation, WhileThreadsAreTriedLeavesSoMany) {
+  const test::TimeLimit limit(60);
+  for (const long n : {0, 1, 2, 100, 101, 102}) {
+    fail_at = allocations + n;
+    EXPECT_LT(startable_threads(500), 500) << "allocation " << n;
+    fail_at = -1;
+  }
+}
+
+TEST(FailedAllocation, WhileTheQuotaIsAskedLeavesTheLast) {
+  const test::TimeLimit limit(60);
+  const std::atomic<int> consumers{0};
+  const auto workers = std::make_shared<Workers>(2, true, consumers, std::make_shared<TuningLog>());
+  workers->submit([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // it is asked once a second
+    fail_at = allocations.load();
+  });
+  workers->stop();
+  EXPECT_GT(allocations, fail_at) << "nothing was allocated";
+  fail_at = -1;
 }
 
 }  // namespace
