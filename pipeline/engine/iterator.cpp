@@ -52,6 +52,9 @@ class Iterator::Impl {
     if (ended_ || saved.epoch >= epochs_) return;
     OrderIteratorPtr opened = run_.open(epoch_);
     if (!saved.tree.empty()) {
+      // Some stages do work again to get there, which this thread waits for, or does itself.
+      const Waiting waiting(run_);
+      const AtWork at_work(run_);
       StateReader tree(saved.tree);
       opened->restore(tree);
     }
@@ -115,9 +118,8 @@ class Iterator::Impl {
     Item item;
     try {
       OrderIterator& source = current();
-      run_.consumers_waiting.fetch_add(1, std::memory_order_acq_rel);
+      const Waiting waiting(run_);
       const bool over = source.pull({&item, 1}) == 0;
-      run_.consumers_waiting.fetch_sub(1, std::memory_order_acq_rel);
       failed_ = over && static_cast<Edge&>(source).broken();
       ended_ = over && !failed_;
     } catch (...) {

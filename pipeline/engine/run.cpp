@@ -100,6 +100,13 @@ Resting::~Resting() {
   if (working != nullptr) working->active.fetch_add(1, std::memory_order_acq_rel);
 }
 
+Waiting::Waiting(Run& run) noexcept : run_(run) {
+  run_.consumers_waiting.fetch_add(1, std::memory_order_acq_rel);
+}
+Waiting::~Waiting() {
+  run_.consumers_waiting.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 Run::Run(NodePtr root, const RunOptions& options)
     : root_(std::move(root)),
       options_(options),

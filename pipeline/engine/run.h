@@ -57,6 +57,19 @@ class Resting {
   Resting& operator=(const Resting&) = delete;
 };
 
+/// The caller of the run waits for it until the guard goes: what was made ahead may be given up for
+/// it, and what waits for a thread gets one.
+class Waiting {
+ public:
+  explicit Waiting(Run& run) noexcept;
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Run& run_;
+};
+
 /// The engine's side of a run. Thread-safe.
 class Run final : public RunServices {
  public:
@@ -122,7 +135,7 @@ class Run final : public RunServices {
   int plenty() const noexcept { return 2 * threads_; }
   /// Groups that were handed over so far.
   std::atomic<std::uint64_t> groups{0};
-  /// Callers of `Iterator::next` that wait now.
+  /// Callers that wait now for `Iterator::next`, or to go on from a saved position.
   std::atomic<int> consumers_waiting{0};
   /// Threads of order segments that wait for memory now.
   std::atomic<int> memory_waiters{0};

@@ -149,6 +149,40 @@ TEST(State, GoesOnFromEveryPosition) {
   }
 }
 
+TEST(State, GoesBackWithAllThreads) {
+  struct Counts {
+    std::atomic<int> at_once{0};
+    std::atomic<int> most{0};
+  };
+  const auto counts = std::make_shared<Counts>();
+  const Dataset dataset = numbers(300)
+                              .map(
+                                  [counts](Element element) {
+                                    const int now = ++counts->at_once;
+                                    for (int most = counts->most; now > most;) {
+                                      if (counts->most.compare_exchange_weak(most, now)) break;
+                                    }
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                    --counts->at_once;
+                                    return element;
+                                  },
+                                  {.name = "slow"})
+                              .scan(test::x_element(0), [](const Element& state, Element element) {
+                                const std::int64_t sum = state["x"].item<std::int64_t>() +
+                                                         element["x"].item<std::int64_t>();
+                                return std::pair(test::x_element(sum), test::x_element(sum));
+                              });
+  Iterator whole = dataset.iterate({.threads = 4});
+  for (int i = 0; i < 299; ++i) ASSERT_TRUE(whole.next().has_value());
+  const std::string state = whole.save();
+  while (!whole.next().is_end()) continue;
+  counts->most = 0;
+  Iterator resumed = dataset.restore(state, {.threads = 4});
+  EXPECT_GT(counts->most, 1);
+  Next last = resumed.next();
+  EXPECT_EQ(text_of(last), "44850 ");
+}
+
 TEST(State, KeepsTheMultisetOfResultsOutOfOrder) {
   const Dataset dataset = numbers(600).map(
       [](Element element) {
