@@ -62,6 +62,7 @@ void Edge::stop() {
   stopping_.store(true, std::memory_order_release);
   run_.waker().notify();
   run_.memory().wake();
+  run_.wake_pulls();  // the thread may be in one
   if (thread_.joinable()) thread_.join();
   MutexLock lock(mutex_);
   waiting_ = true;
@@ -142,10 +143,9 @@ std::size_t Edge::pull(std::span<Item> out) {
   start();
   MutexLock lock(mutex_);
   for (bool late = false;;) {
+    run_.check_stop();
     Status problem;
-    if (run_.cancelled()) {
-      problem = Status(ErrorCode::cancelled, "the run was cancelled");
-    } else if (broken_) {
+    if (broken_) {
       if (!breakdown_) return 0;
       out[0] = item_of(std::move(breakdown_), 0);
       return 1;

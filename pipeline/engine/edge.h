@@ -60,7 +60,8 @@ class Edge : public OrderIterator {
   Edge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
        std::size_t group_limit);
 
-  /// Stops the thread and waits for groups in flight. The derived destructor calls it first.
+  /// Stops the thread, wherever its pull may wait, and waits for groups in flight. The derived
+  /// destructor calls it first.
   void stop() EXCLUDES(mutex_);
 
   /// Waits until something may be handed over and returns how much; 0 to stop.

@@ -61,6 +61,7 @@ void Edge::hand_over_all() {
       fill(group, wanted);
     }
     count_wait(counters_->wait_input_ns, start);
+    if (stopping()) return;  // what was pulled may be no end
     if (group.count == 0) {
       std::function<void()> exhausted;
       MutexLock lock(mutex_);
@@ -81,7 +82,7 @@ void Edge::hand_over_all() {
 
 // Takes what is there: a source that gives less than it was asked for is not asked again.
 void Edge::fill(Group& group, std::size_t wanted) {
-  const AtWork at_work(run_);
+  const AtWork at_work(run_, &stopping_);
   try {
     while (group.count < wanted) {
       const std::size_t asked = std::min(wanted - group.count, kBlock);

@@ -17,9 +17,8 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
     GroupContext context(run.memory(), key, run.retry());
     read_items(items, work, {}, context);
     compute_items(items, work, {}, context);
-    if (!context.starved() || context.starved_bytes() > run.memory().limit() || run.cancelled()) {
-      return;
-    }
+    if (!context.starved() || context.starved_bytes() > run.memory().limit()) return;
+    run.check_stop();
     std::vector<WorkItem> starved(work.begin(), work.end());
     for (WorkItem& item : work) item = WorkItem();
     for (WorkItem& item : starved) item.element.clear();
@@ -46,6 +45,7 @@ class InlineValues final : public OrderIterator {
 
   std::size_t pull(std::span<Item> out) override {
     for (;;) {
+      run_.check_stop();  // it may be that none is ever kept
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
       if (count == 0) {
         settle();

@@ -123,6 +123,7 @@ class Iterator::Impl {
       failed_ = over && static_cast<Edge&>(source).broken();
       ended_ = over && !failed_;
     } catch (...) {
+      if (run_.cancelled()) return Next(cancelled());
       failed_ = true;
       return Next(status_from_current_exception().error());
     }

@@ -24,7 +24,7 @@ constexpr int kMostThreads = 1023;
 constexpr int kUsualReaders = 64;
 constexpr int kReadersEach = 128;  // for each thread that computes
 
-thread_local Run* working = nullptr;  // whom this thread is at work for
+thread_local const AtWork* working = nullptr;  // whom this thread is at work for
 
 /// Threads for one run.
 struct Threads {
@@ -71,7 +71,7 @@ class StreamMemory final : public ReadContext {
     for (Patience patience;;) {
       std::uint64_t promised = 0;
       if (BufferPtr buffer = run_.memory().allocate(bytes, promised)) return buffer;
-      if (run_.cancelled()) throw Error(ErrorCode::cancelled, "the run was cancelled");
+      run_.check_stop();
       if (bytes > run_.memory().limit() || !run_.wait_for_memory(patience)) {
         throw Error(ErrorCode::resource_exhausted,
                     "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
@@ -86,18 +86,19 @@ class StreamMemory final : public ReadContext {
 
 }  // namespace
 
-AtWork::AtWork(Run& run) noexcept : outer_(std::exchange(working, &run)) {
-  run.active.fetch_add(1, std::memory_order_acq_rel);
+AtWork::AtWork(Run& run, const std::atomic<bool>* stop) noexcept
+    : run_(run), stop_(stop), outer_(std::exchange(working, this)) {
+  run_.active.fetch_add(1, std::memory_order_acq_rel);
 }
 AtWork::~AtWork() {
-  working->active.fetch_sub(1, std::memory_order_acq_rel);
+  run_.active.fetch_sub(1, std::memory_order_acq_rel);
   working = outer_;
 }
 Resting::Resting() noexcept {
-  if (working != nullptr) working->active.fetch_sub(1, std::memory_order_acq_rel);
+  if (working != nullptr) working->run_.active.fetch_sub(1, std::memory_order_acq_rel);
 }
 Resting::~Resting() {
-  if (working != nullptr) working->active.fetch_add(1, std::memory_order_acq_rel);
+  if (working != nullptr) working->run_.active.fetch_add(1, std::memory_order_acq_rel);
 }
 
 Waiting::Waiting(Run& run) noexcept : run_(run) {
@@ -313,6 +314,16 @@ void Run::cancel() noexcept {
   retry_.stop();
   waker_->notify();
   memory_->wake();
+  wake_pulls();
+}
+
+bool Run::stopping() const noexcept {
+  if (cancelled()) return true;
+  return working != nullptr && &working->run_ == this && working->stop_ != nullptr &&
+         working->stop_->load(std::memory_order_acquire);
+}
+
+void Run::wake_pulls() noexcept {
   MutexLock lock(edges_mutex_);
   for (Edge* edge : edges_) edge->wake();
 }

@@ -41,13 +41,18 @@ class Run;
 /// This thread is at work for a run until the guard goes, but for the time that it rests.
 class AtWork {
  public:
-  explicit AtWork(Run& run) noexcept;
+  /// `stop` says when it is to come to its end; null: when the run is cancelled.
+  explicit AtWork(Run& run, const std::atomic<bool>* stop = nullptr) noexcept;
   ~AtWork();
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
 
  private:
-  Run* const outer_;
+  friend class Resting;
+  friend class Run;
+  Run& run_;
+  const std::atomic<bool>* const stop_;
+  const AtWork* const outer_;
 };
 class Resting {
  public:
@@ -93,7 +98,7 @@ class Run final : public RunServices {
                         std::unique_ptr<Program> candidate) override;
   std::uint64_t fingerprint(const Node& node) const override { return Fingerprint(node).digest(); }
   std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override;
-  bool cancelled() const noexcept override { return cancelled_.load(std::memory_order_acquire); }
+  bool stopping() const noexcept override;
   void left_out(const Error& error) override { ledger_.surfaced(error); }
   void give_up(const Error& error) override { ledger_.end(error); }
   std::uint64_t memory_limit() const noexcept override { return memory_->limit(); }
@@ -116,6 +121,9 @@ class Run final : public RunServices {
   /// Opens the whole graph for an epoch.
   OrderIteratorPtr open(std::uint64_t epoch);
   void cancel() noexcept;
+  bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
+  /// Makes all who wait within a pull look whether they are to stop.
+  void wake_pulls() noexcept EXCLUDES(edges_mutex_);
   /// Runs `work` on the compute arena, or on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait);
   /// For who waits for results: work may have waited long enough for another thread.
@@ -156,7 +164,7 @@ class Run final : public RunServices {
     ReadPace reads;
   };
   Learnt& learnt(const Node& owner) EXCLUDES(mutex_);
-  /// Edges that must be woken when the run is cancelled.
+  /// Edges in whose `pull` somebody may wait.
   void add(Edge& edge) EXCLUDES(edges_mutex_);
   void remove(Edge& edge) noexcept EXCLUDES(edges_mutex_);
   std::vector<StageStats> stages() const;

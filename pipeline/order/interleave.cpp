@@ -112,6 +112,7 @@ class InterleaveIterator final : public OrderIterator {
     try {
       return slot.items->pull(out);
     } catch (...) {
+      if (context_.run.stopping()) throw;
       slot.failed = true;
       out[0] = item_of(Parcel::make(locate(status_from_current_exception(), {}, stage_)),
                        mix_path(context_.path, slot.position));

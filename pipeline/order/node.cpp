@@ -6,6 +6,10 @@
 
 namespace penstock {
 
+void RunServices::check_stop() const {
+  if (stopping()) throw Error(ErrorCode::cancelled, "the run was cancelled");
+}
+
 void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<Item>) {
   throw Error(ErrorCode::internal, "fetch from an iterator without positions");
 }

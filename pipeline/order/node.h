@@ -23,7 +23,8 @@ class OrderIterator {
   virtual ~OrderIterator() = default;
 
   /// Fills the front of `out` and returns how many; 0 only at the end, and then always. May return
-  /// fewer than there is room for. REQUIRES: !out.empty().
+  /// fewer than there is room for. Throws Error{cancelled} where the thread is to stop, and is not
+  /// called again then. REQUIRES: !out.empty().
   virtual std::size_t pull(std::span<Item> out) = 0;
 
   /// Number of items if any can be fetched by position; else nothing.
@@ -202,7 +203,12 @@ class RunServices {
   /// Of the graph that ends in `node`, with the data that it reads.
   virtual std::uint64_t fingerprint(const Node& node) const = 0;
   virtual std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) = 0;
-  virtual bool cancelled() const noexcept = 0;
+  /// True if the thread that asks is to come to its end: the run was cancelled, or what it pulls
+  /// for is taken down.
+  virtual bool stopping() const noexcept = 0;
+  /// Throws Error{cancelled} then, which every `pull` lets pass. For what may go on without end or
+  /// wait within a pull: an end or an error in its place would be taken for one of the data.
+  void check_stop() const;
   /// Counts an error that a stage left out.
   virtual void left_out(const Error& error) = 0;
   /// Says that `error`, which the stage puts in its place, is not one element's: it comes out under

@@ -20,6 +20,7 @@ class RepeatIterator final : public OrderIterator {
   std::size_t pull(std::span<Item> out) override {
     while (!ended_) {
       if (!current_) {
+        context_.run.check_stop();  // somebody may pass over all there is, for ever
         if (count_ >= 0 && pass_ >= static_cast<std::uint64_t>(count_)) break;
         open();
       }

@@ -46,7 +46,8 @@ class StreamIterator final : public OrderIterator {
     // A slow stream delivers what it has: nothing is held back to fill a block.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
     std::size_t count = 0;
-    while (count < out.size() && !ended_ && !context_.run.cancelled()) {
+    while (count < out.size() && !ended_) {
+      context_.run.check_stop();
       WorkItem item;
       try {
         ended_ = !stream_->next(item, context_.run.stream_memory());

@@ -17,6 +17,7 @@
 #include "pipeline/io/fault.h"
 #include "tests/support/figure.h"
 #include "tests/support/numbers.h"
+#include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace {
@@ -124,6 +125,67 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
                "%zu cancelled, %d destroyed; until next says so p99 %.2f ms, at most %.1f ms",
                waits.size(), rounds, waits[waits.size() * 99 / 100], waits.back());
   EXPECT_LE(settled_threads(before + kPooled), before + kPooled);
+}
+
+/// Goes on for ever and gives nothing.
+std::vector<std::pair<const char*, Dataset>> idle_graphs() {
+  const auto no = [](const Element&) { return false; };
+  const Dataset endless = numbers(10).repeat();
+  return {
+      {"filter", endless.filter(no)},
+      {"filter of a stream", test::stream({1, 2}).repeat().filter(no)},
+      {"filter inside", numbers(3).interleave([=](const Element&) { return endless.filter(no); },
+                                              test::x_spec(), {.cycle = 2})},
+      {"skip", endless.skip(1'000'000'000'000'000)},
+      {"choose_from", choose_from({numbers(0), endless}, numbers({0}).repeat(), false)},
+      {"batches", endless.filter(no).batch(2)},
+  };
+}
+
+TEST(Lifecycle, WhatGivesNothingEndsWithItsRun) {
+  const test::TimeLimit limit(60);
+  for (const auto& [name, dataset] : idle_graphs()) {
+    for (const bool cancel : {true, false}) {
+      Iterator iterator = dataset.iterate({.threads = 1, .close_deadline_ms = 1'000'000});
+      (void)iterator.save();  // begins to prepare
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (!cancel) continue;
+      const std::jthread canceller([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        iterator.cancel();
+      });
+      const Next next = iterator.next();
+      ASSERT_TRUE(next.is_error()) << name;
+      EXPECT_EQ(next.error().code(), ErrorCode::cancelled) << name;
+    }
+  }
+}
+
+TEST(Lifecycle, AnEpochEndsWhereItIsLeft) {
+  const test::TimeLimit limit(60);
+  const auto yes = [](const Element&) { return true; };
+  for (const auto& [name, idle] : idle_graphs()) {
+    if (idle.spec() != test::x_spec()) continue;
+    const Dataset begun = numbers(1).concatenate(idle);
+    for (const Dataset& dataset : {begun, begun.filter(yes), begun.filter(yes).batch(1)}) {
+      Iterator iterator = dataset.iterate({.epochs = 3, .threads = 1});
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        EXPECT_TRUE(iterator.next().has_value()) << name;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        EXPECT_EQ(iterator.next_epoch(), epoch < 2) << name;
+      }
+    }
+  }
+}
+
+TEST(Lifecycle, ARepetitionEndsWhereItIsLeft) {
+  const test::TimeLimit limit(60);
+  const auto yes = [](const Element&) { return true; };
+  for (const auto& [name, idle] : idle_graphs()) {
+    if (idle.spec() != test::x_spec()) continue;
+    EXPECT_EQ(test::run(numbers(3).concatenate(idle).filter(yes).take(3).repeat(2)), "0 1 2 0 1 2")
+        << name;
+  }
 }
 
 // F7: a read that never comes back holds up nobody for long, and what it writes to stays alive.
