@@ -20,6 +20,7 @@ class Inputs {
     return !ended_[i];
   }
   bool ended(std::size_t i) const { return ended_[i]; }
+  bool all_ended() const { return std::find(ended_.begin(), ended_.end(), false) == ended_.end(); }
   std::size_t size() const noexcept { return inputs_.size(); }
   void save(StateWriter& state) const {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -131,7 +132,7 @@ class ChooseIterator final : public OrderIterator {
         return 1;
       }
       if (inputs_.pull(static_cast<std::size_t>(index), out[0])) return 1;
-      stopped_ = stop_on_empty_;
+      stopped_ = stop_on_empty_ || inputs_.all_ended();
     }
     return 0;
   }

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/support/errors.h"
+#include "tests/support/time_limit.h"
 #include "tests/support/vectors.h"
 
 namespace penstock {
@@ -206,6 +207,24 @@ TEST(ChooseFrom, FollowsTheChoices) {
       {"one infinite",
        choose_from({constant(7, 1).repeat(), constant(8, 1)}, numbers({0, 1}).repeat()), "7 8 7"},
       {"from nothing", choose_from({numbers(0), numbers(3)}, numbers({0, 1}), false), "0"},
+  });
+}
+
+TEST(ChooseFrom, EndsWithTheLastOfItsInputsWhateverIsChosen) {
+  const test::TimeLimit limit(60);
+  const Dataset always = numbers({0, 1}).repeat();
+  expect_vectors({
+      {"one", choose_from({numbers(3)}, numbers({0}).repeat(), false), "0 1 2"},
+      {"two", choose_from({numbers(3), constant(8, 1)}, always, false), "0 8 1 2"},
+      {"of nothing", choose_from({numbers(0), stream({})}, always, false), ""},
+      {"a choice too many", choose_from({numbers(1)}, numbers({0, 0, 5}), false), "0"},
+      {"inside of another",
+       numbers(2).flat_map(
+           [=](const Element&) {
+             return choose_from({numbers(2), numbers(1)}, always, false);
+           },
+           x_spec()),
+       "0 0 1 0 0 1"},
   });
 }
 
