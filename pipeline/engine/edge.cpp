@@ -201,6 +201,8 @@ void Edge::recycle(Group& group) {
   group.strays.clear();
   group.context.reset();
   group.count = 0;
+  group.redone = 0;
+  group.taken = 0;
   free_groups_.push_back(&group);
 }
 

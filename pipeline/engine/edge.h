@@ -44,14 +44,14 @@ class Edge : public OrderIterator {
 
   /// Makes a starved group's items one by one, from where the last try stopped. False when there is
   /// no memory for the next; with `last_try` that one gets the error.
-  bool redo(Group& group, bool last_try) noexcept;
-  /// True if the consumer can get nothing more before this starved group is done.
+  bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
+  /// True if the consumer can get nothing more before more of this starved group is made.
   bool needs(const Group& group) const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return stopping() || is_first(group);
   }
-  /// Gives up results that were made ahead of their time; they join the starved. False if there are
-  /// none.
+  /// Gives up results of a group that were made ahead of their time; it joins the starved. False if
+  /// there are none.
   bool evict() EXCLUDES(mutex_);
   /// Takes note of a group that is done.
   void finish(Group& group) noexcept EXCLUDES(mutex_);
@@ -79,10 +79,16 @@ class Edge : public OrderIterator {
 
   /// Takes note of a group whose results are there. Must make outputs or recycle it in time.
   virtual void finished(Group& group) REQUIRES(mutex_) = 0;
-  /// True if nothing is delivered before this group is done.
+  /// A starved group has more results.
+  virtual void redone_more(Group&) REQUIRES(mutex_) {}
+  /// True if nothing is delivered before this group is done, or more of it is made.
   virtual bool is_first(const Group& group) const REQUIRES(mutex_) = 0;
-  /// The last group that is done and may be undone, or null.
-  virtual Group* last_undelivered() REQUIRES(mutex_) { return nullptr; }
+  /// The last group with results that may be undone, and how many of them have to stay.
+  struct Undelivered {
+    Group* group = nullptr;
+    std::size_t kept = 0;
+  };
+  virtual Undelivered last_undelivered() REQUIRES(mutex_) { return {}; }
   /// Lets go of what `store` kept of a group that is going to be made again.
   virtual void unstore(Group&) {}
   /// The input has ended.
@@ -158,8 +164,10 @@ class Edge : public OrderIterator {
   void make(Group& group, bool was_read);
   void make_some(Group& group, std::size_t first, std::size_t count);
 
-  bool make_again(Group& group, bool last_try);
+  bool make_again(Group& group, std::size_t from, bool last_try);
+  void note_redone(Group& group, std::size_t count) EXCLUDES(mutex_);
   void starve(Group& group) noexcept EXCLUDES(mutex_);
+  void wait_in_line(Group& group) noexcept EXCLUDES(mutex_);
   Group& take_group() EXCLUDES(mutex_);
 
   OrderIteratorPtr input_;

@@ -15,7 +15,10 @@ void Edge::starve(Group& group) noexcept {
   group.strays.clear();
   unstore(group);
   group.context.reset();
-  group.redone = 0;
+  wait_in_line(group);
+}
+
+void Edge::wait_in_line(Group& group) noexcept {
   try {
     run_.starved().add(*this, group);
   } catch (...) {
@@ -25,20 +28,28 @@ void Edge::starve(Group& group) noexcept {
 }
 
 bool Edge::redo(Group& group, bool last_try) noexcept {
+  std::size_t from = 0;
+  {
+    MutexLock lock(mutex_);
+    group.redoing = true;  // until it is done, or has failed to be
+    from = group.redone;
+  }
   try {
-    return make_again(group, last_try);
+    if (make_again(group, from, last_try)) return true;
   } catch (...) {
     break_down();
     return true;
   }
+  MutexLock lock(mutex_);
+  group.redoing = false;
+  return false;
 }
 
-bool Edge::make_again(Group& group, bool last_try) {
+bool Edge::make_again(Group& group, std::size_t from, bool last_try) {
   const auto impossible = [this](const GroupContext& context) {
     return context.starved_bytes() > run_.memory().limit();
   };
-  for (; group.redone < group.count && !stopping(); ++group.redone) {
-    const std::size_t at = group.redone;
+  for (std::size_t at = from; at < group.count && !stopping(); note_redone(group, ++at)) {
     const std::span<WorkItem> work(group.work.data() + (stores() ? 0 : at), 1);
     const auto items = group.all_items().subspan(at, 1);
     const Places places = Places(group.places).behind(at);
@@ -60,19 +71,39 @@ bool Edge::make_again(Group& group, bool last_try) {
   return true;
 }
 
+// The consumer may take it at once, and so make room for the next.
+void Edge::note_redone(Group& group, std::size_t count) {
+  run_.groups.fetch_add(1, std::memory_order_acq_rel);
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    group.redone = count;
+    redone_more(group);
+    wake = waiting_ && !stores();
+  }
+  if (wake) changed_.notify_all();
+}
+
 bool Edge::evict() {
-  Group* last = nullptr;
+  Group* group = nullptr;
   {
     MutexLock lock(mutex_);
     if (stopping()) return false;
-    last = last_undelivered();
-    if (last == nullptr) return false;
-    last->done = false;
-    last->starved = true;
+    const Undelivered last = last_undelivered();
+    if (last.group == nullptr) return false;
+    group = last.group;
+    for (std::size_t i = last.kept; i < group->count; ++i) {
+      group->work[i].element.clear();
+      group->work[i].status = Status();
+    }
+    group->redone = last.kept;
+    if (std::exchange(group->starved, true)) return true;  // it waits in line already
+    group->done = false;
+    group->context.reset();
     ++starved_;
     ++in_flight_;
   }
-  starve(*last);
+  wait_in_line(*group);
   return true;
 }
 

@@ -342,6 +342,7 @@ void Edge::finish(Group& group) noexcept {
     group.done = true;
     was_crowded = crowded();
     if (std::exchange(group.starved, false)) --starved_;
+    group.redoing = false;
     set_ready(group, false);
     const std::size_t ahead = pace_.groups_ahead.load(std::memory_order_relaxed);
     if (reads_block_ && ready_ == 0 && in_flight_ > ahead) {  // nothing was left to work on

@@ -35,13 +35,20 @@ void StarvedLine::add(Edge& edge, Group& group) {
   }
 }
 
-// The first that is needed, else the first.
+// The first that is needed, else the oldest of the edge of the first.
 StarvedLine::Entry StarvedLine::take() {
   MutexLock lock(mutex_);
   auto chosen = std::find_if(entries_.begin(), entries_.end(),
                              [](const Entry& entry) { return entry.edge->needs(*entry.group); });
   const bool needed = chosen != entries_.end();
-  if (!needed) chosen = entries_.begin();
+  if (!needed) {
+    const Edge* const edge = entries_.front().edge;
+    chosen =
+        std::min_element(entries_.begin(), entries_.end(), [edge](const Entry& a, const Entry& b) {
+          if (a.edge != edge || b.edge != edge) return a.edge == edge;
+          return a.group->first < b.group->first;
+        });
+  }
   Entry entry = *chosen;
   entry.needed = needed;
   entries_.erase(chosen);
@@ -60,14 +67,19 @@ void StarvedLine::serve() noexcept {
   }
 }
 
+bool StarvedLine::redo(const Entry& entry, bool last_try) {
+  const AtWork at_work(run_);
+  return entry.edge->redo(*entry.group, last_try);
+}
+
 bool StarvedLine::serve_one() {
   const Entry entry = take();
   const bool quiet = patience_.over(run_);
   // What is not needed yet must not take what somebody waits for.
   const bool may_try = entry.needed || run_.memory_waiters.load(std::memory_order_acquire) == 0;
-  bool done = may_try && entry.edge->redo(*entry.group, false);
+  bool done = may_try && redo(entry, false);
   if (!done && may_try && give_up(entry, quiet)) {
-    done = entry.edge->redo(*entry.group, true);
+    done = redo(entry, true);
     patience_.renew();
   }
   if (done) {
@@ -89,7 +101,7 @@ bool StarvedLine::serve_one() {
 
 // After a try in vain. True if the element must fail: nothing else was at work, before and after.
 bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
-  if (!entry.needed || !run_.quiet()) return false;
+  if (!entry.needed || !entry.edge->needs(*entry.group) || !run_.quiet()) return false;
   if (run_.evict()) {
     patience_.renew();
     return false;

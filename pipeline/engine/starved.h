@@ -31,10 +31,11 @@ class Patience {
 };
 
 /// Groups for which there was no memory wait here, holding none, and are done again one at a time
-/// and element by element: those first that the consumer of their edge waits for. When nothing else
-/// is at work and such a group still finds no room, results that were made ahead of their time are
-/// given up (`Run::evict`) and made again later; only when there are none left does the element
-/// fail. So a full budget neither hangs nor fails what one element at a time can do. Thread-safe.
+/// and element by element: those first that the consumer of their edge waits for, which gets single
+/// values as they are made. When nothing else is at work and such a group still finds no room,
+/// results that were made ahead of their time are given up (`Run::evict`), but for the oldest of
+/// each edge, and made again later; only when there are none left does the element fail. So a full
+/// budget neither hangs nor fails what one element at a time can do. Thread-safe.
 class StarvedLine {
  public:
   explicit StarvedLine(Run& run) : run_(run) {}
@@ -51,6 +52,7 @@ class StarvedLine {
   void serve() noexcept EXCLUDES(mutex_);
   bool serve_one() EXCLUDES(mutex_);
   Entry take() EXCLUDES(mutex_);
+  bool redo(const Entry& entry, bool last_try);
   bool give_up(const Entry& entry, bool was_quiet) EXCLUDES(mutex_);
 
   Run& run_;

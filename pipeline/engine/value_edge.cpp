@@ -27,26 +27,49 @@ void ValueEdge::admit(Group& group) {
 }
 
 void ValueEdge::finished(Group& group) {
-  if (!ordered_) window_.push_back(&group);
+  if (!ordered_ && group.redone == 0) window_.push_back(&group);
 }
 
-Group* ValueEdge::last_undelivered() {
-  if (!ordered_) return nullptr;
-  for (std::size_t i = window_.size(); i > 1; --i) {
-    if (window_[i - 1]->done) return window_[i - 1];
+void ValueEdge::redone_more(Group& group) {
+  if (!ordered_ && group.redone == 1) window_.push_back(&group);
+}
+
+std::size_t ValueEdge::next_group() const {
+  const std::size_t end = ordered_ ? std::min<std::size_t>(window_.size(), 1) : window_.size();
+  for (std::size_t i = 0; i < end; ++i) {
+    if (window_[i]->done || window_[i]->made() > window_[i]->taken) return i;
   }
-  return nullptr;
+  return window_.size();
+}
+
+bool ValueEdge::is_first(const Group& group) const {
+  if (next_group() < window_.size()) return false;
+  return !ordered_ || (!window_.empty() && window_.front() == &group);
+}
+
+// The oldest result stays, and all in front if the consumer is about to take them.
+Edge::Undelivered ValueEdge::last_undelivered() {
+  if (!ordered_) return {};
+  for (std::size_t i = window_.size(); i > (consumer_waits() ? 1 : 0); --i) {
+    Group& group = *window_[i - 1];
+    const std::size_t kept = i == 1 ? group.taken + 1 : 0;
+    if (!group.redoing && group.made() > kept) return {&group, kept};
+  }
+  return {};
 }
 
 std::size_t ValueEdge::deliver(std::span<Item> out) {
   std::size_t count = 0;
-  while (!over_ && count < out.size() && !window_.empty() && window_.front()->done) {
+  while (!over_ && count < out.size()) {
+    const std::size_t next = next_group();
+    if (next == window_.size()) break;
+    std::swap(window_[next], window_.front());
     Group& group = *window_.front();
-    for (; !over_ && count < out.size() && next_ < group.count; ++next_) {
-      WorkItem& work = group.work[next_];
+    for (; !over_ && count < out.size() && group.taken < group.made(); ++group.taken) {
+      WorkItem& work = group.work[group.taken];
       if (ordered_) {
         ++consumed_;
-      } else if (!first_time(group.first + next_)) {
+      } else if (!first_time(group.first + group.taken)) {
         continue;
       }
       if (!work.status.ok() && run_.options().on_error == OnError::skip &&
@@ -60,12 +83,11 @@ std::size_t ValueEdge::deliver(std::span<Item> out) {
       } else {
         ++good_;
       }
-      out[count++] = value_of(group.items[next_], work);
+      out[count++] = value_of(group.items[group.taken], work);
     }
-    if (over_ || next_ < group.count) break;
+    if (!group.done || group.taken < group.count) continue;
     window_.pop_front();
     --admitted_;
-    next_ = 0;
     group.done = false;
     recycle(group);
   }

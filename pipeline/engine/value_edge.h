@@ -22,16 +22,17 @@ class ValueEdge final : public Edge {
   std::size_t wait_for_room() override;
   void admit(Group& group) override REQUIRES(mutex_);
   void finished(Group& group) override REQUIRES(mutex_);
-  bool is_first(const Group& group) const override REQUIRES(mutex_) {
-    return !ordered_ || (!window_.empty() && window_.front() == &group);
-  }
-  Group* last_undelivered() override REQUIRES(mutex_);
+  void redone_more(Group& group) override REQUIRES(mutex_);
+  bool is_first(const Group& group) const override REQUIRES(mutex_);
+  Undelivered last_undelivered() override REQUIRES(mutex_);
   void ended() override REQUIRES(mutex_) { ended_ = true; }
   std::size_t deliver(std::span<Item> out) override REQUIRES(mutex_);
   bool drained() const override REQUIRES(mutex_) { return over_ || (ended_ && admitted_ == 0); }
 
   void save_more(StateWriter& state) const override REQUIRES(mutex_);
   void restore_more(StateReader& state) override REQUIRES(mutex_);
+  /// Where in the window there is something to deliver, or to take down; nowhere: its size.
+  std::size_t next_group() const REQUIRES(mutex_);
   /// Notes that a result out of order was delivered. False if it had been before the state was
   /// saved.
   bool first_time(std::uint64_t sequence) REQUIRES(mutex_);
@@ -42,9 +43,9 @@ class ValueEdge final : public Edge {
   const bool ordered_;
   // Out of order: what was delivered behind the first item that was not.
   Ring<char> delivered_ GUARDED_BY(mutex_);
-  Ring<Group*> window_ GUARDED_BY(mutex_);  // in order, or done ones first if unordered
+  // In order; or, if unordered, those that are done or have been redone in part.
+  Ring<Group*> window_ GUARDED_BY(mutex_);
   std::size_t admitted_ GUARDED_BY(mutex_) = 0;
-  std::size_t next_ GUARDED_BY(mutex_) = 0;    // of the front group
   std::uint64_t good_ GUARDED_BY(mutex_) = 0;  // since the last that was passed over
   bool ended_ GUARDED_BY(mutex_) = false;
   bool over_ GUARDED_BY(mutex_) = false;  // the ledger said so

@@ -1,6 +1,7 @@
 // The byte budget: never passed, never a hang, and an error with a name where it can't be kept.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/in_time.h"
 #include "tests/support/numbers.h"
+#include "tests/support/time_limit.h"
 #include "tests/support/vectors.h"
 
 namespace penstock {
@@ -41,6 +43,7 @@ class ParetoSource final : public Source {
     bool tells_bytes = true;
     std::uint64_t giant = UINT64_MAX;  // this one has `giant_bytes`
     std::uint64_t giant_bytes = 0;
+    bool giants_only = false;  // from there on
   };
   explicit ParetoSource(Options options) : options_(options) {}
 
@@ -52,7 +55,8 @@ class ParetoSource final : public Source {
   std::optional<std::uint64_t> size() const override { return options_.count; }
   bool blocking() const override { return options_.blocking; }
   std::uint64_t bytes_of(std::uint64_t index) const {
-    if (index == options_.giant) return options_.giant_bytes;
+    if (index == options_.giant || (options_.giants_only && index > options_.giant))
+      return options_.giant_bytes;
     Rng rng(7, index, 1);
     const double size = static_cast<double>(options_.least) / std::pow(1 - rng.uniform(), 0.8);
     return static_cast<std::uint64_t>(std::min(size, static_cast<double>(options_.most)));
@@ -193,6 +197,115 @@ TEST(Budget, AnElementLargerThanItIsAnErrorThatNamesIt) {
       }
     }
   }
+}
+
+/// Groups are as large as small records allow when the large ones come, of which a few fit.
+constexpr std::uint64_t kSmallOnes = 600;
+constexpr std::uint64_t kSteps = 700;
+constexpr std::uint64_t kStepBudget = 2U << 20;
+
+Dataset steps(bool blocking = false, bool tells = true) {
+  return Dataset(
+      SourcePtr(std::make_shared<ParetoSource>(ParetoSource::Options{.count = kSteps,
+                                                                     .least = 10,
+                                                                     .most = 10,
+                                                                     .blocking = blocking,
+                                                                     .tells_bytes = tells,
+                                                                     .giant = kSmallOnes,
+                                                                     .giant_bytes = 100U << 10,
+                                                                     .giants_only = true})));
+}
+
+std::vector<std::string> step_texts() {
+  std::vector<std::string> texts;
+  for (std::uint64_t i = 0; i < kSteps; ++i) {
+    texts.push_back((i < kSmallOnes ? "10:" : "102400:") + std::to_string(i % 251));
+  }
+  return texts;
+}
+
+bool yes(const Element&) {
+  return true;
+}
+
+/// Both of `input`: "data" and "other".
+Dataset with_itself(const Dataset& input) {
+  const auto renamed = [](const Element& element) { return Element({{"other", element["data"]}}); };
+  return zip(
+      {input.filter(yes),
+       input.map(renamed, {.name = "renamed", .output = Spec({{"other", DType::bytes, Shape()}})})
+           .filter(yes)});
+}
+
+TEST(Budget, AFullOneFailsNothingThatFitsByItself) {
+  const test::TimeLimit limit(240);
+  const auto same = [](Element element) { return element; };
+  for (const bool blocking : {false, true}) {
+    for (const bool tells : {false, true}) {
+      const Dataset read = steps(blocking, tells);
+      const std::vector<std::pair<const char*, Dataset>> shapes{
+          {"filtered", read.filter(yes)},
+          {"filtered twice", read.filter(yes).map(same).filter(yes)},
+          {"filtered batches", read.filter(yes).batch(3)},
+          {"out of order", read.map(same, {.ordered = false}).filter(yes)},
+          {"with itself", with_itself(read)},
+      };
+      for (const auto& [name, dataset] : shapes) {
+        for (const int threads : {1, 2, 8}) {
+          std::vector<std::string> expected = step_texts();
+          auto got = read_all(dataset, {.threads = threads, .memory_bytes = kStepBudget}, nullptr);
+          if (name == std::string("out of order")) {
+            std::sort(expected.begin(), expected.end());
+            std::sort(got.begin(), got.end());
+          }
+          EXPECT_EQ(got, expected)
+              << name << ", " << threads << " threads, " << (blocking ? "blocking" : "computing")
+              << (tells ? "" : ", sizes not told");
+        }
+      }
+    }
+  }
+}
+
+TEST(Budget, AFullOneDoesNotKeepARunFromGoingOn) {
+  const test::TimeLimit limit(120);
+  const auto count = [](const Element& state, const Element&) {
+    const Element next = test::x_element(state["x"].item<std::int64_t>() + 1);
+    return std::pair(next, next);
+  };
+  const std::vector<std::pair<const char*, Dataset>> inputs{{"filtered", steps().filter(yes)},
+                                                            {"with itself", with_itself(steps())}};
+  for (const auto& [name, input] : inputs) {
+    const Dataset dataset = input.scan(test::x_element(0), count, {.output = test::x_spec()});
+    const RunOptions options{.threads = 1, .memory_bytes = kStepBudget};
+    Iterator iterator = dataset.iterate(options);
+    for (std::uint64_t i = 0; i + 5 < kSteps; ++i) ASSERT_TRUE(iterator.next().has_value()) << name;
+    Iterator restored = dataset.restore(iterator.save(), options);
+    for (std::uint64_t i = kSteps - 5; i < kSteps; ++i) {
+      Next next = restored.next();
+      ASSERT_TRUE(next.has_value()) << name;
+      EXPECT_EQ(test::text_of(*next), std::to_string(i + 1)) << name;
+    }
+    EXPECT_TRUE(restored.next().is_end()) << name;
+  }
+}
+
+TEST(Budget, AnEpochMayBeLeftWhileItWaitsForMemory) {
+  const test::TimeLimit limit(120);
+  const auto same = [](Element element) { return element; };
+  const Dataset dataset = steps().filter(yes).map(same).filter(yes);
+  Iterator iterator = dataset.iterate({.epochs = 2, .threads = 1, .memory_bytes = kStepBudget});
+  std::vector<Element> kept;  // so that it is full
+  for (std::uint64_t i = 0; i < kSmallOnes + 10; ++i) {
+    Next next = iterator.next();
+    ASSERT_TRUE(next.has_value());
+    kept.push_back(std::move(*next));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ASSERT_TRUE(iterator.next_epoch());
+  kept.clear();
+  for (std::uint64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(iterator.next().has_value()) << i;
+  EXPECT_TRUE(iterator.next().is_end());
 }
 
 TEST(Budget, APlanThatNeedsMoreIsRefusedWithTheBytes) {
