@@ -20,10 +20,10 @@
 #include "pipeline/io/fault.h"
 #include "tests/support/deflate.h"
 #include "tests/support/files.h"
-#include "tests/support/in_time.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/numbers.h"
 #include "tests/support/records.h"
+#include "tests/support/time_limit.h"
 #include "tests/support/vectors.h"
 
 namespace penstock {
@@ -205,7 +205,7 @@ Dataset failing_where(const Dataset& input, bool (*bad)(std::int64_t)) {
 std::pair<std::string, ErrorStats> run_in_time(const Dataset& dataset, const RunOptions& options,
                                                std::size_t most = SIZE_MAX) {
   Iterator iterator = dataset.iterate(options);
-  const test::CancelAfter late(iterator, std::chrono::seconds(30));
+  const test::TimeLimit limit(60);
   std::string text;
   for (std::size_t i = 0; i < most; ++i) {
     const Next next = iterator.next();
@@ -320,7 +320,7 @@ TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
 /// What comes out until the end of the run or `most` elements, with what errors say; `skip` counts
 /// at the end.
 std::string all_of(Iterator& iterator, std::size_t most = SIZE_MAX) {
-  const test::CancelAfter late(iterator, std::chrono::seconds(30));
+  const test::TimeLimit limit(60);
   std::string text;
   for (std::size_t i = 0; i < most; ++i) {
     Next next = iterator.next();

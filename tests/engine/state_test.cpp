@@ -11,8 +11,8 @@
 #include <penstock/sources.h>
 
 #include "tests/support/files.h"
-#include "tests/support/in_time.h"
 #include "tests/support/numbers.h"
+#include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace {
@@ -254,7 +254,7 @@ TEST(State, OfAnEpochThatFailedGoesOnOnceItCan) {
     if (test.name.find("another") != std::string::npos) std::filesystem::remove(folder / "cache");
     test.spoil();
     Iterator iterator = test.dataset.iterate(test.options);
-    const test::CancelAfter late(iterator, std::chrono::seconds(20));
+    const test::TimeLimit limit(60);
     std::vector<std::string> got;
     Next next = iterator.next();
     for (; next.has_value(); next = iterator.next()) got.push_back(text_of(next));
