@@ -130,8 +130,10 @@ void StagingState::copy_rows(Flight& flight, StagingSlot& slot, std::size_t c,
   const auto missing = static_cast<std::size_t>(padded_rows - flight.times.rows);
   const std::size_t row_bytes = static_cast<std::size_t>(shape.volume()) * size_of(part.row.dtype);
   const auto room = static_cast<std::size_t>(begin + part.capacity - to);
+  if (missing == 0) return;
   const StreamView copy = *copy_;
   copy.clear({to, std::min(missing * row_bytes, room)});
+  flight.copies.end_run();  // copies come later, and none may go over this
 }
 
 void StagingState::pack_text(Flight& flight, StagingSlot& slot, std::size_t c) {

@@ -61,6 +61,8 @@ class CopyList {
  public:
   void clear() noexcept { copies_.clear(); }
   void add(const Copy& copy, const Buffer* owner);
+  /// What lies behind the copies so far is not to be copied along.
+  void end_run() noexcept { owner_ = nullptr; }
   std::span<const Copy> copies() const noexcept { return copies_; }
 
  private:

@@ -145,6 +145,42 @@ TEST(Feed, NamedInputsStayTogether) {
   }
 }
 
+// A batch's components are copied together where they lie close, which those of a short one do.
+TEST(Feed, RowsOfPaddingAreZerosInEachComponent) {
+  const auto make = [](const Element& in, Element& out, Rng&) {
+    const std::int64_t number = in[0].item<std::int64_t>();
+    out["label"].mutable_values<std::int64_t>()[0] = number + 100;
+    for (std::uint8_t& value : out["image"].mutable_values<std::uint8_t>())
+      value = static_cast<std::uint8_t>(number + 1);
+  };
+  const Spec spec({{"label", DType::i64, Shape()}, {"image", DType::u8, Shape({64})}});
+  const Dataset dataset = range(22).map(make, {.name = "make", .output = spec}).batch(8);
+  for (const bool unified : {true, false}) {
+    FeedOptions options;
+    options.end = EpochEnd::pad;
+    options.run.epochs = 4;  // slots hold what epochs before left there
+    Feed feed(dataset, some_devices(1, unified), options);
+    const Stream stream(feed.device(0).shared_from_this(), "tower");
+    int padded = 0;
+    while (!feed.ended(0)) {
+      std::optional<StagedBatch> batch = feed.next(0);
+      if (!batch) continue;
+      batch->wait(stream);
+      const auto labels = test::read<std::int64_t>(stream, (*batch)["label"]);
+      const auto images = test::read<std::uint8_t>(stream, (*batch)["image"]);
+      const auto rows = static_cast<std::size_t>(batch->valid_rows());
+      ASSERT_EQ(labels.size(), 8U);
+      ASSERT_EQ(images.size(), 8U * 64);
+      for (std::size_t row = 0; row < 8; ++row) {
+        EXPECT_EQ(labels[row] == 0, row >= rows) << labels[row];
+        EXPECT_EQ(images[64 * row] == 0, row >= rows) << int{images[64 * row]};
+      }
+      padded += rows < 8 ? 1 : 0;
+    }
+    EXPECT_EQ(padded, 4);
+  }
+}
+
 TEST(Feed, TrainingGoesOnBehindValidationWhereItWas) {
   const std::vector<DevicePtr> two = some_devices(2, false);
   Feed training(numbers_dataset(4'000, 4), two);
