@@ -232,6 +232,7 @@ TEST(NcclExchange, BeginsWhileBackwardPassesGoOn) {
              for (const std::size_t values : test::nccl_exchanges()) seen.push_back(values);
          towers.add(tower, 0, {1, 1, 1});
          towers.exchange->finish(tower, 1);
+         towers.store.gpu(tower)->stream().synchronize();
        }))
     EXPECT_FALSE(error);
   EXPECT_THAT(seen, testing::ElementsAre(4, 4)) << "two small ones in the first bucket";
@@ -249,13 +250,38 @@ TEST(NcclExchange, ErrorsNameTheRank) {
         Trouble{{.hangs = 1}, "its exchange did not end in 0.2"}}) {
     Towers towers({0, 1, 1}, {4}, options_of(0, 0.2));
     test::set_nccl_trouble(what);
-    const auto errors = towers.on_all([&](int tower) { towers.exchange->finish(tower, 1); });
+    const auto errors = towers.on_all([&](int tower) {
+      towers.exchange->finish(tower, 1);  // which does not wait for streams
+      towers.store.gpu(tower)->stream().synchronize();
+      towers.exchange->begin(tower, 1);
+    });
     test::set_nccl_trouble({});
     for (const auto& error : errors) {
       ASSERT_TRUE(error);
       EXPECT_THAT(error->what(), testing::HasSubstr(text));
     }
     expect_error(errors[0]->code(), text, [&] { towers.exchange->finish(0, 1); });
+  }
+}
+
+// An abort frees what the call that is under way uses. The fake ends the program then.
+TEST(NcclExchange, CommunicatorsAreAbortedBehindTheCallThatUsesThem) {
+  for (const int refuses : {-1, 1}) {
+    Towers towers({0, 1}, {4}, options_of(0));
+    EXPECT_EQ(test::nccl_communicators(), 2);
+    const auto meanwhile = [&] {
+      towers.exchange->fail(Error(ErrorCode::user, "tower broke"));
+      EXPECT_EQ(test::nccl_communicators(), 2);
+    };
+    test::set_nccl_trouble({.refuses = refuses, .meanwhile = meanwhile});
+    const auto errors = towers.on_all([&](int tower) { towers.exchange->finish(tower, 1); });
+    for (const auto& error : errors) {
+      ASSERT_TRUE(error);
+      EXPECT_THAT(error->what(), testing::HasSubstr("tower broke"));
+    }
+    towers.exchange.reset();
+    test::set_nccl_trouble({});
+    EXPECT_EQ(test::nccl_communicators(), 0);
   }
 }
 

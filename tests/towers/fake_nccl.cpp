@@ -1,11 +1,15 @@
-// NCCL, of which one thread drives all ranks.
+// NCCL, of which one thread drives all ranks: calls enqueue, and streams exchange.
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "staging/host/host_device.h"
 #include "tests/towers/fake_gpu.h"
 #include "tests/towers/fake_parts.h"
 
@@ -17,17 +21,47 @@ struct Group {
   std::mutex mutex;
   std::condition_variable changed;
   const std::size_t ranks;
-  bool aborted = false;
+  bool aborted = false;  // guarded by mutex
 };
 struct Communicator {
   std::shared_ptr<Group> group;
   int rank;
   std::atomic<int> state{Nccl::kSuccess};
+  bool in_call = false;  // guarded by known_mutex
 };
+using CommunicatorPtr = std::shared_ptr<Communicator>;
+
+// Those that there are, under the pointers that they are known by: memory of their own, which is
+// given back with them, so that sanitizers see misuse too.
+std::mutex known_mutex;
+std::map<void*, std::pair<std::unique_ptr<char>, CommunicatorPtr>> known;  // guarded by known_mutex
+
+[[noreturn]] void misused(const char* what) {
+  std::fprintf(stderr, "the fake NCCL: %s\n", what);
+  std::abort();
+}
+
+/// With known_mutex held.
+CommunicatorPtr find(void* object) {
+  const auto at = known.find(object);
+  if (at == known.end()) misused("a communicator that was aborted or destroyed is used");
+  return at->second.second;
+}
+CommunicatorPtr live(void* object) {
+  const std::lock_guard lock(known_mutex);
+  return find(object);
+}
+CommunicatorPtr ended(void* object) {
+  const std::lock_guard lock(known_mutex);
+  CommunicatorPtr one = find(object);
+  if (one->in_call) misused("a communicator is ended while a call is using it");
+  known.erase(object);
+  return one;
+}
 
 /// A call that waits for the end of its thread's group.
 struct Call {
-  Communicator* of;
+  CommunicatorPtr of;
   float* values;
   std::size_t count;
   StreamView stream;
@@ -46,22 +80,30 @@ NcclTrouble trouble_now() {
 
 int init_all(void** communicators, int count, const int*) {
   const auto group = std::make_shared<Group>(static_cast<std::size_t>(count));
-  for (int rank = 0; rank < count; ++rank) communicators[rank] = new Communicator{group, rank};
+  const std::lock_guard lock(known_mutex);
+  for (int rank = 0; rank < count; ++rank) {
+    auto handle = std::make_unique<char>();
+    communicators[rank] = handle.get();
+    auto one = std::make_shared<Communicator>();
+    one->group = group;
+    one->rank = rank;
+    known[communicators[rank]] = {std::move(handle), std::move(one)};
+  }
   return 0;
 }
 int destroy_communicator(void* object) {
-  delete static_cast<Communicator*>(object);
+  ended(object);
   return 0;
 }
 int abort_communicator(void* object) {
-  auto& one = *static_cast<Communicator*>(object);
-  const std::lock_guard lock(one.group->mutex);
-  one.group->aborted = true;
-  one.group->changed.notify_all();
-  return 0;  // the object stays: others may be in a call
+  const CommunicatorPtr one = ended(object);
+  const std::lock_guard lock(one->group->mutex);
+  one->group->aborted = true;
+  one->group->changed.notify_all();
+  return 0;
 }
 int async_error(void* object, int* state) {
-  *state = static_cast<Communicator*>(object)->state;
+  *state = live(object)->state;
   return 0;
 }
 int group_start() {
@@ -70,38 +112,69 @@ int group_start() {
 }
 int all_reduce(const void* from, void* to, std::size_t count, int type, int op, void* object,
                void*) {
-  auto& me = *static_cast<Communicator*>(object);
+  CommunicatorPtr me = live(object);
   if (from != to || type != Nccl::kFloat || op != Nccl::kSum || !in_group) return 4;
-  if (trouble_now().refuses == me.rank) return 1;
-  calls.push_back({&me, static_cast<float*>(to), count, current_stream()});
+  if (trouble_now().refuses == me->rank) return 1;
+  {
+    const std::lock_guard lock(known_mutex);
+    me->in_call = true;
+  }
+  calls.push_back({std::move(me), static_cast<float*>(to), count, current_stream()});
   return 0;
 }
+
+/// What the ranks' streams do together: the last to come adds up for all.
+struct Round {
+  explicit Round(std::vector<Call> made) : all(std::move(made)) {}
+
+  void take_part(const Call& mine, const NcclTrouble& now) {
+    Group& group = *mine.of->group;
+    std::unique_lock lock(group.mutex);
+    if (now.reports == mine.of->rank) mine.of->state = 2;
+    if (now.reports != mine.of->rank && now.hangs != mine.of->rank && ++arrived == all.size()) {
+      add_up();
+      group.changed.notify_all();
+    }
+    group.changed.wait(lock, [&] { return group.aborted || arrived == all.size(); });
+  }
+
+  void add_up() const {
+    for (std::size_t i = 0; i < all[0].count; ++i) {
+      float sum = all[0].values[i];
+      for (std::size_t r = 1; r < all.size(); ++r) sum += all[r].values[i];
+      for (const Call& call : all) call.values[i] = sum;
+    }
+    const std::lock_guard lock(trouble_mutex);
+    exchanges.push_back(all[0].count);
+  }
+
+  const std::vector<Call> all;
+  std::size_t arrived = 0;  // guarded by the group's mutex
+};
+
+int enqueue(const std::vector<Call>& made) {
+  if (made.empty()) return 0;
+  if (made.size() != made.front().of->group->ranks) return 5;
+  for (std::size_t r = 0; r < made.size(); ++r)
+    if (made[r].of->rank != static_cast<int>(r) || made[r].count != made[0].count) return 5;
+  const NcclTrouble now = trouble_now();
+  const auto round = std::make_shared<Round>(made);
+  for (const Call& call : round->all)
+    static_cast<HostDevice&>(call.stream.device()).launch(call.stream, {.run = [round, &call, now] {
+                                                            round->take_part(call, now);
+                                                          }});
+  return 0;
+}
+
 // One thread has to call for all ranks, in their order, for as many values.
 int group_end() {
-  const std::vector<Call> all = std::move(calls);
-  calls.clear();
+  const std::vector<Call> made = std::exchange(calls, {});
   in_group = false;
-  if (all.empty()) return 0;
-  Group& group = *all.front().of->group;
-  const NcclTrouble now = trouble_now();
-  if (all.size() != group.ranks) return 5;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].of->rank != static_cast<int>(r) || all[r].count != all[0].count) return 5;
-    all[r].stream.synchronize();
-    if (now.reports == all[r].of->rank) all[r].of->state = 2;
-    if (now.reports != all[r].of->rank && now.hangs != all[r].of->rank) continue;
-    std::unique_lock lock(group.mutex);
-    group.changed.wait(lock, [&] { return group.aborted; });
-    return 0;
-  }
-  for (std::size_t i = 0; i < all[0].count; ++i) {
-    float sum = all[0].values[i];
-    for (std::size_t r = 1; r < all.size(); ++r) sum += all[r].values[i];
-    for (const Call& call : all) call.values[i] = sum;
-  }
-  const std::lock_guard lock(trouble_mutex);
-  exchanges.push_back(all[0].count);
-  return 0;
+  const int result = enqueue(made);
+  if (const NcclTrouble now = trouble_now(); now.meanwhile) now.meanwhile();
+  const std::lock_guard lock(known_mutex);
+  for (const Call& call : made) call.of->in_call = false;
+  return result;
 }
 
 }  // namespace
@@ -123,6 +196,11 @@ void set_nccl_trouble(const NcclTrouble& now) {
 std::vector<std::size_t> nccl_exchanges() {
   const std::lock_guard lock(trouble_mutex);
   return std::exchange(exchanges, {});
+}
+
+int nccl_communicators() {
+  const std::lock_guard lock(known_mutex);
+  return static_cast<int>(known.size());
 }
 
 }  // namespace penstock::towers::test

@@ -66,15 +66,24 @@ class NcclSum final : public BucketSum {
     for (Rank& rank : ranks_) add_up_on(rank, bucket, number, shares);
     {
       const std::lock_guard lock(mutex_);
+      if (failed_) return;
+      calling_ = true;
       for (Rank& rank : ranks_) {
         rank.since = Clock::now();
         rank.enqueued = false;
       }
     }
     begun_.notify_all();
-    reduce(bucket);  // not under the mutex: NCCL's first call waits for connections
+    Status outcome;  // not under the mutex: NCCL's first call waits for connections
+    try {
+      reduce(bucket);
+    } catch (...) {
+      outcome = status_from_current_exception();
+    }
     const std::lock_guard lock(mutex_);
-    if (failed_) return;
+    calling_ = false;
+    if (failed_) return abort_all();
+    if (!outcome.ok()) throw Error(outcome.error());
     for (Rank& rank : ranks_) {
       const float* sums = values(rank.towers.front(), bucket.begin);
       for (std::size_t i = 1; i < rank.towers.size(); ++i)
@@ -89,11 +98,12 @@ class NcclSum final : public BucketSum {
     store_.gpu(tower)->stream().wait(ranks_[rank_of_[static_cast<std::size_t>(tower)]].done);
   }
 
-  // Streams may be waiting for other ranks within NCCL, where only an abort reaches them.
+  // Streams may be waiting for other ranks within NCCL, where only an abort reaches them. It frees
+  // the communicators: a call that has them is let end first.
   void fail() noexcept override {
     const std::lock_guard lock(mutex_);
     if (std::exchange(failed_, true)) return;
-    for (void* communicator : communicators_) static_cast<void>(nccl_.abort(communicator));
+    if (!calling_) abort_all();
     begun_.notify_all();
   }
 
@@ -155,6 +165,11 @@ class NcclSum final : public BucketSum {
     if (trouble) throw Error(ErrorCode::unavailable, *trouble);
   }
 
+  /// With mutex_ held, and once.
+  void abort_all() noexcept {
+    for (void* communicator : communicators_) static_cast<void>(nccl_.abort(communicator));
+  }
+
   /// Looks after exchanges that are under way.
   void watch(const std::stop_token& stop) {
     constexpr auto kEvery = std::chrono::milliseconds(20);
@@ -212,7 +227,9 @@ class NcclSum final : public BucketSum {
   std::mutex mutex_;
   std::condition_variable_any begun_;
   std::vector<Rank> ranks_;  // `since` and `enqueued`: guarded by mutex_
-  bool failed_ = false;      // guarded by mutex_
+  // Guarded by mutex_.
+  bool failed_ = false;
+  bool calling_ = false;  // the exchange's thread is in NCCL with the communicators
   std::jthread watcher_;
 };
 

@@ -15,7 +15,9 @@ namespace penstock::towers {
 ///
 /// `on_error` is told, by a thread that looks after what is under way, which rank's communicator
 /// reported or whose exchange did not end in `timeout_s`; or its call throws Error{unavailable}.
-/// Once `fail` was called, communicators are aborted, so that streams go on.
+/// Once `fail` was called, communicators are aborted, so that streams go on: at once, or behind the
+/// call that is using them. Such a call only enqueues; one that NCCL does not come back from, while
+/// it makes connections, is waited for.
 std::unique_ptr<BucketSum> make_nccl_sum(VariableStore& store, std::size_t buckets,
                                          double timeout_s,
                                          std::function<void(const Error&)> on_error);
