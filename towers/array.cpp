@@ -28,10 +28,12 @@ Array Array::view(const float* data, const Shape& shape) {
 void Array::resize(const Shape& shape) {
   const auto size = static_cast<std::size_t>(shape.volume());
   const std::size_t bytes = size * size_of(dtype_);
-  if (size > size_ && (!buffer_ || bytes > buffer_->size())) {
+  if (size > size_ && bytes > owned_.get_deleter().bytes) {
     *this = Array(memory_, dtype_);  // gives back what there was before more is asked for
-    buffer_ = allocate_buffer(bytes, memory_ != nullptr ? *memory_ : Allocator::heap());
-    data_ = buffer_->data();
+    Allocator& memory = memory_ != nullptr ? *memory_ : Allocator::heap();
+    // No buffer, which would keep its own state there: it may be memory that the host can't reach.
+    owned_ = {memory.allocate(bytes), {&memory, bytes}};
+    data_ = owned_.get();
   }
   shape_ = shape;
   size_ = size;

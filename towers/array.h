@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <penstock/buffer.h>
@@ -61,11 +62,17 @@ class Array {
   }
 
  private:
+  struct GiveBack {
+    Allocator* memory;
+    std::size_t bytes;
+    void operator()(std::byte* data) const noexcept { memory->deallocate(data, bytes); }
+  };
+
   Shape shape_{0};
   std::size_t size_ = 0;
   std::byte* data_ = nullptr;
-  BufferPtr buffer_;             // null for a view
-  Allocator* memory_ = nullptr;  // null: the heap
+  std::unique_ptr<std::byte, GiveBack> owned_;  // null for a view
+  Allocator* memory_ = nullptr;                 // null: the heap
   DType dtype_ = DType::f32;
 };
 

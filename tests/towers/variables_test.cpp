@@ -1,5 +1,7 @@
 #include "towers/variables.h"
 
+#include <sys/mman.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +14,39 @@ namespace {
 using penstock::test::expect_error;
 using test::host_store;
 using test::list;
+
+/// Memory that the host may not touch, as a GPU's.
+class Unreachable final : public Allocator {
+ public:
+  std::byte* allocate(std::size_t bytes) override {
+    ++held;
+    return static_cast<std::byte*>(
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  void deallocate(std::byte* data, std::size_t bytes) noexcept override {
+    --held;
+    munmap(data, bytes);
+  }
+  int held = 0;
+};
+
+TEST(Array, LeavesItsMemoryAlone) {
+  Unreachable memory;
+  {
+    Array array(&memory, DType::f32);
+    array.resize({3, 5});
+    const std::byte* const first = array.bytes();
+    array.resize({2, 5});
+    array.resize({15});
+    EXPECT_EQ(array.bytes(), first);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 4096, 0U) << "it is where it was given";
+    array.resize({100});
+    const Array moved = std::move(array);
+    EXPECT_EQ(moved.size(), 100U);
+    EXPECT_EQ(memory.held, 1);
+  }
+  EXPECT_EQ(memory.held, 0);
+}
 
 TEST(Variables, FirstTowerCreatesAndOthersGetTheSameValues) {
   VariableStore store = host_store(2);
