@@ -19,6 +19,12 @@ std::uint64_t hash(std::string_view text) {
   return state;
 }
 
+/// Where the next variable may begin: GPUs' libraries take matrices for aligned to 256 bytes.
+std::size_t aligned(std::size_t values) {
+  constexpr std::size_t kValues = 256 / sizeof(float);
+  return (values + kValues - 1) / kValues * kValues;
+}
+
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, "variable " + name + " " + why);
 }
@@ -159,8 +165,8 @@ void VariableStore::pack() {
   offsets_.clear();
   std::size_t total = 0;
   for (const Variable* variable : of(0)) {
-    offsets_.push_back(total);
-    total += variable->value.size();
+    offsets_.push_back(aligned(total));
+    total = offsets_.back() + variable->value.size();
   }
   const Shape flat{static_cast<std::int64_t>(total)};
   for (Tower& tower : towers_) {
@@ -177,10 +183,12 @@ void VariableStore::pack() {
     }
     tower.values.resize(flat);
     tower.gradients.resize(flat);
-    if (tower.gpu != nullptr) {
-      tower.gpu->clear(tower.gradients);
-    } else {
-      tower.gradients.fill(0);
+    for (Array* array : {&tower.values, &tower.gradients}) {
+      if (tower.gpu != nullptr) {
+        tower.gpu->clear(*array);
+      } else {
+        array->fill(0);
+      }
     }
     for (const auto& [name, entry] : entries_) {
       Variable* variable = tower.variables[entry.index];

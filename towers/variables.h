@@ -132,8 +132,9 @@ class VariableStore {
   /// What the tower computes with: its GPU, or those of its parts.
   std::vector<Gpu*> gpus(int tower) const;
   /// Puts each tower's values, and its gradients, one behind the other, so that they are exchanged
-  /// in one piece; not those of several GPUs. Throws Error{invalid_argument} naming a variable that
-  /// a tower did not take up, or for a model that did not divide itself.
+  /// in one piece; not those of several GPUs. Each begins at a multiple of 256 bytes, behind zeros.
+  /// Throws Error{invalid_argument} naming a variable that a tower did not take up, or for a model
+  /// that did not divide itself.
   void pack();
 
   int towers() const noexcept { return static_cast<int>(towers_.size()); }

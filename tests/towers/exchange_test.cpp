@@ -87,23 +87,25 @@ TEST(Buckets, AreFilledFromTheLastVariableOn) {
   store.pack();
   const auto firsts = [&](std::size_t bytes) {
     std::vector<std::size_t> result;
-    std::size_t end = 140;
+    std::size_t last = 5;
     for (const Bucket& bucket : buckets_of(store, bytes)) {
-      EXPECT_EQ(bucket.end, end);
+      EXPECT_EQ(bucket.last, last);
       EXPECT_EQ(bucket.begin, store.offset(bucket.first));
-      end = bucket.begin;
+      EXPECT_EQ(bucket.end, store.offset(last - 1) + store.of(0)[last - 1]->value.size());
+      last = bucket.first;
       result.push_back(bucket.first);
     }
-    EXPECT_EQ(end, 0U);
+    EXPECT_EQ(last, 0U);
     return result;
   };
   using testing::ElementsAre;
   EXPECT_THAT(firsts(0), ElementsAre(4, 3, 2, 1, 0));
-  EXPECT_THAT(firsts(40), ElementsAre(3, 2, 1, 0));
-  EXPECT_THAT(firsts(120), ElementsAre(3, 2, 0));
-  EXPECT_THAT(firsts(440), ElementsAre(2, 0));
-  EXPECT_THAT(firsts(559), ElementsAre(1, 0));
-  EXPECT_THAT(firsts(560), ElementsAre(0));
+  // They begin at 0, 64, 128, 256 and 320, and the last ends at 325.
+  EXPECT_THAT(firsts(4 * 69), ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(firsts(4 * 84), ElementsAre(3, 2, 0));
+  EXPECT_THAT(firsts(4 * 197), ElementsAre(2, 0));
+  EXPECT_THAT(firsts(4 * 325 - 1), ElementsAre(1, 0));
+  EXPECT_THAT(firsts(4 * 325), ElementsAre(0));
 }
 
 struct Setting {
@@ -218,7 +220,7 @@ TEST_P(Exchange, ATowerThatNeverComesIsNamed) {
 }
 
 TEST(NcclExchange, BeginsWhileBackwardPassesGoOn) {
-  Towers towers({0, 0, 1}, {3, 4, 2, 2}, options_of(16));
+  Towers towers({0, 0, 1}, {3, 4, 2, 2}, options_of(4 * 66));
   test::nccl_exchanges();
   std::vector<std::size_t> seen;
   for (const auto& error : towers.on_all([&](int tower) {
@@ -235,7 +237,7 @@ TEST(NcclExchange, BeginsWhileBackwardPassesGoOn) {
          towers.store.gpu(tower)->stream().synchronize();
        }))
     EXPECT_FALSE(error);
-  EXPECT_THAT(seen, testing::ElementsAre(4, 4)) << "two small ones in the first bucket";
+  EXPECT_THAT(seen, testing::ElementsAre(66, 4)) << "two small ones in the first bucket";
   EXPECT_THAT(test::nccl_exchanges(), testing::ElementsAre(3));
 }
 

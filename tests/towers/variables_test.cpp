@@ -62,6 +62,26 @@ TEST(Variables, FirstTowerCreatesAndOthersGetTheSameValues) {
   EXPECT_EQ(store.gradients(1).size(), 12U);
 }
 
+TEST(Variables, ArePackedWithZerosInBetween) {
+  VariableStore store = host_store(2);
+  for (int tower = 0; tower < 2; ++tower)
+    for (const std::int64_t size : {3, 64, 65, 1})
+      store.tower(tower).get("v" + std::to_string(size), {size}, {Initializer::constant(2)});
+  store.pack();
+  const std::vector<std::size_t> offsets{0, 64, 128, 256};
+  for (std::size_t v = 0; v < offsets.size(); ++v) EXPECT_EQ(store.offset(v), offsets[v]);
+  for (int tower = 0; tower < 2; ++tower) {
+    ASSERT_EQ(store.values(tower).size(), 257U);
+    ASSERT_EQ(store.gradients(tower).size(), 257U);
+    for (std::size_t v = 0; v < offsets.size(); ++v) {
+      EXPECT_EQ(store.of(tower)[v]->value.data(), store.values(tower).data() + offsets[v]);
+      EXPECT_EQ(store.of(tower)[v]->gradient.data(), store.gradients(tower).data() + offsets[v]);
+    }
+    for (const std::size_t gap : {3U, 63U, 193U, 255U}) EXPECT_EQ(store.values(tower)[gap], 0);
+    EXPECT_THAT(store.gradients(tower), testing::Each(0));
+  }
+}
+
 TEST(Variables, RulesOfSharingNameTheVariable) {
   VariableStore store = host_store(2);
   const Scope first = store.tower(0) / "conv1";

@@ -14,7 +14,8 @@
 
 namespace penstock::towers {
 
-/// Variables whose gradients lie one behind the other, and are exchanged in one piece.
+/// Variables whose gradients lie one behind the other, and are exchanged in one piece, with the
+/// zeros in between.
 struct Bucket {
   std::size_t first, last;  ///< variables [first, last)
   std::size_t begin, end;   ///< of a tower's gradients, the values
