@@ -1,34 +1,19 @@
 #include "staging/cuda/pinned.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <string>
+
+#include "staging/cuda/numa.h"
 
 namespace penstock::cuda {
 namespace {
 
-/// Memory that is touched first in this scope comes from the device's node, if it has one.
-class NumaNode {
- public:
-  explicit NumaNode(int index) {
-    int node = -1;
-    if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, index) != cudaSuccess || node < 0 ||
-        node >= 64)
-      return;
-    const unsigned long mask = 1UL << node;
-    constexpr int kPreferred = 1;
-    set_ = syscall(SYS_set_mempolicy, kPreferred, &mask, 8 * sizeof(mask)) == 0;
-  }
-  ~NumaNode() {
-    if (set_) syscall(SYS_set_mempolicy, 0, nullptr, 0);
-  }
-  NumaNode(const NumaNode&) = delete;
-  NumaNode& operator=(const NumaNode&) = delete;
-
- private:
-  bool set_ = false;
-};
+/// The device's node; negative: it has none.
+int node_of(int device) {
+  int node = -1;
+  if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device) == cudaSuccess) return node;
+  static_cast<void>(cudaGetLastError());
+  return -1;
+}
 
 }  // namespace
 
@@ -37,7 +22,7 @@ std::byte* Pinned::allocate(std::size_t bytes) {
   void* data = nullptr;
   {
     const Current current(context_);
-    const NumaNode node(index_);
+    const NumaNode node(node_of(index_));
     if (cudaHostAlloc(&data, bytes, cudaHostAllocPortable) == cudaSuccess)
       return static_cast<std::byte*>(data);
     static_cast<void>(cudaGetLastError());

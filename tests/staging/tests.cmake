@@ -12,6 +12,8 @@ penstock_test(staging/dlpack)
 penstock_test(staging/finish)
 penstock_test(staging/reconstruct)
 penstock_test(staging/reconstruct_feed)
+penstock_test(staging/numa)  # of the CUDA module, and asks nothing of CUDA
+target_sources(staging_numa_test PRIVATE ${PROJECT_SOURCE_DIR}/staging/cuda/numa.cpp)
 if(PENSTOCK_HAVE_CUDA)
   add_library(staging_cuda_faults OBJECT staging/cuda_faults.cu)
   target_include_directories(staging_cuda_faults PRIVATE ${PROJECT_SOURCE_DIR})
