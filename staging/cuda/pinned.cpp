@@ -33,20 +33,19 @@ std::byte* Pinned::allocate(std::size_t bytes) {
                      device +
                          ": pinning memory was refused; batches are staged from pageable "
                          "memory");
-  return heap().allocate(bytes);
+  MutexLock lock(mutex_);
+  pageable_.reserve(pageable_.size() + 1);
+  return pageable_.emplace_back(heap().allocate(bytes));
 }
 
+// The runtime is not asked what the memory is: on a lost device it does not answer.
 void Pinned::deallocate(std::byte* data, std::size_t bytes) noexcept {
-  const Current current(context_);
-  cudaPointerAttributes attributes{};
-  const bool pinned = cudaPointerGetAttributes(&attributes, data) == cudaSuccess &&
-                      attributes.type == cudaMemoryTypeHost;
-  if (pinned) {
-    static_cast<void>(cudaFreeHost(data));
-  } else {
-    static_cast<void>(cudaGetLastError());
-    heap().deallocate(data, bytes);
+  {
+    MutexLock lock(mutex_);
+    if (std::erase(pageable_, data) > 0) return heap().deallocate(data, bytes);
   }
+  const Current current(context_);
+  static_cast<void>(cudaFreeHost(data));
 }
 
 }  // namespace penstock::cuda

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include <penstock/buffer.h>
 
+#include "pipeline/core/thread_annotations.h"
 #include "staging/cuda/module.h"
 #include "staging/cuda/runtime.h"
 
@@ -28,6 +30,9 @@ class Pinned final : public Allocator {
   const int index_;
   const CUcontext context_;
   const CudaServices services_;
+
+  Mutex mutex_;
+  std::vector<std::byte*> pageable_ GUARDED_BY(mutex_);  // what pinning was refused for
 };
 
 }  // namespace penstock::cuda
