@@ -131,6 +131,7 @@ class CudaDevice final : public Device {
     {
       const Current current(context_);
       note(cudaGetLastError(), "earlier work");
+      note(cudaStreamQuery(base_stream_.stream()), "earlier work");
     }
     MutexLock lock(mutex_);
     if (!lost_.ok()) return lost_;

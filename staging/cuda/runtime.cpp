@@ -41,11 +41,13 @@ const Driver& driver() {
 
 bool is_sticky(cudaError_t error) noexcept {
   constexpr std::array kSticky{
-      cudaErrorIllegalAddress,      cudaErrorLaunchTimeout,       cudaErrorLaunchFailure,
-      cudaErrorHardwareStackError,  cudaErrorIllegalInstruction,  cudaErrorMisalignedAddress,
-      cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,           cudaErrorAssert,
-      cudaErrorECCUncorrectable,    cudaErrorNvlinkUncorrectable, cudaErrorContextIsDestroyed,
-      cudaErrorDevicesUnavailable,  cudaErrorExternalDevice};
+      cudaErrorIllegalAddress,       cudaErrorLaunchTimeout,       cudaErrorLaunchFailure,
+      cudaErrorHardwareStackError,   cudaErrorIllegalInstruction,  cudaErrorMisalignedAddress,
+      cudaErrorInvalidAddressSpace,  cudaErrorInvalidPc,           cudaErrorAssert,
+      cudaErrorECCUncorrectable,     cudaErrorNvlinkUncorrectable, cudaErrorContextIsDestroyed,
+      cudaErrorDevicesUnavailable,   cudaErrorExternalDevice,      cudaErrorMpsClientTerminated,
+      static_cast<cudaError_t>(226),   // cudaErrorContained, which older toolkits have no name for
+      static_cast<cudaError_t>(721)};  // cudaErrorTensorMemoryLeak
   return std::find(kSticky.begin(), kSticky.end(), error) != kSticky.end();
 }
 

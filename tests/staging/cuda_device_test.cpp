@@ -188,6 +188,22 @@ class CudaDeviceOverFakes : public testing::Test {
   const CudaServices services_{&clock_, [](LogLevel, std::string_view, std::string_view) {}};
 };
 
+TEST_F(CudaDeviceOverFakes, IsLostWhateverRuntimeSawItFirst) {
+  for (const int error : {226, 700, 719, 721, 810}) {
+    const DevicePtr device = make();
+    EXPECT_TRUE(device->status().ok());
+    runtime.broken = static_cast<cudaError_t>(error);
+    const Status status = device->status();
+    runtime.broken = cudaSuccess;
+    ASSERT_FALSE(status.ok()) << error;
+    EXPECT_EQ(status.error().code(), ErrorCode::device_lost) << error;
+  }
+  const DevicePtr device = make();
+  runtime.broken = cudaErrorInvalidValue;
+  EXPECT_EQ(device->status().error().code(), ErrorCode::unavailable);
+  runtime.broken = cudaSuccess;
+}
+
 TEST_F(CudaDeviceOverFakes, PinnedMemoryGoesBackWhereItCameFrom) {
   const std::shared_ptr<Allocator> pinned = make()->pinned();
   std::byte* const before = pinned->allocate(100);
