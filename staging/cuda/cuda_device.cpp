@@ -2,6 +2,7 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -194,7 +195,8 @@ class CudaDevice final : public Device {
     note(cudaStreamSynchronize(native(stream)), "work on stream " + stream.name());
   }
 
-  // Floats lose nanoseconds over minutes, so the event that others are measured from moves on.
+  // Floats lose nanoseconds over minutes, so the event that others are measured from moves on; and
+  // the device's clock drifts from the host's, between two readings of which that event must be.
   std::int64_t completed_ns(EventState& event) override {
     constexpr float kMoveOn_ms = 4000;
     const Current current(context_);
@@ -207,10 +209,12 @@ class CudaDevice final : public Device {
     const auto at = static_cast<std::int64_t>(base_ns_ + 1e6 * static_cast<double>(ms));
     if (ms > kMoveOn_ms) {
       auto next = std::make_unique<CudaEvent>(context_);
+      const auto before = static_cast<double>(now());
       mark(*next);
+      const auto behind = static_cast<double>(now());
       float between = 0;
       if (cudaEventElapsedTime(&between, base_->event(), next->event()) == cudaSuccess) {
-        base_ns_ += 1e6 * static_cast<double>(between);
+        base_ns_ = std::clamp(base_ns_ + 1e6 * static_cast<double>(between), before, behind);
         base_ = std::move(next);
       }
     }

@@ -24,11 +24,12 @@ struct Runtime {
   int pinned = 0;  // and not freed
   int peers = 0;   // calls that enable one
   penstock::Clock* clock = nullptr;
+  double rate = 1;  // of the device's clock
 };
 Runtime runtime;
 
 double device_ns() {
-  return static_cast<double>(runtime.clock->now());
+  return static_cast<double>(runtime.clock->now()) * runtime.rate;
 }
 CUresult no_push(CUcontext) {
   return CUDA_SUCCESS;
@@ -221,6 +222,22 @@ TEST_F(CudaDeviceOverFakes, PinnedMemoryGoesBackWhereItCameFrom) {
   pinned->deallocate(behind, 100);
   EXPECT_EQ(runtime.pinned, 0);
   runtime.broken = cudaSuccess;
+}
+
+TEST_F(CudaDeviceOverFakes, EventsStayOnTheHostsClock) {
+  constexpr double kDrift = 1e-3;
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  runtime.rate = 1 + kDrift;
+  const DevicePtr device = make();
+  const Stream stream(device, "stream");
+  for (int i = 0; i < 60; ++i) {
+    clock_.sleep_until(clock_.now() + kSecond);
+    const Event event(device);
+    stream.view().record(event);
+    EXPECT_NEAR(static_cast<double>(event.view().completed_ns()), static_cast<double>(clock_.now()),
+                6 * kDrift * kSecond)
+        << "after " << i << " s";
+  }
 }
 
 }  // namespace
