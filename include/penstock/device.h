@@ -177,6 +177,9 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Host memory to copy from at full speed. Where pinning is refused the memory is pageable, which
   /// is said once and counted. Outlives the device.
   virtual std::shared_ptr<Allocator> pinned() = 0;
+  /// From here on this device's streams copy from and to the other's memory directly, if the two
+  /// can; until then, and otherwise, through the host. Allocating becomes slower by that.
+  virtual void enable_peer(Device& /*other*/) {}
 
   /// Ok, or what went wrong since. Error{device_lost} is for good; others are told once.
   virtual Status status() noexcept = 0;

@@ -127,7 +127,19 @@ class CudaDevice final : public Device {
     note(cudaFree(data), "cudaFree");
   }
   std::shared_ptr<Allocator> pinned() override { return pinned_; }
+  void enable_peer(Device& other) override {
+    if (other.id().kind != DeviceKind::cuda || other.id() == id()) return;
+    const Current current(context_);
+    int can = 0;
+    require(cudaDeviceCanAccessPeer(&can, index_, other.id().index), "cudaDeviceCanAccessPeer");
+    if (can == 0) return;
+    const cudaError_t error = cudaDeviceEnablePeerAccess(other.id().index, 0);
+    if (is_sticky(error)) require(error, "cudaDeviceEnablePeerAccess");
+    static_cast<void>(cudaGetLastError());  // it was enabled before, or for too many others
+  }
 
+  // What breaks a context may have shown in another runtime of the process: this one learns of it
+  // by asking the driver for something.
   Status status() noexcept override {
     {
       const Current current(context_);

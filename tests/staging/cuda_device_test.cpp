@@ -240,5 +240,16 @@ TEST_F(CudaDeviceOverFakes, EventsStayOnTheHostsClock) {
   }
 }
 
+TEST_F(CudaDeviceOverFakes, PeersAreEnabledOnceAndAgain) {
+  const DevicePtr device = make(0);
+  const DevicePtr peer = make(1);
+  device->enable_peer(*device);
+  EXPECT_EQ(runtime.peers, 0);
+  device->enable_peer(*peer);
+  device->enable_peer(*peer);
+  EXPECT_EQ(runtime.peers, 2);
+  EXPECT_TRUE(device->status().ok());
+}
+
 }  // namespace
 }  // namespace penstock::cuda

@@ -3,7 +3,10 @@
 namespace penstock::towers {
 
 Carrier::Carrier(Gpu& from, Gpu& to)
-    : from_(from), to_(to), made_(from.device()), copied_(to.device()) {}
+    : from_(from), to_(to), made_(from.device()), copied_(to.device()) {
+  from.device()->enable_peer(*to.device());
+  to.device()->enable_peer(*from.device());
+}
 
 const Array& Carrier::carry(const Array& what) {
   if (landed_.dtype() != what.dtype() || landed_.bytes() == nullptr)
