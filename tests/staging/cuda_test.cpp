@@ -127,17 +127,20 @@ TEST(CudaDeathTest, ABrokenContextIsADeviceThatIsLost) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        const DevicePtr gpu = device({DeviceKind::cuda, 0});
-        Feed feed(range(1 << 20).batch(64), {gpu});
-        const Stream compute(gpu, "compute");
-        const std::optional<ErrorCode> code = test::code_of([&] {
-          for (int k = 0;; ++k) {
-            StagedBatch batch = feed.next(0).value();
-            batch.wait(compute);
-            if (k == 5) test::store_astray(native(compute));
-            batch.release(compute);
-          }
-        });
+        std::optional<ErrorCode> code;
+        {
+          const DevicePtr gpu = device({DeviceKind::cuda, 0});
+          Feed feed(range(1 << 20).batch(64), {gpu});
+          const Stream compute(gpu, "compute");
+          code = test::code_of([&] {
+            for (int k = 0;; ++k) {
+              StagedBatch batch = feed.next(0).value();
+              batch.wait(compute);
+              if (k == 5) test::store_astray(native(compute));
+              batch.release(compute);
+            }
+          });
+        }  // what a lost device leaves behind can be destroyed
         std::_Exit(code == ErrorCode::device_lost ? 70 : 1);
       },
       testing::ExitedWithCode(70), "");
