@@ -12,14 +12,12 @@
 #include <penstock/image.h>
 #include <penstock/sources.h>
 
-#include "towers/gpu/gpu.h"
 #include "towers/tower_set.h"
+#include "towers/tower_steps.h"
 #include "towers/train_plan.h"
 
 namespace penstock::bench {
 namespace {
-
-using towers::Pass;
 
 constexpr std::uint64_t kWarm = 5;
 
@@ -40,17 +38,15 @@ double resident(const towers::ModelKind& kind, const Dataset& images,
         std::optional<StagedBatch> batch = feed.next(tower);
         if (!batch) throw Error(ErrorCode::invalid_argument, "less than a batch of images");
         set.take(*batch, tower);
+        towers::TowerSteps made(set, tower, *strategy, options.feed.mode,
+                                [](const towers::LateLoss::Told&) {});
         double start = 0;
         for (std::uint64_t step = 0; step < kWarm + steps; ++step) {
           if (step == kWarm) {
             set.stream(tower).synchronize();
             start = now_s();
           }
-          for (towers::Variable* variable : set.store().of(tower)) variable->has_gradient = false;
-          const Pass pass = set.pass(tower, *batch, true, step, options.feed.mode);
-          const towers::Loss loss = set.model(tower).forward(towers::Batch(*batch), pass);
-          set.model(tower).backward(pass);
-          strategy->update(tower, loss.rows);
+          made.make(*batch, step);
         }
         set.stream(tower).synchronize();
         seconds = now_s() - start;

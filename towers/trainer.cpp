@@ -12,9 +12,9 @@
 
 #include "towers/checkpoint.h"
 #include "towers/evaluator.h"
-#include "towers/gpu/late_loss.h"
 #include "towers/step_log.h"
 #include "towers/tower_set.h"
+#include "towers/tower_steps.h"
 #include "towers/train_plan.h"
 
 namespace penstock::towers {
@@ -187,38 +187,28 @@ class Trainer::Impl {
 
   bool train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until) {
     const bool together = strategy_->synchronous();
-    std::optional<LateLoss> late;
-    if (towers_.gpu(tower) != nullptr) late.emplace(store().gpus(tower));
-    const auto tell = [&](const std::optional<LateLoss::Told>& told) {
-      if (!told) return;
-      if (!std::isfinite(told->loss.mean()))
+    const auto tell = [&](const LateLoss::Told& told) {
+      if (!std::isfinite(told.loss.mean()))
         throw Error(ErrorCode::out_of_range, "the loss is no number at step " +
-                                                 std::to_string(told->step) +
+                                                 std::to_string(told.step) +
                                                  "; a lower learning rate may help");
       if (together) {
-        log.add(told->step, told->loss);
+        log.add(told.step, told.loss);
       } else {
-        log.add(told->loss);
+        log.add(told.loss);
       }
     };
+    TowerSteps steps(towers_, tower, *strategy_, options_.feed.mode, tell);
     for (;; ++step) {
       const bool done = (together ? step : strategy_->step()) >= until || !agree_to_go_on(tower);
       std::optional<StagedBatch> batch = done ? std::nullopt : feed_->next(tower);
       if (!batch) {
-        if (late) tell(late->last());
+        steps.end();
         return !done;
       }
       begin_clock();
       towers_.take(*batch, tower);
-      for (Variable* variable : store().of(tower)) variable->begin_step();
-      Pass pass = towers_.pass(tower, *batch, true, step, options_.feed.mode);
-      if (together) pass.others = &towers_.others();
-      if (late) late->begin();
-      const Loss loss = towers_.model(tower).forward(Batch(*batch), pass);
-      tell(late ? late->end(step, loss.rows) : LateLoss::Told{step, loss});
-      strategy_->begin(tower, loss.rows);
-      towers_.model(tower).backward(pass);
-      strategy_->update(tower, loss.rows);
+      steps.make(*batch, step);
       batch->release(towers_.stream(tower));
     }
   }
