@@ -47,7 +47,7 @@ using Launches =
 
 /// What the CUDA module exports under kKernelsSymbol.
 struct Kernels {
-  static constexpr int kVersion = 3;
+  static constexpr int kVersion = 4;
   int version = kVersion;
   Launches launches{};
   /// Makes the stream's device the calling thread's, for libraries that ask for it.

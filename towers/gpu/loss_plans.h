@@ -106,22 +106,26 @@ struct TripletPlan {
   }
 };
 
-/// In-batch negatives: a row of cosines' weights, [valid,valid], and the row's result.
+/// In-batch negatives: a row of cosines' weights w, as d w cos(a, b) / da = pull b - turn a / |a|^2
+/// has them, both [valid,valid], and the row's result.
 template <typename T>
 struct InBatchPlan {
   static constexpr bool kRows = true;
   const T *query, *positive;
-  double* weights;
+  double *pulls, *turns;
   RowResult* results;
   std::int64_t width, valid;
   double scale;
   template <typename Lanes>
   PENSTOCK_TWIN void operator()(std::int64_t row, const Lanes& lanes) const {
-    double* mine = weights + row * valid;
+    double* mine = turns + row * valid;  // first the cosines
+    double* pull = pulls + row * valid;  // first the products of norms
     double best = -2;
     for (std::int64_t other = lanes.first(); other < valid; other += lanes.count()) {
-      mine[other] = cosine_of(query + row * width, positive + other * width, width).value;
-      best = fmax(best, mine[other]);
+      const CosineParts cos = cosine_of(query + row * width, positive + other * width, width);
+      mine[other] = cos.value;
+      pull[other] = cos.a * cos.b;
+      best = fmax(best, cos.value);
     }
     best = lanes.max(best);
     double sum = 0;
@@ -135,34 +139,43 @@ struct InBatchPlan {
     sum = lanes.sum(sum);
     place = lanes.max(place);
     own = lanes.max(own);
-    for (std::int64_t other = lanes.first(); other < valid; other += lanes.count())
-      mine[other] = scale * (exp(scale * (mine[other] - best)) / sum - (other == row ? 1 : 0)) /
-                    static_cast<double>(valid);
+    for (std::int64_t other = lanes.first(); other < valid; other += lanes.count()) {
+      const double weight = scale *
+                            (exp(scale * (mine[other] - best)) / sum - (other == row ? 1 : 0)) /
+                            static_cast<double>(valid);
+      mine[other] *= weight;
+      pull[other] = pull[other] > 0 ? weight / pull[other] : 0;
+    }
     if (lanes.first() == 0)
       results[row] = {::log(sum) - scale * (own - best),
                       -place == static_cast<double>(row) ? 1.0 : 0.0, 0, 0};
   }
 };
 
-/// Gradients of queries from those weights, or of positives if `columns`.
+/// Gradients of queries from those, or of positives if `columns`.
 template <typename T>
 struct InBatchBackPlan {
   const T *mine, *others;
-  const double* weights;
+  const double *pulls, *turns;
   T* gradient;
   std::int64_t width, valid;
   bool columns;
   PENSTOCK_TWIN void operator()(std::int64_t row) const {
     for (std::int64_t d = 0; d < width; ++d) store(gradient[row * width + d], 0);
     if (row >= valid) return;
+    const std::int64_t first = columns ? row : row * valid;
+    const std::int64_t step = columns ? valid : 1;
     const T* a = mine + row * width;
+    double norm = 0;
+    for (std::int64_t d = 0; d < width; ++d)
+      norm += static_cast<double>(load(a[d])) * static_cast<double>(load(a[d]));
+    double turn = 0;
+    for (std::int64_t other = 0; other < valid; ++other) turn += turns[first + other * step];
+    if (norm > 0) turn /= norm;
     for (std::int64_t d = 0; d < width; ++d) {
-      double sum = 0;
-      for (std::int64_t other = 0; other < valid; ++other) {
-        const T* b = others + other * width;
-        const double weight = columns ? weights[other * valid + row] : weights[row * valid + other];
-        sum += weight * cosine_slope(cosine_of(a, b, width), a, b, d);
-      }
+      double sum = -turn * static_cast<double>(load(a[d]));
+      for (std::int64_t other = 0; other < valid; ++other)
+        sum += pulls[first + other * step] * static_cast<double>(load(others[other * width + d]));
       store(gradient[row * width + d], static_cast<float>(sum));
     }
   }

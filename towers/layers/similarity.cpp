@@ -96,17 +96,19 @@ InBatchNegativesLoss::Result InBatchNegativesLoss::forward(const Array& query,
     Gpu& gpu = *pass.gpu;
     begin_on(gpu, rows, rows_, {&query_, &positive_});
     if (weights_.dtype() != DType::f64) weights_ = gpu.array(DType::f64);
-    weights_.resize({rows, rows});
+    weights_.resize({2, rows, rows});
     for (Array* gradient : {&query_, &positive_}) gradient->resize(query.shape());
     with_type(gpu, [&]<typename T>(T) {
       const T* q = query.as<T>();
       const T* p = positive.as<T>();
-      double* weights = weights_.as<double>();
-      gpu.run(InBatchPlan<T>{q, p, weights, rows_.as<RowResult>(), width, rows,
+      double* pulls = weights_.as<double>();
+      double* turns = pulls + rows * rows;
+      gpu.run(InBatchPlan<T>{q, p, pulls, turns, rows_.as<RowResult>(), width, rows,
                              static_cast<double>(scale_)},
               rows);
-      gpu.run(InBatchBackPlan<T>{q, p, weights, query_.as<T>(), width, rows, false}, query.dim(0));
-      gpu.run(InBatchBackPlan<T>{p, q, weights, positive_.as<T>(), width, rows, true},
+      gpu.run(InBatchBackPlan<T>{q, p, pulls, turns, query_.as<T>(), width, rows, false},
+              query.dim(0));
+      gpu.run(InBatchBackPlan<T>{p, q, pulls, turns, positive_.as<T>(), width, rows, true},
               query.dim(0));
     });
     gpu.add_results(rows_);
