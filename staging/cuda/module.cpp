@@ -4,7 +4,6 @@
 #include <string>
 
 #include "staging/cuda/device.h"
-#include "staging/cuda/libraries.h"
 #include "staging/cuda/runtime.h"
 
 namespace penstock::cuda {
@@ -26,7 +25,6 @@ DevicePtr open(int index, const CudaServices& services) {
     throw Error(ErrorCode::not_found, "cuda:" + std::to_string(index) + ": there are " +
                                           std::to_string(devices) + " CUDA devices");
   }
-  static_cast<void>(libraries());  // the first device opens them
   return make_device(index, services);
 }
 
@@ -37,7 +35,6 @@ extern "C" __attribute__((visibility("default"))) const penstock::CudaModule*
 penstock_cuda_module() {
   static const penstock::CudaModule module{
       penstock::CudaModule::kVersion, &penstock::cuda::count,      &penstock::cuda::open,
-      &penstock::cuda::finish_on,     &penstock::cuda::one_hot_on, &penstock::cuda::reconstruct_on,
-      &penstock::cuda::libraries};
+      &penstock::cuda::finish_on,     &penstock::cuda::one_hot_on, &penstock::cuda::reconstruct_on};
   return &module;
 }

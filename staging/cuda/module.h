@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 
 #include <penstock/device.h>
@@ -23,16 +21,9 @@ struct CudaServices {
   void (*log_once)(LogLevel level, std::string_view once, std::string_view message) = nullptr;
 };
 
-/// A library that is used if it is there, and otherwise missed only by who needs it.
-struct CudaLibrary {
-  std::string name;        ///< "cuDNN"
-  void* handle = nullptr;  ///< of dlopen; null: not there
-  std::string version{};   ///< as the library says, or why it can't be opened
-};
-
 /// What the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 4;
+  static constexpr int kVersion = 5;
   int version = kVersion;
   /// Devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found}, saying what is missing.
   int (*count)() = nullptr;
@@ -43,8 +34,6 @@ struct CudaModule {
   void (*one_hot)(const OneHotPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
   /// Packed images to their output.
   void (*reconstruct)(const reconstruct::Batch& batch, StreamView stream) = nullptr;
-  /// cuDNN, cuBLASLt and NCCL. Opened at the first device, or by this.
-  std::span<const CudaLibrary> (*libraries)() = nullptr;
 };
 
 /// Exported by the module under this name.
