@@ -1,8 +1,7 @@
 // A training step with its input beside the same step on a batch that stays:
 //     penstock_towers_bench DEVICE PRECISION MODEL IMAGES BATCH STEPS
 // IMAGES is a folder of images in a folder for each class. Prints one JSON object: images a second
-// of both and their ratio, the ledger of the run with input, and its first and last losses. On cuda
-// devices the exchange is NCCL's, of one rank.
+// of both and their ratio, the ledger of the run with input, and its first and last losses.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -266,6 +266,13 @@ TEST(NcclExchange, ErrorsNameTheRank) {
   }
 }
 
+TEST(NcclExchange, IsNotAskedForWhereThereIsOneGpu) {
+  for (const std::vector<int>& places : {std::vector<int>{0}, {2, 2, 2}, {0, 1, 1}}) {
+    const Towers towers(places, {4}, options_of(0));
+    EXPECT_EQ(test::nccl_communicators(), places[0] == places.back() ? 0 : 2);
+  }
+}
+
 // An abort frees what the call that is under way uses. The fake ends the program then.
 TEST(NcclExchange, CommunicatorsAreAbortedBehindTheCallThatUsesThem) {
   for (const int refuses : {-1, 1}) {

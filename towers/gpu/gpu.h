@@ -38,7 +38,7 @@ class Gpu {
   StreamView stream() const noexcept { return stream_; }
   const DevicePtr& device() const noexcept { return device_; }
   const Cudnn& cudnn() const noexcept { return libraries_.cudnn; }
-  const Nccl& nccl() const noexcept { return libraries_.nccl; }
+  const Nccl& nccl() const { return libraries_.nccl(); }
   void* cudnn_handle() const noexcept { return cudnn_; }
   Precision precision() const noexcept { return precision_; }
   bool deterministic() const noexcept { return deterministic_; }

@@ -113,6 +113,11 @@ Nccl open_nccl() {
   return t;
 }
 
+const Nccl& nccl() {
+  static const Nccl opened = open_nccl();
+  return opened;
+}
+
 Kernels open_kernels() {
   std::error_code ignored;
   const std::string folder =
@@ -131,7 +136,7 @@ Kernels open_kernels() {
 }  // namespace
 
 const GpuLibraries& gpu_libraries() {
-  static const GpuLibraries libraries{open_cudnn(), open_blas(), open_nccl(), open_kernels()};
+  static const GpuLibraries libraries{open_cudnn(), open_blas(), &nccl, open_kernels()};
   return libraries;
 }
 

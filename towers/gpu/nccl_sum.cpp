@@ -23,10 +23,7 @@ class NcclSum final : public BucketSum {
  public:
   NcclSum(VariableStore& store, std::size_t buckets, double timeout_s,
           std::function<void(const Error&)> on_error)
-      : store_(store),
-        nccl_(store.gpu(0)->nccl()),
-        timeout_s_(timeout_s),
-        on_error_(std::move(on_error)) {
+      : store_(store), timeout_s_(timeout_s), on_error_(std::move(on_error)) {
     std::map<DeviceId, std::size_t> known;
     for (int tower = 0; tower < store.towers(); ++tower) {
       Gpu& gpu = *store.gpu(tower);
@@ -37,14 +34,7 @@ class NcclSum final : public BucketSum {
       std::vector<Event>& reached = reached_.emplace_back();
       for (std::size_t b = 0; b < buckets; ++b) reached.emplace_back(gpu.device());
     }
-    std::vector<int> devices;
-    for (const Rank& rank : ranks_) devices.push_back(leader(rank).device()->id().index);
-    communicators_.resize(devices.size());
-    const int status =
-        nccl_.init_all(communicators_.data(), static_cast<int>(devices.size()), devices.data());
-    if (status != Nccl::kSuccess)
-      throw Error(ErrorCode::unavailable,
-                  "NCCL makes no communicators: " + std::string(nccl_.error_string(status)));
+    if (ranks_.size() > 1) connect();
     watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
   }
   ~NcclSum() override {
@@ -52,7 +42,7 @@ class NcclSum final : public BucketSum {
     watcher_.join();
     if (failed_) return;  // communicators were aborted
     for (const Rank& rank : ranks_) rank.stream.view().synchronize();
-    for (void* communicator : communicators_) static_cast<void>(nccl_.destroy(communicator));
+    for (void* communicator : communicators_) static_cast<void>(nccl_->destroy(communicator));
   }
   NcclSum(const NcclSum&) = delete;
   NcclSum& operator=(const NcclSum&) = delete;
@@ -117,6 +107,19 @@ class NcclSum final : public BucketSum {
     bool enqueued = false;                     // `done` is of this one
   };
 
+  void connect() {
+    nccl_ = &store_.gpu(0)->nccl();
+    std::vector<int> devices;
+    for (const Rank& rank : ranks_) devices.push_back(leader(rank).device()->id().index);
+    std::vector<void*> made(devices.size());
+    const int status =
+        nccl_->init_all(made.data(), static_cast<int>(devices.size()), devices.data());
+    if (status != Nccl::kSuccess)
+      throw Error(ErrorCode::unavailable,
+                  "NCCL makes no communicators: " + std::string(nccl_->error_string(status)));
+    communicators_ = std::move(made);
+  }
+
   Gpu& leader(const Rank& rank) const { return *store_.gpu(rank.towers.front()); }
   float* values(int tower, std::size_t at) const { return store_.gradients(tower).data() + at; }
 
@@ -142,24 +145,25 @@ class NcclSum final : public BucketSum {
   }
 
   void reduce(const Bucket& bucket) {
+    if (communicators_.empty()) return;
     std::optional<std::string> trouble;
     const auto note = [&](const std::string& who, int status) {
       if (status != Nccl::kSuccess && status != Nccl::kInProgress && !trouble)
-        trouble = who + ": " + nccl_.error_string(status);
+        trouble = who + ": " + nccl_->error_string(status);
     };
-    note("NCCL", nccl_.group_start());
+    note("NCCL", nccl_->group_start());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Gpu& gpu = leader(ranks_[r]);
       gpu.enter(ranks_[r].stream);
       float* sums = values(ranks_[r].towers.front(), bucket.begin);
       note(name_of(r),
-           nccl_.all_reduce(sums, sums, bucket.end - bucket.begin, Nccl::kFloat, Nccl::kSum,
-                            communicators_[r], ranks_[r].stream.view().state().native()));
+           nccl_->all_reduce(sums, sums, bucket.end - bucket.begin, Nccl::kFloat, Nccl::kSum,
+                             communicators_[r], ranks_[r].stream.view().state().native()));
     }
-    const int ended = nccl_.group_end();
+    const int ended = nccl_->group_end();
     for (std::size_t r = 0; r < ranks_.size() && ended != Nccl::kSuccess; ++r) {
       int state = Nccl::kSuccess;
-      if (nccl_.async_error(communicators_[r], &state) == Nccl::kSuccess) note(name_of(r), state);
+      if (nccl_->async_error(communicators_[r], &state) == Nccl::kSuccess) note(name_of(r), state);
     }
     note("NCCL", ended);
     if (trouble) throw Error(ErrorCode::unavailable, *trouble);
@@ -167,7 +171,7 @@ class NcclSum final : public BucketSum {
 
   /// With mutex_ held, and once.
   void abort_all() noexcept {
-    for (void* communicator : communicators_) static_cast<void>(nccl_.abort(communicator));
+    for (void* communicator : communicators_) static_cast<void>(nccl_->abort(communicator));
   }
 
   /// Looks after exchanges that are under way.
@@ -196,10 +200,11 @@ class NcclSum final : public BucketSum {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
       int state = Nccl::kSuccess;
-      if (nccl_.async_error(communicators_[r], &state) == Nccl::kSuccess &&
+      if (!communicators_.empty() &&
+          nccl_->async_error(communicators_[r], &state) == Nccl::kSuccess &&
           state != Nccl::kSuccess && state != Nccl::kInProgress)
         return Error(ErrorCode::unavailable,
-                     name_of(r) + " reported: " + nccl_.error_string(state));
+                     name_of(r) + " reported: " + nccl_->error_string(state));
       if (rank.since && rank.enqueued && rank.done.view().done()) {
         rank.since.reset();
       } else if (rank.since &&
@@ -217,7 +222,7 @@ class NcclSum final : public BucketSum {
   }
 
   VariableStore& store_;
-  const Nccl& nccl_;
+  const Nccl* nccl_ = nullptr;  // null: all towers share one device
   const double timeout_s_;
   const std::function<void(const Error&)> on_error_;
   std::vector<std::size_t> rank_of_;         // of each tower

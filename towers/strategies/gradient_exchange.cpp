@@ -48,9 +48,8 @@ std::unique_ptr<BucketSum> make_sum(VariableStore& store, std::size_t buckets, d
   std::vector<Gpu*> gpus;
   for (int tower = 0; tower < store.towers(); ++tower)
     if (Gpu* gpu = store.gpu(tower)) gpus.push_back(gpu);
-  if (store.parts().size() > 1) return nullptr;  // variables lie where they are updated
-  if (gpus.empty())
-    return store.towers() > 1 ? std::make_unique<HostSum>(store) : std::unique_ptr<BucketSum>();
+  if (store.towers() == 1) return nullptr;  // variables lie where they are updated
+  if (gpus.empty()) return std::make_unique<HostSum>(store);
   if (static_cast<int>(gpus.size()) < store.towers())
     throw Error(ErrorCode::invalid_argument,
                 "towers that exchange gradients must be all on GPUs, or all on the host");

@@ -105,7 +105,7 @@ class GradientExchange {
   std::uint64_t steps_ = 0;                 // of which all buckets were
   std::optional<Error> error_;
 
-  std::unique_ptr<BucketSum> sum_;  // null: one tower on the host
+  std::unique_ptr<BucketSum> sum_;  // null: one tower
   std::jthread thread_;
 };
 
