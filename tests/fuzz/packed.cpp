@@ -16,6 +16,7 @@
 #include "tests/support/decoding.h"
 #include "tests/support/image_records.h"
 #include "tests/support/images.h"
+#include "tests/support/jpeg_coefficients.h"
 
 namespace penstock::fuzz {
 namespace {
