@@ -22,7 +22,11 @@ class ImageRecords final : public Source {
   ImageRecords(const Paths& paths, const FileOptions& options)
       : limits_(options.limits),
         shards_(options.files, paths),
-        index_(shards_, {.kind = "image records 1", .folder = "-"},
+        index_(shards_,
+               {.kind = "image records 1",
+                .folder = "-",
+                .least_entry_bytes = kFrameBytes,
+                .least_notes = kNotes},
                [&](File& file) { return records_file::scan(file, limits_); }),
         blocking_(shards_.open(0).file->blocking()),
         names_(Names::intern(std::vector<std::string>{"image", "label", "key"})) {

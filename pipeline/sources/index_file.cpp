@@ -108,6 +108,22 @@ bool parse_tail(std::span<const std::byte> bytes, ShardIndex& index) {
   return in.done();
 }
 
+/// True if a scan could have found this.
+bool is_possible(const ShardIndex& index, const FileInfo& shard, const IndexOptions& options) {
+  if (index.notes.size() < options.least_notes) return false;
+  auto fault = index.faults.begin();
+  for (std::uint64_t i = 0; i < index.entries.size(); ++i) {
+    const IndexEntry& entry = index.entries[i];
+    if (entry.offset > shard.size || entry.size > shard.size - entry.offset) return false;
+    if (fault != index.faults.end() && fault->record == i) {
+      ++fault;
+    } else if (entry.size < options.least_entry_bytes || entry.size > options.most_entry_bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string index_path(const std::string& shard, const FileInfo& info,
@@ -127,11 +143,11 @@ std::string index_path(const std::string& shard, const FileInfo& info,
 }
 
 std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& shard,
-                                     const std::string& kind) noexcept try {
+                                     const IndexOptions& options) noexcept try {
   const std::shared_ptr<File> file = default_file_system()->open(path);
   const std::uint64_t size = file->info().size;
   const std::optional<Head> head =
-      size <= kMostBytes ? read_head(*file, shard, kind) : std::nullopt;
+      size <= kMostBytes ? read_head(*file, shard, options.kind) : std::nullopt;
   std::uint32_t crc;
   if (!head || size - head->bytes.size() < sizeof(crc)) return {};
   std::uint64_t rest = size - head->bytes.size() - sizeof(crc);
@@ -147,10 +163,7 @@ std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& sh
   std::memcpy(&crc, tail.data() + rest, sizeof(crc));
   tail.resize(rest);
   if (crc != crc32c(tail, crc32c(entries, crc32c(head->bytes)))) return {};
-  for (const IndexEntry& entry : index.entries) {
-    if (entry.offset > shard.size || entry.size > shard.size - entry.offset) return {};
-  }
-  if (!parse_tail(tail, index)) return {};
+  if (!parse_tail(tail, index) || !is_possible(index, shard, options)) return {};
   return index;
 } catch (const std::exception&) {
   return {};

@@ -13,9 +13,11 @@ namespace penstock {
 /// pattern for shards matches it.
 std::string index_path(const std::string& shard, const FileInfo& info, const IndexOptions& options);
 
-/// Nothing unless the file is whole and was made for this kind, size and time.
+/// Nothing unless the file is whole, was made for this kind, size and time, and is what a scan
+/// could have found. Where its records lie is still anybody's word: whoever reads them must not
+/// trust it.
 std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& shard,
-                                     const std::string& kind) noexcept;
+                                     const IndexOptions& options) noexcept;
 /// False if it can't be written.
 bool save_index(const std::string& path, const FileInfo& shard, const std::string& kind,
                 const ShardIndex& index) noexcept;

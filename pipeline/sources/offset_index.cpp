@@ -15,7 +15,7 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOpti
                         const ScanShard& scan) {
   const std::string path = index_path(shards.path(shard), shards.info(shard), options);
   if (!path.empty()) {
-    if (auto index = load_index(path, shards.info(shard), options.kind)) return std::move(*index);
+    if (auto index = load_index(path, shards.info(shard), options)) return std::move(*index);
   }
   ShardIndex index;
   for (int tries = 1;; ++tries) {

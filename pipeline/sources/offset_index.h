@@ -42,12 +42,18 @@ struct IndexOptions {
   /// Smaller shards are scanned each time: a file more would cost more than it spares.
   std::uint64_t least_cached_bytes = 4 << 20;
   std::size_t threads = 0;  ///< that scan shards; 0: twice the processors, at most 16
+  // What every scan finds. A kept index, which anybody may have written, that has less or more was
+  // made by none.
+  std::uint64_t least_entry_bytes = 1;  ///< of a record that is no fault
+  std::uint64_t most_entry_bytes = UINT64_MAX;
+  std::size_t least_notes = 0;
 };
 
 /// The records of all shards in order. 16 bytes a record. Immutable and thread-safe.
 ///
-/// Kept files carry a checksum and the shard's size and time; one that is stale or damaged is
-/// silently made anew, and where it can't be written the scan is simply done again next time.
+/// Kept files carry a checksum and the shard's size and time; one that is stale, damaged or not
+/// what a scan could have found is silently made anew, and where it can't be written the scan is
+/// simply done again next time.
 class OffsetIndex {
  public:
   /// Scans the shards that have no valid index, several at once. Throws what opening a shard

@@ -26,7 +26,7 @@ tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
   std::vector<std::string> extensions, classes;
   for (std::size_t i = 0; i < shards; ++i) {
     const std::vector<std::string>& notes = index.shard(i).notes;
-    if (extensions.empty()) extensions = split(notes.at(0), '/');
+    if (extensions.empty()) extensions = split(notes[0], '/');
     classes.insert(classes.end(), notes.begin() + 1, notes.end());
   }
   std::sort(classes.begin(), classes.end());
@@ -48,7 +48,10 @@ class TarSource final : public Source {
                {.kind = "tar 1 " + std::to_string(limits_.max_record_bytes) + ' ' +
                         std::to_string(limits_.max_members) + ' ' +
                         std::to_string(limits_.max_name_bytes) + ' ' + label_regex_,
-                .folder = options.index_folder},
+                .folder = options.index_folder,
+                .least_entry_bytes = tar_file::kBlock,
+                .most_entry_bytes = limits_.max_record_bytes,
+                .least_notes = 1},
                [&](File& file) { return tar_file::scan_samples(file, limits_, rule_); }),
         layout_(layout_of(index_, shards_.size(), label_regex_)),
         blocking_(shards_.open(0).file->blocking()) {}

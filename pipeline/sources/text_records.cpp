@@ -102,7 +102,7 @@ class Scan {
 TextRecords::TextRecords(const Paths& paths, const FileOptions& options, const TextFormat& format)
     : shards_(options.files, paths),
       limit_(options.limits.max_record_bytes),
-      index_(shards_, {.kind = format.kind, .folder = options.index_folder},
+      index_(shards_, {.kind = format.kind, .folder = options.index_folder, .least_notes = 1},
              [&](File& file) { return Scan(format, options.limits).run(file); }),
       blocking_(shards_.open(0).file->blocking()) {}
 

@@ -17,6 +17,10 @@ Spec record_spec() {
   return Spec({{"record", DType::bytes, Shape()}});
 }
 
+std::uint64_t most_framed(std::uint64_t most_data) {
+  return std::min(most_data, UINT64_MAX - tfrecord_file::kFrameBytes) + tfrecord_file::kFrameBytes;
+}
+
 /// Plain shards.
 class IndexedRecords final : public Source {
  public:
@@ -26,7 +30,9 @@ class IndexedRecords final : public Source {
         index_(*shards_,
                {.kind = "tfrecord 1 " + std::to_string(options.limits.max_record_bytes) + ' ' +
                         std::to_string(options.limits.max_members),
-                .folder = options.index_folder},
+                .folder = options.index_folder,
+                .least_entry_bytes = tfrecord_file::kFrameBytes,
+                .most_entry_bytes = most_framed(options.limits.max_record_bytes)},
                [&](File& file) { return tfrecord_file::scan(file, options.limits); }),
         blocking_(shards_->open(0).file->blocking()),
         names_(Names::intern(std::vector<std::string>{"record"})) {}

@@ -7,11 +7,16 @@
 
 #include "pipeline/engine/fingerprint.h"
 #include "pipeline/io/crc32c.h"
+#include "pipeline/sources/csv.h"
 #include "pipeline/sources/index_file.h"
+#include "pipeline/sources/tar.h"
+#include "pipeline/sources/tfrecord.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/files.h"
+#include "tests/support/kept_index.h"
 #include "tests/support/numbers.h"
 #include "tests/support/records.h"
+#include "tests/support/tar.h"
 
 namespace penstock::fuzz {
 namespace {
@@ -25,6 +30,53 @@ std::string checksum(const std::string& bytes) {
 const test::TempFolder& folder() {
   static const test::TempFolder folder;
   return folder;
+}
+
+std::string head_of(const FileInfo& shard, const std::string& kind) {
+  return "PNSTIDX1" + test::little_endian(shard.size) + test::little_endian(shard.mtime_ns) +
+         test::little_endian(std::uint64_t{kind.size()}) + kind;
+}
+
+/// A source whose index is kept.
+struct Indexed {
+  std::function<SourcePtr()> make;
+  FileInfo info;
+  std::string kept{};  ///< file of folder()
+  std::string kind{};
+};
+
+template <typename Options>
+Indexed indexed_by(SourcePtr (*make)(const Paths&, const Options&), const std::string& name,
+                   const std::string& contents) {
+  Options options;
+  options.files = make_memory_file_system({{name, contents}});
+  options.index_folder = folder().path();
+  options.limits = small_limits();
+  Indexed indexed{[make, name, options] { return make({name}, options); },
+                  options.files->info(name)};
+  (void)indexed.make();
+  const std::string path = test::kept_index(name, indexed.info, folder().path());
+  indexed.kept = base_name(path);
+  indexed.kind = test::kind_of_index(path);
+  return indexed;
+}
+
+std::span<const Indexed> indexed_sources() {
+  using namespace test;
+  static const std::string large(kIndexedBytes, 'x');
+  static const std::array kSources = {
+      indexed_by(make_tfrecord_source, "t", tfrecords_of({"a", "", "bcd"}) + large),
+      indexed_by(make_tar_source, "w",
+                 tar_member("a/1.jpg", "1") + tar_member("a/1.txt", "one") +
+                     tar_member("b/2.txt", "two") + tar_member("b/2.jpg", "2") + large),
+      indexed_by(make_csv_source, "c", "x,y\n1,2\n\"a\nb\",c\n" + large)};
+  return kSources;
+}
+
+/// Null: none.
+const Indexed* indexed_of(const Input& input) {
+  const unsigned number = input.options >> 1 & 3;
+  return number == 0 ? nullptr : &indexed_sources()[number - 1];
 }
 
 /// Stages of every way to keep a position.
@@ -64,18 +116,27 @@ std::string head_of(const Dataset& graph) {
 void run_index(Bytes bytes) {
   const Input input(bytes);
   const bool framed = input.option(0);
-  std::string file = framed ? "PNSTIDX1" + test::little_endian(kShard.size) +
-                                  test::little_endian(kShard.mtime_ns) +
-                                  test::little_endian(std::uint64_t{1}) + "k" + input.file
-                            : input.file;
+  const Indexed* const indexed = framed ? indexed_of(input) : nullptr;
+  const FileInfo shard = indexed != nullptr ? indexed->info : kShard;
+  const std::string kind = indexed != nullptr ? indexed->kind : "k";
+  std::string file = (framed ? head_of(shard, kind) : "") + input.file;
   file += checksum(file);
   const std::string path = folder().write("index", file);
-  const auto index = load_index(path, kShard, "k");
+  const auto index = load_index(path, shard, {.kind = kind});
   if (!index) return;
   for (const IndexEntry& entry : index->entries)
-    require(entry.offset <= kShard.size && entry.size <= kShard.size - entry.offset, "an entry");
+    require(entry.offset <= shard.size && entry.size <= shard.size - entry.offset, "an entry");
   for (const IndexFault& fault : index->faults)
     require(fault.record < index->entries.size() && !name_of(fault.code).empty(), "a fault");
+  if (indexed == nullptr) return;
+  folder().write(indexed->kept, file);
+  try {
+    // Entries may overlap: each may be the whole shard.
+    constexpr std::uint64_t kMostRecords = 4;
+    read_indexed(*indexed->make(), kMostRecords, (kMostRecords + 1) * shard.size);
+  } catch (const Error& error) {
+    require_answer(error);
+  }
 }
 
 std::vector<std::string> index_seeds() {
@@ -87,7 +148,17 @@ std::vector<std::string> index_seeds() {
   require(save_index(path, kShard, "k", index), "an index can't be written");
   std::string file = test::read_file(path);
   file.resize(file.size() - 4);
-  return {with_options(0, ""), with_options(0, file), with_options(1, file.substr(8 + 8 + 8 + 9))};
+  std::vector<std::string> seeds{with_options(0, ""), with_options(0, file),
+                                 with_options(1, file.substr(8 + 8 + 8 + 9))};
+  for (unsigned i = 0; i < indexed_sources().size(); ++i) {
+    const Indexed& source = indexed_sources()[i];
+    (void)source.make();  // what was left there may have been somebody's
+    file = test::read_file(folder() / source.kept);
+    file.resize(file.size() - 4);
+    seeds.push_back(
+        with_options(1 | (i + 1) << 1, file.substr(head_of(source.info, source.kind).size())));
+  }
+  return seeds;
 }
 
 void run_state(Bytes bytes) {

@@ -31,8 +31,8 @@ std::string text_of(const ReadItem& item) {
   return text;
 }
 
-std::vector<std::string> read_indexed(const Source& source, std::uint64_t count, bool backwards,
-                                      std::uint64_t most_bytes) {
+std::vector<std::string> read_all_of(const Source& source, std::uint64_t count, bool backwards,
+                                     std::uint64_t most_bytes) {
   test::HeapContext context;
   std::vector<std::string> out;
   for (std::uint64_t i = 0; i < count; i += backwards ? 1 : count) {
@@ -84,6 +84,14 @@ void require_answer(const Error& error) {
   require(!error.cause().empty(), "an error without a cause");
 }
 
+void read_indexed(const Source& source, std::uint64_t most_records, std::uint64_t most_bytes) {
+  const std::uint64_t count = std::min(source.size().value(), most_records);
+  if (count == 0) return;
+  require(
+      read_all_of(source, count, false, most_bytes) == read_all_of(source, count, true, most_bytes),
+      "a record depends on what is read with it");
+}
+
 void read_all(const std::string& file, const std::function<SourcePtr(FileSystemPtr)>& make) {
   SourcePtr source;
   try {
@@ -97,12 +105,9 @@ void read_all(const std::string& file, const std::function<SourcePtr(FileSystemP
   (void)source->spec();
   const auto size = source->size();
   if (!size) return read_stream(*source, kMostInflated * file.size() + kWindows);
-  const std::uint64_t count = std::min(*size, kMostRecords);
-  if (count == 0) return;
   // A value of a byte or two may become a number of eight or a view of sixteen.
-  const std::uint64_t most = 64 * file.size() + 256 * count + 4096;
-  require(read_indexed(*source, count, false, most) == read_indexed(*source, count, true, most),
-          "a record depends on what is read with it");
+  read_indexed(*source, kMostRecords,
+               64 * file.size() + 256 * std::min(*size, kMostRecords) + 4096);
 }
 
 }  // namespace penstock::fuzz

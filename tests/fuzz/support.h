@@ -51,6 +51,10 @@ Limits small_limits();
 /// That an error is one that bytes can be answered with, and says something.
 void require_answer(const Error& error);
 
+/// Reads the first records of an indexed source twice: in order, and each on its own from the last
+/// to the first. Both must give the same, and ask for no more memory than `most_bytes`.
+void read_indexed(const Source& source, std::uint64_t most_records, std::uint64_t most_bytes);
+
 /// Makes a source of one file in memory, "file", and reads all of its records twice: in order, and,
 /// if it is indexed, each on its own from the last to the first. Both must give the same, in memory
 /// that is bounded by the size of the file.

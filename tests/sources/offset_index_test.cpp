@@ -8,11 +8,15 @@
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"
+#include "pipeline/sources/csv.h"
 #include "pipeline/sources/index_file.h"
+#include "pipeline/sources/tar.h"
 #include "pipeline/sources/tfrecord.h"
 #include "tests/support/files.h"
+#include "tests/support/kept_index.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/records.h"
+#include "tests/support/tar.h"
 
 namespace penstock {
 namespace {
@@ -113,12 +117,13 @@ TEST_F(OffsetIndexTest, IsMadeAnewWhenDamagedInAnyByteOrCut) {
   const std::string sound = test::read_file(kept("data"));
   ASSERT_GT(sound.size(), 100u);
   const FileInfo info = default_file_system()->info(path);
-  ASSERT_TRUE(load_index(kept("data"), info, kind_));
+  ASSERT_TRUE(load_index(kept("data"), info, {.kind = kind_}));
   for (std::size_t at = 0; at < sound.size(); ++at) {
     std::string damaged = sound;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
-    ASSERT_FALSE(load_index(folder_.write("damaged", damaged), info, kind_)) << at;
-    ASSERT_FALSE(load_index(folder_.write("cut", sound.substr(0, at)), info, kind_)) << at;
+    ASSERT_FALSE(load_index(folder_.write("damaged", damaged), info, {.kind = kind_})) << at;
+    ASSERT_FALSE(load_index(folder_.write("cut", sound.substr(0, at)), info, {.kind = kind_}))
+        << at;
   }
   folder_.write(".data.penstock-index", sound.substr(1));
   EXPECT_EQ(index({path}).size(), 5u);
@@ -132,24 +137,43 @@ TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
   ShardIndex outside;
   outside.entries = {{3, 3}};
   ASSERT_TRUE(save_index(path, info, "k", outside));
-  EXPECT_FALSE(load_index(path, info, "k"));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
   outside.entries = {{UINT64_MAX, 6}};
   ASSERT_TRUE(save_index(path, info, "k", outside));
-  EXPECT_FALSE(load_index(path, info, "k"));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
   ShardIndex faults;
   faults.entries = {{0, 5}};
   faults.faults = {{1, ErrorCode::data_loss, "no such record"}};
   ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, "k"));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
   faults.faults = {{0, ErrorCode::data_loss, "a"}, {0, ErrorCode::data_loss, "twice"}};
   ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, "k"));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
   faults.faults = {{0, static_cast<ErrorCode>(99), "a"}};
   ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, "k"));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
   faults.faults.pop_back();
   ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_TRUE(load_index(path, info, "k"));
+  EXPECT_TRUE(load_index(path, info, {.kind = "k"}));
+}
+
+TEST_F(OffsetIndexTest, WhatNoScanFindsIsRefused) {
+  const FileInfo info{.size = 100, .mtime_ns = 1, .inode = 1};
+  const IndexOptions options{
+      .kind = "k", .least_entry_bytes = 10, .most_entry_bytes = 20, .least_notes = 1};
+  const auto loads = [&](std::vector<IndexEntry> entries, std::vector<IndexFault> faults,
+                         std::vector<std::string> notes) {
+    const std::string path = folder_ / "possible";
+    EXPECT_TRUE(save_index(path, info, "k", {std::move(entries), std::move(faults), notes}));
+    return load_index(path, info, options).has_value();
+  };
+  EXPECT_TRUE(loads({{0, 10}, {10, 20}}, {}, {""}));
+  EXPECT_FALSE(loads({{0, 10}, {10, 20}}, {}, {}));
+  EXPECT_FALSE(loads({{0, 10}, {10, 9}}, {}, {""}));
+  EXPECT_FALSE(loads({{0, 21}, {30, 10}}, {}, {""}));
+  const IndexFault fault{1, ErrorCode::data_loss, "cut"};
+  EXPECT_TRUE(loads({{0, 10}, {10, 0}, {10, 90 - 70}}, {fault}, {""}));
+  EXPECT_FALSE(loads({{0, 10}, {10, 0}, {10, 0}}, {fault}, {""})) << "one of them is no fault";
 }
 
 TEST_F(OffsetIndexTest, WhereNothingCanBeWrittenItGoesOn) {
@@ -182,6 +206,95 @@ TEST_F(OffsetIndexTest, WhatAScanThrowsIsThrown) {
                            }),
                Error);
 }
+
+// ---- Files that somebody else wrote, with a right checksum: they change nothing.
+
+struct Indexed {
+  const char* name;
+  std::string shard;
+  SourcePtr (*make)(const FileSystemPtr& files, const std::string& index_folder);
+};
+
+template <typename Options>
+Options options_of(const FileSystemPtr& files, const std::string& index_folder) {
+  Options options;
+  options.files = files;
+  options.index_folder = index_folder;
+  return options;
+}
+
+class HostileIndex : public ::testing::TestWithParam<Indexed> {};
+
+TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
+  const auto files = make_memory_file_system({{"shard", GetParam().shard}});
+  const FileInfo info = files->info("shard");
+  const test::TempFolder folder;
+  const auto read = [&] {
+    return test::texts_of(test::read_source(*GetParam().make(files, folder.path())));
+  };
+  const std::vector<std::string> sound = read();
+  ASSERT_EQ(sound.size(), 3u);
+  const std::string path = test::kept_index("shard", info, folder.path());
+  const std::string kind = test::kind_of_index(path);
+  ShardIndex whole = *load_index(path, info, {.kind = kind});
+  const auto entries = [&](std::vector<IndexEntry> others) {
+    ShardIndex index = whole;
+    index.entries = std::move(others);
+    return index;
+  };
+  std::vector<ShardIndex> hostile{entries({{0, 0}}), entries({{info.size, 0}}),
+                                  entries({whole.entries[0], {whole.entries[1].offset, 0}}),
+                                  entries({{0, 0}, whole.entries[0]})};
+  hostile.push_back(whole);
+  hostile.back().notes.clear();
+  if (whole.notes.empty()) hostile.pop_back();  // this kind has none
+  for (const ShardIndex& index : hostile) {
+    ASSERT_TRUE(save_index(path, info, kind, index));
+    EXPECT_EQ(read(), sound);
+  }
+}
+
+TEST_P(HostileIndex, ThatPointsAnywhereGivesErrors) {
+  const auto files = make_memory_file_system({{"shard", GetParam().shard}});
+  const FileInfo info = files->info("shard");
+  const test::TempFolder folder;
+  const auto make = [&] { return GetParam().make(files, folder.path()); };
+  const auto sound = test::texts_of(test::read_source(*make()));
+  const std::string path = test::kept_index("shard", info, folder.path());
+  const std::string kind = test::kind_of_index(path);
+  ShardIndex index = *load_index(path, info, {.kind = kind});
+  for (const std::uint64_t size : {1, 4, 11, 12, 15, 16, 17, 511, 512, 513, 1024}) {
+    for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{3}, info.size - size}) {
+      index.entries = {{offset, size}, {offset, size}};
+      ASSERT_TRUE(save_index(path, info, kind, index));
+      const auto got = test::read_source(*make());
+      if (test::texts_of(got) == sound) continue;  // it was refused
+      ASSERT_EQ(got.size(), 2u) << size;
+      EXPECT_EQ(got[0].text(), got[1].text()) << size;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sources, HostileIndex,
+    ::testing::Values(
+        Indexed{"tfrecord", test::tfrecords_of({"a", std::string(test::kIndexedBytes, 'x'), "b"}),
+                [](const FileSystemPtr& files, const std::string& folder) {
+                  return make_tfrecord_source({"shard"},
+                                              options_of<TFRecordOptions>(files, folder));
+                }},
+        Indexed{"tar",
+                test::tar_member("a.jpg", "a") +
+                    test::tar_member("b.jpg", std::string(test::kIndexedBytes, 'x')) +
+                    test::tar_member("c.jpg", "c") + test::tar_end(),
+                [](const FileSystemPtr& files, const std::string& folder) {
+                  return make_tar_source({"shard"}, options_of<TarOptions>(files, folder));
+                }},
+        Indexed{"csv", "word\na\n" + std::string(test::kIndexedBytes, 'x') + "\nb\n",
+                [](const FileSystemPtr& files, const std::string& folder) {
+                  return make_csv_source({"shard"}, options_of<CsvOptions>(files, folder));
+                }}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 // ---- Shards: FAULTS F9.
 

@@ -1,0 +1,28 @@
+// Index files of sources, to be written again otherwise.
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "pipeline/sources/index_file.h"
+#include "tests/support/files.h"
+
+namespace penstock::test {
+
+/// Large enough that a source keeps its index, in a folder.
+inline constexpr std::size_t kIndexedBytes = 5 << 20;
+
+inline std::string kept_index(const std::string& shard, const FileInfo& info,
+                              const std::string& folder) {
+  return index_path(shard, info, {.folder = folder});
+}
+
+/// The kind that an index file says it is of.
+inline std::string kind_of_index(const std::string& path) {
+  const std::string file = read_file(path);
+  std::uint64_t size = 0;
+  std::memcpy(&size, file.substr(24, sizeof(size)).data(), sizeof(size));
+  return file.substr(32, size);
+}
+
+}  // namespace penstock::test
