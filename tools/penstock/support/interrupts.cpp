@@ -53,6 +53,7 @@ Interrupts::~Interrupts() {
   thread_.join();
   close(signals_);
   close(wake_);
+  if (received() != 0) return;  // the process ends, as it was asked to: a late twin changes nothing
   const sigset_t set = handled();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
@@ -68,6 +69,8 @@ int Interrupts::exit_code() const noexcept {
 }
 
 void Interrupts::wait() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point first;
   for (;;) {
     std::array<pollfd, 2> ready{{{signals_, POLLIN, 0}, {wake_, POLLIN, 0}}};
     if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return;
@@ -75,7 +78,11 @@ void Interrupts::wait() {
     signalfd_siginfo info{};
     if (read(signals_, &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);
-    if (received() != 0) leave_now(signal);
+    if (received() != 0) {
+      if (Clock::now() - first >= kInsists) leave_now(signal);
+      continue;
+    }
+    first = Clock::now();
     received_.store(signal, std::memory_order_release);
     const std::lock_guard lock(mutex_);
     if (callback_) callback_();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -10,10 +11,13 @@
 namespace penstock::tool {
 
 /// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
-/// own; the second one restores the terminal and ends the process at once. Make it before any other
-/// thread, so that all inherit the blocked signals; one at a time.
+/// own; one that comes kInsists or more later restores the terminal and ends the process at once.
+/// Sooner it is the same request: `timeout` sends each signal twice, to its child and to the group.
+/// Make it before any other thread, so that all inherit the blocked signals; one at a time.
 class Interrupts {
  public:
+  static constexpr std::chrono::seconds kInsists{1};
+
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;

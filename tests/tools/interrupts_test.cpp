@@ -1,0 +1,75 @@
+#include "tools/penstock/support/interrupts.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace penstock::tool {
+namespace {
+
+using testing::ExitedWithCode;
+
+constexpr int kDone = 7;
+
+void pause_for(std::chrono::milliseconds time) {
+  std::this_thread::sleep_for(time);
+}
+
+/// Sends a signal and waits until it was heard.
+void send(int signal, const std::atomic<int>& heard, int times) {
+  kill(getpid(), signal);
+  while (heard.load() < times) pause_for(std::chrono::milliseconds(1));
+}
+
+TEST(Interrupts, TheSameSignalTwiceIsOneRequest) {
+  const auto run = [] {
+    Interrupts interrupts;
+    std::atomic<int> calls{0};
+    const Cancellation cancellation(interrupts, [&] { ++calls; });
+    send(SIGTERM, calls, 1);
+    kill(getpid(), SIGTERM);
+    pause_for(std::chrono::milliseconds(200));
+    _exit(calls == 1 && interrupts.exit_code() == 143 ? kDone : 1);
+  };
+  EXPECT_EXIT(run(), ExitedWithCode(kDone), "");
+}
+
+TEST(Interrupts, ATwinThatComesLateChangesNothing) {
+  const auto run = [] {
+    {
+      Interrupts interrupts;
+      std::atomic<int> calls{0};
+      const Cancellation cancellation(interrupts, [&] { ++calls; });
+      send(SIGTERM, calls, 1);
+    }
+    kill(getpid(), SIGTERM);
+    pause_for(std::chrono::milliseconds(50));
+    _exit(kDone);
+  };
+  EXPECT_EXIT(run(), ExitedWithCode(kDone), "");
+}
+
+TEST(Interrupts, OneMuchLaterEndsTheProcess) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto run = [&] {
+      Interrupts interrupts;
+      std::atomic<int> calls{0};
+      const Cancellation cancellation(interrupts, [&] { ++calls; });
+      send(SIGTERM, calls, 1);
+      pause_for(Interrupts::kInsists + std::chrono::milliseconds(10));
+      kill(getpid(), signal);
+      pause_for(std::chrono::seconds(10));
+      _exit(kDone);
+    };
+    EXPECT_EXIT(run(), ExitedWithCode(128 + signal), "");
+  }
+}
+
+}  // namespace
+}  // namespace penstock::tool
