@@ -6,7 +6,9 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/support/example.h"
 #include "tests/support/program.h"
+#include "tests/support/records.h"
 
 namespace penstock::test {
 namespace {
@@ -175,6 +177,18 @@ TEST_F(Faults, AreAllFoundByVerify) {
     EXPECT_EQ(found["bad"], damaged.size());
     EXPECT_EQ(found["good"], 300 - damaged.size());
   }
+}
+
+TEST_F(Faults, OfImagesAreFoundBehindABadRecord) {
+  const std::string sample = example_of(feature("image/encoded", bytes_feature({"no image"})) +
+                                        feature("image/class/label", int_feature({1})));
+  std::string records = tfrecords_of({"damaged", "no example", sample, sample});
+  records[12] = 'D';
+  const Outcome outcome =
+      run_program({"verify", folder_.write("a.tfrecord", records), "--json", "-"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.json()["bad"], 4) << outcome.out;
+  EXPECT_EQ(outcome.json()["good"], 0);
 }
 
 TEST_F(Faults, OfRowsAreFound) {

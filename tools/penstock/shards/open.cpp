@@ -41,16 +41,11 @@ std::string labels_beside(const std::string& images) {
   return std::filesystem::exists(path) ? path : "";
 }
 
-/// Features of the first record that say what a sample is.
-std::vector<std::string> telling_features(const Dataset& records) {
+/// Those of a tf.Example that say what a sample is.
+std::vector<std::string> telling_among(const std::vector<FeatureView>& example) {
   std::vector<std::string> features;
-  Iterator iterator = records.take(1).iterate({});
-  Next next = iterator.next();
-  if (!next) return features;
-  const auto example = view_example(next->operator[]("record").bytes_at());
-  if (!example) return features;
   bool image = false;
-  for (const FeatureView& feature : *example) {
+  for (const FeatureView& feature : example) {
     const bool encoded = feature.kind == 'b' && feature.count == 1 &&
                          (feature.key.ends_with("encoded") || feature.key == "image");
     if (encoded && !image) features.push_back(feature.key);
@@ -59,6 +54,18 @@ std::vector<std::string> telling_features(const Dataset& records) {
       features.push_back(feature.key);
   }
   return features;
+}
+
+/// Of the first record that is a tf.Example: those in front of it may be damaged.
+std::vector<std::string> telling_features(const Dataset& records) {
+  constexpr std::int64_t kMost = 1000;
+  Iterator iterator = records.take(kMost).iterate({});
+  for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+    if (next.is_error()) continue;
+    const auto example = view_example((*next)["record"].bytes_at());
+    if (example) return telling_among(*example);
+  }
+  return {};
 }
 
 }  // namespace

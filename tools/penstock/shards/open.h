@@ -26,8 +26,8 @@ std::vector<Shard> find_shards(const std::string& path);
 /// there is one. Throws Error as the source does, and Error{data_loss} for an unknown format.
 Dataset open_shard(const Shard& shard);
 
-/// The same, taken apart as far as needed to know labels and images: a tf.Example is parsed if the
-/// first record is one with an encoded image or a label.
+/// The same, taken apart as far as needed to know labels and images: tf.Examples are parsed if the
+/// first one among the first 1,000 records has an encoded image or a label.
 Dataset open_samples(const Shard& shard);
 
 /// The component that holds an encoded image, if there is one.
