@@ -1,4 +1,6 @@
 // Exit codes and messages for everything a user can get wrong.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "tests/support/program.h"
@@ -42,7 +44,13 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
        2,
        "one device alone (--digest)"},
       {{"profile", "--range", "9", "--on-device", "--decode"}, 2, "needs --device"},
-      {{"profile", "--range", "9", "--batch", "2", "--device", "host:0", "--feed", "x"}, 2, "x"},
+      {{"profile", "--range", "9", "--batch", "2", "--device", "host:0", "--feed", "x"},
+       2,
+       "x not in {split,per_tower,sharded}"},
+      {{"profile", "--range", "9", "--device", "host:0", "--epoch-end", "1"},
+       2,
+       "1 not in {drop,pad,wrap,stop}"},
+      {{"profile", "--range", "9", "--device", "host:0", "--pace", "x"}, 2, "x not in {step,free}"},
       {{"profile", "--range", "9", "--batch", "2", "--device", "host:0", "--device-memory", "1"},
        1,
        "a slot takes"},
@@ -78,11 +86,15 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
 }
 
 TEST(Usage, EveryCommandHelps) {
-  for (const char* command : {"profile", "explain", "inspect", "verify", "synth"}) {
+  for (const char* command : {"profile", "explain", "inspect", "verify", "check-determinism",
+                              "replay", "synth", "pack", "unpack", "train"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Example:\n  penstock ") + command));
     EXPECT_THAT(outcome.err, IsEmpty());
+    EXPECT_TRUE(std::ranges::all_of(outcome.out, [](char c) {
+      return c == '\n' || static_cast<unsigned char>(c) >= ' ';
+    })) << command;
   }
   EXPECT_THAT(run_program({"--help"}).out, HasSubstr("profile"));
 }

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
@@ -130,14 +131,6 @@ class Profile final : public Command {
  private:
   void add_towers() {
     const std::string group = "Towers";
-    const std::map<std::string, FeedMode> modes{{"split", FeedMode::split},
-                                                {"per_tower", FeedMode::per_tower},
-                                                {"sharded", FeedMode::sharded}};
-    const std::map<std::string, EpochEnd> ends{{"drop", EpochEnd::drop},
-                                               {"pad", EpochEnd::pad},
-                                               {"wrap", EpochEnd::wrap},
-                                               {"stop", EpochEnd::stop}};
-    const std::map<std::string, bool> paces{{"step", true}, {"free", false}};
     CLI::Option* device =
         app()
             ->add_option("--device", options_.devices,
@@ -149,16 +142,15 @@ class Profile final : public Command {
     const auto add = [&](const char* flag, auto& value, const char* help) {
       return app()->add_option(flag, value, help)->needs(device)->group(group);
     };
-    add("--feed", options_.feed.mode, "split, per_tower (default) or sharded")
-        ->transform(CLI::CheckedTransformer(modes))
-        ->type_name("MODE");
-    add("--epoch-end", options_.feed.end, "drop (default), pad, wrap or stop")
-        ->transform(CLI::CheckedTransformer(ends))
-        ->type_name("POLICY");
-    add("--pace", options_.feed.in_turn,
-        "step (default): towers get their batches in turn; free: whoever has room first")
-        ->transform(CLI::CheckedTransformer(paces))
-        ->type_name("PACE");
+    choose_feed_mode(add("--feed", options_.feed.mode, "split, per_tower (default) or sharded")
+                         ->type_name("MODE"));
+    choose_epoch_end(add("--epoch-end", options_.feed.end, "drop (default), pad, wrap or stop")
+                         ->type_name("POLICY"));
+    choose<bool>(
+        add("--pace", options_.feed.in_turn,
+            "step (default): towers get their batches in turn; free: whoever has room first")
+            ->type_name("PACE"),
+        {{"step", true}, {"free", false}});
     add("--device-slots", options_.feed.slots, "batches on each device at once (default 2)")
         ->check(CLI::Range(1, 64))
         ->type_name("N");

@@ -1,7 +1,6 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <penstock/error.h>
 #include <penstock/feed.h>
 
+#include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/train_data.h"
 #include "tools/penstock/run/train_view.h"
@@ -118,16 +118,6 @@ class Train final : public Command {
     return app()->add_option(flag, value, help)->type_name(type)->group(group);
   }
 
-  /// The option takes one of these names, which its help lists. Of two transformations the one that
-  /// was added last is asked first.
-  template <typename T>
-  static void choose(CLI::Option* option, const std::vector<std::pair<std::string, T>>& names) {
-    std::vector<std::string> known;
-    for (const auto& [name, value] : names) known.push_back(name);
-    option->transform(CLI::CheckedTransformer(names).description(""))
-        ->transform(CLI::IsMember(known).description(""));
-  }
-
   void add_towers() {
     const std::string group = "Towers";
     add(group, "--device", devices_, "LIST",
@@ -153,17 +143,10 @@ class Train final : public Command {
         ->check(CLI::NonNegativeNumber);
     add(group, "--bucket", bucket_, "BYTES",
         "gradients that are exchanged in one piece, while backward goes on (default 4MiB)");
-    choose<FeedMode>(
-        add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded"),
-        {{"split", FeedMode::split},
-         {"per_tower", FeedMode::per_tower},
-         {"sharded", FeedMode::sharded}});
-    choose<EpochEnd>(
-        add(group, "--epoch-end", options_.feed.end, "POLICY", "drop (default), pad, wrap or stop"),
-        {{"drop", EpochEnd::drop},
-         {"pad", EpochEnd::pad},
-         {"wrap", EpochEnd::wrap},
-         {"stop", EpochEnd::stop}});
+    choose_feed_mode(
+        add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded"));
+    choose_epoch_end(add(group, "--epoch-end", options_.feed.end, "POLICY",
+                         "drop (default), pad, wrap or stop"));
     add(group, "--watchdog", options_.feed.watchdog_s, "S",
         "give up (exit code 75) when a copy takes so long (default 60)")
         ->check(CLI::PositiveNumber);
