@@ -29,6 +29,11 @@ tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
     if (extensions.empty()) extensions = split(notes[0], '/');
     classes.insert(classes.end(), notes.begin() + 1, notes.end());
   }
+  // No scan notes so many, but anybody may have written the index that was kept.
+  if (extensions.size() > tar_file::kMostMembers)
+    throw Error(ErrorCode::out_of_range, "a kept index names more than " +
+                                             std::to_string(tar_file::kMostMembers) +
+                                             " members of a sample");
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   if (!label_regex.empty() && !extensions.empty() && classes.empty())

@@ -58,13 +58,17 @@ class Scanner {
     }
     if (!open_ || name.key != key_) begin(member, name.key);
     entry_.size = member.end - entry_.offset;
+    if (!cause_.empty()) return;  // the first reason counts
     if (member.kind != Kind::file) fail(ErrorCode::data_loss, unusable(member));
     if (entry_.size > limits_.max_record_bytes)
       fail(ErrorCode::out_of_range, "the sample \"" + key_ + "\" exceeds max_record_bytes, " +
                                         std::to_string(limits_.max_record_bytes));
-    if (std::find(extensions_.begin(), extensions_.end(), name.extension) != extensions_.end())
-      fail(ErrorCode::data_loss, "the sample \"" + key_ + "\" has two members ." + name.extension);
-    extensions_.push_back(std::move(name.extension));
+    if (extensions_.size() == kMostMembers)
+      return fail(ErrorCode::out_of_range, "the sample \"" + key_ + "\" has more than " +
+                                               std::to_string(kMostMembers) + " members");
+    const auto [extension, is_new] = extensions_.insert(std::move(name.extension));
+    if (!is_new)
+      fail(ErrorCode::data_loss, "the sample \"" + key_ + "\" has two members ." + *extension);
   }
 
   static std::string unusable(const Member& member) {
@@ -104,18 +108,16 @@ class Scanner {
   }
 
   void accept() {
-    std::sort(extensions_.begin(), extensions_.end());
-    if (first_extensions_.empty()) first_extensions_ = extensions_;
+    if (first_extensions_.empty()) first_extensions_.assign(extensions_.begin(), extensions_.end());
     if (std::optional<std::string> text = rule_.text(name_)) classes_.insert(*std::move(text));
   }
 
   /// The sample that is open may lack members that were cut off.
   void close_at_damage() {
     if (!open_) return;
-    std::sort(extensions_.begin(), extensions_.end());
     const bool whole = std::includes(extensions_.begin(), extensions_.end(),
                                      first_extensions_.begin(), first_extensions_.end());
-    if (whole) return close();
+    if (whole || !cause_.empty()) return close();
     open_ = false;
   }
 
@@ -139,7 +141,7 @@ class Scanner {
   std::string key_;
   std::string name_;  // of its first member
   IndexEntry entry_;
-  std::vector<std::string> extensions_;
+  std::set<std::string> extensions_;  // of its members, as long as it is sound
   ErrorCode code_ = ErrorCode::data_loss;
   std::string cause_;  // empty: sound so far
 

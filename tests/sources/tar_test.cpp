@@ -1,6 +1,7 @@
 #include "pipeline/sources/tar.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -252,6 +253,33 @@ TEST(TarCorners, RepeatedAndScatteredMembersAreErrors) {
       {tar_member("z.jpg", "Z") + tar_member("a.jpg", "1") + tar_member("a.png", "2") + tar_end()});
   EXPECT_THAT(read(*two_images),
               ElementsAre(Values{"Z", "0", "z"}, Values{"!the sample \"a\" has two images"}));
+}
+
+TEST(TarCorners, MembersOfASampleAreBounded) {
+  const auto members = [](const std::string& key, int count) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i) bytes += tar_member(key + "." + std::to_string(i), "");
+    return bytes;
+  };
+  const SourcePtr source = source_of({members("a", 1001) + members("b", 1000) + tar_end()});
+  EXPECT_EQ(source->spec().size(), 1001u);
+  EXPECT_THAT(read(*source)[0], ElementsAre("!the sample \"a\" has more than 1000 members"));
+  EXPECT_EQ(read(*source)[1].back(), "b");
+  // Nothing is looked for among the members of a sample that failed.
+  const std::string many = members("a", 100'000);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(cause_of(many), "!the sample \"a\" has more than 1000 members");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(TarCorners, AFailedSampleIsAnErrorAlsoInFrontOfDamage) {
+  const SourcePtr source =
+      source_of({tar_member("a.jpg", "1") + tar_member("a.txt", "1") + tar_member("b.jpg", "1") +
+                 tar_member("b.jpg", "2") + tar_member("b.txt", "2")});
+  const auto got = read(*source);
+  ASSERT_EQ(got.size(), 3u);
+  EXPECT_EQ(got[1].at(0), "!the sample \"b\" has two members .jpg");
+  EXPECT_THAT(got[2].at(0), HasSubstr("truncated"));
 }
 
 TEST(TarCorners, PaxTricks) {
