@@ -1,4 +1,6 @@
 // synth, inspect and explain from the outside.
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 
 #include "tests/support/program.h"
@@ -115,6 +117,17 @@ TEST(Inspect, ShowsTextWithoutItsControls) {
   const TempFolder folder;
   const std::string file = folder.write("a.csv", "a,b\nx,\x1b]0;title\x07\n");
   EXPECT_EQ(run_program({"inspect", file}).out.find('\x1b'), std::string::npos);
+}
+
+TEST(Inspect, WaitsForNoPipe) {
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const char* command : {"inspect", "verify"}) {
+    const Outcome outcome = run_program({command, pipe});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr("not a regular file"));
+  }
 }
 
 TEST(Explain, PrintsGraphPlanAndMemory) {

@@ -123,7 +123,11 @@ Format detect_format(std::string_view head, std::uint64_t size) {
 
 Format detect_format(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return Format::folder;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (is_directory(status)) return Format::folder;
+  // A pipe would be waited for.
+  if (exists(status) && !is_regular_file(status))
+    throw Error(ErrorCode::not_found, "not a regular file", Provenance{path});
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
