@@ -269,6 +269,19 @@ TEST_F(Profile, StopsWhenInterrupted) {
   }
 }
 
+TEST_F(Profile, StopsAlsoWhileItScans) {
+  const std::string file = folder_->write("zeros.txt", "");
+  std::filesystem::resize_file(file, 1ULL << 36);  // takes a minute
+  for (const auto& [number, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    Program program({"profile", "--lines", file, "--index-folder", "-"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const auto asked = std::chrono::steady_clock::now();
+    program.signal(number);
+    EXPECT_EQ(program.wait().code, code);
+    EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
+  }
+}
+
 TEST_F(Profile, GivesUpWhenNothingMoves) {
   const auto start = std::chrono::steady_clock::now();
   const json report = profile_json(

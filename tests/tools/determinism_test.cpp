@@ -22,7 +22,6 @@ Dataset fickle(const Dataset& input, const std::string& component, std::int64_t 
 }
 
 TEST(Determinism, NamesTheFirstDifference) {
-  Interrupts interrupts;
   // Of one epoch: the next would be begun early, before the other run or after it.
   const RunOptions one{.seed = 1, .epochs = 1, .threads = 1};
   const RunOptions two{.seed = 1, .epochs = 1, .threads = 3};
@@ -32,7 +31,7 @@ TEST(Determinism, NamesTheFirstDifference) {
   const Dataset batched = mapped.batch(8);
   const DeterminismResult result = check_determinism(
       {{"range[0]", source}, {"enumerate[1]", counted}, {"map[2]", mapped}, {"batch[3]", batched}},
-      one, two, 0, interrupts);
+      one, two, 0);
   ASSERT_TRUE(result.first);
   EXPECT_EQ(result.first->epoch, 0U);
   EXPECT_EQ(result.first->batch, 5U);
@@ -40,14 +39,13 @@ TEST(Determinism, NamesTheFirstDifference) {
   EXPECT_EQ(result.first->stage, "map[2]");
 
   const DeterminismResult same = check_determinism(
-      {{"range[0]", source}, {"shuffle[1]", source.shuffle().batch(7)}}, one, two, 0, interrupts);
+      {{"range[0]", source}, {"shuffle[1]", source.shuffle().batch(7)}}, one, two, 0);
   EXPECT_FALSE(same.first);
   EXPECT_EQ(same.batches, 15U);
   EXPECT_EQ(same.elements, 100U);
 }
 
 TEST(Determinism, SeesErrorsAndEnds) {
-  Interrupts interrupts;
   auto calls = std::make_shared<std::atomic<int>>(0);
   const Dataset failing = range(10).map([=](Element element) {
     if (element["value"].item<std::int64_t>() == 3 && calls->fetch_add(1) % 2 == 0)
@@ -55,8 +53,7 @@ TEST(Determinism, SeesErrorsAndEnds) {
     return element;
   });
   const RunOptions options{.threads = 1};
-  const auto first =
-      check_determinism({{"map[1]", failing}}, options, options, 0, interrupts).first;
+  const auto first = check_determinism({{"map[1]", failing}}, options, options, 0).first;
   ASSERT_TRUE(first);
   EXPECT_EQ(first->component, "error");
   EXPECT_EQ(first->batch, 3U);
@@ -64,8 +61,7 @@ TEST(Determinism, SeesErrorsAndEnds) {
   const Dataset shorter = range(10).filter([looks](const Element& element) {
     return element["value"].item<std::int64_t>() != 9 || looks->fetch_add(1) % 2 == 0;
   });
-  const auto end =
-      check_determinism({{"filter[1]", shorter}}, options, options, 0, interrupts).first;
+  const auto end = check_determinism({{"filter[1]", shorter}}, options, options, 0).first;
   ASSERT_TRUE(end);
   EXPECT_EQ(end->component, "end");
   EXPECT_EQ(end->batch, 9U);

@@ -55,6 +55,18 @@ TEST(Interrupts, ATwinThatComesLateChangesNothing) {
   EXPECT_EXIT(run(), ExitedWithCode(kDone), "");
 }
 
+TEST(Interrupts, TheFirstEndsAProcessThatHasNothingToSave) {
+  const auto run = [](bool begun) {
+    Interrupts interrupts;
+    if (begun) const Cancellation cancellation(interrupts, [] {});
+    kill(getpid(), SIGINT);
+    pause_for(std::chrono::milliseconds(begun ? 100 : 10'000));
+    _exit(interrupts.received() == SIGINT ? kDone : 1);
+  };
+  EXPECT_EXIT(run(false), ExitedWithCode(130), "");
+  EXPECT_EXIT(run(true), ExitedWithCode(kDone), "") << "what was begun is brought to its end";
+}
+
 TEST(Interrupts, OneMuchLaterEndsTheProcess) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto run = [&] {

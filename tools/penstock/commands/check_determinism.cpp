@@ -8,7 +8,6 @@
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/determinism.h"
 #include "tools/penstock/support/exit_code.h"
-#include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/process.h"
@@ -55,8 +54,7 @@ class CheckDeterminism final : public Command {
     }
     auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
     if (limit == 0 && prefixes.back().dataset.cardinality() == kInfinite) limit = kOfInfinite;
-    Interrupts interrupts;
-    const DeterminismResult result = check_determinism(prefixes, one, two, limit, interrupts);
+    const DeterminismResult result = check_determinism(prefixes, one, two, limit);
     print(result, one, two);
     return result.first ? kFailed : kOk;
   }

@@ -85,7 +85,9 @@ class Inspect final : public Command {
 
  private:
   void print(const std::string& text) const {
-    if (json_ != "-") std::fprintf(stdout, "%s\n", text.c_str());
+    if (json_ == "-") return;
+    std::fprintf(stdout, "%s\n", text.c_str());
+    std::fflush(stdout);
   }
 
   Json inspect(const Shard& shard, Interrupts& interrupts) const {

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 
@@ -75,9 +76,11 @@ class Pack final : public Command {
     ImagePackResult result;
     {
       Canvas canvas(stderr);
+      std::atomic<bool> stopped{false};
+      const Cancellation cancellation(interrupts, [&] { stopped = true; });
       options_.progress = [&](std::uint64_t done, std::uint64_t all) {
         draw(canvas, done, all);
-        return interrupts.received() == 0;
+        return !stopped;
       };
       result = pack_images(folder_, out_, options_);
     }

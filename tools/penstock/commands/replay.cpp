@@ -12,7 +12,6 @@
 #include "tools/penstock/run/replay.h"
 #include "tools/penstock/shards/describe_element.h"
 #include "tools/penstock/support/exit_code.h"
-#include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
@@ -65,9 +64,8 @@ class Replay final : public Command {
   int run() override {
     if (at_.empty() == record_.empty()) throw UsageError("one of --at and --record is needed");
     const PipelineSpec spec = flags_.finish();
-    Interrupts interrupts;
     Json json;
-    const int code = at_.empty() ? record(spec, json) : batch(spec, interrupts, json);
+    const int code = at_.empty() ? record(spec, json) : batch(spec, json);
     if (!json_.empty())
       write_output(json_, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     return code;
@@ -88,13 +86,13 @@ class Replay final : public Command {
     if (json_ != "-") std::printf("%s\n", printable(text).c_str());
   }
 
-  int batch(const PipelineSpec& spec, const Interrupts& interrupts, Json& json) const {
+  int batch(const PipelineSpec& spec, Json& json) const {
     const std::size_t comma = at_.find(',');
     if (comma == std::string::npos) throw UsageError("takes EPOCH,BATCH", "--at");
     if (!spec.run.has("seed")) throw UsageError("needs the seed of the run (--seed)", "--at");
     const std::uint64_t epoch = number(at_.substr(0, comma), "--at");
     const std::uint64_t batch = number(at_.substr(comma + 1), "--at");
-    const Element element = replay_batch(spec, run_options(spec, 0), epoch, batch, interrupts);
+    const Element element = replay_batch(spec, run_options(spec, 0), epoch, batch);
     const std::string digest = hex16(Digest().add(element));
     say(describe_element(element));
     say("digest " + digest);

@@ -29,12 +29,11 @@ std::optional<std::string> difference(Next& a, Next& b) {
 }
 
 DeterminismResult compare(const Dataset& dataset, const RunOptions& a, const RunOptions& b,
-                          std::uint64_t limit, const Interrupts& interrupts) {
+                          std::uint64_t limit) {
   DeterminismResult result;
   Iterator first = dataset.iterate(a);
   Iterator second = dataset.iterate(b);
   for (std::uint64_t epoch = 0, batch = 0;;) {
-    if (interrupts.received() != 0) throw Error(ErrorCode::cancelled, "interrupted");
     Next one = first.next();
     Next two = second.next();
     if (auto what = difference(one, two)) {
@@ -59,15 +58,13 @@ DeterminismResult compare(const Dataset& dataset, const RunOptions& a, const Run
 }  // namespace
 
 DeterminismResult check_determinism(const std::vector<Prefix>& prefixes, const RunOptions& a,
-                                    const RunOptions& b, std::uint64_t limit,
-                                    Interrupts& interrupts) {
-  DeterminismResult result = compare(prefixes.back().dataset, a, b, limit, interrupts);
+                                    const RunOptions& b, std::uint64_t limit) {
+  DeterminismResult result = compare(prefixes.back().dataset, a, b, limit);
   if (!result.first) return result;
   result.first->stage = prefixes.back().stage;
   constexpr std::uint64_t kEnough = 100'000;  // elements of a prefix without a batch
   for (const Prefix& prefix : prefixes) {
-    if (!compare(prefix.dataset, a, b, limit > 0 ? limit * 1000 : kEnough, interrupts).first)
-      continue;
+    if (!compare(prefix.dataset, a, b, limit > 0 ? limit * 1000 : kEnough).first) continue;
     result.first->stage = prefix.stage;
     break;
   }

@@ -8,8 +8,6 @@
 
 #include <penstock/dataset.h>
 
-#include "tools/penstock/support/interrupts.h"
-
 namespace penstock::tool {
 
 /// A pipeline up to and with one of its stages.
@@ -35,9 +33,8 @@ struct DeterminismResult {
 
 /// Runs the last of `prefixes` twice at once, with `a` and with `b`, and compares what comes out,
 /// up to `limit` batches (0: all). Where it differs, the prefixes are run in the same way to find
-/// the stage. Throws Error{cancelled} if interrupted.
+/// the stage.
 DeterminismResult check_determinism(const std::vector<Prefix>& prefixes, const RunOptions& a,
-                                    const RunOptions& b, std::uint64_t limit,
-                                    Interrupts& interrupts);
+                                    const RunOptions& b, std::uint64_t limit);
 
 }  // namespace penstock::tool

@@ -72,7 +72,7 @@ Dataset one_of(const Dataset& source, const QuarantinedRecord& record) {
 }  // namespace
 
 Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint64_t epoch,
-                     std::uint64_t batch, const Interrupts& interrupts) {
+                     std::uint64_t batch) {
   RunOptions options = run;
   options.epochs = epoch + 1;
   options.quarantine.clear();
@@ -87,7 +87,6 @@ Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint6
   Iterator iterator = build(spec).iterate(options);
   advance(iterator, epoch);
   for (std::uint64_t i = 0;; ++i) {
-    if (interrupts.received() != 0) throw Error(ErrorCode::cancelled, "interrupted");
     Next next = iterator.next();
     if (next.is_end())
       throw Error(ErrorCode::out_of_range, "epoch " + std::to_string(epoch) + " has " +

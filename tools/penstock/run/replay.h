@@ -7,7 +7,6 @@
 #include <penstock/dataset.h>
 
 #include "tools/penstock/graph/pipeline_spec.h"
-#include "tools/penstock/support/interrupts.h"
 
 namespace penstock::tool {
 
@@ -15,7 +14,7 @@ namespace penstock::tool {
 /// Error{out_of_range} if there are not as many. Where positions of the input are known nothing
 /// before it is computed.
 Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint64_t epoch,
-                     std::uint64_t batch, const Interrupts& interrupts);
+                     std::uint64_t batch);
 
 /// A line of a quarantine file.
 struct QuarantinedRecord {

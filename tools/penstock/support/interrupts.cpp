@@ -60,6 +60,7 @@ Interrupts::~Interrupts() {
 
 void Interrupts::on_signal(std::function<void()> callback) {
   const std::lock_guard lock(mutex_);
+  begun_ = true;
   callback_ = std::move(callback);
   if (received() != 0 && callback_) callback_();
 }
@@ -83,8 +84,9 @@ void Interrupts::wait() {
       continue;
     }
     first = Clock::now();
-    received_.store(signal, std::memory_order_release);
     const std::lock_guard lock(mutex_);
+    if (!begun_) leave_now(signal);
+    received_.store(signal, std::memory_order_release);
     if (callback_) callback_();
   }
 }

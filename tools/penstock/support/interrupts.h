@@ -13,7 +13,9 @@ namespace penstock::tool {
 /// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
 /// own; one that comes kInsists or more later restores the terminal and ends the process at once.
 /// Sooner it is the same request: `timeout` sends each signal twice, to its child and to the group.
-/// Make it before any other thread, so that all inherit the blocked signals; one at a time.
+/// Until `on_signal` is called, while data are opened and scanned, there is nothing to save: any
+/// signal ends the process at once. Make it before any other thread, so that all inherit the
+/// blocked signals; one at a time.
 class Interrupts {
  public:
   static constexpr std::chrono::seconds kInsists{1};
@@ -38,7 +40,8 @@ class Interrupts {
   int signals_ = -1;  // signalfd
   int wake_ = -1;     // eventfd
   std::mutex mutex_;
-  std::function<void()> callback_;
+  std::function<void()> callback_;  // guarded by mutex_
+  bool begun_ = false;              // guarded by mutex_: on_signal was called
   std::thread thread_;
 };
 
