@@ -161,17 +161,19 @@ class Stream final : public RecordStream {
   }
 
   /// Makes held_ at least `size` bytes long, moving it to a new buffer where the old one ends: that
-  /// one may be viewed by elements. False if the shard ends before.
+  /// one may be viewed by elements. False if the shard ends before; throws what it ends with
+  /// otherwise.
   bool hold(std::size_t size, ReadContext& context) {
     if (held_.size() >= size) return true;
     const BufferPtr buffer = context.allocate(std::max(size, kLeastBuffer));
-    const std::size_t kept = held_.size();
-    if (kept > 0) std::memcpy(buffer->data(), held_.data(), kept);
-    const std::size_t room = std::max(size, kLeastBuffer) - kept;
-    const std::size_t got = contents_->read({buffer->data() + kept, room});
+    std::size_t have = held_.size();
+    if (have > 0) std::memcpy(buffer->data(), held_.data(), have);
+    // What fails in the middle delivers what came before first.
+    for (std::size_t got = 1; have < size && got > 0; have += got)
+      got = contents_->read({buffer->data() + have, std::max(size, kLeastBuffer) - have});
     owner_ = buffer;
-    held_ = {buffer->data(), kept + got};
-    return held_.size() >= size;
+    held_ = {buffer->data(), have};
+    return have >= size;
   }
 
   std::string truncated() const {

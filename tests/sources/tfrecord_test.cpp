@@ -307,6 +307,19 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
   }
 }
 
+TEST(TFRecord, DamageWithinARecordIsNotTakenForACut) {
+  const std::string record = tfrecord_of(test::noise(3 << 20));
+  const std::string front = deflated(record.substr(0, record.size() / 2), Wrapper::gzip);
+  std::string behind = deflated(record.substr(record.size() / 2), Wrapper::gzip);
+  behind[2] = 9;  // no method of gzip
+  const auto damaged = read_source(*source_of({front + behind}));
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_THAT(damaged[0].error->cause(), HasSubstr("its method is not deflate"));
+  const auto cut = read_source(*source_of({front}));
+  ASSERT_EQ(cut.size(), 1u);
+  EXPECT_THAT(cut[0].error->cause(), HasSubstr("truncated"));
+}
+
 TEST(TFRecord, BombsAreBounded) {
   const std::string bomb = deflated(tfrecord_of(std::string(20 << 20, '\0')), Wrapper::gzip, 9);
   ASSERT_LT(bomb.size(), 50'000u);
