@@ -7,6 +7,15 @@
 namespace penstock {
 namespace {
 
+/// One that can't be opened is the error of its record, when its turn comes.
+bool may_block(FileSystem& files, const std::string& path) {
+  try {
+    return files.open(path)->blocking();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 class ImagesSource final : public Source {
  public:
   ImagesSource(const std::string& folder_or_pattern, const ImagesOptions& options)
@@ -14,7 +23,7 @@ class ImagesSource final : public Source {
         limit_(options.limits.max_record_bytes),
         list_(*files_, folder_or_pattern, options.label_regex),
         label_regex_(options.label_regex),
-        blocking_(files_->open(list_.path(0))->blocking()),
+        blocking_(may_block(*files_, list_.path(0))),
         names_(Names::intern(std::vector<std::string>{"image", "label", "key"})) {}
 
   std::string name() const override { return "images"; }

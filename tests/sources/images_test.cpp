@@ -143,6 +143,22 @@ TEST_F(Images, EveryFailedOperationIsOneRecordsError) {
   EXPECT_EQ(clean_after, 8);  // an open and a read for each of four
 }
 
+TEST_F(Images, TheFirstFileMayBeBadAsAnyOther) {
+  const auto counting = std::make_shared<FaultFileSystem>(files_, FaultOptions{});
+  ImagesOptions options;
+  options.files = counting;
+  make_images_source("train", options);
+  // The last operation of construction, and the one behind it: the first file is opened.
+  options.files = std::make_shared<FaultFileSystem>(
+      files_, FaultOptions{.fail_nth = counting->operations(), .fail_count = 2});
+  const SourcePtr source = make_images_source("train", options);
+  EXPECT_TRUE(source->blocking());
+  const auto got = read_source(*source);
+  ASSERT_EQ(got.size(), 4U);
+  EXPECT_TRUE(got[0].error);
+  for (std::size_t i = 1; i < got.size(); ++i) EXPECT_FALSE(got[i].error) << i;
+}
+
 TEST_F(Images, FingerprintSeesNamesAndSizes) {
   const auto described = [&] {
     Description description;
