@@ -57,6 +57,38 @@ TEST(Synth, SplitsIntoShards) {
   EXPECT_EQ(profile_json({"--tar", folder / "b/*.tar"})["elements"], 2);
 }
 
+TEST(Synth, WritesEmptyShardsThatAreGood) {
+  for (const Flags& format :
+       {Flags{"tar"}, Flags{"tfrecord"}, Flags{"tfrecord", "--compression", "gzip"},
+        Flags{"tfrecord", "--compression", "zlib"}}) {
+    const TempFolder folder;
+    Flags flags{"synth", folder / "a", "--images", "3", "--shards", "5", "--format"};
+    flags.insert(flags.end(), format.begin(), format.end());
+    ASSERT_EQ(run_program(flags).code, 0);
+    const Outcome verified = run_program({"verify", folder / "a"});
+    EXPECT_EQ(verified.code, 0) << format[0];
+    EXPECT_THAT(verified.out, HasSubstr("3 good, 0 bad records in 5 shards")) << format[0];
+    EXPECT_EQ(run_program({"inspect", folder / "a"}).code, 0) << format[0];
+  }
+}
+
+TEST(Verify, WhatIsEmptyIsGoodOnlyWhereThatIsAFormat) {
+  const TempFolder folder;
+  for (const auto& [name, size, good] : {std::tuple{"a.tfrecord", 0, true},
+                                         {"a.tfrecord", 4096, false},
+                                         {"a.tar", 1024, true},
+                                         {"a.tar", 10240, true},
+                                         {"a.jpg", 0, false},
+                                         {"a.npy", 0, false},
+                                         {"a.pnr", 0, false},
+                                         {"a.dat", 0, false},
+                                         {"a.dat", 1024, false},
+                                         {"idx3-ubyte", 0, false}}) {
+    const std::string path = folder.write(name, std::string(static_cast<std::size_t>(size), '\0'));
+    EXPECT_EQ(run_program({"verify", path}).code, good ? 0 : 1) << name << ' ' << size;
+  }
+}
+
 TEST(Synth, WritesNothingForNoImages) {
   for (const char* format : {"tar", "tfrecord", "idx"}) {
     const TempFolder folder;

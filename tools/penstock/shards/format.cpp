@@ -9,12 +9,14 @@
 #include <fstream>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include <zlib.h>
 
 #include <penstock/error.h>
 
 #include "pipeline/io/crc32c.h"
+#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -91,6 +93,25 @@ std::string inflate_front(std::string bytes) {
   return out;
 }
 
+/// What a file without records would be, by its name.
+Format format_of_empty(const std::string& path) {
+  const std::string name = lower(std::filesystem::path(path).filename().string());
+  if (name.find(".tfrecord") != name.npos) return Format::tfrecord;
+  const std::pair<std::string_view, Format> kEndings[] = {
+      {".tar", Format::tar},     {".csv", Format::csv},  {".txt", Format::lines},
+      {".bin", Format::cifar10}, {".jpg", Format::jpeg}, {".jpeg", Format::jpeg},
+      {".pnr", Format::records}};
+  for (const auto& [ending, format] : kEndings)
+    if (name.ends_with(ending)) return format;
+  return Format::unknown;
+}
+
+/// As many zeros as end an archive.
+bool is_empty_tar(std::string_view head) {
+  return head.size() >= 1024 &&
+         std::all_of(head.begin(), head.end(), [](char c) { return c == 0; });
+}
+
 bool looks_compressed(std::string_view head) {
   if (head.size() < 2) return false;
   if (head.starts_with("\x1f\x8b")) return true;
@@ -136,8 +157,11 @@ Format detect_format(const std::string& path) {
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
   const std::uint64_t size = std::filesystem::file_size(path, error);
+  const Format empty = format_of_empty(path);
+  if (head.empty() || (empty == Format::tar && is_empty_tar(head))) return empty;
   if (!looks_compressed(head)) return detect_format(head, error ? 0 : size);
-  const Format inside = detect_format(inflate_front(head), 0);
+  const std::string front = inflate_front(head);
+  const Format inside = front.empty() ? empty : detect_format(front, 0);
   // Nothing else is read compressed.
   if (inside == Format::tfrecord || inside == Format::idx) return inside;
   return detect_format(head, error ? 0 : size);

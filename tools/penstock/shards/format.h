@@ -23,8 +23,8 @@ enum class Format {
 /// "TFRecord", "a folder of images"…
 std::string_view name_of(Format format) noexcept;
 
-/// Of a file or folder. gzip and zlib are looked through. Throws Error{not_found} or
-/// Error{unavailable}.
+/// Of a file or folder; of one without records by its name. gzip and zlib are looked through.
+/// Throws Error{not_found} or Error{unavailable}.
 Format detect_format(const std::string& path);
 
 /// Of the first bytes of a file of `size` bytes (not compressed; 0: unknown). `head` should have at
