@@ -18,6 +18,11 @@ using testing::HasSubstr;
 using Flags = std::vector<std::string>;
 using nlohmann::json;
 
+Flags operator+(Flags a, const Flags& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 /// Lines of a manifest by fault.
 std::vector<json> manifest(const std::string& folder) {
   std::vector<json> lines;
@@ -69,6 +74,9 @@ TEST_F(Faults, AreSkippedAndCounted) {
     const json report = profile_json(flags);
     EXPECT_EQ(report["errors"]["count"], damaged.size());
     EXPECT_EQ(report["elements"], 300 - damaged.size());
+    const std::string skipped = std::to_string(damaged.size()) + " bad ones skipped";
+    EXPECT_THAT(run_program(Flags{"profile"} + flags).err, HasSubstr(skipped));
+    EXPECT_EQ(run_program(Flags{"profile", "--quiet"} + flags).err, "");
     for (const auto& error : report["errors"]["first"]) {
       EXPECT_THAT(error["path"].get<std::string>(), HasSubstr(folder_ / "data"));
       EXPECT_GE(error["offset"], 0);
@@ -166,6 +174,7 @@ TEST_F(Faults, AreAllFoundByVerify) {
                        std::string(format) == "folder" ? 0 : line["index"].get<int>());
     const Outcome outcome = run_program({"verify", folder_ / "data", "--json", "-"});
     EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.err.find("epoch"), std::string::npos) << outcome.err;
     const json found = outcome.json();
     std::set<std::pair<std::string, int>> bad;
     for (const auto& error : found["errors"]) {

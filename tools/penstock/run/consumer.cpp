@@ -4,6 +4,10 @@
 #include <chrono>
 #include <thread>
 
+#include <penstock/log.h>
+
+#include "tools/penstock/support/numbers.h"
+
 namespace penstock::tool {
 namespace {
 
@@ -114,11 +118,29 @@ void Consumer::consume(Iterator& iterator, Report& report) {
   if (digests_) digests_->flush();
 }
 
+namespace {
+
+/// Of an epoch of which not each element was delivered once.
+void warn_of(const EpochStats& epoch) {
+  if (epoch.skipped == 0 && epoch.missing <= 0 && epoch.repeated <= 0) return;
+  std::string line = "epoch " + std::to_string(epoch.epoch) + ": " + grouped(epoch.elements) +
+                     " elements in " + grouped(epoch.batches) + " batches, " +
+                     grouped(epoch.skipped) + " bad ones skipped";
+  if (epoch.missing > 0)
+    line += ", " + grouped(static_cast<std::uint64_t>(epoch.missing)) + " missing";
+  if (epoch.repeated > 0)
+    line += ", " + grouped(static_cast<std::uint64_t>(epoch.repeated)) + " too many";
+  log(LogLevel::warning, line);
+}
+
+}  // namespace
+
 void Consumer::audit(const Iterator& iterator, Report& report) {
   const std::vector<EpochStats> ended = iterator.stats().epochs;
   EpochAudit audit;
   if (ended.empty()) return;  // it had ended before this run began
   audit.counts = ended.back();
+  if (!options_.quiet) warn_of(audit.counts);
   if (epoch_digest_) audit.digest = epoch_digest_->total();
   if (epoch_digest_) epoch_digest_ = std::make_unique<Digest>();
   if (report.audit.size() < kMostAudits) report.audit.push_back(audit);

@@ -30,7 +30,7 @@ Monitor::Monitor(Scene scene, Watched watched, MonitorOptions options)
       traits_(traits_of(stderr)),
       canvas_(stderr) {
   set_log_sink([this](LogLevel level, std::string_view message) {
-    if (level == LogLevel::debug || (options_.quiet && level != LogLevel::warning)) return;
+    if (level != LogLevel::warning) return;
     const std::lock_guard lock(mutex_);
     messages_.push_back(message_line(level, message));
   });

@@ -32,7 +32,7 @@ struct Watched {
 
 /// A thread that looks at a run ten times a second until destroyed. On a terminal it redraws a
 /// picture on stderr, elsewhere it writes a line now and then. While it lives it is the library's
-/// log sink.
+/// log sink, and lets warnings through.
 class Monitor {
  public:
   Monitor(Scene scene, Watched watched, MonitorOptions options);
