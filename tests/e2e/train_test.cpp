@@ -165,8 +165,39 @@ TEST(Train, WrongCommandLinesAreRefused) {
     EXPECT_THAT(outcome.err, testing::HasSubstr(text));
   }
   const Outcome model = run_program({"train", "--model", "vgg", "--data", digits.path()});
-  EXPECT_EQ(model.code, 1);
+  EXPECT_EQ(model.code, 2);
   EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet, resnet18"));
+}
+
+TEST(Train, TakesDataByTheirNames) {
+  const TempFolder folder;
+  const std::string images = folder / "idx of photos";
+  ASSERT_EQ(
+      run_program({"synth", images, "--images", "20", "--size", "40x40", "--classes", "2"}).code,
+      0);
+  const std::string records = folder / "photos.pnr";
+  ASSERT_EQ(
+      run_program({"pack", "--images", images, "--jpeg", "coefficients", "--out", records}).code,
+      0);
+  const auto train = [](const std::string& data, std::vector<std::string> more = {}) {
+    std::vector<std::string> all{
+        "train",           "--model",     "cifar10", "--data",  data,     "--batch", "4",
+        "--deterministic", "--max-steps", "1",       "--quiet", "--json", "-"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  };
+  const Outcome of_images = train(images);
+  EXPECT_EQ(of_images.code, 0) << of_images.err;
+  EXPECT_EQ(train(images + "/*/*").code, 0);
+  const Outcome of_records = train(records);
+  EXPECT_EQ(of_records.code, 0) << of_records.err;
+  EXPECT_EQ(of_records.json()["variables_digest"], of_images.json()["variables_digest"]);
+  const Outcome tfrecords = train(folder / "a.tfrecord");
+  EXPECT_EQ(tfrecords.code, 2);
+  EXPECT_THAT(tfrecords.err, testing::HasSubstr("takes .tar, .pnr"));
+  EXPECT_THAT(tfrecords.err, testing::HasSubstr("(--data)"));
+  EXPECT_THAT(train("a-idx3-ubyte").err, testing::HasSubstr("(--data)"));
+  EXPECT_THAT(train(images, {"--data-range", "5"}).err, testing::HasSubstr("(--data-range)"));
 }
 
 TEST(Train, ReachesThePromisedAccuracyOnMnist) {

@@ -32,7 +32,8 @@ class Train final : public Command {
                 "penstock train --model cifar10 --data cifar10-train.tar \\\n"
                 "      --eval-data cifar10-test.tar --device host:0,host:1 --epochs 8") {
     add("Data", "--data", data_, "PATH",
-        "labelled images: .tar, .bin (CIFAR-10), IMAGES,LABELS (IDX) or a folder; texts: .csv")
+        "labelled images: .tar, .pnr (image records), .bin (CIFAR-10), IMAGES,LABELS (IDX) or a "
+        "folder; texts: .csv")
         ->required();
     add("Data", "--data-range", data_range_, "A:B", "of these, records A up to B");
     add("Data", "--eval-data", eval_data_, "PATH", "the same to evaluate with, after each epoch");
@@ -78,14 +79,14 @@ class Train final : public Command {
 
   int run() override {
     Interrupts interrupts;
-    const towers::ModelKind& kind = towers::model_kind(model_);
+    const towers::ModelKind& kind = chosen_model();
     finish_options(kind);
-    Dataset train = open(data_, data_range_, "--data-range");
+    Dataset train = open("--data", data_, "--data-range", data_range_);
     if (!keep_order_) train = train.shuffle();
     train = kind.input(train, !plain_);
     std::optional<Dataset> test;
     if (!eval_data_.empty())
-      test = kind.input(open(eval_data_, eval_range_, "--eval-range"), false);
+      test = kind.input(open("--eval-data", eval_data_, "--eval-range", eval_range_), false);
     towers::Trainer trainer(kind.make, train, test, options_);
     towers::TrainResult result;
     {
@@ -155,12 +156,27 @@ class Train final : public Command {
         ->check(CLI::Range(1, 4096));
   }
 
-  static Dataset open(const std::string& path, const std::string& range, const char* flag) {
+  const towers::ModelKind& chosen_model() const {
     try {
-      return open_train_data(path, range);
+      return towers::model_kind(model_);
+    } catch (const Error& error) {
+      throw UsageError(error.cause(), "--model");
+    }
+  }
+
+  template <typename F>
+  static Dataset of_flag(const char* flag, const F& make) {
+    try {
+      return make();
     } catch (const UsageError& error) {
       throw error.at(flag);
     }
+  }
+
+  static Dataset open(const char* flag, const std::string& path, const char* range_flag,
+                      const std::string& range) {
+    const Dataset all = of_flag(flag, [&] { return open_train_data(path); });
+    return of_flag(range_flag, [&] { return records_in(all, range); });
   }
 
   /// What hangs would keep destructors waiting.

@@ -1,7 +1,10 @@
 #include "tools/penstock/run/train_data.h"
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
+#include <penstock/image_records.h>
 #include <penstock/sources.h>
 
 #include "tools/penstock/support/numbers.h"
@@ -11,13 +14,26 @@
 namespace penstock::tool {
 namespace {
 
-Dataset open(const std::string& path) {
+bool is_image_name(const std::string& name) {
+  return name.ends_with(".jpg") || name.ends_with(".jpeg") || name.ends_with(".png");
+}
+
+}  // namespace
+
+Dataset open_train_data(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return images(path);
   const std::vector<std::string> parts = split(path, ',');
-  const std::string name = lower(parts.front());
+  const std::string name = lower(std::filesystem::path(parts.front()).filename().string());
   if (name.ends_with(".tar")) return tar(parts);
   if (name.ends_with(".csv")) return csv(parts);
+  if (name.ends_with(".pnr")) return image_records(parts);
   if (name.ends_with(".bin")) return cifar10(parts);
-  if (name.find("idx") != std::string::npos && !name.ends_with("/")) {
+  if (name.find(".tfrecord") != name.npos)
+    throw UsageError(
+        "takes .tar, .pnr, .bin, .csv, a pair of IDX files or a folder of images, not " +
+        in_quotes(path));
+  if (name.find("idx") != name.npos && !is_image_name(name)) {
     if (parts.size() != 2)
       throw UsageError("IDX data are two files, IMAGES,LABELS, not " + in_quotes(path));
     return idx(parts[0], parts[1]);
@@ -25,11 +41,9 @@ Dataset open(const std::string& path) {
   return images(path);
 }
 
-}  // namespace
-
-Dataset open_train_data(const std::string& path, const std::string& range) {
-  Dataset dataset = open(path);
+Dataset records_in(const Dataset& dataset, const std::string& range) {
   if (range.empty()) return dataset;
+  Dataset kept = dataset;
   const std::vector<std::string> ends = split(range, ':');
   if (ends.size() != 2) throw UsageError("expected A:B, got " + in_quotes(range));
   const std::int64_t first = ends[0].empty() ? 0 : parse_integer(ends[0]);
@@ -37,9 +51,9 @@ Dataset open_train_data(const std::string& path, const std::string& range) {
   if (!ends[1].empty()) {
     const std::int64_t last = parse_integer(ends[1]);
     if (last < first) throw UsageError("a range can't end before it begins: " + in_quotes(range));
-    dataset = dataset.take(last);
+    kept = kept.take(last);
   }
-  return first > 0 ? dataset.skip(first) : dataset;
+  return first > 0 ? kept.skip(first) : kept;
 }
 
 }  // namespace penstock::tool
