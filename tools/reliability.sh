@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Kills a consumer PENSTOCK_KILLS times (2,000) and writes the figures into docs/reliability.md, with the date and the
-# machine. Takes a few minutes.
+# machine. Takes a few minutes. Of another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-test=${1:-build/dev/bin/crash_crash_test}
+test=${1:-}
+if [ -z "$test" ]; then
+  tools/build.sh release crash_crash_test
+  test=build/release/bin/crash_crash_test
+fi
 page=docs/reliability.md
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
