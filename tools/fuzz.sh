@@ -13,8 +13,10 @@ seed=${FUZZ_SEED:-0}
 
 tools/build.sh asan fuzz
 fuzz=$PWD/build/asan/bin/fuzz
+mapfile -t all < <("$fuzz" --list)
+[ ${#all[@]} -gt 0 ] || { echo "fuzz: $fuzz lists no targets" >&2; exit 1; }
 if [ "$seconds" = --coverage ]; then
-  for target in $($fuzz --list); do
+  for target in "${all[@]}"; do
     mkdir -p "$corpus/$target"
     "$fuzz" "$target" "$corpus/$target" -runs=0 -print_coverage=1 2>&1 | grep -E '^(UN)?COVERED_FUNC' || true
   done | awk -v root="$PWD" '
@@ -29,7 +31,7 @@ if [ "$seconds" = --coverage ]; then
     sort
   exit
 fi
-if [ ${#targets[@]} -eq 0 ]; then mapfile -t targets < <($fuzz --list); fi
+if [ ${#targets[@]} -eq 0 ]; then targets=("${all[@]}"); fi
 mkdir -p build/fuzz-logs build/fuzz-crashes
 
 run() {
