@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/io/crc32c.h"
+#include "pipeline/order/shard.h"
 
 namespace penstock {
 namespace {
@@ -29,14 +30,15 @@ void Fingerprint::add(const Node& node) {
   Mark mark;
   mark.stage = node.name() + "[" + std::to_string(marks_.size()) + "]";
   mark.options = hash(node.spec().to_string(), hash(node.name()));
+  const std::optional<WhichShard> shard = shard_of(node);
+  if (shard) {
+    mark.shard_count = shard->count;
+    mark.shard_index = shard->index;
+  }
   std::vector<std::uint32_t> shards;
   for (const auto& [key, value] : description.entries()) {
-    const bool shards_stage = node.name() == "shard";
-    if (shards_stage && key == "count") {
-      mark.shard_count = std::stoull(value);
-    } else if (shards_stage && key == "index") {
-      mark.shard_index = std::stoull(value);
-    } else if (key == "shard") {
+    if (shard && (key == "count" || key == "index")) continue;
+    if (key == "shard") {
       shards.push_back(hash(value));
       mark.names.push_back(value);
     } else {

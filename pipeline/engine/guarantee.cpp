@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/order/shard.h"
 #include "pipeline/work/batch.h"
 
 namespace penstock {
@@ -67,8 +68,10 @@ std::string unsavable(const Node& root) {
 std::string inelastic(const Node& root) {
   const Node* node = &under_batch(root);
   while (node->name() == "map" && node->ordered()) node = node->inputs()[0].get();
-  if (node->name() != "shard") {
-    if (!any_of(root, [](const Node& any) { return any.name() == "shard"; })) {
+  const auto is_shard = [](const Node& any) { return shard_of(any).has_value(); };
+  const std::optional<WhichShard> shard = shard_of(*node);
+  if (!shard) {
+    if (!any_of(root, is_shard)) {
       return "it has no shard";
     }
     return node->name() +
@@ -76,17 +79,9 @@ std::string inelastic(const Node& root) {
            "prefetches "
            "may stand: it sees the elements of one consumer only";
   }
-  Description options;
-  node->describe(options);
-  for (const auto& [key, value] : options.entries()) {
-    if (key == "contiguous" && value == "true") {
-      return "its shards are contiguous: another count moves every border";
-    }
-  }
+  if (shard->contiguous) return "its shards are contiguous: another count moves every border";
   const Node& input = *node->inputs()[0];
-  if (any_of(input, [](const Node& any) { return any.name() == "shard"; })) {
-    return "it has several shards";
-  }
+  if (any_of(input, is_shard)) return "it has several shards";
   if (!ordered(input)) return "an unordered map stands in front of shard";
   return {};
 }

@@ -21,18 +21,12 @@ std::uint32_t checksum(std::string_view bytes) {
 }
 
 /// Which shard a state was saved by.
-Fingerprint::OtherShard shard_of(const SavedRun& saved, const Node& root) {
+Fingerprint::OtherShard saved_by(const SavedRun& saved, const Node& root) {
   if (!saved.other_shards.empty()) return saved.other_shards.front();
   const Node* node = &root;
-  while (node->name() != "shard") node = node->inputs()[0].get();
-  Description description;
-  node->describe(description);
-  Fingerprint::OtherShard same;
-  for (const auto& [key, value] : description.entries()) {
-    if (key == "count") same.count = same.old_count = std::stoull(value);
-    if (key == "index") same.index = same.old_index = std::stoull(value);
-  }
-  return same;
+  std::optional<WhichShard> shard = shard_of(*node);
+  for (; !shard; shard = shard_of(*node)) node = node->inputs()[0].get();
+  return {node->name(), shard->count, shard->index, shard->count, shard->index};
 }
 
 /// Inputs first.
@@ -120,7 +114,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Node& roo
   std::uint64_t here = 0;
   for (std::size_t i = 0; i < states.size(); ++i) {
     SavedRun saved = parse(states[i], root);
-    const Fingerprint::OtherShard shard = shard_of(saved, root);
+    const Fingerprint::OtherShard shard = saved_by(saved, root);
     if (i == 0) {
       merged = saved;
       count = shard.old_count;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "pipeline/core/texts.h"
+#include "pipeline/order/shard.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -129,17 +130,12 @@ class PadNode final : public Node {
 std::int64_t most_elements(const Node& input) {
   const Node* node = &input;
   while (node->name() == "map" || node->name() == "prefetch") node = node->inputs()[0].get();
-  if (node->name() != "shard") return input.cardinality();
-  Description description;
-  node->describe(description);
+  const std::optional<WhichShard> shard = shard_of(*node);
+  if (!shard) return input.cardinality();
   const std::int64_t all = node->inputs()[0]->cardinality();
   if (all < 0) return all;
-  for (const auto& [key, value] : description.entries()) {
-    if (key != "count") continue;
-    const std::int64_t count = std::stoll(value);
-    return all / count + (all % count > 0 ? 1 : 0);
-  }
-  return kUnknown;
+  const auto count = static_cast<std::int64_t>(shard->count);
+  return all / count + (all % count > 0 ? 1 : 0);
 }
 
 }  // namespace

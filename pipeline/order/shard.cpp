@@ -99,17 +99,16 @@ class ShardIterator final : public OrderIterator {
 
 class ShardNode final : public Node {
  public:
-  ShardNode(NodePtr source, std::uint64_t count, std::uint64_t index, bool contiguous)
-      : Node({source}, source->spec(), sharded(source->cardinality(), count, index, contiguous)),
-        count_(count),
-        index_(index),
-        contiguous_(contiguous) {}
+  ShardNode(NodePtr source, WhichShard shard)
+      : Node({source}, source->spec(), sharded(source->cardinality(), shard)), shard_(shard) {}
+
+  const WhichShard& shard() const noexcept { return shard_; }
 
   std::string name() const override { return "shard"; }
   void describe(Description& description) const override {
-    description.add("count", count_);
-    description.add("index", index_);
-    description.add("contiguous", contiguous_);
+    description.add("count", shard_.count);
+    description.add("index", shard_.index);
+    description.add("contiguous", shard_.contiguous);
   }
   std::optional<std::uint64_t> indexed_size() const override {
     if (!input().indexed_size()) return std::nullopt;
@@ -119,28 +118,33 @@ class ShardNode final : public Node {
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr source = input().open(context);
     if (const auto size = source->size()) {
-      const std::uint64_t first = contiguous_ ? index_ * *size / count_ : index_;
+      const auto [count, index, contiguous] = shard_;
+      const std::uint64_t first = contiguous ? index * *size / count : index;
       return std::make_unique<IndexedShardIterator>(std::move(source), first,
-                                                    contiguous_ ? 1 : count_,
+                                                    contiguous ? 1 : count,
                                                     static_cast<std::uint64_t>(cardinality()));
     }
-    return std::make_unique<ShardIterator>(std::move(source), count_, index_);
+    return std::make_unique<ShardIterator>(std::move(source), shard_.count, shard_.index);
   }
 
  private:
-  static std::int64_t sharded(std::int64_t size, std::uint64_t count, std::uint64_t index,
-                              bool contiguous) {
+  static std::int64_t sharded(std::int64_t size, const WhichShard& shard) {
     if (size < 0) return size;
+    const auto [count, index, contiguous] = shard;
     const auto n = static_cast<std::uint64_t>(size);
     if (contiguous) return static_cast<std::int64_t>((index + 1) * n / count - index * n / count);
     return static_cast<std::int64_t>(n / count + (index < n % count ? 1 : 0));
   }
 
-  std::uint64_t count_, index_;
-  bool contiguous_;
+  WhichShard shard_;
 };
 
 }  // namespace
+
+std::optional<WhichShard> shard_of(const Node& node) {
+  const auto* shard = dynamic_cast<const ShardNode*>(&node);
+  return shard != nullptr ? std::optional(shard->shard()) : std::nullopt;
+}
 
 std::string resharded_state(std::uint64_t base) {
   StateWriter state;
@@ -159,8 +163,9 @@ NodePtr make_shard(NodePtr input, std::int64_t count, std::int64_t index, ShardO
   if (options.contiguous && !input->indexed_size()) {
     bad_stage("shard", "contiguous shards need an indexed input, so that their borders are known");
   }
-  return std::make_shared<ShardNode>(std::move(input), static_cast<std::uint64_t>(count),
-                                     static_cast<std::uint64_t>(index), options.contiguous);
+  return std::make_shared<ShardNode>(
+      std::move(input), WhichShard{static_cast<std::uint64_t>(count),
+                                   static_cast<std::uint64_t>(index), options.contiguous});
 }
 
 }  // namespace penstock
