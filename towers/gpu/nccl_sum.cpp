@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <penstock/error.h>
 
@@ -169,9 +170,17 @@ class NcclSum final : public BucketSum {
     if (trouble) throw Error(ErrorCode::unavailable, *trouble);
   }
 
-  /// With mutex_ held, and once.
+  /// With mutex_ held, and once. One may wait for the others to be aborted too: all at once.
   void abort_all() noexcept {
-    for (void* communicator : communicators_) static_cast<void>(nccl_->abort(communicator));
+    std::vector<std::jthread> threads;
+    for (void* communicator : communicators_) {
+      const auto abort = [this, communicator] { static_cast<void>(nccl_->abort(communicator)); };
+      try {
+        threads.emplace_back(abort);
+      } catch (...) {
+        abort();
+      }
+    }
   }
 
   /// Looks after exchanges that are under way.
