@@ -35,7 +35,8 @@ class Patience {
 /// values as they are made. When nothing else is at work and such a group still finds no room,
 /// results that were made ahead of their time are given up (`Run::evict`), but for the oldest of
 /// each edge, and made again later; only when there are none left does the element fail. So a full
-/// budget neither hangs nor fails what one element at a time can do. Thread-safe.
+/// budget does not hang, nor fail what one element at a time can do, unless values that wait as
+/// the input of a later stage's group hold it, which are not given up. Thread-safe.
 class StarvedLine {
  public:
   explicit StarvedLine(Run& run) : run_(run) {}
