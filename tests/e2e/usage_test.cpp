@@ -25,10 +25,13 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
     const char* text;
   } kCases[] = {
       {{}, 2, ""},
-      {{"profiel"}, 2, "profiel"},
+      {{"profiel"}, 2, "there is no subcommand profiel; did you mean profile?"},
       {{"profile"}, 2, "there is no source"},
       {{"profile", "--range", "x"}, 2, "expected an integer, got \"x\" (--range)"},
-      {{"profile", "--range", "3", "--bacth", "4"}, 2, "--bacth"},
+      {{"profile", "--range", "3", "--bacth", "4"}, 2, "no flag --bacth; did you mean --batch?"},
+      {{"profile", "--range", "3", "--bacth=4"}, 2, "no flag --bacth; did you mean --batch?"},
+      {{"profile", "--range", "3", "--quiet", "x"}, 2, "nothing takes \"x\""},
+      {{"inspect", "x", "--jso", "-"}, 2, "did you mean --json?"},
       {{"profile", "--range", "3", "--batch", "0"}, 2, "size must be at least 1, got 0 (--batch)"},
       {{"profile", "--range", "3", "--resize", "5"}, 2, "image"},
       {{"profile", "--range", "3", "--center-crop"}, 2, "needs a size"},

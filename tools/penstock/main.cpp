@@ -1,4 +1,5 @@
 // The program: picks a subcommand, and turns what it throws into a message and an exit code.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -14,10 +15,31 @@
 #include "tools/penstock/commands/limits_text.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
+#include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
+
+/// What was not expected: the first flag that nobody knows, or else the first word.
+UsageError unexpected(const CLI::App& program) {
+  const std::vector<CLI::App*> chosen = program.get_subcommands();
+  const CLI::App& app = chosen.empty() ? program : *chosen.front();
+  const std::vector<std::string> left = program.remaining(true);
+  const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
+  const auto flag = std::ranges::find_if(left, is_flag);
+  std::vector<std::string> known;
+  if (flag != left.end()) {
+    const std::string name = flag->substr(0, flag->find('='));
+    for (const CLI::Option* option : app.get_options())
+      for (const std::string& other : option->get_lnames()) known.push_back("--" + other);
+    return UsageError("there is no flag " + name + suggestion(name, known));
+  }
+  const std::string word = left.empty() ? "" : left.front();
+  if (!chosen.empty()) return UsageError("nothing takes " + in_quotes(word));
+  for (const CLI::App* other : program.get_subcommands({})) known.push_back(other->get_name());
+  return UsageError("there is no subcommand " + word + suggestion(word, known));
+}
 
 int run(int argc, char** argv) {
   CLI::App program("An asynchronous input pipeline for GPU towers.", "penstock");
@@ -33,6 +55,8 @@ int run(int argc, char** argv) {
     commands.push_back(make(program));
   try {
     program.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    throw unexpected(program);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);
     throw UsageError(error.what());
