@@ -88,6 +88,27 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
   }
 }
 
+TEST(Usage, AnOutputThatCannotBeWrittenIsRefusedBeforeTheRun) {
+  const TempFolder folder;
+  const std::string none = folder / "no/such";
+  for (const char* flag : {"--json", "--html", "--trace"}) {
+    const Outcome outcome = run_program({"profile", "--range", "3", flag, none});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("can't write: No such file"), HasSubstr(none)));
+    EXPECT_THAT(outcome.out, IsEmpty()) << "there was a run";
+  }
+  const std::string csv = folder.write("a.csv", "a,b\n1,2\n");
+  for (const char* command : {"verify", "inspect"})
+    EXPECT_THAT(run_program({command, csv, "--json", none}).out, IsEmpty()) << command;
+  // What is there is replaced at the end and not before; nothing is left where nothing is written.
+  const std::string old = folder.write("old.json", "old");
+  EXPECT_EQ(run_program({"profile", "--images", folder / "none", "--json", old}).code, 1);
+  EXPECT_EQ(read_file(old), "old");
+  EXPECT_EQ(run_program({"profile", "--images", folder / "none", "--json", folder / "new"}).code,
+            1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
 TEST(Usage, EveryCommandHelps) {
   for (const char* command : {"profile", "explain", "inspect", "verify", "check-determinism",
                               "replay", "synth", "pack", "unpack", "train"}) {

@@ -40,6 +40,7 @@ class CheckDeterminism final : public Command {
   }
 
   int run() override {
+    check_output(json_);
     const PipelineSpec spec = flags_.finish();
     RunOptions one = run_options(spec, 1);
     if (one.threads == 0) one.threads = 1;

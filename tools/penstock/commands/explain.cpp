@@ -55,6 +55,7 @@ class Explain final : public Command {
   }
 
   int run() override {
+    check_output(json_);
     const PipelineSpec spec = flags_.finish();
     if (toml_) {
       write_output("-", to_toml(spec));

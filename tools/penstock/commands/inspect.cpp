@@ -60,6 +60,7 @@ class Inspect final : public Command {
 
   int run() override {
     Interrupts interrupts;
+    check_output(json_);
     Json all = Json::array();
     int code = kOk;
     for (const std::string& path : paths_) {

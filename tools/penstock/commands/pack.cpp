@@ -64,6 +64,7 @@ class Pack final : public Command {
 
   int run() override {
     Interrupts interrupts;
+    check_output(json_);
     const auto start = Clock::now();
     options_.kind = kind_ == "indexed" ? ImageRecordKind::indexed : ImageRecordKind::coefficients;
     if (kind_ != "indexed" && app()->count("--tables") > 0)

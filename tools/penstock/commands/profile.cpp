@@ -102,6 +102,9 @@ class Profile final : public Command {
 
   int run() override {
     const PipelineSpec spec = flags_.finish();
+    std::vector<std::string> made;
+    if (!dump_.empty()) made.push_back(dump_.at(1));
+    for (const std::string& path : {json_, html_, trace_}) check_output(path, made);
     options_.seed = random_seed();
     if (!options_.state_file.empty() && options_.devices.empty() && options_.digests_file.empty())
       throw UsageError("--state requires --digests");

@@ -63,6 +63,9 @@ class Replay final : public Command {
 
   int run() override {
     if (at_.empty() == record_.empty()) throw UsageError("one of --at and --record is needed");
+    std::vector<std::string> made;
+    if (!dump_.empty()) made.push_back(dump_.at(1));
+    check_output(json_, made);
     const PipelineSpec spec = flags_.finish();
     Json json;
     const int code = at_.empty() ? record(spec, json) : batch(spec, json);

@@ -78,6 +78,7 @@ class Synth final : public Command {
   }
 
   int run() override {
+    check_output(json_, {options_.folder});
     read_sizes();
     read_corrupt();
     if (options_.faults.size() > 0 && options_.corrupt_share == 0)

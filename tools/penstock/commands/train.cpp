@@ -79,6 +79,8 @@ class Train final : public Command {
 
   int run() override {
     Interrupts interrupts;
+    const std::vector<std::string> folders{options_.checkpoint_folder, events_};
+    for (const std::string& path : {json_, export_}) check_output(path, folders);
     const towers::ModelKind& kind = chosen_model();
     finish_options(kind);
     Dataset train = open("--data", data_, "--data-range", data_range_);

@@ -36,6 +36,7 @@ class Verify final : public Command {
 
   int run() override {
     Interrupts interrupts;
+    check_output(json_);
     const auto start = std::chrono::steady_clock::now();
     for (const std::string& path : paths_) {
       if (interrupts.received() == 0) check_path(path, interrupts);
