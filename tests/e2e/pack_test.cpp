@@ -110,9 +110,17 @@ TEST_F(Pack, EveryCommandReadsRecords) {
 
 TEST_F(Pack, UnpackedImagesAreTheSame) {
   const std::string out = *folder_ / "out";
-  const Outcome unpacked = run_program({"unpack", records("coefficients"), "--out", out});
+  const Outcome unpacked =
+      run_program({"unpack", records("coefficients"), "--out", out, "--json", "-"});
   ASSERT_EQ(unpacked.code, 0) << unpacked.err;
+  EXPECT_EQ(unpacked.json()["images"], 60);
+  EXPECT_EQ(unpacked.json()["bad"], 0);
+  EXPECT_GT(unpacked.json()["bytes"], 0);
   EXPECT_EQ(digest_of({"--images", out})["digest"], digest_of({"--images", in()})["digest"]);
+  const std::string again = *folder_ / "again";
+  const Outcome into = run_program(
+      {"unpack", records("coefficients"), "--out", again, "--json", again + "/report.json"});
+  EXPECT_EQ(into.code, 0) << into.err;
   // What is there stays there.
   EXPECT_EQ(run_program({"unpack", records("coefficients"), "--out", out}).code, 1);
   EXPECT_EQ(run_program({"unpack", records("coefficients"), "--out", out, "--force"}).code, 0);

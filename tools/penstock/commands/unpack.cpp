@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
 #include <penstock/image_records.h>
 
 #include "pipeline/io/durable.h"
@@ -10,6 +12,7 @@
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/numbers.h"
+#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
@@ -43,10 +46,14 @@ class Unpack final : public Command {
         ->type_name("DIR");
     app()->add_flag("--force", force_, "write over files that are there");
     app()->add_flag("--quiet", quiet_, "no progress");
+    app()
+        ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
+        ->type_name("FILE");
   }
 
   int run() override {
     Interrupts interrupts;
+    check_output(json_, {folder_});
     const auto start = std::chrono::steady_clock::now();
     PassOptions options;
     options.title = "penstock unpack · " + folder_;
@@ -71,9 +78,19 @@ class Unpack final : public Command {
       std::fprintf(stderr, "bad: %s\n", printable(error.what()).c_str());
     bad += result.bad;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::fprintf(stdout, "%s: %s images, %s, in %s\n", printable(folder_).c_str(),
-                 grouped(written).c_str(), human_bytes(static_cast<double>(bytes)).c_str(),
+    std::fprintf(json_ == "-" ? stderr : stdout, "%s: %s images, %s, in %s\n",
+                 printable(folder_).c_str(), grouped(written).c_str(),
+                 human_bytes(static_cast<double>(bytes)).c_str(),
                  human_seconds(elapsed.count()).c_str());
+    if (!json_.empty()) {
+      const nlohmann::ordered_json json{{"folder", folder_},
+                                        {"images", written},
+                                        {"bytes", bytes},
+                                        {"bad", bad},
+                                        {"seconds", elapsed.count()}};
+      write_output(
+          json_, json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    }
     if (result.interrupted) return interrupts.exit_code();
     return bad == 0 ? kOk : kFailed;
   }
@@ -97,6 +114,7 @@ class Unpack final : public Command {
 
   std::vector<std::string> paths_;
   std::string folder_;
+  std::string json_;
   bool force_ = false;
   bool quiet_ = false;
 };
