@@ -51,7 +51,8 @@ TEST(Buffer, CountsReferences) {
   EXPECT_TRUE(first->unique());
   BufferPtr moved = std::move(first);
   EXPECT_TRUE(moved->unique());
-  moved = moved;  // NOLINT(clang-diagnostic-self-assign-overloaded)
+  BufferPtr& same = moved;
+  moved = same;
   EXPECT_TRUE(moved->unique());
   EXPECT_GT(allocator.live, 0);
   moved = BufferPtr();
