@@ -91,7 +91,8 @@ void Checker::check(int actor, Memory memory, bool writes, const Site& site) {
 
 void Checker::access(int stream, Memory memory, bool writes, const Site& site) {
   MutexLock lock(mutex_);
-  join(times_[static_cast<std::size_t>(stream)], times_[static_cast<std::size_t>(host())]);
+  const int thread = host();  // which may make room for one more
+  join(times_[static_cast<std::size_t>(stream)], times_[static_cast<std::size_t>(thread)]);
   check(stream, memory, writes, site);
 }
 

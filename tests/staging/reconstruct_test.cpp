@@ -307,7 +307,8 @@ TEST_P(Reconstruct, DamagedRecordsFailAsOnTheHost) {
 
 TEST_P(Reconstruct, PaddingIsZeros) {
   const ImageOps ops = decode_image().resize(4, 4).normalize();
-  std::vector<WorkItem> items = run_op(ops.on_device(), {records()[4], records()[5]}, 1);
+  const std::vector<Bytes> images{records()[4], records()[5]};  // which the items view
+  std::vector<WorkItem> items = run_op(ops.on_device(), images, 1);
   items[1].status = Status(ErrorCode::data_loss, "left out");
   const std::vector<std::byte> got = make(ops, items);
   EXPECT_TRUE(std::any_of(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(got.size() / 2),
