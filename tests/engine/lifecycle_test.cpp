@@ -29,8 +29,10 @@ std::int64_t x_of(const Element& element) {
   return element["x"].item<std::int64_t>();
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kShadowed = true;  // their own books grow
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kShadowed = true;  // a sanitizer's own books grow
+#elif defined(__has_feature)
+constexpr bool kShadowed = __has_feature(address_sanitizer);
 #else
 constexpr bool kShadowed = false;
 #endif
