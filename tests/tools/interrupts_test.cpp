@@ -67,6 +67,20 @@ TEST(Interrupts, TheFirstEndsAProcessThatHasNothingToSave) {
   EXPECT_EXIT(run(true), ExitedWithCode(kDone), "") << "what was begun is brought to its end";
 }
 
+// Whoever has a position on the disk says that all is well, also if it goes before it has begun.
+TEST(Interrupts, SigtermHasTheCodeThatItWasGiven) {
+  for (const bool begun : {false, true}) {
+    const auto run = [begun] {
+      Interrupts interrupts(0);
+      if (begun) const Cancellation cancellation(interrupts, [] {});
+      kill(getpid(), SIGTERM);
+      pause_for(std::chrono::milliseconds(begun ? 100 : 10'000));
+      _exit(interrupts.exit_code());
+    };
+    EXPECT_EXIT(run(), ExitedWithCode(0), "");
+  }
+}
+
 TEST(Interrupts, OneMuchLaterEndsTheProcess) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto run = [&] {

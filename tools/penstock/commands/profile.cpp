@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <random>
 
@@ -119,7 +118,8 @@ class Profile final : public Command {
       options_.dump_count = static_cast<std::uint64_t>(count);
       options_.dump_folder = dump_.at(1);
     }
-    Interrupts interrupts;
+    // With a state the position is safe: whoever takes the machine away is told that all is well.
+    Interrupts interrupts(options_.state_file.empty() ? kTerminated : kOk);
     const Report report = options_.devices.empty() ? run_profile(spec, options_, interrupts)
                                                    : run_towers(spec, options_, interrupts);
     print(report, spec);
@@ -207,8 +207,6 @@ class Profile final : public Command {
       case Ending::batch_limit:
         return kOk;
       case Ending::interrupted:
-        // The position is safe: whoever took the machine away is told that all is well.
-        if (interrupts.received() == SIGTERM && !options_.state_file.empty()) return kOk;
         return interrupts.received() != 0 ? interrupts.exit_code() : kFailed;
       case Ending::no_progress:
         return kNoProgress;

@@ -1,4 +1,3 @@
-#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -78,7 +77,9 @@ class Train final : public Command {
   }
 
   int run() override {
-    Interrupts interrupts;
+    // With checkpoints what was done is safe: whoever takes the machine away is told that all is
+    // well.
+    Interrupts interrupts(options_.checkpoint_folder.empty() ? kTerminated : kOk);
     const std::vector<std::string> folders{options_.checkpoint_folder, events_};
     for (const std::string& path : {json_, export_}) check_output(path, folders);
     const towers::ModelKind& kind = chosen_model();
@@ -109,8 +110,6 @@ class Train final : public Command {
     if (!export_.empty()) towers::export_variables(trainer.variables(), export_);
     if (!quiet_) std::fputs(train_text(result).c_str(), json_ == "-" ? stderr : stdout);
     if (!json_.empty()) write_output(json_, train_json(result));
-    // What was done is safe: whoever took the machine away is told that all is well.
-    if (interrupts.received() == SIGTERM && !options_.checkpoint_folder.empty()) return kOk;
     return interrupts.received() != 0 ? interrupts.exit_code() : static_cast<int>(kOk);
   }
 

@@ -24,21 +24,17 @@ sigset_t handled() {
   return set;
 }
 
-int code_of(int signal) {
-  return signal == SIGTERM ? kTerminated : kInterrupted;
-}
-
-[[noreturn]] void leave_now(int signal) {
+[[noreturn]] void leave_now(int code) {
   if (isatty(STDERR_FILENO) == 1) {
     const auto written = write(STDERR_FILENO, Canvas::kRestore.data(), Canvas::kRestore.size());
     static_cast<void>(written);
   }
-  _exit(code_of(signal));
+  _exit(code);
 }
 
 }  // namespace
 
-Interrupts::Interrupts() {
+Interrupts::Interrupts(int terminated) : terminated_(terminated) {
   const sigset_t set = handled();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -66,7 +62,7 @@ void Interrupts::on_signal(std::function<void()> callback) {
 }
 
 int Interrupts::exit_code() const noexcept {
-  return code_of(received());
+  return received() == SIGTERM ? terminated_ : kInterrupted;
 }
 
 void Interrupts::wait() {
@@ -80,13 +76,14 @@ void Interrupts::wait() {
     if (read(signals_, &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);
     if (received() != 0) {
-      if (Clock::now() - first >= kInsists) leave_now(signal);
+      if (Clock::now() - first >= kInsists)
+        leave_now(signal == SIGTERM ? kTerminated : kInterrupted);
       continue;
     }
     first = Clock::now();
     const std::lock_guard lock(mutex_);
-    if (!begun_) leave_now(signal);
     received_.store(signal, std::memory_order_release);
+    if (!begun_) leave_now(exit_code());
     if (callback_) callback_();
   }
 }

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "tools/penstock/support/exit_code.h"
+
 namespace penstock::tool {
 
 /// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
@@ -20,7 +22,8 @@ class Interrupts {
  public:
   static constexpr std::chrono::seconds kInsists{1};
 
-  Interrupts();
+  /// `terminated`: the exit code for a SIGTERM that the program follows in its own way.
+  explicit Interrupts(int terminated = kTerminated);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -36,6 +39,7 @@ class Interrupts {
  private:
   void wait();
 
+  const int terminated_;
   std::atomic<int> received_{0};
   int signals_ = -1;  // signalfd
   int wake_ = -1;     // eventfd
