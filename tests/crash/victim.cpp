@@ -129,8 +129,9 @@ int main(int argc, char** argv) {
   try {
     if (const char* point = std::getenv("PENSTOCK_KILL_AT")) {
       const std::string text = point;
-      kill_name = text.substr(0, text.find(':'));
-      kill_count = std::atoi(text.c_str() + text.find(':') + 1);
+      const std::size_t colon = text.find(':');
+      kill_name = text.substr(0, colon);
+      kill_count = colon == text.npos ? 0 : std::atoi(text.c_str() + colon + 1);
     }
     const auto graphs = penstock::test::crash_graphs(argv[1]);
     const auto& graph = graphs.at(static_cast<std::size_t>(std::atoi(argv[2])));

@@ -19,6 +19,7 @@
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/images.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/time_limit.h"
 
 namespace {
@@ -111,6 +112,7 @@ long allocations_between(const Dataset& dataset, int threads, int from, int to) 
 }
 
 TEST(SteadyState, AllocatesNothing) {
+  if (test::kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
   const Dataset numbers = range(1 << 22).map(add_one).batch(256);
   const Dataset shuffled = range(1 << 22).shuffle().repeat().map(add_one).batch(256);
   const Dataset pictures = images_of(5000).shuffle().batch(8);
@@ -157,6 +159,7 @@ std::vector<std::string> outcome(const std::function<Dataset()>& build, RunOptio
 // Each allocation of a run fails once, at every place there is: what comes before the error is
 // right, nothing hangs or crashes, and the process goes on.
 TEST(FailedAllocation, IsAnErrorWhereverItHappens) {
+  if (test::kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
   const auto files = make_memory_file_system(jpegs(12));
   const std::vector<std::pair<const char*, std::function<Dataset()>>> graphs{
       {"batches", [] { return range(40).map(add_one).batch(8); }},

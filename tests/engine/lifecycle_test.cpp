@@ -17,6 +17,7 @@
 #include "pipeline/io/fault.h"
 #include "tests/support/figure.h"
 #include "tests/support/numbers.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -29,13 +30,8 @@ std::int64_t x_of(const Element& element) {
   return element["x"].item<std::int64_t>();
 }
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kShadowed = true;  // a sanitizer's own books grow
-#elif defined(__has_feature)
-constexpr bool kShadowed = __has_feature(address_sanitizer);
-#else
-constexpr bool kShadowed = false;
-#endif
+// A sanitizer's own books grow.
+constexpr bool kShadowed = test::kAddressSanitizer || test::kThreadSanitizer;
 
 /// A figure of /proc/self/status.
 long status_of(const std::string& key) {

@@ -169,7 +169,7 @@ Costs costs_of(HostOptions options, int batches, std::int64_t rows) {
   StagingArea area(device, numbers_spec(), rows, {.slots = 2});
   std::vector<Element> pool;
   for (int i = 0; i < 8; ++i) pool.push_back(numbers(i, rows));
-  constexpr int kWarm = 200;
+  constexpr int kWarm = 2'000;
   const Actor producer = device->clock().start({0, 100}, [&] {
     for (int k = 0; k < batches + kWarm; ++k) {
       Piece piece{pool[static_cast<std::size_t>(k) % pool.size()], 0, rows};

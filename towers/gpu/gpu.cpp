@@ -34,9 +34,9 @@ Gpu::Gpu(DevicePtr device, const GpuLibraries& libraries, Precision precision, b
       scratch_(memory_.get(), DType::u8),
       result_(memory_.get(), DType::f64) {
   enter();
-  check_cudnn(cudnn().create(&cudnn_));
-  check_cudnn(cudnn().set_stream(cudnn_, stream().state().native()));
-  if (libraries_.blas.create(&blas_) != 0)
+  check_cudnn(cudnn().create(&handles_.cudnn));
+  check_cudnn(cudnn().set_stream(handles_.cudnn, stream().state().native()));
+  if (libraries_.blas.create(&handles_.blas) != 0)
     throw Error(ErrorCode::unavailable, device_->id().to_string() + ": cuBLASLt makes no handle");
   result_.resize({4});
   clear(result_);
@@ -45,8 +45,11 @@ Gpu::Gpu(DevicePtr device, const GpuLibraries& libraries, Precision precision, b
 Gpu::~Gpu() {
   stream().synchronize();
   static_cast<void>(libraries_.kernels.enter(stream()));
-  static_cast<void>(libraries_.blas.destroy(blas_));
-  static_cast<void>(cudnn().destroy(cudnn_));
+}
+
+Gpu::Handles::~Handles() {
+  if (blas != nullptr) static_cast<void>(libraries.blas.destroy(blas));
+  if (cudnn != nullptr) static_cast<void>(libraries.cudnn.destroy(cudnn));
 }
 
 void Gpu::check(const char* error) const {
@@ -125,8 +128,8 @@ void Gpu::gemm(const Gemm& form, const void* a, const void* b, void* c, bool sum
   layout(right, type, form.transpose_a ? form.m : form.k, form.transpose_a ? form.k : form.m);
   layout(result, sums ? CublasLt::kF32 : type, form.n, form.m);
   const float alpha = 1;
-  ensure(lt.matmul(blas_, product.object, &alpha, b, left.object, a, right.object, &form.beta, c,
-                   result.object, c, result.object, nullptr, nullptr, 0,
+  ensure(lt.matmul(handles_.blas, product.object, &alpha, b, left.object, a, right.object,
+                   &form.beta, c, result.object, c, result.object, nullptr, nullptr, 0,
                    stream().state().native()));
 }
 

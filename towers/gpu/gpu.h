@@ -39,7 +39,7 @@ class Gpu {
   const DevicePtr& device() const noexcept { return device_; }
   const Cudnn& cudnn() const noexcept { return libraries_.cudnn; }
   const Nccl& nccl() const { return libraries_.nccl(); }
-  void* cudnn_handle() const noexcept { return cudnn_; }
+  void* cudnn_handle() const noexcept { return handles_.cudnn; }
   Precision precision() const noexcept { return precision_; }
   bool deterministic() const noexcept { return deterministic_; }
   /// Of activations: bf16 or f32.
@@ -81,6 +81,17 @@ class Gpu {
 
  private:
   class Memory;
+  /// Of the libraries, for this device.
+  struct Handles {
+    explicit Handles(const GpuLibraries& of) : libraries(of) {}
+    Handles(const Handles&) = delete;
+    Handles& operator=(const Handles&) = delete;
+    ~Handles();
+
+    const GpuLibraries& libraries;
+    void* cudnn = nullptr;
+    void* blas = nullptr;
+  };
 
   const DevicePtr device_;
   const GpuLibraries& libraries_;
@@ -88,8 +99,7 @@ class Gpu {
   const bool deterministic_;
   const Stream stream_;
   const std::unique_ptr<Allocator> memory_;
-  void* cudnn_ = nullptr;
-  void* blas_ = nullptr;
+  Handles handles_{libraries_};
   Array scratch_, result_, staged_;
 };
 
