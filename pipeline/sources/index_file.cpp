@@ -97,10 +97,12 @@ bool parse_tail(std::span<const std::byte> bytes, ShardIndex& index) {
   index.faults.resize(in.count(3 * sizeof(std::uint64_t)));
   for (IndexFault& fault : index.faults) {
     fault.record = in.number();
-    fault.code = static_cast<ErrorCode>(in.number());
+    const std::uint64_t code = in.number();
+    fault.code = static_cast<ErrorCode>(code);
     fault.cause = in.text();
     const bool ascends = &fault == index.faults.data() || (&fault)[-1].record < fault.record;
-    if (!ascends || fault.record >= index.entries.size() || fault.code > ErrorCode::internal)
+    if (!ascends || fault.record >= index.entries.size()) return false;
+    if (!fault.lasting() || code != static_cast<std::uint64_t>(fault.code) || fault.cause.empty())
       return false;
   }
   index.notes.resize(in.count(sizeof(std::uint64_t)));

@@ -25,7 +25,8 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOpti
     if (!for_the_moment || !try_again(tries)) break;
   }
   index.entries.shrink_to_fit();
-  if (!path.empty() && index.lasting && !save_index(path, shards.info(shard), options.kind, index))
+  const bool lasting = index.lasting && std::ranges::all_of(index.faults, &IndexFault::lasting);
+  if (!path.empty() && lasting && !save_index(path, shards.info(shard), options.kind, index))
     log_once(LogLevel::info, "index not kept",
              "can't write " + path + ": shards will be scanned again next time");
   return index;

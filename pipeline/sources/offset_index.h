@@ -21,6 +21,11 @@ struct IndexFault {
   std::uint64_t record = 0;  ///< within the shard
   ErrorCode code = ErrorCode::data_loss;
   std::string cause;
+
+  /// Every scan of the same bytes finds it. Others are of the moment: no index keeps them.
+  bool lasting() const noexcept {
+    return code == ErrorCode::data_loss || code == ErrorCode::out_of_range;
+  }
 };
 
 /// What a scan finds in one shard.

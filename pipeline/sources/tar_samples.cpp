@@ -32,7 +32,6 @@ class Scanner {
       close();
     } catch (const Error& error) {
       close_at_damage();
-      index_.lasting = error.code() != ErrorCode::unavailable;
       const std::uint64_t lost = window_.file_size() - walker_.where();
       fault_alone(walker_.where(), error.code(),
                   error.cause() + "; the shard's last " + std::to_string(lost) + " bytes are lost");

@@ -127,7 +127,7 @@ void run_index(Bytes bytes) {
   for (const IndexEntry& entry : index->entries)
     require(entry.offset <= shard.size && entry.size <= shard.size - entry.offset, "an entry");
   for (const IndexFault& fault : index->faults)
-    require(fault.record < index->entries.size() && !name_of(fault.code).empty(), "a fault");
+    require(fault.record < index->entries.size() && fault.lasting(), "a fault");
   if (indexed == nullptr) return;
   folder().write(indexed->kept, file);
   try {
@@ -142,7 +142,7 @@ void run_index(Bytes bytes) {
 std::vector<std::string> index_seeds() {
   ShardIndex index;
   index.entries = {{0, 10}, {10, 990}, {1000, 0}};
-  index.faults = {{1, ErrorCode::data_loss, "cut"}, {2, ErrorCode::out_of_range, ""}};
+  index.faults = {{1, ErrorCode::data_loss, "cut"}, {2, ErrorCode::out_of_range, "long"}};
   index.notes = {"jpg", ""};
   const std::string path = folder() / "seed";
   require(save_index(path, kShard, "k", index), "an index can't be written");

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipeline/io/crc32c.h"
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"
 #include "pipeline/sources/csv.h"
@@ -38,7 +39,7 @@ class OffsetIndexTest : public ::testing::Test {
                          for (std::uint64_t i = 0; i < file.info().size; ++i)
                            found.entries.push_back({i, 1});
                          if (file.info().size > 2)
-                           found.faults.push_back({2, ErrorCode::out_of_range, "third is bad"});
+                           found.faults.push_back({2, code_, "third is bad"});
                          found.notes = {"a note", ""};
                          found.lasting = lasting_;
                          return found;
@@ -49,6 +50,7 @@ class OffsetIndexTest : public ::testing::Test {
   test::TempFolder folder_;
   std::string kind_ = "bytes";
   bool lasting_ = true;
+  ErrorCode code_ = ErrorCode::out_of_range;
   std::atomic<int> scans_{0};
 };
 
@@ -149,9 +151,26 @@ TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
   faults.faults = {{0, ErrorCode::data_loss, "a"}, {0, ErrorCode::data_loss, "twice"}};
   ASSERT_TRUE(save_index(path, info, "k", faults));
   EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
-  faults.faults = {{0, static_cast<ErrorCode>(99), "a"}};
+  for (const ErrorCode code :
+       {ErrorCode::invalid_argument, ErrorCode::not_found, ErrorCode::resource_exhausted,
+        ErrorCode::unavailable, ErrorCode::cancelled, ErrorCode::user, ErrorCode::internal,
+        ErrorCode::device_lost, ErrorCode::no_progress, static_cast<ErrorCode>(99)}) {
+    faults.faults = {{0, code, "no scan keeps this"}};
+    ASSERT_TRUE(save_index(path, info, "k", faults));
+    EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << static_cast<int>(code);
+  }
+  faults.faults = {{0, ErrorCode::data_loss, ""}};
   ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << "a fault without a cause";
+  faults.faults = {{0, ErrorCode::data_loss, "a"}};
+  ASSERT_TRUE(save_index(path, info, "k", faults));
+  std::string file = test::read_file(path);
+  // From the end: checksum, no notes, the cause and its length, the code.
+  file[file.size() - 4 - 8 - 1 - 8 - 7] = 1;
+  file.resize(file.size() - 4);
+  const std::uint32_t crc = crc32c(std::as_bytes(std::span(file)));
+  folder_.write("hostile", file + test::little_endian(crc));
+  EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << "a code of more than a byte";
   faults.faults.pop_back();
   ASSERT_TRUE(save_index(path, info, "k", faults));
   EXPECT_TRUE(load_index(path, info, {.kind = "k"}));
@@ -189,6 +208,16 @@ TEST_F(OffsetIndexTest, AScanThatCouldNotReadIsNotKept) {
   const std::string path = shard("data", "12345");
   index({path});
   EXPECT_FALSE(std::filesystem::exists(kept("data")));
+}
+
+TEST_F(OffsetIndexTest, AFaultOfTheMomentIsNotKept) {
+  code_ = ErrorCode::resource_exhausted;
+  const std::string path = shard("data", "12345");
+  EXPECT_EQ(index({path}).fault({0, 2})->code, code_);
+  EXPECT_FALSE(std::filesystem::exists(kept("data")));
+  code_ = ErrorCode::data_loss;
+  index({path});
+  EXPECT_TRUE(std::filesystem::exists(kept("data")));
 }
 
 TEST_F(OffsetIndexTest, FilesInMemoryLeaveNothingOnTheDisk) {
