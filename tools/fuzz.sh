@@ -41,8 +41,9 @@ run() {
   if ! "$fuzz" "$target" "$corpus/$target" "build/fuzz-seeds/$target" -max_total_time="$seconds" -seed="$seed" -max_len=4096 \
     -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128 -artifact_prefix="build/fuzz-crashes/$target-" \
     -print_final_stats=1 >"$log" 2>&1; then
-    grep -nE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml)" "$log" | head -n 40
-    echo "fuzz: $target failed; build/asan/bin/fuzz $target FILE runs the input again"
+    grep -anE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml)" "$log" | head -n 40
+    echo "fuzz: $target failed; build/asan/bin/fuzz $target FILE runs the input again, in base64:"
+    find build/fuzz-crashes -name "$target-*" -newer "build/fuzz-seeds/$target" -exec base64 {} +
     return 1
   fi
   printf 'fuzz: %-9s %9d inputs, corpus %5d, covered %5s edges\n' "$target" \
