@@ -247,7 +247,9 @@ TEST_F(Resume, TowersGoOnWhereTheyWere) {
     int stopped = 0;
     for (int hop = 0;; ++hop) {
       Program program(run);
-      std::this_thread::sleep_for(std::chrono::milliseconds(30 + random.below(100) + 40 * hop));
+      do {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30 + random.below(100) + 40 * hop));
+      } while (!std::filesystem::exists(at("T")));  // the first is under way before it is stopped
       program.signal(hop % 2 == 0 ? SIGTERM : SIGKILL);
       const Outcome outcome = program.wait();
       if (outcome.code == 128 + SIGKILL) continue;
