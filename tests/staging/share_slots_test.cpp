@@ -151,15 +151,15 @@ TEST(ShareSlots, TrainingAndValidationTakeTurnsWithoutLosingAnything) {
   }
 }
 
-/// How many batches were copied to the device so far, once that number does not change. `read`: as
-/// many batches were copied back by the test.
-std::uint64_t staged_on(const DevicePtr& device, std::uint64_t read) {
-  std::uint64_t seen = UINT64_MAX;
-  while (seen != device->counters().copies) {
-    seen = device->counters().copies;
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  }
-  return seen - read;
+/// That so many batches are copied to the device, and no more a moment later. `read`: as many were
+/// copied back by the test.
+void expect_staged(const DevicePtr& device, std::uint64_t read, std::uint64_t expected,
+                   const char* why) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (device->counters().copies < read + expected && std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(device->counters().copies - read, expected) << why;
 }
 
 TEST(ShareSlots, WhatWasPrefetchedStaysAndEachHasAtLeastOne) {
@@ -167,13 +167,13 @@ TEST(ShareSlots, WhatWasPrefetchedStaysAndEachHasAtLeastOne) {
   const Stream stream(device, "tower");
   std::vector<Feed> feeds = share_slots(
       {{numbers_dataset(4'000, 4), {device}, {}}, {numbers_dataset(4'000, 4), {device}, {}}}, 3);
-  EXPECT_EQ(staged_on(device, 0), 2U) << "nobody was asked: one each";
+  expect_staged(device, 0, 2, "nobody was asked: one each");
   EXPECT_EQ(take(feeds[0], 0, stream), 0);
-  EXPECT_EQ(staged_on(device, 1), 1U + 2U + 1U) << "one is used, then two and one wait";
+  expect_staged(device, 1, 1 + 2 + 1, "one is used, then two and one wait");
   EXPECT_EQ(take(feeds[1], 0, stream), 0);
-  EXPECT_EQ(staged_on(device, 2), 1U + 2U + 1U + 1U) << "the first's two still wait";
+  expect_staged(device, 2, 1 + 2 + 1 + 1, "the first's two still wait");
   for (std::int64_t k = 1; k < 5; ++k) EXPECT_EQ(take(feeds[1], 0, stream), 4 * k);
-  EXPECT_EQ(staged_on(device, 6), 1U + 2U + 5U + 1U);
+  expect_staged(device, 6, 1 + 2 + 5 + 1, "the second took four more");
   EXPECT_EQ(take(feeds[0], 0, stream), 4);
   EXPECT_EQ(take(feeds[0], 0, stream), 8);
   feeds.pop_back();
