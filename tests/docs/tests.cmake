@@ -55,7 +55,7 @@ function(penstock_docs page)
     target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
     target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main penstock
       JPEG::JPEG TBB::tbb)
-    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST
+    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
       PROPERTIES TIMEOUT ${test_timeout})
   endif()
 endfunction()
