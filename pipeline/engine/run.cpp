@@ -212,7 +212,7 @@ std::shared_ptr<CacheStore> Run::cache(const Node& node, const OpenContext& cont
   MutexLock lock(mutex_);
   std::shared_ptr<CacheStore>& store =
       context.caches ? context.caches->stores[&node] : caches_[&node];
-  if (!store) store = std::make_shared<CacheStore>();
+  if (!store) store = std::make_shared<CacheStore>(context.place);
   return store;
 }
 
@@ -269,7 +269,7 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
   std::size_t slots = 0;
   {
     MutexLock lock(mutex_);
-    std::shared_ptr<SlotPool>& known = pools_[{&node, context.place}];
+    std::shared_ptr<SlotPool>& known = pools_[{&node, context.place.path}];
     SlotLayout layout = layout_for(node);
     slots = slots_for(node, layout.bytes);
     if (!known) {

@@ -6,6 +6,7 @@
 #include <penstock/log.h>
 
 #include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
 
 namespace penstock {
 namespace {
@@ -29,15 +30,13 @@ std::uint64_t held_bytes(const Element& element) {
 
 class CacheIterator final : public OrderIterator {
  public:
-  CacheIterator(OrderIteratorPtr input, std::shared_ptr<CacheStore> store,
-                const OpenContext& context, std::int64_t expected, std::string stage)
-      : input_(std::move(input)),
-        store_(std::move(store)),
-        path_(context.path),
-        again_(context.path != context.place),
-        expected_(expected),
-        run_(context.run),
-        stage_(std::move(stage)) {}
+  CacheIterator(const Node& node, const OpenContext& context)
+      : node_(node),
+        context_(context),
+        store_(context.run.cache(node, context)),
+        again_(context.path != store_->place.path) {
+    if (!complete()) open_input();
+  }
 
   ~CacheIterator() override {
     if (!input_ || finished_ || filling_.empty()) return;
@@ -57,7 +56,8 @@ class CacheIterator final : public OrderIterator {
     }
     check_budget();
     position_ += count;
-    const bool known_end = expected_ > 0 && filling_.size() == static_cast<std::size_t>(expected_);
+    const std::int64_t expected = node_.cardinality();
+    const bool known_end = expected > 0 && filling_.size() == static_cast<std::size_t>(expected);
     if ((count == 0 || known_end) && !finished_) finish();
     return count;
   }
@@ -70,7 +70,11 @@ class CacheIterator final : public OrderIterator {
   void restore(StateReader& state) override {
     const bool replaying = state.get() != 0;
     const std::uint64_t position = state.get();
-    if (!replaying) return discard(position);
+    if (!replaying) {
+      // What was kept has come since; but errors, which it does not hold, are still to come here.
+      if (!input_) open_input();
+      return discard(position);
+    }
     std::array<Item, kBlock> pulled;
     while (input_ && pull(pulled) > 0) {
     }
@@ -79,18 +83,25 @@ class CacheIterator final : public OrderIterator {
   }
 
  private:
+  bool complete() const {
+    const std::lock_guard lock(store_->mutex);
+    return store_->complete;
+  }
+
+  void open_input() { input_ = open_values(node_, context_.first(store_->place)); }
+
   // Something must be left to make elements in, or each of the others would wait in vain for room.
   void check_budget() {
-    const std::uint64_t most = run_.memory_limit() / 4 * 3;
+    const std::uint64_t most = context_.run.memory_limit() / 4 * 3;
     if (held_ <= most) return;
     finished_ = true;
     const Error error(ErrorCode::resource_exhausted,
                       "the elements kept take " + std::to_string(held_) +
                           " bytes so far, and three quarters of the memory budget are " +
                           std::to_string(most) + "; give it more, or keep them in a file",
-                      Provenance{{}, -1, -1, stage_});
+                      Provenance{{}, -1, -1, context_.run.stage_name(node_)});
     filling_.clear();
-    run_.give_up(error);
+    context_.run.give_up(error);
     throw error;
   }
 
@@ -104,7 +115,7 @@ class CacheIterator final : public OrderIterator {
 
   /// Each repetition has random numbers of its own.
   std::uint64_t ordinal_of(std::uint64_t kept) const noexcept {
-    return again_ ? mix_path(path_, kept) : kept;
+    return again_ ? mix_path(context_.path, kept) : kept;
   }
 
   std::size_t replay(std::span<Item> out) {
@@ -118,16 +129,14 @@ class CacheIterator final : public OrderIterator {
     return count;
   }
 
+  const Node& node_;
+  const OpenContext context_;
+  const std::shared_ptr<CacheStore> store_;
+  const bool again_;        // not the first place and repetition
   OrderIteratorPtr input_;  // null: replaying
-  std::shared_ptr<CacheStore> store_;
-  std::uint64_t path_;
-  bool again_;  // not the first repetition
-  std::int64_t expected_;
   std::vector<std::pair<std::uint64_t, Ref<Parcel>>> filling_;
   std::size_t position_ = 0;
   bool finished_ = false;
-  RunServices& run_;
-  std::string stage_;
   std::uint64_t held_ = 0;  // bytes of filling_
 };
 
@@ -149,21 +158,7 @@ class CacheNode final : public Node {
   }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    std::shared_ptr<CacheStore> store = context.run.cache(*this, context);
-    const std::string stage = context.run.stage_name(*this);
-    {
-      const std::lock_guard lock(store->mutex);
-      if (store->complete) {
-        return std::make_unique<CacheIterator>(nullptr, store, context, cardinality(), stage);
-      }
-    }
-    const OpenContext first = context.first();
-    OrderIteratorPtr source = input().open(first);
-    if (input().pending() != Pending::none) {
-      source = context.run.values(*this, std::move(source), first);
-    }
-    return std::make_unique<CacheIterator>(std::move(source), std::move(store), context,
-                                           cardinality(), stage);
+    return std::make_unique<CacheIterator>(*this, context);
   }
 };
 

@@ -14,6 +14,10 @@ class CacheFileSource;
 
 /// What a cache has kept: complete, or nothing yet. Shared by the passes and epochs of a run.
 struct CacheStore {
+  explicit CacheStore(const StagePlace& first_place) : place(first_place) {}
+
+  /// Where the cache stands first: all places keep what is drawn there, whoever fills it.
+  const StagePlace place;
   std::mutex mutex;
   // In memory.
   bool complete = false;  // guarded by mutex

@@ -68,7 +68,7 @@ class ConcatenateNode final : public Node {
     return *input(0).indexed_size() + *input(1).indexed_size();
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    return std::make_unique<ConcatenateIterator>(input(0).open(context),
+    return std::make_unique<ConcatenateIterator>(input(0).open(context.branch(0)),
                                                  input(1).open(context.branch(1)));
   }
 };

@@ -194,8 +194,9 @@ class FileCacheNode final : public Node {
     const std::string stage = context.run.stage_name(*this);
     FileCachePlan plan{path_of(key), key, spec(), context.run.cache(*this, context),
                        {},           {},  stage,  {}};
-    if (context.path != context.place) plan.repetition = context.path;
-    plan.open_input = [this, first = context.first()] { return open_values(*this, first); };
+    const StagePlace& place = plan.store->place;
+    if (context.path != place.path) plan.repetition = context.path;
+    plan.open_input = [this, first = context.first(place)] { return open_values(*this, first); };
     plan.read_file = [this, context, stage](const std::shared_ptr<const CacheFileSource>& file) {
       auto program = std::make_unique<Program>(file, context.run.counters(*this), stage,
                                                fixed_payload_bytes(spec()));

@@ -62,13 +62,22 @@ class IndexedIterator : public OrderIterator {
 class RunServices;
 struct NestedCaches;
 
+/// Where in the graph a stage is opened.
+struct StagePlace {
+  std::uint64_t path = 0;  ///< branches and parents so far, mixed; 0 at the top
+  // Stages that repeat or branch so far. The first pass and the first input keep the path: of two
+  // such stages in a row the second pass, or input, must not be taken for the other's.
+  std::uint32_t repeats = 0;
+  std::uint32_t branches = 0;
+};
+
 /// Where in the run a stage is opened.
 struct OpenContext {
   RunServices& run;
   std::uint64_t epoch = 0;
-  std::uint64_t path = 0;   ///< repetitions, branches and parents so far, mixed; 0 at the top
-  std::uint64_t place = 0;  ///< the same without repetitions
-  bool nested = false;      ///< inside interleave or flat_map: no threads of its own
+  std::uint64_t path = 0;  ///< that of the place, with repetitions
+  StagePlace place{};
+  bool nested = false;  ///< inside interleave or flat_map: no threads of its own
   /// False where work is redone to get back to where a run had been, which has counted what failed.
   bool counted = true;
   bool first_counted = true;  ///< the same for what caches draw, as in the first epoch
@@ -78,19 +87,22 @@ struct OpenContext {
   OpenContext with_path(std::uint64_t index) const {
     OpenContext result = *this;
     result.path = mix_path(path, index);
-    result.place = mix_path(place, index);
+    result.place.path = mix_path(place.path, index);
     return result;
   }
   OpenContext repetition(std::uint64_t pass) const {
     OpenContext result = *this;
-    if (pass > 0) result.path = mix_path(path, 0x7061737300000000ULL + pass);
+    if (pass > 0) result.path = mix_path(path, kPass + (std::uint64_t{place.repeats} << 32) + pass);
+    ++result.place.repeats;
     return result;
   }
-  /// As in the first epoch and repetition: what a cache keeps is drawn there.
-  OpenContext first() const {
+  /// As in the first epoch and repetition of a place: what a cache keeps is drawn there.
+  OpenContext first(const StagePlace& as) const {
     OpenContext result = *this;
     result.epoch = 0;
-    result.path = place;
+    result.path = as.path;
+    result.place.repeats = as.repeats;
+    result.place.branches = as.branches;
     result.counted = counted && first_counted;
     return result;
   }
@@ -101,8 +113,16 @@ struct OpenContext {
   }
   /// The i-th of several inputs; the first keeps the path.
   OpenContext branch(std::size_t i) const {
-    return i == 0 ? *this : with_path(0x6272616e63680000ULL + i);
+    OpenContext result =
+        i == 0 ? *this : with_path(kBranch + (std::uint64_t{place.branches} << 32) + i);
+    ++result.place.branches;
+    return result;
   }
+
+ private:
+  // So that neither is like the other, nor like the index of a parent.
+  static constexpr std::uint64_t kPass = 0x7061737300000000ULL;
+  static constexpr std::uint64_t kBranch = 0x6272616e63680000ULL;
 };
 
 /// What a stage's items are: references that can't fail, references that may, or values.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "pipeline/sources/generate.h"
 #include "tests/support/errors.h"
@@ -158,6 +159,62 @@ TEST(Cache, OneCacheReadTwiceInAGraph) {
       },
       {.output = Spec({{"y", DType::i64, Shape()}})});
   expect_vectors({{"side by side", zip({cached, other}), "(0, 0) (1, 1) (2, 2)"}});
+}
+
+/// Every value, error and end of all epochs.
+std::vector<std::string> told(Iterator& iterator) {
+  std::vector<std::string> all;
+  do {
+    Next next = iterator.next();
+    for (; !next.is_end(); next = iterator.next())
+      all.push_back(next.is_error() ? "E" : test::text_of(*next));
+    all.emplace_back(";");
+  } while (iterator.next_epoch());
+  return all;
+}
+
+/// The same restored at every position.
+void expect_restored(const std::string& name, const Dataset& dataset, const RunOptions& options) {
+  Iterator whole = dataset.iterate(options);
+  const std::vector<std::string> expected = told(whole);
+  Iterator iterator = dataset.iterate(options);
+  for (std::size_t at = 0; at < expected.size(); ++at) {
+    Iterator restored = dataset.restore(iterator.save(), options);
+    const std::vector<std::string> rest(expected.begin() + static_cast<std::ptrdiff_t>(at),
+                                        expected.end());
+    ASSERT_EQ(told(restored), rest) << name << ", at " << at;
+    if (iterator.next().is_end()) iterator.next_epoch();
+  }
+}
+
+TEST(Cache, TwoPlacesKeepTheSameWhoeverFillsIt) {
+  const auto random = [](const Element&, Rng& rng) {
+    return test::x_element(static_cast<std::int64_t>(rng.below(1000)));
+  };
+  const Dataset cached = numbers(12).map(random).cache();
+  const auto graph = [&](bool first_is_slow) {
+    const auto slow = [](bool is) {
+      return [is](const Element&) {
+        if (is) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        return true;
+      };
+    };
+    const Dataset first = cached.filter(slow(first_is_slow)).map(random);
+    const Dataset second = cached.filter(slow(!first_is_slow)).map(random);
+    return choose_from({first.repeat(2), second.repeat(2)}, numbers({0, 1, 1, 0}).repeat());
+  };
+  EXPECT_EQ(run(graph(false)), run(graph(true)));
+  expect_restored("chosen", graph(false), {});
+  const Dataset twice = cached.repeat(2);
+  expect_restored("one behind the other", twice.concatenate(twice).map(random), {.epochs = 2});
+}
+
+TEST(Cache, IsRestoredWhereItsInputFails) {
+  const Dataset cached = test::failing_at(numbers(3), 2).cache();
+  const auto same = [](const Dataset& window) { return window; };
+  expect_restored("windows", cached.repeat(3).window(2, same, {.shift = 1}), {});
+  expect_restored("two branches",
+                  choose_from({cached.repeat(2), cached.repeat(2)}, numbers({0, 1}).repeat()), {});
 }
 
 TEST(Cache, ThatOutgrowsTheBudgetEndsTheRunAtOnce) {

@@ -198,6 +198,35 @@ TEST(Shuffle, TwoShufflesOfOneGraphAndTwoEpochsOfOneShuffleDiffer) {
   }
 }
 
+TEST(Shuffle, EveryPassAndEveryBranchDrawsItsOwn) {
+  constexpr std::int64_t kCount = 9;
+  const Dataset shuffled = numbers(kCount).shuffle();
+  const auto random = [](const Element&, Rng& rng) {
+    return test::x_element(static_cast<std::int64_t>(rng.below(1'000'000)));
+  };
+  const Dataset plain = numbers(kCount);
+  const std::vector<std::pair<const char*, Dataset>> cases{
+      {"repeat of repeat", shuffled.repeat(2).repeat(2).repeat(2)},
+      {"repeat, more, repeat", shuffled.repeat(2).concatenate(shuffled).repeat(2)},
+      {"of three", shuffled.concatenate(shuffled).concatenate(shuffled)},
+      {"of four", shuffled.concatenate(shuffled).concatenate(shuffled.concatenate(shuffled))},
+      {"random map", plain.concatenate(plain).concatenate(plain).repeat(2).repeat(2).map(random)},
+      {"random map of branches",
+       choose_from({choose_from({plain, plain}, numbers({0}).repeat(kCount).concatenate(
+                                                    numbers({1}).repeat(kCount))),
+                    plain},
+                   numbers({0}).repeat(2 * kCount).concatenate(numbers({1}).repeat(kCount)))
+           .map(random)},
+  };
+  for (const auto& [name, dataset] : cases) {
+    std::set<Order> seen;
+    const Order all = values(dataset, {.seed = 5});
+    ASSERT_EQ(all.size() % kCount, 0U) << name;
+    for (auto at = all.begin(); at != all.end(); at += kCount) seen.emplace(at, at + kCount);
+    EXPECT_EQ(seen.size(), all.size() / kCount) << name;
+  }
+}
+
 TEST(PerfectShuffle, IsUniformOverAllOrders) {
   for (const std::int64_t n : {2, 3, 4, 5}) {
     const auto seen = orders(numbers(n), {}, 30000);
