@@ -53,8 +53,8 @@ bool ordered(const Node& root) {
 
 std::string unsavable(const Node& root) {
   if (ordered(root)) return {};
-  constexpr std::array<std::string_view, 7> kApart{"map",   "filter", "take",    "skip",
-                                                   "shard", "slice",  "prefetch"};
+  // Which elements they give does not depend on when these come.
+  constexpr std::array<std::string_view, 3> kApart{"map", "filter", "prefetch"};
   const Node* node = &under_batch(root);
   while (node->ordered() && std::count(kApart.begin(), kApart.end(), node->name()) > 0) {
     node = node->inputs()[0].get();

@@ -182,7 +182,8 @@ TEST(Unordered, EachElementComesOnceAlsoWhenRestored) {
 TEST(Unordered, RefusesToSaveWhatWouldLoseElements) {
   const Dataset free = numbers(20).map([](Element e) { return e; }, {.ordered = false});
   for (const Dataset& dataset :
-       {free.shuffle({.buffer = 4}), free.batch(2).unbatch(), free.cache().batch(2)}) {
+       {free.shuffle({.buffer = 4}), free.batch(2).unbatch(), free.cache().batch(2), free.take(10),
+        free.skip(10).batch(2), free.shard(2, 0)}) {
     Iterator iterator = dataset.iterate();
     (void)iterator.next();
     EXPECT_THAT(refusal([&] { (void)iterator.save(); }), HasSubstr("behind an unordered map"));
