@@ -41,7 +41,7 @@ class WorkOp {
   /// Replaces each item's element by the result, or sets its status; must not throw for a bad
   /// element (what is thrown fails the whole group). Where `item.row` is set the op may write a
   /// component of fixed size straight to `row.data(i)` and return a tensor that views that memory:
-  /// it is then not copied. Tensors left elsewhere are copied by the engine.
+  /// it is then not copied. Tensors left elsewhere than in the row are copied by the engine.
   virtual void run(std::span<WorkItem> items, WorkContext& context) const = 0;
 
   /// True if `run_columns` may be called instead of `run`: an op on elements of fixed size that

@@ -94,8 +94,21 @@ class BatchFnOp final : public WorkOp {
     if (const std::string what = expected.mismatch(result); !what.empty()) {
       throw Error(ErrorCode::user, "the result of '" + name_ + "' does not fit its spec: " + what);
     }
+    detach(result, out);
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (result[i].data() != out[i].data()) result[i].copy_to(out[i].mutable_data());
+    }
+  }
+
+  // Components may have been exchanged: none may be overwritten before it is copied.
+  static void detach(Element& result, const Element& out) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (result[i].data() == out[i].data()) continue;
+      for (std::size_t place = 0; place < out.size(); ++place) {
+        if (!lies_in(result[i], out[place].data(), out[place].nbytes())) continue;
+        result[i] = result[i].clone();
+        break;
+      }
     }
   }
 

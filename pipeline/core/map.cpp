@@ -234,6 +234,7 @@ class ViewOp final : public WorkOp {
         out.valid_rows = item.element.valid_rows;
         Rng rng = context.rng(item);
         fn_(item.element, out, rng);
+        if (item.row) detach(out, item.row, context);
         if (!declared_.fits(out)) {
           item.status = wrong_result(name_, declared_.spec().mismatch(out));
         }
@@ -253,6 +254,26 @@ class ViewOp final : public WorkOp {
     BufferPtr buffer = context.allocate(bytes_[i]);
     data = buffer->data();
     return {component.dtype, component.shape, data, std::move(buffer)};
+  }
+
+  // Components may have been exchanged: none may be overwritten before it is copied to its place.
+  void detach(Element& out, const Row& row, WorkContext& context) const {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (i < bytes_.size() && out[i].data() == row.data(i)) continue;
+      for (std::size_t place = 0; place < bytes_.size(); ++place) {
+        if (!lies_in(out[i], row.data(place), bytes_[place])) continue;
+        out[i] = copy_of(out[i], context);
+        break;
+      }
+    }
+  }
+
+  static Tensor copy_of(const Tensor& value, WorkContext& context) {
+    if (value.nbytes() <= kSmall) return value.clone();
+    BufferPtr buffer = context.allocate(value.nbytes());
+    std::byte* const data = buffer->data();
+    value.copy_to(data);
+    return {value.dtype(), value.shape(), data, std::move(buffer)};
   }
 
   static constexpr std::size_t kSmall = 48;  // tensors hold that much without a buffer

@@ -1,6 +1,7 @@
 #include "pipeline/core/rows.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace penstock {
 
@@ -25,6 +26,11 @@ Element rows_from(const Element& rows, std::size_t first, std::size_t count) {
     some.append(rows[i].slice(0, start, start + static_cast<std::int64_t>(count)));
   }
   return some;
+}
+
+bool lies_in(const Tensor& value, const std::byte* begin, std::size_t bytes) noexcept {
+  const std::less<> before;  // of pointers to unlike memory too
+  return !before(value.data(), begin) && before(value.data(), begin + bytes);
 }
 
 void Columns::renew(const Column& column, std::size_t row, Tensor& value) {

@@ -20,6 +20,9 @@ Element make_rows(const Spec& spec, const Names* names, std::size_t count, ReadC
 /// Rows [first, first + count) of every component, none of which is copied.
 Element rows_from(const Element& rows, std::size_t first, std::size_t count);
 
+/// True if the values begin in that memory.
+bool lies_in(const Tensor& value, const std::byte* begin, std::size_t bytes) noexcept;
+
 /// Elements one behind another, one by one: a view of the components of `rows`, each [n, ...] and
 /// contiguous.
 class Columns {

@@ -207,6 +207,33 @@ TEST(ViewOp, WritesIntoTheRow) {
   }
 }
 
+TEST(ViewOp, MayExchangeWhatItWroteIntoTheRow) {
+  for (const std::int64_t width : {2, 32}) {  // copied into the tensor, and to a buffer
+    const Shape shape({width});
+    const WorkOpPtr op = make_map_op(
+        [](const Element&, Element& out, Rng&) {
+          for (auto& value : out["a"].mutable_values<std::int64_t>()) value = 1;
+          for (auto& value : out["b"].mutable_values<std::int64_t>()) value = 2;
+          std::swap(out["a"], out["b"]);
+        },
+        {.name = "swap", .output = Spec({{"a", DType::i64, shape}, {"b", DType::i64, shape}})});
+    std::vector<std::int64_t> a(static_cast<std::size_t>(width));
+    std::vector<std::int64_t> b(a.size());
+    std::byte* const bases[2] = {reinterpret_cast<std::byte*>(a.data()),
+                                 reinterpret_cast<std::byte*>(b.data())};
+    const std::size_t strides[2] = {a.size() * sizeof(a[0]), b.size() * sizeof(b[0])};
+    auto work = items(1);
+    work[0].row = Row(bases, strides, 0);
+    HeapContext context;
+    op->run(work, context);
+    ASSERT_TRUE(work[0].status.ok());
+    // As the engine does, one after the other.
+    for (std::size_t i = 0; i < 2; ++i) work[0].element[i].copy_to(bases[i]);
+    EXPECT_EQ(a.back(), 2);
+    EXPECT_EQ(b.back(), 1);
+  }
+}
+
 TEST(ViewOp, GetsABufferWithoutARow) {
   const WorkOpPtr op = make_map_op(
       [](const Element&, Element& out, Rng&) {

@@ -165,6 +165,30 @@ TEST(ColumnResults, MayReplaceTheirComponents) {
   for (std::size_t i = 0; i < halves.size(); ++i) EXPECT_EQ(halves[i], static_cast<float>(i) / 2);
 }
 
+TEST(ColumnResults, MayBeExchanged) {
+  const auto exchange = [](const Element& in, Element& out) {
+    const auto values = in["value"].values<std::int64_t>();
+    const auto a = out["a"].mutable_values<std::int64_t>();
+    const auto b = out["b"].mutable_values<std::int64_t>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      a[i] = values[i];
+      b[i] = -values[i];
+    }
+    std::swap(out["a"], out["b"]);
+  };
+  const Spec two({{"a", DType::i64, {}}, {"b", DType::i64, {}}});
+  const Dataset exchanged = range(1000).map_batchwise(exchange, {.output = two});
+  for (const Dataset& dataset : {exchanged, test::map_one_by_one(exchanged, same)}) {
+    Iterator iterator = dataset.batch(1000).iterate();
+    Next batch = iterator.next();
+    ASSERT_TRUE(batch.has_value());
+    for (std::int64_t i = 0; i < 1000; ++i) {
+      EXPECT_EQ((*batch)["a"][i].item<std::int64_t>(), -i);
+      EXPECT_EQ((*batch)["b"][i].item<std::int64_t>(), i);
+    }
+  }
+}
+
 TEST(ColumnResults, OfAnotherShapeAreRefused) {
   const Dataset wrong =
       range(10)
