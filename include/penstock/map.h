@@ -27,7 +27,7 @@ struct MapOptions {
 /// becomes the element's error.
 using ElementFn = std::function<Element(Element&&, Rng&)>;
 /// Form two: fills `out`, whose components are views of the place in the batch (or of a buffer),
-/// shaped by the declared output spec, which must be of fixed size.
+/// shaped by the declared output spec, which must be of fixed size. No view may be kept for later.
 using ViewFn = std::function<void(const Element& in, Element& out, Rng& rng)>;
 /// Form four, for many elements at a time: every component of `in` and of `out` has the elements as
 /// its outermost dimension, [n, ...], and n is up to the engine, so that no result may depend on

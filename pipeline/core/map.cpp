@@ -226,15 +226,20 @@ class ViewOp final : public WorkOp {
   bool random() const override { return true; }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
+    SmallPlaces places(bytes_.size());
     for (WorkItem& item : items) {
       if (skipped(item)) continue;
       try {
         Element out(declared_.names());
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] = place(item, i, context);
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = place(item, i, places[i], context);
         out.valid_rows = item.element.valid_rows;
         Rng rng = context.rng(item);
         fn_(item.element, out, rng);
-        if (item.row) detach(out, item.row, context);
+        if (item.row) {
+          detach(out, item.row, context);
+        } else {
+          take_in(out, places);
+        }
         if (!declared_.fits(out)) {
           item.status = wrong_result(name_, declared_.spec().mismatch(out));
         }
@@ -246,14 +251,31 @@ class ViewOp final : public WorkOp {
   }
 
  private:
-  Tensor place(const WorkItem& item, std::size_t i, WorkContext& context) const {
+  // Small values without a row are here while the callable has them, so that it may copy their
+  // tensors, which are views until then.
+  struct alignas(Tensor) SmallPlace {
+    std::byte bytes[Tensor::kInlineBytes];
+  };
+  using SmallPlaces = boost::container::small_vector<SmallPlace, 4>;
+
+  Tensor place(const WorkItem& item, std::size_t i, SmallPlace& small, WorkContext& context) const {
     const ComponentSpec& component = declared_.spec()[i];
     std::byte* data = item.row ? item.row.data(i) : nullptr;
     if (data != nullptr) return {component.dtype, component.shape, data, BufferPtr()};
-    if (bytes_[i] <= kSmall) return Tensor::allocate(component.dtype, component.shape);
+    if (bytes_[i] <= sizeof(SmallPlace)) {
+      small = {};
+      return {component.dtype, component.shape, small.bytes, BufferPtr()};
+    }
     BufferPtr buffer = context.allocate(bytes_[i]);
     data = buffer->data();
     return {component.dtype, component.shape, data, std::move(buffer)};
+  }
+
+  static void take_in(Element& out, const SmallPlaces& places) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(places.data());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (lies_in(out[i], begin, places.size() * sizeof(SmallPlace))) out[i] = out[i].clone();
+    }
   }
 
   // Components may have been exchanged: none may be overwritten before it is copied to its place.
@@ -269,14 +291,12 @@ class ViewOp final : public WorkOp {
   }
 
   static Tensor copy_of(const Tensor& value, WorkContext& context) {
-    if (value.nbytes() <= kSmall) return value.clone();
+    if (value.nbytes() <= Tensor::kInlineBytes) return value.clone();
     BufferPtr buffer = context.allocate(value.nbytes());
     std::byte* const data = buffer->data();
     value.copy_to(data);
     return {value.dtype(), value.shape(), data, std::move(buffer)};
   }
-
-  static constexpr std::size_t kSmall = 48;  // tensors hold that much without a buffer
 
   ViewFn fn_;
   std::string name_;

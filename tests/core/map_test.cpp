@@ -249,6 +249,36 @@ TEST(ViewOp, GetsABufferWithoutARow) {
   EXPECT_EQ(row_spec().mismatch(work[1].element), "");
 }
 
+// Although small values live in their tensors from then on.
+TEST(ViewOp, GivesViewsOfSmallValuesToo) {
+  const WorkOpPtr op = make_map_op(
+      [](const Element& in, Element& out, Rng&) {
+        const auto n = in["x"].item<std::int64_t>();
+        Tensor whole = out["whole"];
+        for (auto& value : whole.mutable_values<std::int64_t>()) value = n;
+        Tensor second = out["half"][1];
+        for (auto& value : second.mutable_values<std::int64_t>()) value = n + 10;
+        out["same"] = whole;
+      },
+      {.name = "fill",
+       .output = Spec({{"whole", DType::i64, Shape({6})},
+                       {"half", DType::i64, Shape({2, 2})},
+                       {"same", DType::i64, Shape({6})}})});
+  auto work = items(3);
+  HeapContext context;
+  op->run(work, context);
+  EXPECT_EQ(context.allocations, 0U);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const WorkItem& item = work[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(item.status.ok());
+    EXPECT_TRUE(item.element["whole"].is_inline());
+    EXPECT_EQ(item.element["whole"].to_vector<std::int64_t>(), std::vector<std::int64_t>(6, i));
+    EXPECT_EQ(item.element["same"].to_vector<std::int64_t>(), std::vector<std::int64_t>(6, i));
+    EXPECT_EQ(item.element["half"].to_vector<std::int64_t>(),
+              (std::vector<std::int64_t>{0, 0, i + 10, i + 10}));
+  }
+}
+
 TEST(ViewOp, ChecksWhatWasReplacedAndKeepsErrors) {
   const WorkOpPtr replaces =
       make_map_op([](const Element&, Element& out, Rng&) { out["row"] = Tensor::scalar(1.0F); },
