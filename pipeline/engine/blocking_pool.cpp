@@ -3,6 +3,8 @@
 #include <bit>
 #include <utility>
 
+#include <penstock/error.h>
+
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/waits.h"
 
@@ -11,7 +13,14 @@ namespace penstock {
 BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log)
     : log_(std::move(log)), limit_(static_cast<std::size_t>(limit)) {
   MutexLock lock(mutex_);
-  for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
+  try {
+    for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
+  } catch (...) {  // others have taken what could be started: those that there are will do
+    if (!threads_.empty()) return;
+    throw Error(ErrorCode::resource_exhausted,
+                "no thread for what waits can be started (RLIMIT_NPROC, or the container's "
+                "pids.max)");
+  }
 }
 
 BlockingPool::~BlockingPool() {

@@ -19,6 +19,8 @@ namespace penstock {
 /// lack a CPU. So a slow device gets depth, and a fast one no threads it does not need.
 class BlockingPool {
  public:
+  /// Begins with as many of `initial` threads as can be started. Throws Error{resource_exhausted}
+  /// if there is none.
   BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log);
   ~BlockingPool();
   void submit(std::function<void()> work) EXCLUDES(mutex_);

@@ -143,6 +143,35 @@ TEST_F(Limits, FewThreads) {
   test::figure("F9", "threads: works with %d, with fewer an error says so", least);
 }
 
+/// That so many can be started was found out before others took them.
+TEST_F(Limits, FewerThreadsThanAMomentAgo) {
+  constexpr std::int64_t kCount = 10;
+  const auto run = [] {
+    Iterator iterator = range(kCount).iterate({.threads = 1, .io_threads = 8});
+    std::int64_t count = 0;
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      if (next.is_error()) return next.error().cause().empty() ? kWrong : kNamed;
+      ++count;
+    }
+    return count == kCount ? kRight : kWrong;
+  };
+  int least = -1;
+  for (int most = 12; most >= 0; --most) {
+    const int verdict = in_child([&]() -> int {
+      if (run() != kRight) return kWrong;
+      threads_left = most;
+      try {
+        return run();
+      } catch (const Error& error) {
+        return error.code() == ErrorCode::resource_exhausted ? kNamed : kWrong;
+      }
+    });
+    if (verdict == kRight) least = most;
+    EXPECT_TRUE(verdict == kRight || verdict == kNamed) << most << ": " << verdict;
+  }
+  EXPECT_GE(least, 0);
+}
+
 /// Where the next epoch can't be begun ahead of time, this one goes on, and that begins later.
 TEST_F(Limits, NoThreadForTheNextEpoch) {
   EXPECT_EQ(in_child([] {
