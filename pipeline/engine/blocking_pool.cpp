@@ -1,5 +1,8 @@
 #include "pipeline/engine/blocking_pool.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -14,7 +17,7 @@ BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> lo
     : log_(std::move(log)), limit_(static_cast<std::size_t>(limit)) {
   MutexLock lock(mutex_);
   try {
-    for (int i = 0; i < initial; ++i) threads_.emplace_back([this] { serve(); });
+    for (int i = 0; i < initial; ++i) start();
   } catch (...) {  // others have taken what could be started: those that there are will do
     if (!threads_.empty()) return;
     throw Error(ErrorCode::resource_exhausted,
@@ -35,18 +38,30 @@ BlockingPool::~BlockingPool() {
 
 void BlockingPool::submit(std::function<void()> work) {
   MutexLock lock(mutex_);
-  queue_.push_back({std::move(work), std::chrono::steady_clock::now()});
-  grow_if_late();
+  const auto now = Clock::now();
+  queue_.push_back({std::move(work), now});
+  grow_if_late(now);
   if (idle_ > 0) ready_.notify_one();
 }
 
-void BlockingPool::grow_if_late() {
+void BlockingPool::look() {
+  MutexLock lock(mutex_);
+  grow_if_late(Clock::now());  // who is started does so too
+}
+
+void BlockingPool::start() {
+  working_.resize(threads_.size() + 1);
+  threads_.emplace_back([this, thread = threads_.size()] { serve(thread); });
+  ++idle_;
+}
+
+void BlockingPool::grow_if_late(Clock::time_point now) {
   constexpr auto kMoment = std::chrono::milliseconds(2);
   constexpr std::size_t kFew = 4;
-  if (threads_.size() >= kFew && waiting_ < 0.25) return;
-  if (idle_ > 0 || stopping_ || queue_.empty() || threads_.size() >= limit_) return;
-  const auto waited = std::chrono::steady_clock::now() - queue_.front().since;
+  if (stopping_ || queue_.size() <= idle_ || threads_.size() >= limit_) return;
+  const auto waited = now - queue_[idle_].since;  // there is a thread for each before it
   if (waited < kMoment) return;
+  if (threads_.size() >= kFew && waiting_ < 0.25 && threads_.size() - stuck(now) >= kFew) return;
   // Many are tried before, so that what else starts threads is left some.
   constexpr std::size_t kMany = 64;
   if (threads_.size() >= kMany && std::has_single_bit(threads_.size()) &&
@@ -56,11 +71,21 @@ void BlockingPool::grow_if_late() {
     return;
   }
   try {
-    threads_.emplace_back([this] { serve(); });
+    start();
   } catch (...) {
     return;  // those that there are will do
   }
   note(waited);
+}
+
+// Threads that have waited within one piece of work for so long that what they will teach comes
+// late, or never.
+std::size_t BlockingPool::stuck(Clock::time_point now) const {
+  constexpr auto kLong = std::chrono::milliseconds(20);
+  return static_cast<std::size_t>(
+      std::count_if(working_.begin(), working_.end(), [&](const Working& one) {
+        return one.since != Clock::time_point() && now - one.since > kLong && waits(one.thread);
+      }));
 }
 
 // There may be hundreds: each doubling is said.
@@ -72,23 +97,25 @@ void BlockingPool::note(std::chrono::nanoseconds waited) {
              });
 }
 
-void BlockingPool::serve() {
+void BlockingPool::serve(std::size_t thread) {
+  const pid_t self = ::gettid();
   MutexLock lock(mutex_);
   for (;;) {
-    while (queue_.empty() && !stopping_) {
-      ++idle_;
-      ready_.wait(mutex_);
-      --idle_;
-    }
+    while (queue_.empty() && !stopping_) ready_.wait(mutex_);
     if (queue_.empty()) return;
     Task task = queue_.pop_front();
-    grow_if_late();
+    --idle_;
+    const auto now = Clock::now();
+    working_[thread] = {self, now};
+    grow_if_late(now);
     lock.unlock();
     const std::uint64_t before = times_waited();
     task.work();
     const bool waited = times_waited() != before;
     lock.lock();
     waiting_ += ((waited ? 1.0 : 0.0) - waiting_) / 8;
+    working_[thread] = {};
+    ++idle_;
   }
 }
 

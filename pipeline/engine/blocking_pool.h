@@ -1,6 +1,8 @@
 // Threads for work that waits.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -17,6 +19,7 @@ namespace penstock {
 /// Threads for work that may wait. There is one more, up to a limit, whenever work has waited
 /// longer than a moment for one; beyond a few only while those that there are do wait, rather than
 /// lack a CPU. So a slow device gets depth, and a fast one no threads it does not need.
+/// Thread-safe.
 class BlockingPool {
  public:
   /// Begins with as many of `initial` threads as can be started. Throws Error{resource_exhausted}
@@ -24,15 +27,25 @@ class BlockingPool {
   BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log);
   ~BlockingPool();
   void submit(std::function<void()> work) EXCLUDES(mutex_);
+  /// Looks again whether work has waited too long: for who waits for its result.
+  void look() EXCLUDES(mutex_);
 
  private:
-  void serve() EXCLUDES(mutex_);
-  void grow_if_late() REQUIRES(mutex_);
+  using Clock = std::chrono::steady_clock;
+
+  void start() REQUIRES(mutex_);
+  void serve(std::size_t thread) EXCLUDES(mutex_);
+  void grow_if_late(Clock::time_point now) REQUIRES(mutex_);
+  std::size_t stuck(Clock::time_point now) const REQUIRES(mutex_);
   void note(std::chrono::nanoseconds waited) REQUIRES(mutex_);
 
   struct Task {
     std::function<void()> work;
-    std::chrono::steady_clock::time_point since;
+    Clock::time_point since;
+  };
+  struct Working {
+    pid_t thread = 0;
+    Clock::time_point since{};  // none: it has no work
   };
 
   const std::shared_ptr<TuningLog> log_;
@@ -42,9 +55,10 @@ class BlockingPool {
       0;  // how much of the work, of late, has waited for something
   CondVar ready_;
   Ring<Task> queue_ GUARDED_BY(mutex_);
-  std::size_t idle_ GUARDED_BY(mutex_) = 0;
+  std::size_t idle_ GUARDED_BY(mutex_) = 0;  // threads without work, though they may not know yet
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::size_t noted_ GUARDED_BY(mutex_) = 1;  // threads, when that was last said
+  std::size_t noted_ GUARDED_BY(mutex_) = 1;         // threads, when that was last said
+  std::vector<Working> working_ GUARDED_BY(mutex_);  // of each thread
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
 };
 

@@ -127,7 +127,10 @@ class Run final : public RunServices {
   /// Runs `work` on the compute arena, or on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait);
   /// For who waits for results: work may have waited long enough for another thread.
-  void look() { workers_->look(); }
+  void look() {
+    workers_->look();
+    blocking_->look();
+  }
   TuningLog& tuning() noexcept { return *tuning_; }
   /// Slots that a batch stage has at first, of so many bytes each, texts included.
   std::size_t slots_for(const Node& node, std::uint64_t slot_bytes) const;

@@ -8,6 +8,9 @@
 
 #include <penstock/penstock.h>
 
+#include "pipeline/engine/blocking_pool.h"
+#include "tests/support/time_limit.h"
+
 namespace penstock {
 namespace {
 
@@ -76,6 +79,62 @@ TEST(Workers, WhoWaitsForLongWorkGetsAnotherThread) {
   site.workers->look();
   done.wait();
   EXPECT_EQ(site.workers->allowed(), 2);
+}
+
+TEST(BlockingPool, WorkBehindLongWorkGetsAThread) {
+  const test::TimeLimit limit(60);
+  BlockingPool pool(1, 8, std::make_shared<TuningLog>());
+  constexpr int kPieces = 6;
+  std::latch all(kPieces);  // none ends before the others began
+  std::latch done(kPieces);
+  for (int i = 0; i < kPieces; ++i) {
+    pool.submit([&] {
+      all.arrive_and_wait();
+      done.count_down();
+    });
+  }
+  while (!done.try_wait()) {
+    std::this_thread::sleep_for(milliseconds(3));
+    pool.look();
+  }
+}
+
+TEST(BlockingPool, LongWorkThatNeedsCpusGetsFewThreads) {
+  const auto log = std::make_shared<TuningLog>();
+  {
+    BlockingPool pool(1, 64, log);
+    std::latch done(40);
+    for (int i = 0; i < 40; ++i) {
+      pool.submit([&] {
+        const auto end = std::chrono::steady_clock::now() + milliseconds(50);
+        while (std::chrono::steady_clock::now() < end) continue;
+        done.count_down();
+      });
+    }
+    while (!done.try_wait()) {
+      std::this_thread::sleep_for(milliseconds(3));
+      pool.look();
+    }
+  }
+  for (const Decision& decision : log->decisions()) EXPECT_LE(decision.to, 8U) << decision.reason;
+}
+
+TEST(BlockingPool, WorkThatDoesNotComeBackHoldsUpNoOther) {
+  constexpr std::int64_t kHanging = 6;  // more than the few that the pool has anyhow
+  std::atomic<int> delivered{0};
+  std::atomic<bool> held_up{false};
+  const auto work = [&](Element element) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (element[0].item<std::int64_t>() < kHanging && delivered < 100 && !held_up) {
+      std::this_thread::sleep_for(milliseconds(1));
+      if (std::chrono::steady_clock::now() > end) held_up = true;
+    }
+    return element;
+  };
+  Iterator iterator = range(200).map(work, {.blocking = true, .ordered = false}).iterate();
+  while (iterator.next().has_value()) ++delivered;
+  EXPECT_EQ(delivered, 200);
+  EXPECT_FALSE(held_up);
 }
 
 TEST(Workers, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
