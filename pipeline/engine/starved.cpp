@@ -19,20 +19,12 @@ bool Patience::over(const Run& run) {
 }
 
 void StarvedLine::add(Edge& edge, Group& group) {
-  {
-    MutexLock lock(mutex_);
-    entries_.reserve(entries_.size() + 2);  // with one that is taken out and put back
-    entries_.push_back({&edge, &group});
-    if (std::exchange(serving_, true)) return;
-  }
-  try {
-    run_.submit([this] { serve(); }, true);
-  } catch (...) {
-    MutexLock lock(mutex_);
-    std::erase_if(entries_, [&](const Entry& entry) { return entry.group == &group; });
-    serving_ = false;
-    throw;
-  }
+  MutexLock lock(mutex_);
+  entries_.reserve(entries_.size() + 2);  // with one that is taken out and put back
+  // Under the lock: nobody may count on one who serves before it is sure that there is one.
+  if (!serving_) run_.submit([this] { serve(); }, true);
+  serving_ = true;
+  entries_.push_back({&edge, &group});
 }
 
 // The first that is needed, else the oldest of the edge of the first.

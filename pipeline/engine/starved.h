@@ -41,7 +41,8 @@ class StarvedLine {
  public:
   explicit StarvedLine(Run& run) : run_(run) {}
 
-  /// Takes a group that holds nothing; its edge's `finish` is called when it is done.
+  /// Takes a group that holds nothing; its edge's `finish` is called when it is done. If it throws,
+  /// the group was not taken.
   void add(Edge& edge, Group& group) EXCLUDES(mutex_);
 
  private:
