@@ -9,6 +9,8 @@ namespace penstock {
 enum class LogLevel { debug, info, warning };
 
 /// Called with one line without a newline, from any thread, possibly from several at once.
+/// But for the line that ends an epoch, which is said by who called `Iterator::next`, locks of the
+/// run may be held: so it must neither call an iterator nor wait for somebody who does.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Replaces the process-wide sink; the default drops everything. Thread-safe.

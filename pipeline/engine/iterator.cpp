@@ -129,7 +129,9 @@ class Iterator::Impl {
     }
     if (failed_) return Next(End{});
     if (ended_) {
-      finish_epoch();
+      const std::string line = finish_epoch();
+      lock.unlock();  // the sink may ask for a state
+      log(LogLevel::info, line);
       return Next(End{});
     }
     if (!item.parcel->status.ok()) {
@@ -222,8 +224,8 @@ class Iterator::Impl {
   }
   static Error cancelled() { return Error(ErrorCode::cancelled, "the run was cancelled"); }
 
-  /// The audit of an epoch that was delivered to its end.
-  void finish_epoch() REQUIRES(consumer_mutex_) {
+  /// The audit of an epoch that was delivered to its end, as a line.
+  std::string finish_epoch() REQUIRES(consumer_mutex_) {
     in_epoch_.epoch = epoch_;
     in_epoch_.skipped = run_.ledger().skipped(epoch_key(run_.seed(), epoch_));
     in_epoch_.expected = expected_elements(run_.root());
@@ -247,7 +249,7 @@ class Iterator::Impl {
     if (in_epoch_.padded_rows > 0) {
       line += ", " + std::to_string(in_epoch_.padded_rows) + " rows of padding";
     }
-    log(LogLevel::info, line + "; " + std::string(name_of(guarantee_of(run_.root()))));
+    return line + "; " + std::string(name_of(guarantee_of(run_.root())));
   }
 
   /// The tree of this epoch, which only the consumer replaces.

@@ -9,6 +9,7 @@
 #include "tests/support/log_capture.h"
 #include "tests/support/noisy.h"
 #include "tests/support/numbers.h"
+#include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace {
@@ -81,6 +82,20 @@ TEST(Audit, SaysWhatEachEpochWas) {
   EXPECT_EQ(log.count("epoch 1: 19 elements in 5 batches, 1 skipped, 0 missing, 0 repeated; "
                       "EXACT_IF_DETERMINISTIC"),
             6U);
+}
+
+TEST(Audit, ASinkMaySaveWhenAnEpochEnds) {
+  const test::TimeLimit limit(20);
+  const Dataset dataset = numbers(3);
+  Iterator iterator = dataset.iterate();
+  std::string state;
+  set_log_sink([&](LogLevel, std::string_view line) {
+    if (line.starts_with("epoch ")) state = iterator.save();
+  });
+  while (iterator.next()) continue;
+  set_log_sink({});
+  ASSERT_FALSE(state.empty());
+  EXPECT_TRUE(dataset.restore(state).next().is_end());
 }
 
 TEST(Audit, CountsWhatIsMissingWhereTheGraphTells) {
