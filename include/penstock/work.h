@@ -1,6 +1,7 @@
 // The contract of a work op: what map stages do to elements.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,10 +21,18 @@ class WorkContext : public ReadContext {
  public:
   /// The random numbers of this op for this element.
   Rng rng(const WorkItem& item) const noexcept { return {key_, item.ordinal, op_}; }
+  /// True if the run was cancelled or destroyed, so that nobody wants the results. To be asked
+  /// before each call of what is not ours or may take long…
+  bool cancelled() const noexcept {
+    return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed);
+  }
+  /// …and then the status of an item instead of its result.
+  static Status cancelled_status();
 
  protected:
   std::uint64_t key_ = 0;
   std::uint32_t op_ = 0;
+  const std::atomic<bool>* cancelled_ = nullptr;  // none: never
 };
 
 /// What a map does, apart from who does it when. Immutable and thread-safe: `run` is called from
@@ -52,7 +61,8 @@ class WorkOp {
   /// them are done. Fewer than all: the next one failed or does not fit `out`, and is in `odd`; it
   /// is called again for those behind. What it throws makes the engine call `run` for the same
   /// elements, which tells the bad ones from the good.
-  virtual std::size_t run_columns(const Element& in, Element& out, WorkItem& odd) const;
+  virtual std::size_t run_columns(const Element& in, Element& out, WorkItem& odd,
+                                  const WorkContext& context) const;
 
   /// True if `run` may wait: it then runs on threads of its own, off the compute arena.
   virtual bool blocking() const { return false; }

@@ -47,7 +47,12 @@ class BatchFnOp final : public WorkOp {
   bool columnar() const override { return !blocking_; }
   std::size_t preferred_group() const override { return 64; }
 
-  std::size_t run_columns(const Element& in, Element& out, WorkItem& /*odd*/) const override {
+  std::size_t run_columns(const Element& in, Element& out, WorkItem& odd,
+                          const WorkContext& context) const override {
+    if (context.cancelled()) {
+      odd.status = WorkContext::cancelled_status();
+      return 0;
+    }
     apply(in, out);
     return static_cast<std::size_t>(in[0].dim(0));
   }
@@ -114,6 +119,7 @@ class BatchFnOp final : public WorkOp {
 
   void apply(std::span<WorkItem*> items, const Spec& input, const Spec& output,
              WorkContext& context) const {
+    if (context.cancelled()) throw WorkContext::cancelled_status().error();
     Element in = make_rows(input, input.names(), items.size(), context);
     Element out = make_rows(output, output.names(), items.size(), context);
     for (std::size_t i = 0; i < items.size(); ++i) {

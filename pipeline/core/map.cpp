@@ -81,8 +81,11 @@ std::int64_t rows_of(const Element& element) {
   return rows;
 }
 
-bool skipped(const WorkItem& item) {
-  return !item.status.ok() || !item.keep;
+bool skipped(WorkItem& item, const WorkContext& context) {
+  if (!item.status.ok() || !item.keep) return true;
+  if (!context.cancelled()) return false;
+  item.status = WorkContext::cancelled_status();
+  return true;
 }
 
 class ElementOp final : public WorkOp {
@@ -103,7 +106,8 @@ class ElementOp final : public WorkOp {
   bool random() const override { return draws_; }
   bool columnar() const override { return !draws_ && !blocking_; }
 
-  std::size_t run_columns(const Element& in, Element& out, WorkItem& odd) const override {
+  std::size_t run_columns(const Element& in, Element& out, WorkItem& odd,
+                          const WorkContext& context) const override {
     const Columns from(in);
     const Columns to(out);
     const auto rows = static_cast<std::size_t>(in[0].dim(0));
@@ -112,6 +116,10 @@ class ElementOp final : public WorkOp {
     const bool renewable = from.alike(to);
     from.get(0, element);
     for (std::size_t row = 0;;) {
+      if (context.cancelled()) {
+        odd.status = WorkContext::cancelled_status();
+        return row;
+      }
       try {
         fn_(element, no_numbers);
       } catch (...) {
@@ -133,7 +141,7 @@ class ElementOp final : public WorkOp {
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     for (WorkItem& item : items) {
-      if (skipped(item)) continue;
+      if (skipped(item, context)) continue;
       Rng rng = context.rng(item);
       try {
         if (item.element.valid_rows < 0) {
@@ -228,7 +236,7 @@ class ViewOp final : public WorkOp {
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     SmallPlaces places(bytes_.size());
     for (WorkItem& item : items) {
-      if (skipped(item)) continue;
+      if (skipped(item, context)) continue;
       try {
         Element out(declared_.names());
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = place(item, i, places[i], context);
@@ -315,9 +323,9 @@ class PredicateOp final : public WorkOp {
   void describe(Description&) const override {}
   Spec infer(const Spec& input) const override { return input; }
 
-  void run(std::span<WorkItem> items, WorkContext&) const override {
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
     for (WorkItem& item : items) {
-      if (skipped(item)) continue;
+      if (skipped(item, context)) continue;
       try {
         item.keep = predicate_(item.element);
       } catch (...) {

@@ -2,7 +2,12 @@
 
 namespace penstock {
 
-std::size_t WorkOp::run_columns(const Element& /*in*/, Element& /*out*/, WorkItem& /*odd*/) const {
+Status WorkContext::cancelled_status() {
+  return Status(ErrorCode::cancelled, "the run was cancelled");
+}
+
+std::size_t WorkOp::run_columns(const Element& /*in*/, Element& /*out*/, WorkItem& /*odd*/,
+                                const WorkContext& /*context*/) const {
   throw Error(ErrorCode::internal, "'" + name() + "' takes no columns");
 }
 

@@ -78,8 +78,8 @@ class ColumnRun {
       Stray odd;
       std::size_t done = 0;
       try {
-        done = all ? step.op->run_columns(in, out, odd.work)
-                   : step.op->run_columns(rows_from(in, row, end - row), some, odd.work);
+        done = all ? step.op->run_columns(in, out, odd.work, context_)
+                   : step.op->run_columns(rows_from(in, row, end - row), some, odd.work, context_);
       } catch (...) {
         leave(step, in, row, end);
         return;

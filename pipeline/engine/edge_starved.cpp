@@ -57,7 +57,8 @@ bool Edge::make_again(Group& group, std::size_t from, bool last_try) {
     work[0].status = Status();
     work[0].keep = true;
     work[0].row = Row();
-    GroupContext& context = group.context.emplace(run_.memory(), key_, run_.retry());
+    GroupContext& context =
+        group.context.emplace(run_.memory(), key_, run_.retry(), run_.cancelled_flag());
     if (reads_block(items)) read_items(items, work, places, context);
     compute_items(items, work, places, context);
     if (stores()) store(group, at, work);

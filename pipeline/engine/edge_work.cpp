@@ -120,7 +120,7 @@ void Edge::remember(const Group& group) {
 }
 
 bool Edge::hand_over(Group& group) {
-  group.context.emplace(run_.memory(), key_, run_.retry());
+  group.context.emplace(run_.memory(), key_, run_.retry(), run_.cancelled_flag());
   const ProgramPtr* const common = input_->common_program();
   group.alike =
       common != nullptr && !input_threw_ ? (*common)->immortal() : all_alike(group.all_items());
@@ -219,7 +219,7 @@ void Edge::read_items_of(Group& group, std::size_t part, std::size_t parts) {
   const auto items = group.all_items().subspan(begin, count);
   const Places places = Places(group.places).behind(begin);
   const std::uint64_t bytes = parts == 1 ? group.read_bytes : read_bytes(items);
-  GroupContext own(run_.memory(), key_, run_.retry());
+  GroupContext own(run_.memory(), key_, run_.retry(), run_.cancelled_flag());
   if (parts > 1) {
     MutexLock lock(mutex_);
     own.promise_of(*group.context, bytes);

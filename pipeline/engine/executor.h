@@ -18,8 +18,10 @@ namespace penstock {
 /// work can be done again when it has. One per group; not synchronised.
 class GroupContext final : public WorkContext {
  public:
-  GroupContext(Memory& memory, std::uint64_t key, Retry& retry) : memory_(memory), retry_(retry) {
+  GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled)
+      : memory_(memory), retry_(retry) {
     key_ = key;
+    cancelled_ = &cancelled;
   }
   ~GroupContext() override { memory_.unreserve(promised_); }
 

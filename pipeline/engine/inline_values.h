@@ -14,7 +14,7 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
                       std::span<WorkItem> work) {
   for (Patience patience;;) {
     for (WorkItem& item : work) item = WorkItem();
-    GroupContext context(run.memory(), key, run.retry());
+    GroupContext context(run.memory(), key, run.retry(), run.cancelled_flag());
     read_items(items, work, {}, context);
     compute_items(items, work, {}, context);
     if (!context.starved() || context.starved_bytes() > run.memory().limit()) return;

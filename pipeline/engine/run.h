@@ -122,6 +122,7 @@ class Run final : public RunServices {
   OrderIteratorPtr open(std::uint64_t epoch);
   void cancel() noexcept;
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
+  const std::atomic<bool>& cancelled_flag() const noexcept { return cancelled_; }
   /// Makes all who wait within a pull look whether they are to stop.
   void wake_pulls() noexcept EXCLUDES(edges_mutex_);
   /// Runs `work` on the compute arena, or on a thread that may wait.

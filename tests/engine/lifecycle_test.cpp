@@ -140,6 +140,65 @@ std::vector<std::pair<const char*, Dataset>> idle_graphs() {
   };
 }
 
+// Groups grow while elements are cheap; then each of a group of hundreds takes long.
+TEST(Lifecycle, NoCallBeginsOnceARunIsCancelled) {
+  constexpr std::int64_t kCheap = 20000;
+  std::atomic<int> slow{0};
+  const auto work = [&slow](std::int64_t x) {
+    if (x < kCheap) return;
+    ++slow;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  const auto map = [work](Element element) {
+    work(x_of(element));
+    return element;
+  };
+  const auto keep = [work](const Element& element) {
+    work(x_of(element));
+    return true;
+  };
+  const auto fill = [work](const Element& element, Element& out, Rng&) {
+    work(x_of(element));
+    out["x"].mutable_values<std::int64_t>()[0] = x_of(element);
+  };
+  const auto all = [work](const Element& in, Element& out) {
+    for (std::int64_t i = 0; i < in["x"].dim(0); ++i) {
+      out["x"].mutable_values<std::int64_t>()[i] = in["x"].values<std::int64_t>()[i];
+    }
+    work(in["x"].values<std::int64_t>()[0]);
+  };
+  const Dataset input = numbers(10 * kCheap);
+  const std::vector<std::pair<const char*, Dataset>> cases{
+      {"map", input.map(map)},
+      {"map of a stream", input.filter([](const Element&) { return true; }).map(map)},
+      {"blocking map", input.map(map, {.blocking = true})},
+      {"filter", input.filter(keep)},
+      {"views", input.map(fill, {.output = test::x_spec()})},
+      {"batch", input.map(map).batch(64)},
+      {"views of a batch", input.map(fill, {.output = test::x_spec()}).batch(64)},
+      {"many at a time", input.map_batchwise(all)},
+  };
+  for (const auto& [name, dataset] : cases) {
+    slow = 0;
+    int begun = 0;
+    {
+      Iterator iterator = dataset.iterate({.threads = 2});
+      const std::jthread consumer([&iterator] {
+        while (iterator.next().has_value()) {
+        }
+      });
+      while (slow == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      iterator.cancel();
+      begun = slow;
+    }
+    // What other threads were about to begin may begin.
+    EXPECT_LE(slow, begun + 64) << name;
+    const int left = slow;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(slow, left) << name;
+  }
+}
+
 TEST(Lifecycle, WhatGivesNothingEndsWithItsRun) {
   const test::TimeLimit limit(60);
   for (const auto& [name, dataset] : idle_graphs()) {
