@@ -35,6 +35,7 @@ class StateReader {
   explicit StateReader(std::string_view bytes) : bytes_(bytes) {}
   std::uint64_t get();
   std::string_view get_bytes();
+  std::size_t left() const noexcept { return bytes_.size(); }
   bool at_end() const noexcept { return bytes_.empty(); }
 
  private:

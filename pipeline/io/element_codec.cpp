@@ -72,7 +72,8 @@ Column read_column(StateReader& header, const ComponentSpec& spec, std::size_t m
     column.bytes = volume * size_of(column.dtype);
     return column;
   }
-  if (volume > most) damaged("more byte strings than itself has bytes");
+  // Empty ones take no bytes but that of their length.
+  if (volume > header.left()) damaged("more byte strings than its header has bytes");
   for (std::uint64_t i = 0; i < volume; ++i) {
     const std::uint64_t length = header.get();
     if (length > most - column.bytes) damaged("byte strings are longer than itself");

@@ -320,6 +320,49 @@ TEST(FileCache, MemoryIsBoundedAndTheFileIsNot) {
   EXPECT_GT(std::filesystem::file_size(folder / "cache"), 40'000'000U);
 }
 
+TEST(FileCache, KeepsEmptyTexts) {
+  const TempFolder folder;
+  const std::string path = folder.write("lines.txt", "a\n\nb\n\n\nc\n\n");
+  Iterator iterator = text_lines({path}).cache(folder / "cache").repeat(2).iterate();
+  std::string got;
+  for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+    ASSERT_FALSE(next.is_error()) << next.error().what();
+    got += std::string((*next)["line"].bytes_at()) + "|";
+  }
+  EXPECT_EQ(got, "a||b|||c||a||b|||c||");
+}
+
+TEST(ElementCodec, KeepsEmptyTextsWhereverTheyStand) {
+  const Tensor label = Tensor::scalar<std::int64_t>(1);
+  const std::vector<std::string_view> mostly_empty(200, "");
+  const struct {
+    std::string what;
+    Element element;
+  } kFacts[] = {
+      {"a scalar", Element({{"t", Tensor::copy_bytes("")}})},
+      {"behind others", Element({{"x", label}, {"t", Tensor::copy_bytes("")}})},
+      {"in front of others", Element({{"t", Tensor::copy_bytes("")}, {"x", label}})},
+      {"many", Element({{"t", Tensor::of_bytes(mostly_empty)}})},
+      {"none", Element({{"t", Tensor::of_bytes({})}})},
+  };
+  for (const auto& fact : kFacts) {
+    SCOPED_TRACE(fact.what);
+    const Element& element = fact.element;
+    std::vector<ComponentSpec> components;
+    for (std::size_t i = 0; i < element.size(); ++i) {
+      components.push_back({element.name(i), element[i].dtype(), element[i].shape()});
+    }
+    std::vector<std::byte> bytes;
+    encode_element(element, {}, bytes);
+    const BufferPtr record = allocate_buffer(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), record->data());
+    const Element back =
+        decode_element(record, bytes.size(), Spec(std::move(components)), element.names());
+    EXPECT_EQ(back["t"].shape(), element["t"].shape());
+    for (std::int64_t i = 0; i < back["t"].volume(); ++i) EXPECT_EQ(back["t"].bytes_at(i), "");
+  }
+}
+
 TEST(ElementCodec, KeepsEveryDtypeAndShape) {
   Element element({{"u8", Tensor::of<std::uint8_t>({2, 3}, {1, 2, 3, 4, 5, 6})},
                    {"f64", Tensor::scalar(2.5)},
