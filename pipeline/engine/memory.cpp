@@ -92,6 +92,11 @@ void Memory::discharge(std::uint64_t bytes) {
 }
 
 BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
+  if (bytes > limit_) {  // it may have no size class
+    MutexLock lock(mutex_);
+    scarce_ = true;
+    return {};
+  }
   const int wanted = size_class(bytes);
   const std::uint64_t size = class_bytes(wanted);
   PoolBuffer* buffer = nullptr;

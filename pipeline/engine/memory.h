@@ -1,6 +1,7 @@
 // The byte budget of a run, and the recycled buffers that live in it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -18,7 +19,9 @@ namespace penstock {
 /// share it.
 class Memory : public std::enable_shared_from_this<Memory> {
  public:
-  Memory(std::uint64_t limit, Allocator& allocator) : limit_(limit), allocator_(allocator) {}
+  /// A limit beyond what can be allocated at all is that.
+  Memory(std::uint64_t limit, Allocator& allocator)
+      : limit_(std::min<std::uint64_t>(limit, PTRDIFF_MAX)), allocator_(allocator) {}
   ~Memory();
 
   std::uint64_t limit() const noexcept { return limit_; }
@@ -41,6 +44,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
   /// What `allocate` takes for a request of this size.
   static std::size_t rounded(std::size_t bytes) noexcept {
+    if (bytes > PTRDIFF_MAX) return bytes;  // it is refused
     return bytes <= kLeast ? kLeast : class_bytes(size_class(bytes));
   }
 

@@ -68,6 +68,25 @@ TEST(Memory, OnceARequestFoundNoRoomNobodyGetsMoreThanAskedFor) {
   EXPECT_EQ(take(*memory, 4096)->size(), 4096U);
 }
 
+TEST(Memory, WhatNobodyCanHoldIsRefused) {
+  constexpr std::size_t kMost = PTRDIFF_MAX;
+  for (const std::uint64_t limit : {kLimit, kLimit + 1}) {
+    const auto memory = memory_of(limit);
+    for (const std::size_t bytes : {limit + 1, std::size_t{15} << 60, (std::size_t{15} << 60) + 1,
+                                    kMost, kMost + 1, kMost + 2, SIZE_MAX - 100, SIZE_MAX}) {
+      EXPECT_FALSE(take(*memory, bytes)) << bytes;
+      EXPECT_GE(Memory::rounded(bytes), bytes) << bytes;
+    }
+    EXPECT_EQ(memory->used(), 0U);
+    EXPECT_TRUE(take(*memory, 1));
+  }
+  const auto boundless = memory_of(UINT64_MAX);
+  EXPECT_EQ(boundless->limit(), kMost);
+  EXPECT_FALSE(take(*boundless, SIZE_MAX - 100));
+  EXPECT_FALSE(take(*boundless, kMost + 1));
+  EXPECT_FALSE(boundless->charge(SIZE_MAX));
+}
+
 TEST(Memory, SizesThatComeSeldomDoNotAddUp) {
   // Each round holds one buffer of each of a few sizes; which ones changes from round to round.
   const auto memory = memory_of(1 << 20);
