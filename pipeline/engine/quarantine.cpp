@@ -80,8 +80,10 @@ Quarantine::Quarantine(std::string path) : path_(std::move(path)) {
   const auto bytes = make_file_system("pread")->open(path_)->read_all(kMostLogged);
   std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   // A line that was torn by a crash is ended, so that it spoils no other.
-  if (!rest.empty() && rest.back() != '\n' && ::write(fd_.get(), "\n", 1) != 1)
-    throw error_from_errno(errno, "write", path_);
+  if (!rest.empty() && rest.back() != '\n') {
+    if (const int reason = write_all(fd_.get(), "\n"))
+      throw error_from_errno(reason, "write", path_);
+  }
   while (!rest.empty()) {
     const std::size_t size = std::min(rest.find('\n'), rest.size());
     known_.emplace(rest.substr(0, size));
@@ -95,9 +97,7 @@ void Quarantine::add(const Error& error) noexcept {
     if (!fd_) return;
     std::string line = line_of(error);
     if (known_.contains(line)) return;
-    const std::string text = line + "\n";
-    if (::write(fd_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-      const int reason = errno;
+    if (const int reason = write_all(fd_.get(), line + "\n")) {
       fd_ = UniqueFd();
       log(LogLevel::warning, std::string("the quarantine goes on without its file: ") +
                                  error_from_errno(reason, "write", path_).what());

@@ -76,12 +76,9 @@ void ExclusiveFile::append(std::span<const std::byte> bytes) {
 }
 
 void ExclusiveFile::flush() {
-  std::size_t done = 0;
-  while (done < buffer_.size()) {
-    const ssize_t written = ::write(fd_.get(), buffer_.data() + done, buffer_.size() - done);
-    if (written < 0 && errno != EINTR) throw error_from_errno(errno, "write", partial_);
-    if (written > 0) done += static_cast<std::size_t>(written);
-  }
+  const auto* text = reinterpret_cast<const char*>(buffer_.data());
+  const int reason = write_all(fd_.get(), {text, buffer_.size()});
+  if (reason != 0) throw error_from_errno(reason, "write", partial_);
   buffer_.clear();
 }
 

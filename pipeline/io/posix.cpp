@@ -68,6 +68,15 @@ Error error_from_errno(int error, std::string_view action, const std::string& pa
                {.shard = path});
 }
 
+int write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request) {
   return Error(ErrorCode::data_loss,
                "the file ends at byte " + std::to_string(file_size) + ", within the " +

@@ -49,6 +49,8 @@ DirectBlock make_direct_block() noexcept;
 /// "can't <action>: <the system's reason>" with the path as provenance. ENOENT and its kin are
 /// not_found, lack of descriptors, memory or disk is resource_exhausted, the rest unavailable.
 Error error_from_errno(int error, std::string_view action, const std::string& path);
+/// Writes all of `text`, or returns why not: an errno. Short writes and EINTR don't show.
+int write_all(int fd, std::string_view text) noexcept;
 /// The answer to a request that reaches past the end of a file.
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request);
 

@@ -452,6 +452,7 @@ TEST(Quarantine, GoesOnWithoutItsFileWhenTheDiskIsFull) {
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(values.size(), 19U);
   EXPECT_EQ(log.count("the quarantine goes on without its file"), 1U);
+  EXPECT_EQ(log.count(std::generic_category().message(EFBIG)), 1U) << "the reason, by its name";
 }
 
 TEST(Quarantine, WritesSoundJson) {
