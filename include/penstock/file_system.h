@@ -76,7 +76,9 @@ class FileSystem {
   /// Paths of all regular files below a folder, sorted bytewise. Throws Error{not_found}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
   /// Regular files that match a shell pattern (*, ?, [...], in any part; a leading dot only by a
-  /// dot), sorted bytewise; a path without a pattern is itself. Empty if nothing matches.
+  /// dot), sorted bytewise; a path without a pattern is itself. Empty if nothing matches. Folders
+  /// that nobody may read are left out with a warning, as lost+found would be in a shell; any other
+  /// failure to list one throws.
   virtual std::vector<std::string> glob(const std::string& pattern) = 0;
 };
 

@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include <dirent.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
+
+#include <penstock/log.h>
 
 #include "pipeline/io/posix.h"
 
@@ -16,7 +19,7 @@ enum class Kind { file, folder, other };
 
 struct Child {
   std::string name;
-  Kind kind;
+  std::optional<Kind> kind;  // if the folder says so
 };
 
 struct CloseDir {
@@ -25,9 +28,25 @@ struct CloseDir {
 
 using Inode = std::pair<dev_t, ino_t>;
 
+/// True if `path` is just not there. As in a shell, what nobody may look at counts as that too, but
+/// not silently; anything else might hide a part of the data.
+bool is_absent(int error, const std::string& path) {
+  if (error == EACCES) {
+    log_once(LogLevel::warning, "listing " + path,
+             "left out what may not be read: " +
+                 std::string(error_from_errno(error, "list", path).what()));
+  }
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG ||
+         error == EACCES;
+}
+
 Kind kind_of(const std::string& path) {
   struct stat st;
-  if (::stat(path.c_str(), &st) != 0) return Kind::other;
+  if (::stat(path.c_str(), &st) != 0) {
+    const int error = errno;
+    if (!is_absent(error, path)) throw error_from_errno(error, "list", path);
+    return Kind::other;
+  }
   return S_ISREG(st.st_mode) ? Kind::file : S_ISDIR(st.st_mode) ? Kind::folder : Kind::other;
 }
 
@@ -36,9 +55,13 @@ std::string join(const std::string& folder, std::string_view name) {
   return folder.back() == '/' ? folder + std::string(name) : folder + '/' + std::string(name);
 }
 
-std::vector<Child> children_of(const std::string& folder) {
+std::vector<Child> children_of(const std::string& folder, bool may_be_absent) {
   const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.empty() ? "." : folder.c_str()));
-  if (dir == nullptr) throw error_from_errno(errno, "list", folder);
+  if (dir == nullptr) {
+    const int error = errno;
+    if (may_be_absent && is_absent(error, folder)) return {};
+    throw error_from_errno(error, "list", folder);
+  }
   std::vector<Child> children;
   while (true) {
     errno = 0;
@@ -49,9 +72,9 @@ std::vector<Child> children_of(const std::string& folder) {
     }
     std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    const Kind kind = entry->d_type == DT_REG   ? Kind::file
-                      : entry->d_type == DT_DIR ? Kind::folder
-                                                : kind_of(join(folder, name));
+    std::optional<Kind> kind;
+    if (entry->d_type == DT_REG) kind = Kind::file;
+    if (entry->d_type == DT_DIR) kind = Kind::folder;
     children.push_back({std::move(name), kind});
   }
 }
@@ -63,11 +86,12 @@ void list_below(const std::string& folder, std::vector<Inode>& parents,
   const Inode self{st.st_dev, st.st_ino};
   if (std::find(parents.begin(), parents.end(), self) != parents.end()) return;
   parents.push_back(self);
-  for (const Child& child : children_of(folder)) {
+  for (const Child& child : children_of(folder, false)) {
     std::string path = join(folder, child.name);
-    if (child.kind == Kind::folder) {
+    const Kind kind = child.kind ? *child.kind : kind_of(path);
+    if (kind == Kind::folder) {
       list_below(path, parents, found);
-    } else if (child.kind == Kind::file) {
+    } else if (kind == Kind::file) {
       found.push_back(std::move(path));
     }
   }
@@ -90,16 +114,12 @@ void glob_below(const std::string& folder, std::string_view pattern,
     if (!last && kind == Kind::folder) glob_below(path, rest, found);
     return;
   }
-  std::vector<Child> children;
-  try {
-    children = children_of(folder);
-  } catch (const Error&) {
-    return;  // as in a shell: what can't be listed matches nothing
-  }
-  for (const Child& child : children) {
+  for (const Child& child : children_of(folder, true)) {
     if (::fnmatch(part.c_str(), child.name.c_str(), FNM_PERIOD | FNM_NOESCAPE) != 0) continue;
-    if (last && child.kind == Kind::file) found.push_back(join(folder, child.name));
-    if (!last && child.kind == Kind::folder) glob_below(join(folder, child.name), rest, found);
+    const std::string path = join(folder, child.name);
+    const Kind kind = child.kind ? *child.kind : kind_of(path);
+    if (last && kind == Kind::file) found.push_back(path);
+    if (!last && kind == Kind::folder) glob_below(path, rest, found);
   }
 }
 

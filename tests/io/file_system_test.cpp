@@ -2,17 +2,20 @@
 #include <penstock/file_system.h>
 
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
 #include "tests/support/files.h"
+#include "tests/support/log_capture.h"
 
 namespace penstock {
 namespace {
@@ -237,6 +240,46 @@ TEST(PosixFileSystem, GlobHasShellManners) {
   EXPECT_THAT(files.glob(folder / "a[1].tar"), ElementsAre(folder / "a[1].tar"));
   EXPECT_THAT(files.glob(folder / "a?.tar"), ElementsAre(folder / "a1.tar"));
   EXPECT_THAT(files.glob(folder.path() + "//s*"), ElementsAre(folder / "seen"));
+}
+
+TEST(PosixFileSystem, GlobLeavesOutNoFolderThatCanNotBeListed) {
+  const test::TempFolder folder;
+  folder.write("a/x.txt", "");
+  folder.write("b/x.txt", "");
+  ASSERT_EQ(::symlink("loop.txt", (folder / "a/loop.txt").c_str()), 0);
+  auto& files = *default_file_system();
+  const std::string pattern = folder / "*/*.txt";
+  EXPECT_THAT(files.glob(pattern), ElementsAre(folder / "a/x.txt", folder / "b/x.txt"));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  std::optional<Error> error;
+  try {
+    (void)files.glob(pattern);
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+  EXPECT_EQ(error->where().shard, folder.path());
+}
+
+TEST(PosixFileSystem, GlobSaysWhatItMayNotRead) {
+  const test::TempFolder folder;
+  folder.write("open/x.txt", "");
+  folder.write("shut/x.txt", "");
+  ::chmod(folder.path().c_str(), 0755);
+  ::chmod((folder / "shut").c_str(), 0);
+  const uid_t self = ::geteuid();
+  if (self == 0 && ::seteuid(65534) != 0) GTEST_SKIP() << "everything may be read";
+  test::LogCapture log;
+  const std::vector<std::string> found = default_file_system()->glob(folder / "*/*.txt");
+  ASSERT_EQ(::seteuid(self), 0);
+  ::chmod((folder / "shut").c_str(), 0755);
+  EXPECT_THAT(found, ElementsAre(folder / "open/x.txt"));
+  EXPECT_EQ(log.count("left out what may not be read"), 1U);
 }
 
 TEST(MakeFileSystem, NamesWhatThereIs) {
