@@ -41,6 +41,10 @@ class BatchFnOp final : public WorkOp {
                            ? ", and so must its output be, which is " + output_->to_string()
                            : ""));
     }
+    if (input.size() == 0 || (output_ && output_->size() == 0)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "'" + name_ + "' takes and makes columns, so elements need a component");
+    }
     return output_.value_or(input);
   }
   bool blocking() const override { return blocking_; }

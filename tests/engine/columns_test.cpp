@@ -235,5 +235,12 @@ TEST(ColumnSpecs, MustBeOfFixedSize) {
   EXPECT_THROW(range(3).map_batchwise(BatchFn()), Error);
 }
 
+TEST(ColumnSpecs, MustHaveAComponent) {
+  const auto nothing = [](const Element&, Element&) {};
+  const auto none = [](Element) { return Element(); };
+  EXPECT_THROW(range(3).map_batchwise(nothing, {.output = Spec()}), Error);
+  EXPECT_THROW(range(3).map(none, {.output = Spec()}).map_batchwise(nothing), Error);
+}
+
 }  // namespace
 }  // namespace penstock
