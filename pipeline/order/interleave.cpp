@@ -8,6 +8,8 @@
 namespace penstock {
 namespace {
 
+constexpr int kMostOpen = 1 << 20;  // there is a place for each, open or not
+
 class InterleaveIterator final : public OrderIterator {
  public:
   InterleaveIterator(OpenInputFn open_input, ExpandFn fn, const Spec& output,
@@ -229,6 +231,10 @@ NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOpti
   if (!fn) bad_stage(stage, "no function was given");
   if (options.cycle <= 0)
     bad_stage(stage, "cycle must be positive, not " + std::to_string(options.cycle));
+  if (options.cycle > kMostOpen) {
+    bad_stage(stage, "cycle must be at most " + std::to_string(kMostOpen) + ", not " +
+                         std::to_string(options.cycle));
+  }
   if (options.block <= 0)
     bad_stage(stage, "block must be positive, not " + std::to_string(options.block));
   return std::make_shared<InterleaveNode>(std::move(input), std::move(fn), std::move(output),

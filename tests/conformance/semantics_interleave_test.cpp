@@ -1,6 +1,7 @@
 // tf.data's documented results of interleave, flat_map and the mixtures.
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <sstream>
 
 #include "tests/support/errors.h"
@@ -181,6 +182,8 @@ TEST(Interleave, RefusesWrongArguments) {
                [] { (void)numbers(3).interleave({}, x_spec()); });
   expect_error(ErrorCode::invalid_argument, "flat_map",
                [] { (void)numbers(3).flat_map({}, x_spec()); });
+  expect_error(ErrorCode::invalid_argument, "at most 1048576",
+               [&] { (void)numbers(3).interleave(fn, x_spec(), {.cycle = INT_MAX}); });
 }
 
 Dataset constant(std::int64_t value, std::int64_t count) {
