@@ -6,6 +6,7 @@
 #include <penstock/map.h>
 
 #include "pipeline/core/rows.h"
+#include "pipeline/core/sizes.h"
 
 namespace penstock {
 namespace {
@@ -72,7 +73,7 @@ class BatchFnOp final : public WorkOp {
     std::size_t bytes = 1;
     for (const Spec* spec : {&input, &output}) {
       for (const ComponentSpec& component : *spec) {
-        bytes += static_cast<std::size_t>(component.shape.volume()) * size_of(component.dtype);
+        bytes = saturating_sum(bytes, bytes_of(component.dtype, component.shape));
       }
     }
     const std::size_t together = std::max<std::size_t>(kBytesAtOnce / bytes, 1);

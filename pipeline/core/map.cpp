@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "pipeline/core/rows.h"
+#include "pipeline/core/sizes.h"
 
 namespace penstock {
 namespace {
@@ -219,8 +220,7 @@ class ViewOp final : public WorkOp {
         blocking_(options.blocking),
         declared_(*options.output) {
     for (const ComponentSpec& component : declared_.spec()) {
-      bytes_.push_back(static_cast<std::size_t>(component.shape.volume()) *
-                       size_of(component.dtype));
+      bytes_.push_back(bytes_of(component.dtype, component.shape));
     }
   }
 

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <functional>
 
+#include "pipeline/core/sizes.h"
+
+#include "pipeline/core/sizes.h"
+
 namespace penstock {
 
 Element make_rows(const Spec& spec, const Names* names, std::size_t count, ReadContext& memory) {
@@ -10,8 +14,7 @@ Element make_rows(const Spec& spec, const Names* names, std::size_t count, ReadC
   rows.start(names);
   for (const ComponentSpec& component : spec) {
     const Shape shape = component.shape.prepend(static_cast<std::int64_t>(count));
-    const std::size_t bytes = static_cast<std::size_t>(shape.volume()) * size_of(component.dtype);
-    BufferPtr owner = memory.allocate(std::max<std::size_t>(bytes, 1));
+    BufferPtr owner = memory.allocate(std::max<std::size_t>(bytes_of(component.dtype, shape), 1));
     std::byte* const data = owner->data();
     rows.append(component.dtype, shape, data, std::move(owner));
   }

@@ -6,6 +6,7 @@
 
 #include <penstock/error.h>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/core/texts.h"
 
 namespace penstock {
@@ -26,20 +27,6 @@ class LinkedBuffer final : public Buffer {
   BufferPtr views_;
   BufferPtr text_;
 };
-
-std::size_t checked_bytes(DType dtype, const Shape& shape) {
-  const std::int64_t volume = shape.volume();
-  if (volume < 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "can't allocate a tensor of unknown shape " + shape.to_string());
-  }
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<std::size_t>(volume), size_of(dtype), &bytes)) {
-    throw Error(ErrorCode::out_of_range,
-                "a tensor of shape " + shape.to_string() + " is too large");
-  }
-  return bytes;
-}
 
 std::string describe(const Tensor& tensor) {
   return std::string(name_of(tensor.dtype())) + " " + tensor.shape().to_string();
@@ -67,8 +54,22 @@ std::string describe(const Tensor& tensor) {
 
 }  // namespace
 
+std::size_t bytes_of(DType dtype, const Shape& shape) {
+  const std::int64_t volume = shape.volume();
+  if (volume < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "can't allocate a tensor of unknown shape " + shape.to_string());
+  }
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(volume), size_of(dtype), &bytes)) {
+    throw Error(ErrorCode::out_of_range,
+                "a tensor of shape " + shape.to_string() + " is too large");
+  }
+  return bytes;
+}
+
 Tensor Tensor::allocate(DType dtype, const Shape& shape, Allocator& allocator) {
-  const std::size_t bytes = checked_bytes(dtype, shape);
+  const std::size_t bytes = bytes_of(dtype, shape);
   if (dtype == DType::bytes && shape.rank() != 0) {
     throw Error(ErrorCode::invalid_argument,
                 "can't allocate byte strings of shape " + shape.to_string());

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -318,11 +319,12 @@ std::uint64_t read_bytes(std::span<const Item> items) {
     if (program == nullptr) return;
     if (program->reads_block()) {
       for (std::size_t i = begin; i < end; ++i) {
-        total += Memory::rounded(program->source()->record_bytes(items[i].index));
+        total =
+            saturating_sum(total, Memory::rounded(program->source()->record_bytes(items[i].index)));
       }
     } else if (program->gather() != nullptr) {
       for (std::size_t i = begin; i < end; ++i) {
-        if (items[i].parcel) total += read_bytes(items[i].parcel->children);
+        if (items[i].parcel) total = saturating_sum(total, read_bytes(items[i].parcel->children));
       }
     }
   });

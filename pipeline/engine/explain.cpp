@@ -4,6 +4,7 @@
 
 #include <penstock/dataset.h>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/slots.h"
@@ -38,8 +39,8 @@ std::string how(const Node& node) {
                                : "a stream, read on the order thread";
   }
   if (node.batch_size() > 0) {
-    return fits_slot(node.inputs()[0]->spec()) ? "written in place into recycled slots"
-                                               : "values gathered and copied once";
+    return fills_slots(node) ? "written in place into recycled slots"
+                             : "values gathered and copied once";
   }
   for (const char* gathers :
        {"window", "group_by_window", "bucket_by_length", "pack", "rebatch", "ragged_batch"}) {
@@ -83,8 +84,9 @@ class Explainer {
             << ", " << count_text(node.cardinality()) << " elements; " << how(node)
             << "; resumes by " << name_of(node.resume()) << "\n";
     resume_ = std::max(resume_, node.resume());
-    if (node.batch_size() > 0 && fits_slot(node.inputs()[0]->spec())) {
-      slot_bytes_ += SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes;
+    if (fills_slots(node)) {
+      slot_bytes_ = saturating_sum(slot_bytes_,
+                                   SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes);
     }
     if (const std::string advice = node.advice(); !advice.empty()) {
       advice_ << "  " << node.name() << ": " << advice << "\n";

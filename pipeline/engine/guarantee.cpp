@@ -16,15 +16,11 @@ bool any_of(const Node& node, F what) {
                      [&](const NodePtr& input) { return any_of(*input, what); });
 }
 
-bool in_place_batch(const Node& node) {
-  return node.name() == "batch" && fits_slot(node.inputs()[0]->spec());
-}
-
 /// The node under prefetches and one batch that is written in place.
 const Node& under_batch(const Node& root) {
   const Node* node = &root;
   bool batched = false;
-  while (node->name() == "prefetch" || (!batched && in_place_batch(*node))) {
+  while (node->name() == "prefetch" || (!batched && fills_slots(*node))) {
     batched = batched || node->batch_size() > 0;
     node = node->inputs()[0].get();
   }
@@ -97,8 +93,9 @@ std::int64_t expected_elements(const Node& root) {
   const std::int64_t count = elements.cardinality();
   if (count < 0 || !batch) return std::max<std::int64_t>(count, -1);
   // Batches that are all full leave the rest out.
-  const std::int64_t full = node->cardinality() * node->batch_size();
-  return node->cardinality() < 0 ? -1 : std::min(count, full);
+  const std::int64_t batches = node->cardinality();
+  if (batches < 0) return -1;
+  return batches > count / node->batch_size() ? count : batches * node->batch_size();
 }
 
 Guarantee Dataset::guarantee() const {

@@ -5,6 +5,7 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/engine/batch_edge.h"
 #include "pipeline/engine/inline_values.h"
 #include "pipeline/engine/value_edge.h"
@@ -123,9 +124,15 @@ Run::Run(NodePtr root, const RunOptions& options)
   std::string parts;
   for (const Stage& stage : stages_) {
     const Node& node = *stage.node;
-    if (node.batch_size() == 0 || !fits_slot(node.inputs()[0]->spec())) continue;
+    if (!fills_slots(node)) continue;
     const std::uint64_t bytes = SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes;
-    least += stage.uses * bytes;
+    if (bytes == SIZE_MAX) {
+      throw Error(ErrorCode::resource_exhausted,
+                  stage.name + " makes batches of up to " + std::to_string(node.batch_size()) +
+                      " elements, larger than any memory budget; this one is " +
+                      std::to_string(memory_->limit()));
+    }
+    least = saturating_sum(least, saturating_product(stage.uses, bytes));
     parts += (parts.empty() ? "" : " + ") +
              (stage.uses > 1 ? std::to_string(stage.uses) + " times " : "") +
              std::to_string(bytes) + " for a batch of " + stage.name;

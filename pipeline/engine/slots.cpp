@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "pipeline/core/sizes.h"
+
 namespace penstock {
 namespace {
 
@@ -15,20 +17,17 @@ SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows, std::i
       names(element_spec.names()),
       rows(batch_rows),
       room(batch_rows + spare) {
-  const auto count = static_cast<std::size_t>(room);
+  const auto count = static_cast<std::uint64_t>(room);
   for (const ComponentSpec& component : element) {
+    const bool text = component.dtype == DType::bytes;
     offsets.push_back(bytes);
-    if (component.dtype == DType::bytes) {
-      strides.push_back(0);
-      bytes += kTextBytes * count;
-    } else {
-      strides.push_back(static_cast<std::size_t>(component.shape.volume()) *
-                        size_of(component.dtype));
-      bytes += strides.back() * count;
-    }
-    bytes = (bytes + Allocator::kAlignment - 1) / Allocator::kAlignment * Allocator::kAlignment;
+    strides.push_back(text ? 0 : bytes_of(component.dtype, component.shape));
+    bytes = saturating_sum(bytes, saturating_product(text ? kTextBytes : strides.back(), count));
+    bytes = saturating_sum(bytes, Allocator::kAlignment - 1) / Allocator::kAlignment *
+            Allocator::kAlignment;
   }
-  bytes = std::max(bytes, Allocator::kAlignment);
+  bytes =
+      bytes > PTRDIFF_MAX || rows > kMostRows ? SIZE_MAX : std::max(bytes, Allocator::kAlignment);
 }
 
 Slot::Slot(const SlotLayout& layout, Allocator& allocator)

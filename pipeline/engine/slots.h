@@ -24,6 +24,9 @@ class SlotPool;
 /// The layout of one batch: every component contiguous, aligned, one after another. Behind the rows
 /// of each there may be spare ones, for elements that take the place of failed ones.
 struct SlotLayout {
+  static constexpr std::int64_t kMostRows = INT32_MAX;  ///< rows are numbered by 32 bits
+
+  /// Throws Error{out_of_range} if not even one element can be held.
   SlotLayout(const Spec& element, std::int64_t rows, std::int64_t spare = 0);
 
   Spec element;  ///< of one row
@@ -32,7 +35,9 @@ struct SlotLayout {
   std::int64_t room;                 ///< rows and spare ones
   std::vector<std::size_t> offsets;  ///< of each component in the slot
   std::vector<std::size_t> strides;  ///< bytes of one row of each component
-  std::size_t bytes = 0;             ///< of the slot, with what byte strings' views take
+  /// Of the slot, with what byte strings' views take. SIZE_MAX, which no budget has room for, if it
+  /// can't be counted or has more than kMostRows.
+  std::size_t bytes = 0;
 };
 
 /// A fixed region that one batch lives in, reused for ever. A buffer: when the last tensor that

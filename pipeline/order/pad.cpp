@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/core/texts.h"
 #include "pipeline/order/shard.h"
 #include "pipeline/order/support.h"
@@ -20,7 +21,7 @@ Tensor padded(const Tensor& rows, std::int64_t size, ReadContext& memory) {
   std::vector<std::int64_t> dims = {size};
   for (int axis = 1; axis < rows.rank(); ++axis) dims.push_back(rows.dim(axis));
   const Shape shape(dims);
-  const std::size_t bytes = size_of(rows.dtype()) * static_cast<std::size_t>(shape.volume());
+  const std::size_t bytes = bytes_of(rows.dtype(), shape);
   BufferPtr buffer = memory.allocate(bytes);
   rows.copy_to(buffer->data());
   std::memset(buffer->data() + rows.nbytes(), 0, bytes - rows.nbytes());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/core/sizes.h"
+
 namespace penstock {
 
 Status locate(Status status, const Provenance& where, const std::string& stage) {
@@ -60,11 +62,12 @@ std::uint64_t payload_bytes(const Element& element) noexcept {
 
 std::int64_t fixed_payload_bytes(const Spec& spec) {
   if (!spec.is_fixed_size()) return -1;
-  std::int64_t total = 0;
+  std::uint64_t total = 0;
   for (const ComponentSpec& component : spec) {
-    total += component.shape.volume() * static_cast<std::int64_t>(size_of(component.dtype));
+    const auto values = static_cast<std::uint64_t>(component.shape.volume());
+    total = saturating_sum(total, saturating_product(values, size_of(component.dtype)));
   }
-  return total;
+  return total > INT64_MAX ? -1 : static_cast<std::int64_t>(total);
 }
 
 ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,

@@ -104,7 +104,7 @@ std::shared_ptr<const GatherOp> make_stack_op() {
 
 std::int64_t batches_in(std::int64_t elements, std::int64_t size, bool drop_remainder) {
   if (elements < 0) return elements;
-  return drop_remainder ? elements / size : (elements + size - 1) / size;
+  return elements / size + (!drop_remainder && elements % size > 0 ? 1 : 0);
 }
 
 bool fits_slot(const Spec& spec) noexcept {
@@ -115,6 +115,10 @@ bool fits_slot(const Spec& spec) noexcept {
     }
   }
   return spec.size() > 0;
+}
+
+bool fills_slots(const Node& node) {
+  return node.name() == "batch" && fits_slot(node.inputs()[0]->spec());
 }
 
 Spec batched(const Spec& spec, std::int64_t rows) {

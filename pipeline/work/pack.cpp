@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/order/support.h"
 #include "pipeline/work/grouping.h"
 #include "pipeline/work/padding.h"
@@ -87,7 +88,7 @@ class PackOp final : public GatherOp {
   Tensor join(std::span<WorkItem> parts, std::size_t c, WorkContext& context) const {
     const Tensor& first = parts.front().element[c];
     const Shape shape = first.shape().with(0, options_.length);
-    const std::size_t bytes = static_cast<std::size_t>(shape.volume()) * size_of(first.dtype());
+    const std::size_t bytes = bytes_of(first.dtype(), shape);
     BufferPtr buffer = context.allocate(bytes);
     std::byte* to = buffer->data();
     for (const WorkItem& part : parts) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "pipeline/core/sizes.h"
 #include "pipeline/core/texts.h"
 #include "pipeline/work/batch.h"
 #include "pipeline/work/group.h"
@@ -73,7 +74,7 @@ class PadOp final : public GatherOp {
     const std::int64_t volume = padded.volume();
     const std::size_t stride = value_bytes * static_cast<std::size_t>(volume);
     const Shape shape = padded.prepend(static_cast<std::int64_t>(rows.size()));
-    BufferPtr buffer = context.allocate(stride * rows.size());
+    BufferPtr buffer = context.allocate(bytes_of(dtype, shape));
     fill_values(dtype, values_[c], buffer->data(), volume * static_cast<std::int64_t>(rows.size()));
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const Tensor& row = rows[r].element[c];

@@ -75,6 +75,9 @@ TEST(Batch, KnowsItsRowsOnlyWhenTheRemainderIsDropped) {
   EXPECT_EQ(numbers(8).batch(3, {.drop_remainder = true}).spec()[0].shape, Shape{3});
   EXPECT_EQ(numbers(8).batch(3).cardinality(), 3);
   EXPECT_EQ(numbers(8).batch(3, {.drop_remainder = true}).cardinality(), 2);
+  EXPECT_EQ(numbers(8).padded_batch(INT64_MAX).cardinality(), 1);
+  EXPECT_EQ(numbers(0).padded_batch(INT64_MAX).cardinality(), 0);
+  EXPECT_EQ(numbers(8).padded_batch(INT64_MAX, {.drop_remainder = true}).cardinality(), 0);
 }
 
 TEST(Batch, RefusesASizeThatIsNotPositive) {

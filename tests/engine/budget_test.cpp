@@ -321,6 +321,62 @@ TEST(Budget, APlanThatNeedsMoreIsRefusedWithTheBytes) {
   EXPECT_EQ(test::values(dataset, {.memory_bytes = 1U << 20}).size(), 10U);
 }
 
+TEST(Budget, ASizeThatNobodyCanHoldIsRefused) {
+  const Dataset none = numbers(10).map(
+      [](Element) {
+        return Element({{"x", Tensor::allocate(DType::u8, {0})}});
+      },
+      {.output = Spec({{"x", DType::u8, {0}}})});
+  for (const std::int64_t size :
+       {INT64_MAX, INT64_MAX - 1, std::int64_t{1} << 61, std::int64_t{1} << 33}) {
+    for (const std::uint64_t budget : {std::uint64_t{1} << 20, std::uint64_t{UINT64_MAX}}) {
+      for (const OnError on_error : {OnError::fail, OnError::skip}) {
+        for (const Dataset& input : {numbers(10), none}) {
+          const Dataset dataset = input.batch(size);
+          EXPECT_EQ(dataset.cardinality(), 1);
+          EXPECT_NE(dataset.explain().find("refused"), std::string::npos);
+          test::expect_error(
+              ErrorCode::resource_exhausted,
+              std::to_string(std::min<std::uint64_t>(budget, INT64_MAX)),
+              [&] { (void)dataset.iterate({.memory_bytes = budget, .on_error = on_error}); });
+        }
+      }
+    }
+    const Dataset grouped = numbers(10).padded_batch(size);
+    EXPECT_EQ(test::values(grouped, {.memory_bytes = 1U << 20}).size(), 10U);
+  }
+}
+
+/// 8 bytes each make it 2^64, which is 0 where it wraps around.
+TEST(Budget, ComponentsThatNobodyCanHoldAreRefused) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
+  const auto one = [](Element) { return Element({{"x", Tensor::of<std::int64_t>({1}, {1})}}); };
+  const Spec any({{"x", DType::i64, {Shape::kUnknown}}});
+  const Spec huge({{"x", DType::i64, {kHuge}}});
+  const Dataset ones = numbers(3).map(one, {.output = any});
+  const auto first_error = [](const std::function<Dataset()>& make) -> std::string {
+    try {
+      Iterator iterator = make().iterate({.memory_bytes = 1U << 20});
+      const Next next = iterator.next();
+      return next.is_error() ? std::string(name_of(next.error().code())) : "none";
+    } catch (const Error& error) {
+      return std::string(name_of(error.code()));
+    }
+  };
+  const std::vector<std::pair<std::string, std::function<Dataset()>>> kCases{
+      {"padded", [&] { return ones.padded_batch(2, {.shapes = {{kHuge}}}); }},
+      {"filled up", [&] { return numbers(3).padded_batch(kHuge).pad_batches(); }},
+      {"declared",
+       [&] { return numbers(3).map([](const Element&, Element&, Rng&) {}, {.output = huge}); }},
+      {"batchwise",
+       [&] { return numbers(3).map_batchwise([](const Element&, Element&) {}, {.output = huge}); }},
+  };
+  for (const auto& [name, make] : kCases) {
+    const std::string code = first_error(make);
+    EXPECT_TRUE(code == "out_of_range" || code == "resource_exhausted") << name << ": " << code;
+  }
+}
+
 /// Each place where a batch stage is used has slots of its own.
 TEST(Budget, ABatchStageThatIsUsedTwiceDoesNotStarveItself) {
   constexpr std::uint64_t kSlot = 16 << 12;  // of 16 elements of 4 KiB

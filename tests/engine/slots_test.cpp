@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <penstock/error.h>
+
 #include "pipeline/engine/memory.h"
 
 namespace penstock {
@@ -55,6 +57,36 @@ TEST_P(Orders, RowsComeAsAskedFor) {
   }
   EXPECT_EQ(batch["large"].data() - begin, static_cast<std::ptrdiff_t>(64 * GetParam().first));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(batch["small"].data()) % Allocator::kAlignment, 0U);
+}
+
+TEST(SlotLayout, WhatCanNotBeCountedIsTooLargeForAnyBudget) {
+  const Spec small({{"x", DType::i64, {}}});
+  const Spec none({{"x", DType::u8, {0}}});
+  const Spec text({{"x", DType::bytes, {}}});
+  const Spec large({{"x", DType::u8, {std::int64_t{1} << 61}}, {"y", DType::i64, {}}});
+  constexpr std::int64_t kMost = SlotLayout::kMostRows;
+  const struct {
+    Spec spec;
+    std::int64_t rows;
+    std::size_t bytes;
+  } kFacts[] = {
+      {small, 8, 64},
+      {small, kMost, std::size_t{1} << 34},
+      {small, kMost + 1, SIZE_MAX},
+      {small, std::int64_t{1} << 61, SIZE_MAX},
+      {small, INT64_MAX, SIZE_MAX},
+      {none, kMost, 64},
+      {none, INT64_MAX, SIZE_MAX},
+      {text, INT64_MAX, SIZE_MAX},
+      {large, 1, (std::size_t{1} << 61) + 64},
+      {large, 4, SIZE_MAX},
+      {large, 8, SIZE_MAX},
+  };
+  for (const auto& fact : kFacts) {
+    EXPECT_EQ(SlotLayout(fact.spec, fact.rows).bytes, fact.bytes)
+        << fact.rows << " of " << fact.spec.to_string();
+  }
+  EXPECT_THROW(SlotLayout(Spec({{"x", DType::i64, {std::int64_t{1} << 61}}}), 1), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(
