@@ -56,7 +56,7 @@ class FirstFit final : public Grouping {
 /// The sequences of a row one after the other, padded.
 class PackOp final : public GatherOp {
  public:
-  PackOp(const Spec& output, const PackOptions& options) : options_(options) {
+  PackOp(const Spec& output, PackOptions options) : options_(std::move(options)) {
     std::vector<std::string> names;
     for (const ComponentSpec& component : output) names.push_back(component.name);
     names_ = Names::intern(names);
@@ -122,7 +122,7 @@ class PackOp final : public GatherOp {
     position = Tensor(DType::i32, shape, reinterpret_cast<std::byte*>(positions), buffer);
   }
 
-  const PackOptions& options_;
+  const PackOptions options_;  // its own: items outlive the node of a nested dataset
   const Names* names_;
 };
 

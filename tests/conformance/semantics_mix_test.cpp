@@ -217,6 +217,18 @@ TEST(Pack, LosesAndRepeatsNothing) {
   EXPECT_EQ(found, lengths);
 }
 
+TEST(Pack, RowsOutliveTheNestedDataset) {
+  const Spec packed(
+      {{"x", DType::i64, {4}}, {"segment", DType::i32, {4}}, {"position", DType::i32, {4}}});
+  const auto rows = [](const Element&) { return runs_of({1, 2}).pack({.length = 4}); };
+  std::string expected;
+  for (int i = 0; i < 100; ++i) {
+    expected += (i > 0 ? " " : "") + std::string("(1 2 2 0, 1 2 2 0, 0 0 1 0)");
+  }
+  expect_vectors({{"flat_map", numbers(100).flat_map(rows, packed), expected},
+                  {"interleave", numbers(100).interleave(rows, packed), expected}});
+}
+
 TEST(Pack, RefusesWrongOptions) {
   const std::vector<PackOptions> wrong{{},
                                        {.length = -1},
