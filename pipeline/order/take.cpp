@@ -150,12 +150,12 @@ class SkipNode final : public CountNode {
   void describe(Description& description) const override { description.add("count", count_); }
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr source = open_input(context);
-    if (count_ < 0) return std::make_unique<TakeIterator>(std::move(source), 0);
-    const auto count = static_cast<std::uint64_t>(count_);
+    const auto count = count_ < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count_);
     if (const auto size = source->size()) {
       const std::uint64_t skipped = std::min(*size, count);
       return std::make_unique<SliceIterator>(std::move(source), skipped, *size - skipped);
     }
+    if (count_ < 0) return std::make_unique<TakeIterator>(std::move(source), 0);
     return std::make_unique<SkipIterator>(std::move(source), count);
   }
 

@@ -183,6 +183,15 @@ TEST(Skip, DropsTheFirst) {
   });
 }
 
+TEST(Skip, OfAllKeepsAnIndexOfNothing) {
+  const Dataset none = numbers(10).skip(-1);
+  expect_vectors({{"shuffle", none.shuffle(), ""},
+                  {"contiguous shard", none.shard(2, 1, {.contiguous = true}), ""},
+                  {"select", none.select({}), ""},
+                  {"concatenate", none.concatenate(numbers(3)).shard(3, 1), "1"}});
+  EXPECT_EQ(test::values(numbers(4).concatenate(none).shuffle()).size(), 4U);
+}
+
 TEST(TakeWhile, StopsAtTheFirstNo) {
   const auto below = [](std::int64_t limit) {
     return [limit](Dataset d) {
