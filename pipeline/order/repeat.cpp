@@ -5,15 +5,16 @@ namespace {
 
 /// Without an end, repetitions go on for as long as each gives something. Where elements that fail
 /// are passed over, what an input gives may all come to nothing: then the first elements of a pass
-/// are made here, up to one that did not fail.
+/// are made here, up to one that did not fail. Records are read again where they are used: stages
+/// behind count them, readable or not.
 class RepeatIterator final : public OrderIterator {
  public:
   RepeatIterator(const Node& input, std::int64_t count, const OpenContext& context)
       : input_(input),
         count_(count),
         context_(context),
-        may_come_to_nothing_(count < 0 && context.run.skips() &&
-                             input.pending() == Pending::fallible) {
+        may_come_to_nothing_(count < 0 && context.run.skips()),
+        records_(input.pending() == Pending::infallible) {
     if (count != 0) open();  // now, because only an open input knows whether its caches are full
   }
 
@@ -58,8 +59,11 @@ class RepeatIterator final : public OrderIterator {
   /// True if one of them did not fail.
   bool make_first(std::span<Item> items) const {
     for (Item& item : items) {
-      if (!is_error(item)) item = context_.run.made(item, context_);
-      if (!is_error(item)) return true;
+      const bool made = !item.program;
+      Item value = made ? item : context_.run.made(item, context_);
+      const bool good = !is_error(value);
+      if (!made && !records_) item = std::move(value);
+      if (good) return true;
     }
     return false;
   }
@@ -73,6 +77,7 @@ class RepeatIterator final : public OrderIterator {
   std::int64_t count_;
   OpenContext context_;
   bool may_come_to_nothing_;
+  bool records_;  // references that stay what they are
   OrderIteratorPtr current_;
   std::uint64_t pass_ = 0;
   bool gave_ = false;

@@ -268,6 +268,45 @@ TEST(SkipBudget, BoundsWhatIsTriedBehindASlowElement) {
   EXPECT_LT(*made, 100'000);
 }
 
+/// An indexed source of 0 … 4, of which those from `good` on can be read.
+class UnreadableSource final : public Source {
+ public:
+  explicit UnreadableSource(std::int64_t good) : good_(good) {}
+  std::string name() const override { return "unreadable"; }
+  void describe(Description&) const override {}
+  Spec spec() const override { return test::x_spec(); }
+  std::optional<std::uint64_t> size() const override { return 5; }
+  void read(std::span<WorkItem> items, ReadContext&) const override {
+    for (WorkItem& item : items) {
+      const auto x = static_cast<std::int64_t>(item.index);
+      if (x < good_) {
+        item.status = Status(ErrorCode::data_loss, "unreadable");
+      } else {
+        item.element = test::x_element(x);
+      }
+    }
+  }
+
+ private:
+  std::int64_t good_;
+};
+
+Dataset unreadable(std::int64_t good) {
+  return Dataset(std::make_shared<UnreadableSource>(good));
+}
+
+/// A stream of three errors.
+Dataset errors_only() {
+  return generate(
+      []() -> Generator {
+        return [left = 3](Element&) mutable -> bool {
+          if (left-- == 0) return false;
+          throw std::runtime_error("bad");
+        };
+      },
+      test::x_spec(), "errors");
+}
+
 /// A pass in which each element failed gives nothing, and ends an infinite repeat.
 TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
   const auto all = [](std::int64_t) { return true; };
@@ -286,6 +325,12 @@ TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
       {"map behind", bad.map([](Element e) { return e; }).batch(2), ""},
       {"twice", bad.repeat().batch(2), ""},
       {"stream", failing_where(stream({1, 2, 3}), all).repeat().batch(2), ""},
+      {"records", unreadable(5).repeat(), ""},
+      {"batches of records", unreadable(5).shuffle().repeat().batch(2), ""},
+      {"records of two", unreadable(5).concatenate(unreadable(5).take(0)).repeat(), ""},
+      {"a stream's own", errors_only().repeat(), ""},
+      {"batches of a stream's own", errors_only().repeat().batch(2), ""},
+      {"one good record", unreadable(4).repeat(), ". . . . . . "},
       {"one good", one, ". . . . . . "},
       {"batches of one good", one.batch(2), ". . . . . . "},
       {"zip with what goes on",
@@ -311,6 +356,8 @@ TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
   const Dataset counted =
       failing_where(test::counting(numbers(5), made), but_last).repeat().take(4);
   EXPECT_EQ(test::run(counted, {.threads = 1, .on_error = OnError::skip}), "4 4 4 4");
+  EXPECT_EQ(test::run(unreadable(3).repeat().take(9), {.on_error = OnError::skip}), "3 4 3")
+      << "take counts records";
   Iterator iterator = one.batch(2).iterate({.on_error = OnError::skip});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*iterator.next()), "4 4");
   Iterator restored = one.batch(2).restore(iterator.save(), {.on_error = OnError::skip});
