@@ -30,7 +30,7 @@ class RepeatIterator final : public OrderIterator {
         if (!gave_) gave_ = !may_come_to_nothing_ || make_first(out.first(pulled));
         return pulled;
       }
-      if (!gave_) break;
+      if (!gave_ && (count_ < 0 || input_.cardinality() == 0)) break;
       current_.reset();
       ++pass_;
     }

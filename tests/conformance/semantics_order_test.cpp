@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "pipeline/sources/generate.h"
 #include "tests/support/errors.h"
@@ -139,6 +141,38 @@ TEST(Repeat, RunsTheInputAgain) {
 TEST(Repeat, InfiniteRunsCanBeReadOn) {
   const std::string ten = run(numbers(3).repeat().batch(2), {}, 5);
   EXPECT_EQ(ten, "0 1 | 2 0 | 1 2 | 0 1 | 2 0");
+}
+
+TEST(Repeat, GoesOnBehindAPassOfNothing) {
+  const Dataset one = numbers(10).shuffle().take(1);
+  const auto is_three = [](const Element& e) { return x_of(e) == 3; };
+  std::size_t threes = 0;
+  for (const std::int64_t x : test::values(one.repeat(100))) threes += x == 3 ? 1 : 0;
+  const Dataset seldom = one.filter(is_three).repeat(100);
+  EXPECT_GT(threes, 1U);
+  for (std::size_t i = 0; i <= threes; ++i) {  // and where a run was saved within or behind one
+    Iterator iterator = seldom.iterate();
+    for (std::size_t k = 0; k < i; ++k) EXPECT_EQ(x_of(*iterator.next()), 3);
+    Iterator restored = seldom.restore(iterator.save());
+    for (std::size_t k = i; k < threes; ++k) EXPECT_EQ(x_of(*restored.next()), 3);
+    EXPECT_TRUE(restored.next().is_end());
+  }
+}
+
+TEST(Repeat, OfNothingForVeryLongEndsOrCanBeCancelled) {
+  constexpr std::int64_t kLong = INT64_MAX;
+  expect_vectors({{"known to be empty", numbers(0).repeat(kLong), ""},
+                  {"behind take", numbers(5).take(0).shuffle().repeat(kLong).batch(2), ""}});
+  Iterator iterator =
+      numbers(5).filter([](const Element&) { return false; }).repeat(kLong).batch(2).iterate();
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    iterator.cancel();
+  });
+  const Next next = iterator.next();
+  canceller.join();
+  ASSERT_TRUE(next.is_error());
+  EXPECT_EQ(next.error().code(), ErrorCode::cancelled);
 }
 
 TEST(Take, KeepsTheFirst) {
