@@ -217,10 +217,13 @@ class SampleNode final : public MixNode {
   static std::int64_t cardinality_of(const std::vector<NodePtr>& inputs,
                                      const std::vector<double>& weights, MixOptions options) {
     std::int64_t total = 0;
+    bool ends = false;
     for (std::size_t i = 0; i < inputs.size() && i < weights.size(); ++i) {
-      if (weights[i] > 0) total = add_cardinality(total, inputs[i]->cardinality());
+      if (weights[i] <= 0) continue;
+      total = add_cardinality(total, inputs[i]->cardinality());
+      ends = ends || inputs[i]->cardinality() != kInfinite;
     }
-    return options.stop_on_empty && total > 0 ? kUnknown : total;
+    return options.stop_on_empty && ends && total != 0 ? kUnknown : total;
   }
 
   MixWeights weights_;
