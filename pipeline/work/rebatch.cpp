@@ -90,6 +90,8 @@ class RebatchIterator final : public OrderIterator {
       if (failed || !next_batch()) {
         if (available_ > 0 && !drop_remainder_) {
           out[0] = make(available_);
+          // At the end no empty batches follow a short one.
+          while (!failed && sizes_[turn_ % sizes_.size()] == 0) ++turn_;
           return 1;
         }
         if (!failed) return 0;

@@ -299,6 +299,9 @@ TEST(Rebatch, CutsAnew) {
   expect_over_inputs("in turn", iota(8), rebatch(2, {2, 1, 1}), "0 1 | 2 | 3 | 4 5 | 6 | 7");
   expect_over_inputs("with empty ones", iota(7), rebatch(7, {2, 0, 3}),
                      "0 1 | - | 2 3 4 | 5 6 | -");
+  expect_over_inputs("none behind a short one", iota(6), rebatch(6, {4, 0}), "0 1 2 3 | - | 4 5");
+  expect_over_inputs("nor several", iota(6), rebatch(2, {4, 0, 0, 3}), "0 1 2 3 | - | - | 4 5");
+  expect_over_inputs("one behind a full one", iota(4), rebatch(2, {4, 0}), "0 1 2 3 | -");
   expect_over_inputs("with a remainder", iota(7), rebatch(2, {4}), "0 1 2 3 | 4 5 6");
   expect_over_inputs("larger than all", iota(3), rebatch(2, {10}), "0 1 2");
   expect_over_inputs("of nothing", {}, rebatch(2, {3}), "");
@@ -308,6 +311,13 @@ TEST(Rebatch, CutsAnew) {
   expect_over_inputs(
       "twice", iota(7), [](Dataset d) { return d.batch(3).rebatch(2).rebatch(4); },
       "0 1 2 3 | 4 5 6");
+}
+
+TEST(Rebatch, IsRestoredBehindAShortBatch) {
+  const Dataset dataset = numbers(6).batch(6).rebatch({4, 0});
+  Iterator iterator = dataset.iterate();
+  for (int i = 0; i < 3; ++i) (void)iterator.next().value();
+  EXPECT_TRUE(dataset.restore(iterator.save()).next().is_end());
 }
 
 TEST(Rebatch, KnowsItsSpec) {
