@@ -1,11 +1,16 @@
 #include "pipeline/order/pad.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
 
 #include "pipeline/core/sizes.h"
 #include "pipeline/core/texts.h"
+#include "pipeline/order/repeat.h"
 #include "pipeline/order/shard.h"
 #include "pipeline/order/support.h"
+#include "pipeline/order/take.h"
 
 namespace penstock {
 namespace {
@@ -126,17 +131,40 @@ class PadNode final : public Node {
   std::uint64_t steps_;
 };
 
-/// Elements that the largest of the shards gets, or all if there is no shard; kUnknown if it is not
-/// known.
-std::int64_t most_elements(const Node& input) {
-  const Node* node = &input;
-  while (node->name() == "map" || node->name() == "prefetch") node = node->inputs()[0].get();
-  const std::optional<WhichShard> shard = shard_of(*node);
-  if (!shard) return input.cardinality();
-  const std::int64_t all = node->inputs()[0]->cardinality();
-  if (all < 0) return all;
-  const auto count = static_cast<std::int64_t>(shard->count);
-  return all / count + (all % count > 0 ? 1 : 0);
+struct Most {
+  std::int64_t elements = 0;  // the cardinality of this node where the shard is the largest
+  bool sharded = false;       // else it is what all have
+};
+
+/// The same in every shard. Throws where that can't be known.
+Most most_elements(const Node& node) {
+  static constexpr std::array<std::string_view, 7> kAsMany = {
+      "map", "prefetch", "shuffle", "cache", "snapshot", "scan", "enumerate"};
+  std::vector<Most> inputs;
+  for (const NodePtr& input : node.inputs()) inputs.push_back(most_elements(*input));
+  if (const std::optional<WhichShard> shard = shard_of(node)) {
+    const std::int64_t all = inputs[0].elements;
+    const auto count = static_cast<std::int64_t>(shard->count);
+    return {all < 0 ? all : all / count + (all % count > 0 ? 1 : 0), true};
+  }
+  const std::string name = node.name();
+  if (std::ranges::none_of(inputs, &Most::sharded) || node.cardinality() == kUnknown ||
+      name == "select") {
+    return {node.cardinality(), false};
+  }
+  std::int64_t elements = inputs[0].elements;
+  if (std::ranges::find(kAsMany, name) != kAsMany.end()) return {elements, true};
+  if (const auto size = repeated_size(node, elements)) return {*size, true};
+  if (const auto size = counted_size(node, elements)) return {*size, true};
+  if (name != "concatenate" && name != "zip") {
+    bad_stage("pad_batches", "how many batches the largest shard gives is not known: " + name +
+                                 " stands between it and the shard");
+  }
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    elements = name == "zip" ? min_cardinality(elements, inputs[i].elements)
+                             : add_cardinality(elements, inputs[i].elements);
+  }
+  return {elements, true};
 }
 
 }  // namespace
@@ -159,7 +187,7 @@ NodePtr make_pad_batches(NodePtr input) {
                 "rows must be of fixed size, and the input is " + input->spec().to_string());
     }
   }
-  const std::int64_t elements = most_elements(*input->inputs()[0]);
+  const std::int64_t elements = most_elements(*input->inputs()[0]).elements;
   if (elements < 0) {
     bad_stage("pad_batches",
               "how many batches there are is not known: " + input->inputs()[0]->name() + " gives " +

@@ -92,7 +92,12 @@ class SkipIterator final : public OrderIterator {
 /// What take and skip have in common: how the input is opened.
 class CountNode : public Node {
  public:
-  using Node::Node;
+  CountNode(const NodePtr& source, std::int64_t count, std::int64_t cardinality)
+      : Node({source}, source->spec(), cardinality), count_(count) {}
+  /// Behind an input of `size` elements.
+  virtual std::int64_t counted(std::int64_t size) const = 0;
+
+  void describe(Description& description) const final { description.add("count", count_); }
   Pending pending() const override {
     return input().pending() == Pending::fallible ? Pending::none : input().pending();
   }
@@ -107,21 +112,17 @@ class CountNode : public Node {
     if (input().pending() != Pending::fallible) return source;
     return context.run.values(*this, std::move(source), context);
   }
+
+  std::int64_t count_;
 };
 
 class TakeNode final : public CountNode {
  public:
-  TakeNode(NodePtr source, std::int64_t count)
-      : CountNode({source}, source->spec(),
-                  count == 0  ? 0
-                  : count < 0 ? source->cardinality()
-                  : source->cardinality() == kInfinite
-                      ? count
-                      : min_cardinality(source->cardinality(), count)),
-        count_(count) {}
+  TakeNode(const NodePtr& source, std::int64_t count)
+      : CountNode(source, count, taken(source->cardinality(), count)) {}
 
   std::string name() const override { return "take"; }
-  void describe(Description& description) const override { description.add("count", count_); }
+  std::int64_t counted(std::int64_t size) const override { return taken(size, count_); }
   OrderIteratorPtr open(const OpenContext& context) const override {
     if (count_ < 0) return open_input(context);
     OrderIteratorPtr source = open_input(context);
@@ -133,21 +134,18 @@ class TakeNode final : public CountNode {
   }
 
  private:
-  std::int64_t count_;
+  static std::int64_t taken(std::int64_t size, std::int64_t count) {
+    return count == 0 ? 0 : count < 0 ? size : min_cardinality(size, count);
+  }
 };
 
 class SkipNode final : public CountNode {
  public:
-  SkipNode(NodePtr source, std::int64_t count)
-      : CountNode({source}, source->spec(),
-                  count < 0 ? 0
-                  : source->cardinality() < 0
-                      ? source->cardinality()
-                      : std::max<std::int64_t>(0, source->cardinality() - count)),
-        count_(count) {}
+  SkipNode(const NodePtr& source, std::int64_t count)
+      : CountNode(source, count, left(source->cardinality(), count)) {}
 
   std::string name() const override { return "skip"; }
-  void describe(Description& description) const override { description.add("count", count_); }
+  std::int64_t counted(std::int64_t size) const override { return left(size, count_); }
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr source = open_input(context);
     const auto count = count_ < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count_);
@@ -160,7 +158,9 @@ class SkipNode final : public CountNode {
   }
 
  private:
-  std::int64_t count_;
+  static std::int64_t left(std::int64_t size, std::int64_t count) {
+    return count < 0 ? 0 : size < 0 ? size : std::max<std::int64_t>(0, size - count);
+  }
 };
 
 class SliceNode final : public Node {
@@ -188,6 +188,11 @@ class SliceNode final : public Node {
 
 NodePtr make_slice(NodePtr input, std::uint64_t first, std::uint64_t size) {
   return std::make_shared<SliceNode>(std::move(input), first, size);
+}
+
+std::optional<std::int64_t> counted_size(const Node& node, std::int64_t size) {
+  const auto* stage = dynamic_cast<const CountNode*>(&node);
+  return stage != nullptr ? std::optional(stage->counted(size)) : std::nullopt;
 }
 
 NodePtr make_take(NodePtr input, std::int64_t count) {

@@ -246,6 +246,68 @@ TEST(PadBatches, GivesEveryShardAsManyFullBatches) {
               HasSubstr("infinitely many"));
 }
 
+TEST(PadBatches, GivesEveryShardAsManyWhateverStandsBetween) {
+  using Rest = std::function<Dataset(const Dataset&)>;
+  const auto running = [](const Element&, Element element) {
+    return std::pair(Element(), element);
+  };
+  const auto with_y = [](const Dataset& d) {
+    return zip({d, d.map(
+                       [](const Element& e) {
+                         return Element({{"y", e["x"]}});
+                       },
+                       {.output = Spec({{"y", DType::i64, Shape()}})})});
+  };
+  // What stands behind shard(3, i) of 0 … 6, and how many batches of 2 the largest shard gives.
+  const std::vector<std::tuple<std::string, Rest, std::size_t>> cases{
+      {"shuffle", [](const Dataset& d) { return d.shuffle(); }, 2},
+      {"buffered shuffle", [](const Dataset& d) { return d.shuffle({.buffer = 2}); }, 2},
+      {"cache", [](const Dataset& d) { return d.cache(); }, 2},
+      {"enumerate", [](const Dataset& d) { return d.enumerate(); }, 2},
+      {"scan", [=](const Dataset& d) { return d.scan(Element(), running); }, 2},
+      {"repeat", [](const Dataset& d) { return d.shuffle().repeat(2); }, 3},
+      {"take", [](const Dataset& d) { return d.take(3); }, 2},
+      {"take fewer", [](const Dataset& d) { return d.take(1).repeat(3); }, 2},
+      {"skip", [](const Dataset& d) { return d.skip(2); }, 1},
+      {"skip all", [](const Dataset& d) { return d.skip(-1); }, 0},
+      {"concatenate", [](const Dataset& d) { return d.concatenate(d).concatenate(numbers(1)); }, 4},
+      {"zip", with_y, 2},
+      {"select",
+       [](const Dataset& d) {
+         return d.select({1, 0, 1});
+       },
+       2},
+      {"shard", [](const Dataset& d) { return d.shuffle().shard(2, 1).repeat(2); }, 2},
+      {"several",
+       [](const Dataset& d) {
+         return d.shuffle().cache().repeat(4).map([](Element e) { return e; }).skip(1).prefetch(2);
+       },
+       6},
+  };
+  for (const auto& [name, rest, expected] : cases) {
+    for (int index = 0; index < 3; ++index) {
+      const Dataset dataset = rest(numbers(7).shard(3, index)).batch(2).pad_batches();
+      EXPECT_EQ(dataset.cardinality(), static_cast<std::int64_t>(expected)) << name;
+      Iterator iterator = dataset.iterate();
+      std::size_t batches = 0;
+      while (iterator.next().has_value()) ++batches;
+      EXPECT_EQ(batches, expected) << name << ", shard " << index;
+    }
+  }
+  for (int index = 0; index < 3; ++index) {
+    const Dataset part = numbers(7).shard(3, index);
+    const auto refused = [](const Dataset& elements) {
+      return refusal([&] { (void)elements.batch(2).pad_batches(); });
+    };
+    EXPECT_THAT(refused(sample_from({part, part}, {1, 1})), HasSubstr("largest shard"));
+    EXPECT_THAT(refused(part.batch(2, {.drop_remainder = true}).unbatch()),
+                HasSubstr("batch stands between"));
+    EXPECT_THAT(refused(part.repeat()), HasSubstr("infinitely many"));
+    EXPECT_THAT(refused(part.filter([](const Element&) { return true; })),
+                HasSubstr("unknown number"));
+  }
+}
+
 TEST(Figures, ResumingFarInDecodesNothingAgain) {
   constexpr std::int64_t kSize = 20'000'000;
   std::vector<bool> delivered(kSize);
