@@ -52,18 +52,33 @@ void choose_slots(FeedOptions& options, const Node& batch, std::int64_t held_by)
     options.run.slots = static_cast<int>(held_by * (options.slots + ahead) + 2);
 }
 
-std::vector<Dataset> shards_of(const Dataset& dataset, std::size_t towers) {
+/// What the sources read.
+struct Inputs {
+  std::vector<Dataset> datasets{};
+  bool drop_remainder = false;  ///< of all of them together
+};
+
+bool drops_remainder(const Node& batch) {
+  Description description;
+  batch.describe(description);
+  const auto& entries = description.entries();
+  return std::find(entries.begin(), entries.end(),
+                   std::pair<std::string, std::string>("drop_remainder", "true")) != entries.end();
+}
+
+Inputs shards_of(const Dataset& dataset, std::size_t towers) {
   const Node& batch = batch_stage(dataset);
   if (batch.name() != "batch") {
     throw Error(ErrorCode::invalid_argument, "the input of " + batch.name() +
                                                  " can't be sharded here; give a dataset for each "
                                                  "tower");
   }
-  std::vector<Dataset> shards;
+  Inputs shards{.drop_remainder = drops_remainder(batch)};
   for (std::size_t t = 0; t < towers; ++t) {
-    shards.push_back(Dataset(batch.inputs()[0])
-                         .shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t))
-                         .batch(batch.batch_size()));
+    shards.datasets.push_back(
+        Dataset(batch.inputs()[0])
+            .shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t))
+            .batch(batch.batch_size()));
   }
   return shards;
 }
@@ -76,17 +91,19 @@ struct Parts {
   std::vector<DevicePtr> devices{};
   FeedOptions options{};
   FeedState state{};
+  bool drop_remainder = false;
 };
 
 std::unique_ptr<Feed::Impl> assemble(Parts parts,
                                      std::vector<std::shared_ptr<StagingPool>> pools = {}) {
-  return std::make_unique<Feed::Impl>(std::move(parts.sources), parts.batches, parts.rows,
-                                      std::move(parts.devices), std::move(parts.options),
-                                      std::move(parts.state), std::move(pools));
+  return std::make_unique<Feed::Impl>(
+      std::move(parts.sources), parts.batches, parts.rows, std::move(parts.devices),
+      std::move(parts.options), std::move(parts.state), std::move(pools), parts.drop_remainder);
 }
 
-Parts prepare(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
-              FeedOptions options, std::optional<std::string_view> saved = {}) {
+Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions options,
+              std::optional<std::string_view> saved = {}) {
+  const std::vector<Dataset>& datasets = inputs.datasets;
   check_options(options, devices.size());
   const auto towers = static_cast<std::int64_t>(devices.size());
   const bool sharded = options.mode == FeedMode::sharded;
@@ -127,14 +144,12 @@ Parts prepare(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devic
         saved ? dataset.restore(state.position.sources[sources.size()], run)
               : dataset.iterate(run)));
   }
-  return {std::move(sources), datasets[0].spec(), rows,
-          std::move(devices), std::move(options), std::move(state)};
+  return {std::move(sources), datasets[0].spec(),   rows, std::move(devices), std::move(options),
+          std::move(state),   inputs.drop_remainder};
 }
 
-/// What each source reads.
-std::vector<Dataset> inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {
-  return mode == FeedMode::sharded && towers > 0 ? shards_of(dataset, towers)
-                                                 : std::vector<Dataset>{dataset};
+Inputs inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {
+  return mode == FeedMode::sharded && towers > 0 ? shards_of(dataset, towers) : Inputs{{dataset}};
 }
 
 /// One pool for each device, and for each time that one input names it.
@@ -193,9 +208,9 @@ std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
                               std::uint64_t device_memory) {
   std::vector<Parts> parts;
   for (const FeedInput& input : inputs) {
-    const auto datasets = inputs_of(input.dataset, input.options.mode, input.devices.size());
+    const auto read = inputs_of(input.dataset, input.options.mode, input.devices.size());
     parts.push_back(
-        prepare(datasets, input.devices, input.options,
+        prepare(read, input.devices, input.options,
                 input.state.empty() ? std::nullopt : std::optional<std::string_view>(input.state)));
   }
   Pools pools(parts);
@@ -209,21 +224,22 @@ std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
 }
 
 Feed::Feed(const Dataset& dataset, std::vector<DevicePtr> devices, FeedOptions options)
-    : Feed(inputs_of(dataset, options.mode, devices.size()), devices, options) {}
+    : impl_(assemble(prepare(inputs_of(dataset, options.mode, devices.size()), devices, options))) {
+}
 
 Feed::Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
            FeedOptions options)
-    : impl_(assemble(prepare(datasets, std::move(devices), std::move(options)))) {}
+    : impl_(assemble(prepare({datasets}, std::move(devices), std::move(options)))) {}
 
 Feed Feed::restore(std::string_view state, const Dataset& dataset, std::vector<DevicePtr> devices,
                    FeedOptions options) {
-  const std::vector<Dataset> inputs = inputs_of(dataset, options.mode, devices.size());
-  return restore(state, inputs, std::move(devices), std::move(options));
+  const Inputs inputs = inputs_of(dataset, options.mode, devices.size());
+  return Feed(assemble(prepare(inputs, std::move(devices), std::move(options), state)));
 }
 
 Feed Feed::restore(std::string_view state, const std::vector<Dataset>& datasets,
                    std::vector<DevicePtr> devices, FeedOptions options) {
-  return Feed(assemble(prepare(datasets, std::move(devices), std::move(options), state)));
+  return Feed(assemble(prepare({datasets}, std::move(devices), std::move(options), state)));
 }
 
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

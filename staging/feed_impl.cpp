@@ -33,12 +33,12 @@ Feed::Impl::Tower::Tower(Impl& of, int number, DevicePtr device, const Spec& bat
 
 Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
                  std::vector<DevicePtr> devices, FeedOptions options, FeedState state,
-                 std::vector<std::shared_ptr<StagingPool>> pools)
+                 std::vector<std::shared_ptr<StagingPool>> pools, bool drop_remainder)
     : options_(std::move(options)),
       rows_(rows),
       clock_(devices.at(0)->clock()),
       sources_(std::move(sources)),
-      maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows),
+      maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows, drop_remainder),
       journal_(static_cast<int>(devices.size())) {
   maker_.go_on_at(state.position);
   if (maker_.over()) last_end_ = 0;

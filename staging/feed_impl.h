@@ -28,10 +28,10 @@ namespace penstock {
 class Feed::Impl {
  public:
   /// `rows`: of one tower's full batch. The devices must share a clock. `state`: the sources stand
-  /// where it says. `pools`: of each tower's slots, or none.
+  /// where it says. `pools`: of each tower's slots, or none. `drop_remainder`: see StepMaker.
   Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
        std::vector<DevicePtr> devices, FeedOptions options, FeedState state = {},
-       std::vector<std::shared_ptr<StagingPool>> pools = {});
+       std::vector<std::shared_ptr<StagingPool>> pools = {}, bool drop_remainder = false);
   ~Impl();
 
   std::optional<StagedBatch> next(int tower);

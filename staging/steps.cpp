@@ -35,8 +35,12 @@ std::int64_t rows_in(const std::vector<Piece>& pieces) {
 }  // namespace
 
 StepMaker::StepMaker(std::vector<BatchSource*> sources, const FeedOptions& options, int towers,
-                     std::int64_t rows)
-    : sources_(std::move(sources)), options_(options), towers_(towers), rows_(rows) {}
+                     std::int64_t rows, bool drop_remainder)
+    : sources_(std::move(sources)),
+      options_(options),
+      towers_(towers),
+      rows_(rows),
+      drop_remainder_(drop_remainder) {}
 
 bool StepMaker::gather(Gathered& into, Step& step) {
   into.pieces.clear();
@@ -58,7 +62,16 @@ bool StepMaker::gather(Gathered& into, Step& step) {
     into.pieces.push_back({std::move(batch), 0, rows, false});
     into.rows += rows;
   }
+  if (drop_remainder_ && into.rows < full()) drop_remainder(into);
   return true;
+}
+
+// Shards can't: which elements are the whole's last shows only here. Row r of tower t is element
+// r * N + t.
+void StepMaker::drop_remainder(Gathered& from) const {
+  const auto shorter = [](const Piece& a, const Piece& b) { return a.count < b.count; };
+  for (; from.rows % rows_ > 0; --from.rows)
+    --std::max_element(from.pieces.rbegin(), from.pieces.rend(), shorter)->count;
 }
 
 void StepMaker::deal_full(Gathered& from, Step& step) const {

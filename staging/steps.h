@@ -34,9 +34,10 @@ struct Step {
 class StepMaker {
  public:
   /// `rows`: of one tower's full batch. One source, or for FeedMode::sharded one for each tower.
-  /// For EpochEnd::wrap sources have one epoch more than `epochs`.
+  /// For EpochEnd::wrap sources have one epoch more than `epochs`. `drop_remainder`: of the sources
+  /// together, as of a single one that drops what makes no batch.
   StepMaker(std::vector<BatchSource*> sources, const FeedOptions& options, int towers,
-            std::int64_t rows);
+            std::int64_t rows, bool drop_remainder = false);
 
   /// The next step, made in `step`, whose memory is used again.
   void next(Step& step);
@@ -74,6 +75,7 @@ class StepMaker {
   };
   /// Pulls what a full step takes, or what is left. False: an error, now in `step`.
   bool gather(Gathered& into, Step& step);
+  void drop_remainder(Gathered& from) const;
   void deal_full(Gathered& from, Step& step) const;
   void deal_rest(const Gathered& from, Step& step) const;
   bool complete(Step& step);
@@ -87,6 +89,7 @@ class StepMaker {
   const FeedOptions& options_;
   const std::int64_t towers_;
   const std::int64_t rows_;
+  const bool drop_remainder_;
   Gathered gathered_;
   Gathered upcoming_;  // the next epoch's first step, if it was looked at
   bool has_upcoming_ = false;

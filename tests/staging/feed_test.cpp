@@ -73,6 +73,34 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(EpochEnd::drop, EpochEnd::pad, EpochEnd::wrap, EpochEnd::stop),
                      testing::Bool()));
 
+// What the batches of the whole dataset drop no mode delivers, or counts as lost.
+TEST(Feed, ModesAgreeOnADroppedRemainder) {
+  const auto taken = [](FeedMode mode, EpochEnd end, std::int64_t n) {
+    FeedOptions options;
+    options.mode = mode;
+    options.end = end;
+    options.run.epochs = 2;
+    const Dataset dataset = range(n).batch(2, {.drop_remainder = true});
+    Feed feed(dataset, some_devices(2, true), options);
+    std::vector<Numbers> epochs(2);
+    for (const Taken& tower : take_all(feed)) {
+      for (std::size_t e = 0; e < epochs.size(); ++e) {
+        epochs[e].push_back(-static_cast<std::int64_t>(tower[e].size()));
+        for (const Numbers& batch : tower[e])
+          epochs[e].insert(epochs[e].end(), batch.begin(), batch.end());
+      }
+    }
+    for (Numbers& epoch : epochs) std::sort(epoch.begin(), epoch.end());
+    return std::pair(epochs, feed.stats().lost);
+  };
+  for (const EpochEnd end : {EpochEnd::drop, EpochEnd::pad, EpochEnd::wrap, EpochEnd::stop}) {
+    for (std::int64_t n = 0; n < 10; ++n) {
+      EXPECT_EQ(taken(FeedMode::sharded, end, n), taken(FeedMode::per_tower, end, n))
+          << "end " << static_cast<int>(end) << ", n " << n;
+    }
+  }
+}
+
 TEST(Feed, OutOfTurnDeliversTheSameMultiset) {
   for (const EpochEnd end : {EpochEnd::drop, EpochEnd::pad, EpochEnd::stop}) {
     FeedOptions options;
@@ -315,6 +343,7 @@ TEST(Feed, WhatCantBeFedIsRefused) {
   EXPECT_EQ(code(range(8).batch(4), {.slots = 0}, 1), wrong);
   EXPECT_EQ(code(range(8).batch(4), {.end = EpochEnd::wrap, .in_turn = false}, 1), wrong);
   EXPECT_EQ(code(range(8).batch(4), {.mode = FeedMode::sharded, .in_turn = false}, 1), wrong);
+  EXPECT_EQ(code(range(8).padded_batch(4), {.mode = FeedMode::sharded}, 2), wrong);
   EXPECT_EQ(test::code_of([] {
               Feed({range(8).batch(4), range(8).batch(2)}, some_devices(2, true),
                    {.mode = FeedMode::sharded});

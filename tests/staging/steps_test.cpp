@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "staging/steps.h"
@@ -19,6 +20,7 @@ struct Case {
   std::int64_t rows = 1;
   FeedMode mode = FeedMode::split;
   EpochEnd end = EpochEnd::drop;
+  std::optional<std::int64_t> dropped{};  ///< behind those n; the maker is told to
 };
 
 /// What towers get: of each epoch, of each step, of each tower, the numbers and the rows delivered.
@@ -47,7 +49,7 @@ Outcome run(const Case& c) {
   const std::int64_t inputs = c.mode == FeedMode::sharded ? c.towers : 1;
   for (std::int64_t i = 0; i < inputs; ++i) {
     test::Script script;
-    script.elements = (c.n - i + inputs - 1) / inputs;
+    script.elements = (c.n + c.dropped.value_or(0) - i + inputs - 1) / inputs;
     script.first = i;
     script.step = inputs;
     script.rows = c.mode == FeedMode::split ? c.rows * c.towers : c.rows;
@@ -55,7 +57,7 @@ Outcome run(const Case& c) {
     sources.push_back(std::make_unique<test::ScriptedSource>(script));
     views.push_back(sources.back().get());
   }
-  StepMaker maker(views, options, static_cast<int>(c.towers), c.rows);
+  StepMaker maker(views, options, static_cast<int>(c.towers), c.rows, c.dropped.has_value());
   Outcome outcome;
   Step step;
   for (;;) {
@@ -160,6 +162,19 @@ TEST_P(Steps, AreTheSameInEveryModeForEverySize) {
           ASSERT_NO_FATAL_FAILURE(check({n, towers, rows, mode, GetParam()}))
               << "mode " << static_cast<int>(mode) << ", n " << n << ", towers " << towers
               << ", rows " << rows;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Steps, OfShardsHaveNoRemainderOfTheWholeThatIsDropped) {
+  for (std::int64_t towers = 1; towers <= 5; ++towers) {
+    for (std::int64_t rows = 1; rows <= 5; ++rows) {
+      for (std::int64_t n = 0; n < 80; n += rows) {
+        for (std::int64_t dropped = 0; dropped < rows; ++dropped) {
+          ASSERT_NO_FATAL_FAILURE(check({n, towers, rows, FeedMode::sharded, GetParam(), dropped}))
+              << "n " << n << ", towers " << towers << ", rows " << rows << ", dropped " << dropped;
         }
       }
     }
