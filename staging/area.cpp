@@ -111,12 +111,14 @@ void StagingState::await_copy(const Flight& flight) {
   }
 }
 
+std::string StagingState::watchdog_text() const {
+  return std::to_string(static_cast<double>(watchdog_ns_) * 1e-9).substr(0, 5) + " s";
+}
+
 // Only what the device has been asked to do counts: a slow producer, or a consumer that keeps its
 // batch, does not hang.
 void StagingState::find_what_hangs() {
-  const std::string after = " has not ended for " +
-                            std::to_string(static_cast<double>(watchdog_ns_) * 1e-9).substr(0, 5) +
-                            " s";
+  const std::string after = " has not ended for " + watchdog_text();
   const std::int64_t before = clock_.now() - watchdog_ns_;
   std::string hangs;
   for (const auto& flight : flights_) {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <penstock/staging_area.h>
@@ -65,7 +64,6 @@ struct Flight {
   std::vector<DeviceTensor> tensors;
   std::vector<Piece> pieces;  // kept while they are read
   CopyList copies;
-  std::thread::id holder;
   std::string last_stream;  // that it was released on
   BatchTimes times;
 };
@@ -128,7 +126,9 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   /// Waits for a change; after the watchdog's time without one looks for work that hangs.
   void wait_for_change(std::int64_t since) REQUIRES(mutex_);
   void find_what_hangs() REQUIRES(mutex_);
-  void refuse_if_all_are_held() REQUIRES(mutex_);
+  /// Once `get` has waited for the watchdog's time and no lease came or went in it.
+  void refuse_if_all_are_held(std::int64_t asked) REQUIRES(mutex_);
+  std::string watchdog_text() const;
   void changed() REQUIRES(mutex_);
   StagedBatch lease(Flight& flight) REQUIRES(mutex_);
   void drop_hold(Flight& flight) REQUIRES(mutex_);
@@ -162,6 +162,7 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   std::vector<Flight*> free_flights_ GUARDED_BY(mutex_);
   Ring<Entry> queue_ GUARDED_BY(mutex_);
   std::uint64_t claimed_ GUARDED_BY(mutex_) = 0;
+  std::int64_t leases_changed_ GUARDED_BY(mutex_) = 0;  // when one came or went last
   BatchObserver* observer_ GUARDED_BY(mutex_) = nullptr;
   bool closed_ GUARDED_BY(mutex_) = false;
   std::optional<Error> failed_ GUARDED_BY(mutex_);   // for good

@@ -6,19 +6,21 @@
 
 namespace penstock {
 
-void StagingState::refuse_if_all_are_held() {
-  const auto mine = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
-    return flight->holds > 0 && flight->holder == std::this_thread::get_id();
-  });
-  if (mine < slots()) return;
-  throw Error(ErrorCode::out_of_range, device_->id().to_string() + ": all " +
-                                           std::to_string(slots()) +
-                                           " slots are held by the caller; release a batch before "
-                                           "asking for the next");
+// Leases move between threads unseen, so only time tells that whoever holds them waits here.
+void StagingState::refuse_if_all_are_held(std::int64_t asked) {
+  const auto held = std::count_if(flights_.begin(), flights_.end(),
+                                  [](const auto& flight) { return flight->holds > 0; });
+  if (held < slots()) return;
+  if (clock_.now() - std::max(asked, leases_changed_) < watchdog_ns_) return;
+  find_what_hangs();  // they may be held for that
+  throw Error(ErrorCode::out_of_range,
+              device_->id().to_string() + ": all " + std::to_string(slots()) +
+                  " slots are held, and none was released for " + watchdog_text() +
+                  "; release a batch before asking for the next");
 }
 
 StagedBatch StagingState::lease(Flight& flight) {
-  flight.holder = std::this_thread::get_id();
+  leases_changed_ = clock_.now();
   return {shared_from_this(), flight};
 }
 
@@ -31,7 +33,7 @@ std::optional<StagedBatch> StagingState::get() {
     throw_if_over();
     if (pending_) throw *std::exchange(pending_, std::nullopt);
     if (queue_.empty()) {
-      refuse_if_all_are_held();
+      refuse_if_all_are_held(asked);
     } else if (Flight* flight = queue_.front().flight; flight == nullptr) {
       const Entry entry = queue_.pop_front();
       if (entry.error) throw Error(*entry.error);
@@ -129,7 +131,7 @@ void StagingState::release(Flight& flight, std::span<const StreamView> streams,
 void StagingState::drop_hold(Flight& flight) {
   if (--flight.holds > 0) return;
   flight.released = true;
-  flight.times.ended = clock_.now();
+  flight.times.ended = leases_changed_ = clock_.now();
   if (guard_ && !in_place_) {
     StagingSlot& slot = *flight.slot;
     const StreamView guard = *guard_;

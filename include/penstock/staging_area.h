@@ -33,7 +33,8 @@ struct StagingOptions {
   std::uint64_t memory_bytes = 0;
   /// Room in a slot for each component whose size is not known: required if there is one.
   std::uint64_t max_bytes = 0;
-  /// After so long a wait, work that should have ended and did not is an Error{no_progress}.
+  /// After so long a wait, work that should have ended and did not is an Error{no_progress}, and
+  /// asking for a batch while every slot is held an Error{out_of_range}.
   double watchdog_s = 60;
 };
 
@@ -92,7 +93,8 @@ class StagingArea {
   void put_error(Error error);
 
   /// The oldest batch; waits for it. Nothing: an end. Throws what was put or went wrong on the
-  /// device, and Error{out_of_range} if the caller holds every slot, so that none could come.
+  /// device, and Error{out_of_range} if every slot is held and none is released for `watchdog_s`,
+  /// so that none could come; releasing one mends that. Leases may be other threads' by then.
   std::optional<StagedBatch> get();
   /// A hold on the batch that is `i` places behind the oldest, which stays; waits for it.
   StagedBatch peek(std::size_t i = 0);

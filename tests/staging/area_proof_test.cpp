@@ -326,6 +326,33 @@ TEST(AreaFaults, ASlowProducerDoesNotHang) {
   EXPECT_EQ(clock.now(), 10'000 * kMs);
 }
 
+TEST(AreaFaults, HeldSlotsAreRefusedOnceNothingCameOrWentForTheWatchdogsTime) {
+  VirtualClock clock;
+  const auto device = HostDevice::make({.clock = &clock, .unified = false});
+  StagingArea area(device, numbers_spec(), 4, {.slots = 1, .watchdog_s = 5});
+  const auto seconds = [&] { return clock.now() / (1'000 * kMs); };
+  const Actor producer = clock.start({0, 100}, [&] {
+    clock.sleep_until(8'000 * kMs);
+    for (int k = 0; k < 2; ++k) area.put(numbers(0, 4));
+  });
+  std::string text;
+  Actor other = clock.start({0, 101}, [&] {
+    const std::optional<StagedBatch> second = area.get();  // the slot is held from 8 s to 11 s
+    EXPECT_EQ(second->sequence(), 1U);
+    EXPECT_EQ(seconds(), 11);
+    text = test::text_of([&] { static_cast<void>(area.get()); });
+    EXPECT_EQ(seconds(), 16);
+  });
+  {
+    const std::optional<StagedBatch> first = area.get();
+    EXPECT_EQ(first->sequence(), 0U);
+    EXPECT_EQ(seconds(), 8);
+    clock.sleep_until(11'000 * kMs);
+  }
+  other.reset();
+  EXPECT_THAT(text, testing::HasSubstr("all 1 slots are held, and none was released for 5.000 s"));
+}
+
 /// Areas are destroyed with copies in flight, permits reserved and batches leased.
 TEST(AreaFaults, DestroyedAtRandomNothingHangsOrLeaks) {
   const char* asked = std::getenv("PENSTOCK_DESTROYS");

@@ -147,7 +147,7 @@ TEST_P(StagingAreaOn, AProducerWaitsForASlot) {
 
 TEST_P(StagingAreaOn, HoldingEverySlotAndAskingForMoreIsAnError) {
   const Stream compute(shared(), "compute");
-  StagingArea area(shared(), numbers_spec(), 1, {.slots = 2});
+  StagingArea area(shared(), numbers_spec(), 1, {.slots = 2, .watchdog_s = 0.5});
   area.put(numbers(0, 1));
   area.put(numbers(1, 1));
   std::optional<StagedBatch> first = area.get();
@@ -157,11 +157,27 @@ TEST_P(StagingAreaOn, HoldingEverySlotAndAskingForMoreIsAnError) {
     FAIL() << "there was a third";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_range);
-    EXPECT_THAT(error.cause(), testing::HasSubstr("all 2 slots are held by the caller"));
+    EXPECT_THAT(error.cause(), testing::HasSubstr("all 2 slots are held, and none was released"));
   }
   first.reset();
   area.put(numbers(2, 1));
   EXPECT_EQ(area.get()->sequence(), 2U);
+}
+
+TEST_P(StagingAreaOn, LeasesMayBeReleasedByOthersThanWhoTookThem) {
+  StagingArea area(shared(), numbers_spec(), 1, {.slots = 2});
+  std::vector<Actor> actors;
+  actors.push_back(start([&] {
+    for (int k = 0; k < 6; ++k) area.put(numbers(k, 1));
+  }));
+  for (std::uint64_t k = 0; k < 6; ++k) {
+    auto batch = std::make_shared<StagedBatch>(*area.get());
+    EXPECT_EQ(batch->sequence(), k);
+    actors.push_back(start([this, batch] {
+      pause(10 * kMs);
+      batch->release();
+    }));
+  }
 }
 
 TEST_P(StagingAreaOn, EndsAndErrorsStandInTheirPlace) {
