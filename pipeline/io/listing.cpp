@@ -40,12 +40,14 @@ bool is_absent(int error, const std::string& path) {
          error == EACCES;
 }
 
+/// A link to nothing counts as a file: whoever opens it says that it is missing.
 Kind kind_of(const std::string& path) {
   struct stat st;
   if (::stat(path.c_str(), &st) != 0) {
     const int error = errno;
     if (!is_absent(error, path)) throw error_from_errno(error, "list", path);
-    return Kind::other;
+    const bool link = error == ENOENT && ::lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode);
+    return link ? Kind::file : Kind::other;
   }
   return S_ISREG(st.st_mode) ? Kind::file : S_ISDIR(st.st_mode) ? Kind::folder : Kind::other;
 }
