@@ -10,14 +10,14 @@ namespace penstock {
 /// Writes `state` (what `Iterator::save` returned, or any bytes up to 256 MiB that hold it) to
 /// `path` and keeps the one before as `path` + ".previous". When this returns, the state survives a
 /// crash of the process and of the machine; whenever it is interrupted, `load_state` finds this
-/// state or the one before, never a mixture. Throws Error{unavailable | resource_exhausted |
-/// not_found} naming the path; what was there before can then still be loaded. One writer at a
-/// time.
+/// state or the one before, never a mixture. A symbolic link is followed; a folder, a device or a
+/// pipe is refused. Throws Error{unavailable | resource_exhausted | not_found} naming the path;
+/// what was there before can then still be loaded. One writer at a time.
 void save_state(const std::string& path, std::string_view state);
 
 /// The newest whole state at `path`, or nothing if there never was one. A damaged newest state is
 /// passed over with a warning through the log. Throws Error{data_loss} if all that is there is
-/// damaged, Error{unavailable} if it can't be read.
+/// damaged, Error{unavailable | not_found} if it can't be read or is no regular file.
 std::optional<std::string> load_state(const std::string& path);
 
 }  // namespace penstock

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pipeline/core/kill_point.h"
@@ -18,10 +20,33 @@ std::string temporary_name(const std::string& path) {
   return path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
 }
 
+/// Of a symbolic link, beside which a relative target begins; empty for anything else.
+std::string target_of(const std::string& path) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+  if (size <= 0) return {};
+  target.resize(static_cast<std::size_t>(size));
+  return target.front() == '/' ? target : folder_of(path) + "/" + target;
+}
+
 }  // namespace
 
-DurableFile::DurableFile(std::string path, WriteFault fault, std::string temporary)
-    : path_(std::move(path)), fault_(std::move(fault)) {
+std::string replaceable(const std::string& path) {
+  std::string name = path;
+  constexpr int kMostLinks = 40;  // as the kernel's
+  int links = 0;
+  for (std::string next = target_of(name); !next.empty(); next = target_of(name)) {
+    if (++links > kMostLinks) throw error_from_errno(ELOOP, "write", path);
+    name = std::move(next);
+  }
+  struct stat st;
+  if (::stat(name.c_str(), &st) != 0 || S_ISREG(st.st_mode)) return name;
+  if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "write", path);
+  throw Error(ErrorCode::unavailable, "can't write: not a regular file", {.shard = path});
+}
+
+DurableFile::DurableFile(const std::string& path, WriteFault fault, std::string temporary)
+    : path_(replaceable(path)), fault_(std::move(fault)) {
   const int how = temporary.empty() ? O_EXCL : O_TRUNC;
   const std::string name = temporary.empty() ? temporary_name(path_) : std::move(temporary);
   step("create", [&] {

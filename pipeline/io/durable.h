@@ -14,11 +14,16 @@ namespace penstock {
 /// "sync", "keep", "rename", "sync folder"), returns 0 or the errno to fail with.
 using WriteFault = std::function<int(const char* step)>;
 
+/// The file that writing `path` replaces: where its symbolic links lead, which may be nothing yet.
+/// Throws Error{unavailable | not_found} naming `path` for what a rename must not take the place
+/// of: a folder, a device, a pipe.
+std::string replaceable(const std::string& path);
+
 /// Writes to a temporary file in the same folder; `commit` syncs it, renames it over `path` and
 /// syncs the folder. Without `commit`, or after any error, nothing is left behind and an older file
 /// at `path` is as it was (an error of "sync folder" aside: the new file then is complete, its name
 /// may not survive a crash). A failed sync is never retried: the kernel may have dropped the data.
-/// Used by one thread.
+/// A symbolic link stays one, its target is replaced. Used by one thread.
 ///
 ///     DurableFile file(path);
 ///     file.append(header);
@@ -26,10 +31,11 @@ using WriteFault = std::function<int(const char* step)>;
 ///     file.commit();
 class DurableFile {
  public:
-  /// Throws Error{unavailable | resource_exhausted | not_found} naming the path, as do all members.
+  /// Throws Error{unavailable | resource_exhausted | not_found} naming the path, as do all members;
+  /// also for what is no regular file, see `replaceable`.
   /// `temporary`: the temporary file's name, for a file with one writer at a time: what a killed
   /// writer left there is replaced. By default a name of its own.
-  explicit DurableFile(std::string path, WriteFault fault = {}, std::string temporary = {});
+  explicit DurableFile(const std::string& path, WriteFault fault = {}, std::string temporary = {});
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   ~DurableFile();

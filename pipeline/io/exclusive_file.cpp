@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pipeline/io/durable.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {
@@ -24,8 +25,8 @@ bool still_named(int fd, const std::string& name) {
 
 }  // namespace
 
-ExclusiveFile::ExclusiveFile(std::string path, bool resumable)
-    : path_(std::move(path)), partial_(path_ + ".partial"), resumable_(resumable) {
+ExclusiveFile::ExclusiveFile(const std::string& path, bool resumable)
+    : path_(replaceable(path)), partial_(path_ + ".partial"), resumable_(resumable) {
   do {
     fd_ = UniqueFd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     if (!fd_) throw error_from_errno(errno, "create", partial_);

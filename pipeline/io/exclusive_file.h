@@ -19,8 +19,8 @@ namespace penstock {
 /// Error{unavailable | resource_exhausted | not_found} naming the path.
 class ExclusiveFile {
  public:
-  /// Throws Error{unavailable} if another writer has the file.
-  explicit ExclusiveFile(std::string path, bool resumable = false);
+  /// Throws Error{unavailable} if another writer has the file, and what `replaceable` throws.
+  explicit ExclusiveFile(const std::string& path, bool resumable = false);
   ExclusiveFile(const ExclusiveFile&) = delete;
   ExclusiveFile& operator=(const ExclusiveFile&) = delete;
   ~ExclusiveFile();

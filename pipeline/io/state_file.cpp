@@ -37,6 +37,10 @@ std::string previous_of(const std::string& path) {
   return path + ".previous";
 }
 
+std::string temporary_of(const std::string& path) {
+  return path + ".tmp";
+}
+
 /// Nothing if there is no such file. Throws Error{data_loss} if it is damaged.
 std::optional<std::string> read_state(const std::string& path) {
   std::vector<std::byte> bytes;
@@ -83,17 +87,24 @@ void write_state(const std::string& path, std::string_view state, WriteFault fau
   }
   const std::string length = little_endian(state.size(), kLengthBytes);
   const std::uint32_t sum = crc32c(bytes_of(state), crc32c(bytes_of(length)));
+  // All beside the file that a symbolic link leads to: a rename can't leave its file system.
+  const std::string file_path = replaceable(path);
   // Only a whole state is worth keeping.
   bool keep = false;
   try {
-    keep = read_state(path).has_value();
+    keep = read_state(file_path).has_value();
   } catch (const Error&) {
     keep = false;
   }
-  DurableFile file(path, std::move(fault), path + ".tmp");
+  DurableFile file(file_path, std::move(fault), temporary_of(file_path));
   file.append(bytes_of(std::string(kMagic) + length + little_endian(sum, 4)));
   file.append(bytes_of(state));
-  file.commit(keep ? previous_of(path) : std::string());
+  file.commit(keep ? previous_of(file_path) : std::string());
+}
+
+void check_state_path(const std::string& path) {
+  const std::string file_path = replaceable(path);
+  const DurableFile file(file_path, {}, temporary_of(file_path));
 }
 
 void save_state(const std::string& path, std::string_view state) {
@@ -102,7 +113,8 @@ void save_state(const std::string& path, std::string_view state) {
 
 std::optional<std::string> load_state(const std::string& path) {
   std::optional<Error> damage;
-  for (const std::string& name : {path, previous_of(path)}) {
+  const std::string file_path = replaceable(path);
+  for (const std::string& name : {file_path, previous_of(file_path)}) {
     try {
       if (std::optional<std::string> state = read_state(name)) {
         if (damage) {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <sys/stat.h>
+
 #include "tests/support/program.h"
 
 namespace penstock::test {
@@ -107,6 +109,32 @@ TEST(Usage, AnOutputThatCannotBeWrittenIsRefusedBeforeTheRun) {
   EXPECT_EQ(run_program({"profile", "--images", folder / "none", "--json", folder / "new"}).code,
             1);
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
+TEST(Usage, AStateOrRecordsThatCannotBeWrittenAreRefusedBeforeTheRun) {
+  const TempFolder folder;
+  const std::string none = folder / "no/such";
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  folder.write("in/a.jpg", "");
+  const struct {
+    std::string path;
+    const char* text;
+  } kCases[] = {{none, "No such file"}, {folder.path(), "directory"}, {pipe, "not a regular file"}};
+  for (const auto& c : kCases) {
+    for (const Flags& flags :
+         {Flags{"profile", "--range", "9", "--digests", folder / "log", "--state", c.path},
+          Flags{"profile", "--range", "9", "--batch", "3", "--device", "host:0", "--state", c.path},
+          Flags{"pack", "--images", folder / "in", "--jpeg", "indexed", "--out", c.path}}) {
+      const Outcome outcome = run_program(flags);
+      EXPECT_EQ(outcome.code, 1) << flags.front() << c.path;
+      EXPECT_THAT(outcome.err, AllOf(HasSubstr(c.text), HasSubstr(c.path)));
+      EXPECT_THAT(outcome.out, IsEmpty()) << "there was a run";
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "log"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + ".partial"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 TEST(Usage, EveryCommandHelps) {

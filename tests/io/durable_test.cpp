@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
+#include "tests/support/errors.h"
 #include "tests/support/files.h"
 
 namespace penstock {
@@ -93,6 +95,35 @@ TEST(Durable, AMissingFolderIsNotFound) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::not_found);
   }
+}
+
+TEST(Durable, NothingButARegularFileIsReplaced) {
+  const test::TempFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", folder / "to pipe");
+  std::filesystem::create_directory(folder / "folder");
+  for (const char* name : {"pipe", "to pipe"})
+    test::expect_error(ErrorCode::unavailable, "can't write: not a regular file",
+                       [&] { save(folder / name, "new"); });
+  test::expect_error(ErrorCode::not_found, "can't write: Is a directory",
+                     [&] { save(folder / "folder", "new"); });
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_EQ(names_in(folder).size(), 3u);
+}
+
+TEST(Durable, ASymbolicLinkStaysAndItsTargetIsReplaced) {
+  const test::TempFolder folder;
+  std::filesystem::create_directory(folder / "other");
+  std::filesystem::create_symlink("other/state", folder / "relative");
+  std::filesystem::create_symlink(folder / "relative", folder / "absolute");
+  for (const std::string text : {"made", "replaced"}) {  // the link leads nowhere at first
+    save(folder / "absolute", text);
+    EXPECT_EQ(test::read_file(folder / "other/state"), text);
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "relative"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "absolute"));
+  std::filesystem::create_symlink("circle", folder / "circle");
+  test::expect_error(ErrorCode::not_found, "circle", [&] { save(folder / "circle", "x"); });
 }
 
 }  // namespace

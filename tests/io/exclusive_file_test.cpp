@@ -129,5 +129,18 @@ TEST(ExclusiveFile, NamesTheFolderThatIsMissing) {
   expect_error(ErrorCode::not_found, "none", [&] { ExclusiveFile(folder / "none/a"); });
 }
 
+TEST(ExclusiveFile, ReplacesNoFolderAndNoLink) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  expect_error(ErrorCode::not_found, "Is a directory", [&] { ExclusiveFile file(folder / "a"); });
+  EXPECT_EQ(files_in(folder.path()), 1u);
+  std::filesystem::create_symlink("target", folder / "link");
+  ExclusiveFile file(folder / "link");
+  file.append(as_bytes("contents"));
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "contents");
+}
+
 }  // namespace
 }  // namespace penstock

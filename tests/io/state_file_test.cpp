@@ -228,5 +228,18 @@ TEST(StateFile, SaysWhyItCantBeWritten) {
   }
 }
 
+TEST(StateFile, AreBesideTheFileThatALinkLeadsTo) {
+  const test::TempFolder folder;
+  std::filesystem::create_directory(folder / "other");
+  std::filesystem::create_symlink("other/state", folder / "link");
+  EXPECT_EQ(load_state(folder / "link"), std::nullopt);
+  save_state(folder / "link", "one");
+  save_state(folder / "link", "two");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(load_state(folder / "other/state"), "two");
+  folder.write("other/state", "damage");
+  EXPECT_EQ(load_state(folder / "link"), "one");
+}
+
 }  // namespace
 }  // namespace penstock

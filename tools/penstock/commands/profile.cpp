@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "pipeline/io/state_file.h"
 #include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
@@ -104,6 +105,7 @@ class Profile final : public Command {
     std::vector<std::string> made;
     if (!dump_.empty()) made.push_back(dump_.at(1));
     for (const std::string& path : {json_, html_, trace_}) check_output(path, made);
+    if (!options_.state_file.empty()) check_state_path(options_.state_file);
     options_.seed = random_seed();
     if (!options_.state_file.empty() && options_.devices.empty() && options_.digests_file.empty())
       throw UsageError("--state requires --digests");

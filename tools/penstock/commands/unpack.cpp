@@ -99,7 +99,8 @@ class Unpack final : public Command {
   std::uint64_t write(std::string_view key, const std::string& image) const {
     const fs::path path = path_below(folder_, key);
     std::error_code error;
-    if (!force_ && fs::exists(path, error))
+    // A link that leads nowhere is there too.
+    if (!force_ && fs::exists(fs::symlink_status(path, error)))
       throw Error(ErrorCode::invalid_argument, "is there already (--force writes over it)",
                   {.shard = path.string(), .stage = {}});
     fs::create_directories(path.parent_path(), error);
