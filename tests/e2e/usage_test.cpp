@@ -137,6 +137,29 @@ TEST(Usage, AStateOrRecordsThatCannotBeWrittenAreRefusedBeforeTheRun) {
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
+TEST(Usage, AFullStandardOutputIsAFailure) {
+  const TempFolder folder;
+  const std::string csv = folder.write("a.csv", "a,b\n1,2\n");
+  const Flags range{"--range", "9", "--batch", "3", "--seed", "1"};
+  std::vector<Flags> lines{{"--help"},
+                           {"--version"},
+                           {"--limits"},
+                           {"verify", csv},
+                           {"inspect", csv},
+                           {"synth", folder / "out", "--images", "1"},
+                           {"profile"},
+                           {"explain"},
+                           {"check-determinism"},
+                           {"replay", "--at", "0,1"}};
+  for (std::size_t i = 6; i < lines.size(); ++i)
+    lines[i].insert(lines[i].end(), range.begin(), range.end());
+  for (const Flags& flags : lines) {
+    const Outcome outcome = run_program(flags, "/dev/full");
+    EXPECT_EQ(outcome.code, 1) << flags.front();
+    EXPECT_THAT(outcome.err, HasSubstr("can't write")) << flags.front();
+  }
+}
+
 TEST(Usage, EveryCommandHelps) {
   for (const char* command : {"profile", "explain", "inspect", "verify", "check-determinism",
                               "replay", "synth", "pack", "unpack", "train"}) {

@@ -28,15 +28,16 @@ struct Outcome {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-/// A run of the program, its output in files. Killed and awaited at the end of the scope.
+/// A run of the program, its output in files, or what it prints in the file `out`. Killed and
+/// awaited at the end of the scope.
 class Program {
  public:
-  explicit Program(std::vector<std::string> arguments) {
+  explicit Program(std::vector<std::string> arguments, std::string out = {}) {
     arguments.insert(arguments.begin(), PENSTOCK_PROGRAM);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    const std::string out = folder_ / "out";
+    if (out.empty()) out = folder_ / "out";
     const std::string err = folder_ / "err";
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
@@ -71,8 +72,8 @@ class Program {
   pid_t process_ = -1;
 };
 
-inline Outcome run_program(std::vector<std::string> arguments) {
-  return Program(std::move(arguments)).wait();
+inline Outcome run_program(std::vector<std::string> arguments, std::string out = {}) {
+  return Program(std::move(arguments), std::move(out)).wait();
 }
 
 /// The JSON that `penstock profile` writes for these flags; the test fails unless it ends with

@@ -71,22 +71,30 @@ int run(int argc, char** argv) {
   return kUsage;
 }
 
+int guarded_run(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& error) {
+    print_error(error.what());
+    return kUsage;
+  } catch (const Error& error) {
+    print_error(error.what());
+    return error.code() == ErrorCode::invalid_argument ? kUsage : kFailed;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kFailed;
+  }
+}
+
 }  // namespace
 }  // namespace penstock::tool
 
 int main(int argc, char** argv) {
   using namespace penstock;
   tool::log_to_stderr();
-  try {
-    return tool::run(argc, argv);
-  } catch (const tool::UsageError& error) {
-    tool::print_error(error.what());
-    return tool::kUsage;
-  } catch (const Error& error) {
-    tool::print_error(error.what());
-    return error.code() == ErrorCode::invalid_argument ? tool::kUsage : tool::kFailed;
-  } catch (const std::exception& error) {
-    tool::print_error(error.what());
-    return tool::kFailed;
-  }
+  const int code = tool::guarded_run(argc, argv);
+  // What is printed lies in a buffer until now: a full disk is met here, or was before.
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fputs("penstock: can't write to the standard output\n", stderr);
+  return code == tool::kOk ? int{tool::kFailed} : code;
 }
