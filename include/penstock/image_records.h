@@ -1,6 +1,7 @@
 // JPEGs packed into a form that decodes faster, to the same pixels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -54,6 +55,11 @@ struct ImagePackResult {
 /// is writing the file, and Error{unavailable | resource_exhausted} if it can't be written.
 ImagePackResult pack_images(const std::string& folder_or_pattern, const std::string& path,
                             const ImagePackOptions& options = {});
+/// Takes no list, see `images`.
+template <std::size_t N>
+requires(N > 1) ImagePackResult pack_images(const char* const (&list)[N], const std::string& path,
+                                            const ImagePackOptions& options = {})
+= delete;
 
 /// What `pack_images` wrote: {image: bytes, label: i64, key: bytes}, as from `images`; the images
 /// decode with `decode_image` to the same pixels. Of several files all must count the same classes.

@@ -1,6 +1,7 @@
 // The sources that come with Penstock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -32,6 +33,10 @@ struct ImagesOptions : FileOptions {
 /// Image files: {image: bytes, label: i64, key: bytes}. A folder: every .jpg, .jpeg and .png below
 /// it, in any case; a pattern: every match. Labels count the sorted class names. Indexed.
 Dataset images(const std::string& folder_or_pattern, ImagesOptions options = {});
+/// Takes no list: {"a", "b"} would make one std::string of two unrelated pointers.
+template <std::size_t N>
+requires(N > 1) Dataset images(const char* const (&list)[N], ImagesOptions options = {})
+= delete;
 /// The class names that the labels of `images`, `tar` and `cifar10` count, in label order; empty
 /// for other datasets.
 std::vector<std::string> class_names(const Dataset& dataset);
@@ -72,6 +77,11 @@ Dataset cifar10(const Paths& paths, FileOptions options = {});
 /// Indexed.
 Dataset idx(const std::string& images_path, const std::string& labels_path = "",
             FileOptions options = {});
+/// Takes no list, see `images`.
+template <std::size_t N>
+requires(N > 1) Dataset
+    idx(const char* const (&list)[N], const std::string& labels_path = "", FileOptions options = {})
+= delete;
 
 struct CsvOptions : FileOptions {
   bool header = true;

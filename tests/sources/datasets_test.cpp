@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include <penstock/image_records.h>
 #include <penstock/penstock.h>
 #include <penstock/sources.h>
 
@@ -14,6 +15,30 @@
 
 namespace penstock {
 namespace {
+
+// {"a", "b"} would be std::string("a", "b"): a range of two unrelated pointers.
+template <typename Options>
+concept TakeLists = requires(Options options) {
+  images({"a", "b"}, options);
+}
+|| requires(Options options) {
+  images({"a", "b", "c"}, options);
+}
+|| requires(Options options) {
+  idx({"a", "b"}, "", options);
+}
+|| requires {
+  pack_images({"a", "b"}, "c", Options());
+};
+template <typename Options>
+concept TakeOne = requires(Options options, std::string name) {
+  images({"a"}, options);
+  images("a", options);
+  images({name}, options);
+  idx({"a"}, "", options);
+};
+static_assert(!TakeLists<ImagesOptions> && !TakeLists<FileOptions> && !TakeLists<ImagePackOptions>);
+static_assert(TakeOne<ImagesOptions>);
 
 using test::noise;
 using ::testing::ElementsAre;
