@@ -145,6 +145,30 @@ TEST(Inspect, SeesThroughCompression) {
   }
 }
 
+TEST(Verify, LooksAtShardsBesideImagesAndSaysWhatItPassedOver) {
+  const TempFolder folder;
+  const std::string mixed = folder / "mixed";
+  ASSERT_EQ(run_program({"synth", mixed, "--images", "5", "--size", "24x24"}).code, 0);
+  ASSERT_EQ(run_program({"synth", folder / "b", "--format", "tar", "--images", "9"}).code, 0);
+  const std::string tar = contents(folder / "b").begin()->second;
+  folder.write("mixed/notes.txt", "by Ann, in 2026\n");
+  folder.write("mixed/model.pt", std::string(99, '\x01'));
+  folder.write("mixed/a.tar", tar);
+  const Outcome whole = run_program({"verify", mixed});
+  EXPECT_EQ(whole.code, 0) << whole.out;
+  EXPECT_THAT(whole.out, AllOf(HasSubstr("14 good, 0 bad records in 2 shards"),
+                               HasSubstr("2 other files beside images, not looked at")));
+  EXPECT_EQ(run_program({"verify", mixed, "--json", "-"}).json()["not_looked_at"], 2);
+  folder.write("mixed/a.tar", tar.substr(0, tar.size() / 2));
+  folder.write("mixed/c.npy", "");
+  const Outcome cut = run_program({"verify", mixed});
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_THAT(cut.out, AllOf(HasSubstr("a.tar"), HasSubstr("c.npy"), HasSubstr("in 3 shards")));
+  EXPECT_THAT(
+      run_program({"inspect", mixed}).out,
+      AllOf(HasSubstr("a folder of images"), HasSubstr("a.tar: tar"), HasSubstr("2 other files")));
+}
+
 TEST(Inspect, ShowsTextWithoutItsControls) {
   const TempFolder folder;
   const std::string file = folder.write("a.csv", "a,b\nx,\x1b]0;title\x07\n");

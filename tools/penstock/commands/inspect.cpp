@@ -65,7 +65,8 @@ class Inspect final : public Command {
     int code = kOk;
     for (const std::string& path : paths_) {
       try {
-        for (const Shard& shard : find_shards(path)) {
+        const Shards shards = find_shards(path);
+        for (const Shard& shard : shards.found) {
           if (interrupts.received() != 0) break;
           try {
             all.push_back(inspect(shard, interrupts));
@@ -74,6 +75,10 @@ class Inspect final : public Command {
             code = kFailed;
           }
         }
+        if (shards.passed_over > 0)
+          print(printable(path) + ": " + grouped(shards.passed_over) +
+                (shards.passed_over == 1 ? " other file" : " other files") +
+                " beside images, not looked at");
       } catch (const Error& error) {
         print_error(error.what());
         code = kFailed;

@@ -47,6 +47,10 @@ class Verify final : public Command {
                    grouped(bad_).c_str(),
                    shards_ == 1 ? "1 shard" : (grouped(shards_) + " shards").c_str(),
                    human_seconds(elapsed.count()).c_str());
+    if (!quiet_ && passed_over_ > 0)
+      std::fprintf(
+          stream(), "%s beside images, not looked at\n",
+          passed_over_ == 1 ? "1 other file" : (grouped(passed_over_) + " other files").c_str());
     if (!json_.empty()) write_json(elapsed.count());
     if (interrupts.received() != 0) return interrupts.exit_code();
     return bad_ == 0 ? kOk : kFailed;
@@ -56,13 +60,14 @@ class Verify final : public Command {
   std::FILE* stream() const { return json_ == "-" ? stderr : stdout; }
 
   void check_path(const std::string& path, Interrupts& interrupts) {
-    std::vector<Shard> shards;
+    Shards shards;
     try {
       shards = find_shards(path);
     } catch (const Error& error) {
       return report(error);
     }
-    for (const Shard& shard : shards) {
+    passed_over_ += shards.passed_over;
+    for (const Shard& shard : shards.found) {
       if (interrupts.received() != 0) return;
       ++shards_;
       try {
@@ -96,7 +101,11 @@ class Verify final : public Command {
   }
 
   void write_json(double seconds) const {
-    Json json{{"good", good_}, {"bad", bad_}, {"shards", shards_}, {"seconds", seconds}};
+    Json json{{"good", good_},
+              {"bad", bad_},
+              {"shards", shards_},
+              {"not_looked_at", passed_over_},
+              {"seconds", seconds}};
     json["errors"] = Json::array();
     for (const Error& error : errors_)
       json["errors"].push_back({{"path", error.where().shard},
@@ -116,6 +125,7 @@ class Verify final : public Command {
   std::uint64_t good_ = 0;
   std::uint64_t bad_ = 0;
   std::uint64_t shards_ = 0;
+  std::uint64_t passed_over_ = 0;
   std::vector<Error> errors_;
 };
 

@@ -26,6 +26,30 @@ bool is_image_name(const std::string& path) {
   return name.ends_with(".jpg") || name.ends_with(".jpeg") || name.ends_with(".png");
 }
 
+/// Penstock's own, and what hides.
+bool is_no_data(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name.starts_with('.') || name == "manifest.jsonl";
+}
+
+bool is_shard_name(const std::string& path) {
+  const std::string name = lower(std::filesystem::path(path).filename().string());
+  const auto ends = [&](const char* ending) { return name.ends_with(ending); };
+  return name.find(".tfrecord") != name.npos || ends(".tar") || ends(".npy") || ends(".csv") ||
+         ends(".pnr") || ends("-ubyte") || ends("-ubyte.gz");
+}
+
+/// Beside images text is more likely a note than data, unless its name says so.
+bool is_shard_beside_images(const std::string& path) {
+  if (is_shard_name(path)) return true;
+  try {
+    const Format format = detect_format(path);
+    return format != Format::unknown && format != Format::lines && format != Format::csv;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Shard shard_at(const std::string& path) {
   Shard shard{path, detect_format(path), 0};
   std::error_code error;
@@ -70,25 +94,28 @@ std::vector<std::string> telling_features(const Dataset& records) {
 
 }  // namespace
 
-std::vector<Shard> find_shards(const std::string& path) {
+Shards find_shards(const std::string& path) {
   const FileSystemPtr files = default_file_system();
-  std::vector<Shard> shards;
+  Shards shards;
   for (const std::string& found : files->glob(path)) {
     if (!files->is_directory(found)) {
-      shards.push_back(shard_at(found));
+      shards.found.push_back(shard_at(found));
       continue;
     }
     const std::vector<std::string> below = files->list(found);
-    if (std::any_of(below.begin(), below.end(), is_image_name)) {
-      shards.push_back(shard_at(found));
-      continue;
-    }
+    const bool images = std::any_of(below.begin(), below.end(), is_image_name);
+    if (images) shards.found.push_back(shard_at(found));
     for (const std::string& file : below) {
-      const std::string name = std::filesystem::path(file).filename().string();
-      if (!name.starts_with('.') && name != "manifest.jsonl") shards.push_back(shard_at(file));
+      if (is_no_data(file) || (images && is_image_name(file))) continue;
+      if (!images || is_shard_beside_images(file)) {
+        shards.found.push_back(shard_at(file));
+      } else {
+        ++shards.passed_over;
+      }
     }
   }
-  if (shards.empty()) throw Error(ErrorCode::not_found, "there is nothing here", Provenance{path});
+  if (shards.found.empty())
+    throw Error(ErrorCode::not_found, "there is nothing here", Provenance{path});
   return shards;
 }
 

@@ -18,9 +18,15 @@ struct Shard {
   std::uint64_t bytes = 0;  ///< of a file
 };
 
-/// The path itself or, for a folder without images, the data files below it, sorted. Patterns are
-/// expanded. Throws Error{not_found} if there is nothing.
-std::vector<Shard> find_shards(const std::string& path);
+struct Shards {
+  std::vector<Shard> found;
+  std::uint64_t passed_over = 0;  ///< other files, in a folder with images
+};
+
+/// The path itself or, for a folder, its images as one and the data files below it, sorted. Beside
+/// images only files whose bytes or names are those of shards count. Patterns are expanded. Throws
+/// Error{not_found} if there is nothing.
+Shards find_shards(const std::string& path);
 
 /// The records of a shard; for IDX labels are taken from the file beside it whose name says so, if
 /// there is one. Throws Error as the source does, and Error{data_loss} for an unknown format.
