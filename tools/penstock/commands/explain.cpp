@@ -4,6 +4,7 @@
 
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/records/decoder.h"
+#include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
@@ -45,7 +46,7 @@ class Explain final : public Command {
         ->group("Output");
     app()
         ->add_option("--seconds", options_.limit_s, "with --analyze: how long (default 5)")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->type_name("S")
         ->group("Output");
     app()

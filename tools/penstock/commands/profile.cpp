@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "pipeline/io/state_file.h"
+#include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
@@ -56,7 +57,7 @@ class Profile final : public Command {
         ->add_option("--save-every", options_.save_every,
                      "batches between two saves (default 100); SIGTERM and the end save too")
         ->needs(state)
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->type_name("K")
         ->group(group);
     app()
@@ -85,13 +86,13 @@ class Profile final : public Command {
         ->group(group);
     app()
         ->add_option("--seconds", options_.limit_s, "stop after this long")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->type_name("S")
         ->group(group);
     app()
         ->add_option("--watchdog", options_.watchdog_s,
                      "give up (exit code 75) after this long without a batch")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->type_name("S")
         ->group(group);
     add_towers();

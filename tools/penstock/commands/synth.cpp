@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
@@ -81,6 +82,8 @@ class Synth final : public Command {
     check_output(json_, {options_.folder});
     read_sizes();
     read_corrupt();
+    // It passes the check of its range.
+    if (std::isnan(options_.heavy_tail)) throw UsageError("must be a number", "--heavy-tail");
     if (options_.faults.size() > 0 && options_.corrupt_share == 0)
       throw UsageError("needs --corrupt", "--fault");
     const auto start = std::chrono::steady_clock::now();

@@ -7,6 +7,7 @@
 #include <penstock/error.h>
 #include <penstock/feed.h>
 
+#include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/train_data.h"
@@ -49,21 +50,21 @@ class Train final : public Command {
     add("Model", "--schedule", schedule_, "RATE",
         "constant:R, step:R:FACTOR:EVERY, cosine:R or one_cycle:R[:WARM]; default: the model's");
     add("Model", "--clip-norm", clip_norm_, "NORM", "bounds the norm of all gradients together")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     add_towers();
     const std::string run = "Run";
     add(run, "--batch", options_.batch, "ROWS", "of each tower's batches (default 64)")
-        ->check(CLI::PositiveNumber);
-    add(run, "--epochs", options_.epochs, "N", "default 1")->check(CLI::PositiveNumber);
-    add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(CLI::PositiveNumber);
+        ->check(above_zero());
+    add(run, "--epochs", options_.epochs, "N", "default 1")->check(above_zero());
+    add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(above_zero());
     add(run, "--eval-every", options_.evaluate_every, "N", "updates; default: each epoch")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
         "keep checkpoints there, and go on from the newest");
     add(run, "--checkpoint-every", options_.checkpoint_every, "N",
         "updates; default: each epoch; SIGTERM and SIGINT make one too")
         ->needs("--checkpoint")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     add(run, "--export", export_, "FILE", "write the variables as safetensors at the end");
     add(run, "--seed", options_.seed, "N", "of variables, order and augmentation (default 0)");
     app()
@@ -139,7 +140,7 @@ class Train final : public Command {
         ->check(CLI::IsMember({"average", "sum"}));
     add(group, "--aggregate", options_.strategy.aggregate, "N",
         "sync_replicas: gradients for each update; default: as many as towers")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     add(group, "--max-staleness", options_.strategy.max_staleness, "N",
         "async: gradients that are more updates old are dropped")
         ->check(CLI::NonNegativeNumber);
@@ -151,7 +152,7 @@ class Train final : public Command {
                          "drop (default), pad, wrap or stop"));
     add(group, "--watchdog", options_.feed.watchdog_s, "S",
         "give up (exit code 75) when a copy takes so long (default 60)")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     add(group, "--tower-threads", options_.threads, "N",
         "that compute a tower's steps; default: all, divided")
         ->check(CLI::Range(1, 4096));
