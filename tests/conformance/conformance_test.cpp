@@ -8,6 +8,7 @@
 #include <penstock/rng.h>
 
 #include "tests/conformance/stages.h"
+#include "tests/support/canceller.h"
 
 namespace penstock {
 namespace {
@@ -208,14 +209,10 @@ TEST_P(Conformance, CancelWakesWhoeverWaits) {
         },
         {.name = "stuck", .blocking = blocking});
     Iterator iterator = GetParam().build(stuck).iterate({.threads = 2});
-    std::thread canceller([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      iterator.cancel();
-      *open = true;
-    });
+    test::Canceller canceller(iterator, *open);
     Next next = iterator.next();
     while (next.has_value()) next = iterator.next();
-    canceller.join();
+    canceller.woken();
     if (next.is_error()) {
       EXPECT_EQ(next.error().code(), ErrorCode::cancelled);
     }

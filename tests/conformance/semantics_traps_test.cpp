@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "pipeline/sources/generate.h"
+#include "tests/support/canceller.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/vectors.h"
@@ -107,14 +108,10 @@ TEST(Trap, CancelWakesWhoIsBlocked) {
   for (const auto& [name, dataset] : blocked) {
     *open = false;
     Iterator iterator = dataset.iterate({.threads = 2});
-    std::thread canceller([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      iterator.cancel();
-      *open = true;
-    });
+    test::Canceller canceller(iterator, *open);
     Next next = iterator.next();
     while (next.has_value()) next = iterator.next();
-    canceller.join();
+    canceller.woken();
     ASSERT_TRUE(next.is_error()) << name;
     EXPECT_EQ(next.error().code(), ErrorCode::cancelled) << name;
   }

@@ -6,6 +6,7 @@
 
 #include <penstock/sources.h>
 
+#include "tests/support/canceller.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -132,12 +133,9 @@ TEST(Engine, CancelWakesAWaitingConsumer) {
       },
       {.name = "slow", .blocking = true});
   Iterator iterator = slow.batch(4).iterate({.threads = 2});
-  std::jthread canceller([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    iterator.cancel();
-    stop = true;
-  });
+  test::Canceller canceller(iterator, stop);
   const Next next = iterator.next();
+  canceller.woken();
   ASSERT_TRUE(next.is_error());
   EXPECT_EQ(next.error().code(), ErrorCode::cancelled);
 }

@@ -1,0 +1,39 @@
+// Cancels a run while its consumer waits for work that is stuck.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <penstock/iterator.h>
+
+namespace penstock::test {
+
+/// Cancels after a moment. Only once `woken` was called, which says that nobody waits any more, is
+/// `open` set, for which the work that is stuck waits: so nothing but the cancelling wakes anybody.
+class Canceller {
+ public:
+  Canceller(Iterator& iterator, std::atomic<bool>& open)
+      : thread_([this, &iterator, &open] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          iterator.cancel();
+          const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+          while (!woken_ && std::chrono::steady_clock::now() < patience)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_TRUE(woken_) << "whoever waited still waits";
+          open = true;
+        }) {}
+  /// Waits for it, too.
+  void woken() {
+    woken_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> woken_{false};
+  std::jthread thread_;
+};
+
+}  // namespace penstock::test
