@@ -51,7 +51,7 @@ struct RunOptions {
   /// Times the graph is run. The next epoch is prepared while the last is delivered; batches never
   /// cross.
   std::uint64_t epochs = 1;
-  /// Compute threads; 0: as many as the process may use.
+  /// Compute threads, at most 1,023; 0: as many as the process may use.
   int threads = 0;
   /// Host bytes of slots and of everything in flight; 0: a quarter of the container's memory, at
   /// most 2 GiB.

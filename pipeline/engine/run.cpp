@@ -5,6 +5,7 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/core/most_threads.h"
 #include "pipeline/core/sizes.h"
 #include "pipeline/engine/batch_edge.h"
 #include "pipeline/engine/inline_values.h"
@@ -21,7 +22,6 @@ int random_stages(const Node& node) {
   return count;
 }
 
-constexpr int kMostThreads = 1023;
 constexpr int kUsualReaders = 64;
 constexpr int kReadersEach = 128;  // for each thread that computes
 
@@ -33,14 +33,33 @@ struct Threads {
   int waiting = 0;  // at most
 };
 
+void check(const RunOptions& options) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, what);
+  };
+  const auto not_negative = [&](const char* name, int value) {
+    if (value < 0) refuse(std::string(name) + " must not be negative, as " + std::to_string(value));
+  };
+  if (options.threads < 0 || options.threads > kMostThreads)
+    refuse("threads must be in [0, " + std::to_string(kMostThreads) + "], not " +
+           std::to_string(options.threads));
+  not_negative("slots", options.slots);
+  not_negative("io_threads", options.io_threads);
+  if (options.epochs == 0) refuse("epochs must be at least 1");
+  // Written so that NaN is refused.
+  if (!(options.max_error_share >= 0 && options.max_error_share <= 1))
+    refuse("max_error_share must be in [0, 1], not " + std::to_string(options.max_error_share));
+  const RunOptions usual;
+  const bool bounded =
+      options.max_errors != usual.max_errors || options.max_error_share != usual.max_error_share;
+  if (options.on_error != OnError::skip && (bounded || !options.quarantine.empty()))
+    refuse("max_errors, max_error_share and quarantine need OnError::skip");
+}
+
 /// As many as were asked for, or as the system lets this process start. oneTBB starts its workers
 /// when it needs them, and what it was given is never done if it can't: so room is left for them.
 Threads threads_for(const RunOptions& options) {
-  if (options.threads < 0 || options.threads > kMostThreads) {
-    throw Error(ErrorCode::invalid_argument, "threads must be in [0, " +
-                                                 std::to_string(kMostThreads) + "], not " +
-                                                 std::to_string(options.threads));
-  }
+  check(options);
   constexpr int kOthers = 3;  // what arranges elements, and some to spare
   Threads threads{options.threads > 0 ? options.threads : usable_cpus(),
                   options.io_threads > 0 ? options.io_threads : kUsualReaders};

@@ -68,6 +68,8 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
       {{"profile", "--range", "3", "--json", folder / "no/such"}, 1, "No such file"},
       {{"profile", "--range", "3", "--dump", "1", folder / "dump"}, 2, "no images"},
       {{"profile", "--range", "3", "--dump", "x", folder / "dump"}, 2, "(--dump)"},
+      {{"profile", "--range", "3", "--threads", "1024"}, 2, "must be at most 1023, got 1024"},
+      {{"verify", folder.path(), "--threads", "1024"}, 2, "1024"},
       {{"profile", "--range", "3", "--seconds", "nan"}, 2, "a finite number above 0, not nan"},
       {{"profile", "--range", "3", "--seconds", "inf"}, 2, "a finite number above 0, not inf"},
       {{"profile", "--range", "3", "--watchdog", "0"}, 2, "a finite number above 0, not 0"},

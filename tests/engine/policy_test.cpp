@@ -19,6 +19,7 @@
 #include "pipeline/engine/quarantine.h"
 #include "pipeline/io/fault.h"
 #include "tests/support/deflate.h"
+#include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/numbers.h"
@@ -508,6 +509,29 @@ TEST(Quarantine, WritesSoundJson) {
             "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
   for (const char* bad : {"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
     EXPECT_THAT(json_string(bad), HasSubstr("\xef\xbf\xbd")) << bad;
+}
+
+TEST(RunOptions, ThatCannotBeAreRefused) {
+  const struct {
+    const char* text;
+    RunOptions options;
+  } kCases[] = {
+      {"threads", {.threads = -1}},
+      {"threads must be in [0, 1023], not 1024", {.threads = 1024}},
+      {"slots must not be negative", {.slots = -3}},
+      {"io_threads must not be negative", {.io_threads = -3}},
+      {"epochs must be at least 1", {.epochs = 0}},
+      {"max_error_share", {.on_error = OnError::skip, .max_error_share = std::nan("")}},
+      {"max_error_share", {.on_error = OnError::skip, .max_error_share = -1}},
+      {"max_error_share", {.on_error = OnError::skip, .max_error_share = 2}},
+      {"need OnError::skip", {.max_errors = 3}},
+      {"need OnError::skip", {.on_error = OnError::retry, .max_error_share = 0.5}},
+      {"need OnError::skip", {.quarantine = "bad.jsonl"}},
+  };
+  for (const auto& c : kCases) {
+    test::expect_error(ErrorCode::invalid_argument, c.text,
+                       [&] { static_cast<void>(numbers(3).iterate(c.options)); });
+  }
 }
 
 }  // namespace

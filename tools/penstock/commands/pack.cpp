@@ -6,6 +6,7 @@
 
 #include <penstock/image_records.h>
 
+#include "pipeline/core/most_threads.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
@@ -54,7 +55,7 @@ class Pack final : public Command {
         ->type_name("fail|skip");
     app()
         ->add_option("--threads", options_.threads, "default: all")
-        ->check(CLI::Range(1, 4096))
+        ->check(CLI::Range(1, kMostThreads))
         ->type_name("N");
     app()->add_flag("--quiet", quiet_, "no progress");
     app()

@@ -136,6 +136,8 @@ class Replay final : public Command {
     RunOptions run = run_options(spec, 0);
     run.on_error = OnError::fail;
     run.quarantine.clear();
+    run.max_errors = RunOptions().max_errors;
+    run.max_error_share = RunOptions().max_error_share;
     Next raw = raw_record(spec, record).iterate(run).next();
     if (raw.has_value()) {
       say("read: " + describe_element(*raw));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pipeline/core/most_threads.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/process.h"
@@ -70,7 +71,7 @@ class Synth final : public Command {
         ->type_name("NAME,...");
     app()
         ->add_option("--threads", options_.threads, "default: all")
-        ->check(CLI::Range(1, 4096))
+        ->check(CLI::Range(1, kMostThreads))
         ->type_name("N");
     app()->add_flag("--force", options_.force, "write into a folder that is not empty");
     app()

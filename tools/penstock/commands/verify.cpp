@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pipeline/core/most_threads.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/shards/open.h"
 #include "tools/penstock/shards/pass.h"
@@ -26,7 +27,7 @@ class Verify final : public Command {
     app()->add_flag("--decode,!--no-decode", decode_, "decode images in full (the default)");
     app()
         ->add_option("--threads", threads_, "default: all")
-        ->check(CLI::Range(1, 4096))
+        ->check(CLI::Range(1, kMostThreads))
         ->type_name("N");
     app()
         ->add_option("--json", json_, "write what was found as JSON (-: to stdout)")

@@ -1,5 +1,7 @@
 #include "tools/penstock/graph/kinds.h"
 
+#include "pipeline/core/most_threads.h"
+
 namespace penstock::tool {
 namespace {
 
@@ -212,7 +214,7 @@ const Kind& run_kind() {
       "",
       {count("epochs", "times the graph is run (default 1)"),
        count("seed", "of every random number (default: drawn, and printed)", true, 0),
-       {"threads", ValueType::integer, "compute threads (default: all)", true, 1, 4096},
+       {"threads", ValueType::integer, "compute threads (default: all)", true, 1, kMostThreads},
        {"memory", ValueType::bytes,
         "host bytes of slots and everything in flight (default: a quarter of the container's "
         "memory, at most 2GiB)",

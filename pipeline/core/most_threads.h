@@ -1,0 +1,8 @@
+// A limit that the engine keeps and tools tell.
+#pragma once
+
+namespace penstock {
+
+inline constexpr int kMostThreads = 1023;  ///< that compute in one run
+
+}  // namespace penstock
