@@ -49,6 +49,10 @@ ColorJitterOptions jitter_options(const Settings& stage) {
   options.contrast = stage.get("contrast", 0.0);
   options.saturation = stage.get("saturation", 0.0);
   options.hue = stage.get("hue", 0.0);
+  if (options.brightness == 0 && options.contrast == 0 && options.saturation == 0 &&
+      options.hue == 0)
+    throw UsageError("changes nothing without a half width above 0, as in 0.4,0.4,0.4,0.1",
+                     "color_jitter");
   return options;
 }
 
