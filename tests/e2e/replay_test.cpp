@@ -129,6 +129,18 @@ TEST_F(Replay, ChecksDeterminism) {
   EXPECT_EQ(same.code, 0) << same.err;
   EXPECT_EQ(same.json()["deterministic"], true);
   EXPECT_EQ(same.json()["batches"], 250);
+  EXPECT_EQ(same.json()["errors"], 0);
+}
+
+TEST_F(Replay, TellsTheErrorsOfADeterministicRun) {
+  for (const char* on_error : {"fail", "skip"}) {
+    const Flags flags{"check-determinism", "--synthetic", "count=200,faults=0.1", "--on-error",
+                      on_error};
+    const json told = run_program(flags + Flags{"--json", "-"}).json();
+    EXPECT_GT(told["errors"], 5) << on_error;
+    EXPECT_EQ(told["errors"].get<int>() + told["elements"].get<int>(), 200) << on_error;
+    EXPECT_THAT(run_program(flags).out, HasSubstr(" errors of bad elements")) << on_error;
+  }
 }
 
 }  // namespace

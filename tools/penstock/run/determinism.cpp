@@ -33,6 +33,10 @@ DeterminismResult compare(const Dataset& dataset, const RunOptions& a, const Run
   DeterminismResult result;
   Iterator first = dataset.iterate(a);
   Iterator second = dataset.iterate(b);
+  const auto ended = [&] {
+    if (a.on_error == OnError::skip) result.errors = first.stats().errors.count;
+    return result;
+  };
   for (std::uint64_t epoch = 0, batch = 0;;) {
     Next one = first.next();
     Next two = second.next();
@@ -42,16 +46,19 @@ DeterminismResult compare(const Dataset& dataset, const RunOptions& a, const Run
     }
     if (one.is_end()) {
       if (static_cast<int>(first.next_epoch()) + static_cast<int>(second.next_epoch()) < 2)
-        return result;
+        return ended();
       ++epoch;
       batch = 0;
       continue;
     }
     ++batch;
-    ++result.batches;
-    if (one.has_value())
+    if (one.has_value()) {
+      ++result.batches;
       result.elements += one->valid_rows < 0 ? 1 : static_cast<std::uint64_t>(one->valid_rows);
-    if (result.batches == limit) return result;
+    } else {
+      ++result.errors;
+    }
+    if (result.batches + result.errors == limit) return ended();
   }
 }
 

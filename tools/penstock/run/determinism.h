@@ -28,6 +28,7 @@ struct Divergence {
 struct DeterminismResult {
   std::uint64_t batches = 0;  ///< compared
   std::uint64_t elements = 0;
+  std::uint64_t errors = 0;  ///< in their place, or skipped: the same in both runs
   std::optional<Divergence> first;
 };
 
