@@ -126,7 +126,10 @@ void ImageList::label(const std::string& label_regex) {
     throw Error(ErrorCode::invalid_argument,
                 "the label expression '" + label_regex + "' does not match " +
                     std::to_string(unmatched.size()) + " of " + std::to_string(size()) +
-                    " names: " + first_of(unmatched));
+                    " names: " + first_of(unmatched) +
+                    (label_regex.find('/') == label_regex.npos
+                         ? " (only the file's name is searched: add a / to match the path)"
+                         : ""));
   }
   Classes classes = count_classes(texts);
   class_names_ = std::move(classes.names);

@@ -38,7 +38,10 @@ tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   if (!label_regex.empty() && !extensions.empty() && classes.empty())
     throw Error(ErrorCode::invalid_argument,
-                "the label expression '" + label_regex + "' matches no member's name");
+                "the label expression '" + label_regex + "' matches no member's name" +
+                    (label_regex.find('/') == label_regex.npos
+                         ? " (only the last part is searched: add a / to match the path)"
+                         : ""));
   return tar_file::Layout(extensions, !label_regex.empty(), std::move(classes));
 }
 

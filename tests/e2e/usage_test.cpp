@@ -21,6 +21,8 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
   const std::string toml = folder.write("bad.toml",
                                         "[source]\nkind = \"range\"\nstop = 9\n"
                                         "[[stages]]\nkind = \"batch\"\nsize = 0\n");
+  folder.write("images/cat/1.jpg", "");
+  const std::string images = folder / "images";
   const struct {
     Flags flags;
     int code;
@@ -36,6 +38,7 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
       {{"inspect", "x", "--jso", "-"}, 2, "did you mean --json?"},
       {{"profile", "--range", "3", "--batch", "0"}, 2, "size must be at least 1, got 0 (--batch)"},
       {{"profile", "--range", "3", "--resize", "5"}, 2, "image"},
+      {{"profile", "--images", images, "--label-regex", "^(cat)_"}, 2, "add a / to match the path"},
       {{"profile", "--synthetic", "count=3,image=8x8", "--color-jitter"}, 2, "above 0, as in 0.4"},
       {{"explain", "--synthetic", "count=3,image=8x8", "--color-jitter", "0,hue=0"},
        2,
@@ -185,6 +188,14 @@ TEST(Usage, EveryCommandHelps) {
     })) << command;
   }
   EXPECT_THAT(run_program({"--help"}).out, HasSubstr("profile"));
+}
+
+TEST(Usage, HelpTellsEachCommandsSeed) {
+  for (const auto& [command, text] : {std::pair{"profile", "drawn, and printed"},
+                                      {"explain", "(default: 0)"},
+                                      {"check-determinism", "(default: 1)"},
+                                      {"replay", "needed with --at"}})
+    EXPECT_THAT(run_program({command, "--help"}).out, HasSubstr(text)) << command;
 }
 
 TEST(Usage, TellsVersionAndLimits) {

@@ -26,7 +26,7 @@ class CheckDeterminism final : public Command {
             "run a pipeline twice with different threads, and find the first difference",
             "penstock check-determinism --images photos --shuffle --random-resized-crop 224 \\\n"
             "      --batch 64 --epochs 2"),
-        flags_(*app()) {
+        flags_(*app(), "default: 1") {
     app()
         ->add_option("--against", against_,
                      "threads of the second run (default: four times as many)")

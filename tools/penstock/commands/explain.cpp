@@ -36,7 +36,7 @@ class Explain final : public Command {
       : Command(program, "explain", "print the graph, the plan, specs, memory and warnings",
                 "penstock explain --tar 'train-*.tar' --shuffle --random-resized-crop 224 \\\n"
                 "      --normalize --batch 256"),
-        flags_(*app()) {
+        flags_(*app(), "default: 0") {
     options_.limit_s = 5;
     app()
         ->add_flag("--toml", toml_, "print the pipeline as TOML instead, for --pipeline")

@@ -47,7 +47,8 @@ class Pack final : public Command {
         ->type_name("file|image");
     app()->add_option("--out", out_, "the file to write")->required()->type_name("PATH");
     app()
-        ->add_option("--label-regex", options_.label_regex, "its group is the class")
+        ->add_option("--label-regex", options_.label_regex,
+                     "its group is the class; matches the path if it has a /, else the file's name")
         ->type_name("REGEX");
     app()
         ->add_option("--on-error", on_error_, "what a bad file does: fail (default) or skip")

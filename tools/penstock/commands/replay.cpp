@@ -31,7 +31,7 @@ class Replay final : public Command {
             "      --seed 7 --at 2,118 --dump 64 seen\n"
             "  penstock replay --images photos --random-resized-crop 224 \\\n"
             "      --record bad.jsonl,3 --raw bad.jpg"),
-        flags_(*app()) {
+        flags_(*app(), "that of the run; needed with --at") {
     const std::string group = "What";
     app()
         ->add_option("--at", at_, "this batch of this epoch, both from 0; needs the run's --seed")

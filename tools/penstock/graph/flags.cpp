@@ -65,14 +65,14 @@ void set_range(Settings& source, const std::string& text) {
 
 }  // namespace
 
-PipelineFlags::PipelineFlags(CLI::App& app) {
+PipelineFlags::PipelineFlags(CLI::App& app, const std::string& default_seed) {
   app.add_option("--pipeline", pipeline_file_, "read the pipeline from FILE instead of flags")
       ->type_name("FILE.toml")
       ->group("Source (one of)");
   add_sources(app);
   add_source_options(app);
   add_stages(app);
-  add_run(app);
+  add_run(app, default_seed);
 }
 
 void PipelineFlags::add_sources(CLI::App& app) {
@@ -117,7 +117,8 @@ void PipelineFlags::add_source_options(CLI::App& app) {
     const char* help;
   };
   static constexpr Option kOptions[] = {
-      {"--label-regex", "label_regex", nullptr, "REGEX", "images, tar: its group is the class"},
+      {"--label-regex", "label_regex", nullptr, "REGEX",
+       "images, tar: its group is the class; matches the path if it has a /, else the file's name"},
       {"--example", "example", nullptr, "KEY[:DTYPE],...", "tfrecord: parse these features"},
       {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
       {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
@@ -178,7 +179,7 @@ void PipelineFlags::add_stages(CLI::App& app) {
         ->group(group);
 }
 
-void PipelineFlags::add_run(CLI::App& app) {
+void PipelineFlags::add_run(CLI::App& app, const std::string& default_seed) {
   for (const Parameter& parameter : run_kind().parameters) {
     const std::string flag = Kind{parameter.name, "", {}}.flag();
     std::string type = parameter.type == ValueType::bytes    ? "BYTES"
@@ -186,7 +187,8 @@ void PipelineFlags::add_run(CLI::App& app) {
                                                              : "N";
     if (parameter.type == ValueType::text) type = "FILE";
     if (!parameter.choices.empty()) type = join(parameter.choices, "|");
-    in_order(app, flag, parameter.help,
+    const std::string default_text = parameter.name == "seed" ? " (" + default_seed + ")" : "";
+    in_order(app, flag, parameter.help + default_text,
              [this, name = parameter.name](const CLI::results_t& values) {
                spec_.run.set_text(name, values.at(0));
              })

@@ -20,7 +20,9 @@ namespace penstock::tool {
 ///     PipelineSpec spec = flags.finish();
 class PipelineFlags {
  public:
-  explicit PipelineFlags(CLI::App& app);
+  /// `default_seed`: what help says of a run without --seed.
+  explicit PipelineFlags(CLI::App& app,
+                         const std::string& default_seed = "default: drawn, and printed");
   PipelineFlags(const PipelineFlags&) = delete;
   PipelineFlags& operator=(const PipelineFlags&) = delete;
 
@@ -31,7 +33,7 @@ class PipelineFlags {
   void add_sources(CLI::App& app);
   void add_source_options(CLI::App& app);
   void add_stages(CLI::App& app);
-  void add_run(CLI::App& app);
+  void add_run(CLI::App& app, const std::string& default_seed);
   void set_source(const Kind& kind, const std::vector<std::string>& values);
   void apply_source_options();
   /// Sets a boolean of the last stage of that kind, or else of the first one that follows.

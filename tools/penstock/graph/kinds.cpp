@@ -13,7 +13,8 @@ Parameter paths() {
 }
 
 Parameter label_regex() {
-  return {"label_regex", ValueType::text, "one group: its match on the name is the class"};
+  return {"label_regex", ValueType::text,
+          "one group: its match on the file's name, or with a / on the path, is the class"};
 }
 
 Parameter index_folder() {
@@ -215,7 +216,7 @@ const Kind& run_kind() {
       "run",
       "",
       {count("epochs", "times the graph is run (default 1)"),
-       count("seed", "of every random number (default: drawn, and printed)", true, 0),
+       count("seed", "of every random number", true, 0),
        {"threads", ValueType::integer, "compute threads (default: all)", true, 1, kMostThreads},
        {"memory", ValueType::bytes,
         "host bytes of slots and everything in flight (default: a quarter of the container's "
