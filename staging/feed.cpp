@@ -253,6 +253,12 @@ std::optional<StagedBatch> Feed::next(int tower) {
 bool Feed::ended(int tower) const noexcept {
   return impl_->ended(tower);
 }
+std::uint64_t Feed::epochs(int tower) const noexcept {
+  return impl_->epochs(tower);
+}
+std::uint64_t Feed::taken(int tower) const noexcept {
+  return impl_->taken(tower);
+}
 int Feed::towers() const noexcept {
   return impl_->towers();
 }

@@ -39,9 +39,9 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
       clock_(devices.at(0)->clock()),
       sources_(std::move(sources)),
       maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows, drop_remainder),
-      journal_(static_cast<int>(devices.size())) {
+      journal_(static_cast<int>(devices.size())),
+      last_end_(options_.run.epochs) {
   maker_.go_on_at(state.position);
-  if (maker_.over()) last_end_ = 0;
   looked_ns_ = now();
   for (DevicePtr& device : devices) {
     if (&device->clock() != &clock_)
@@ -50,15 +50,23 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
     towers_.push_back(
         std::make_unique<Tower>(*this, towers(), std::move(device), batches, std::move(pool)));
   }
-  for (const auto& tower : towers_) tower->area.state_->observe(tower.get());
+  for (const auto& tower : towers_) {
+    tower->area.state_->observe(tower.get());
+    tower->ends = state.position.epoch;
+  }
   for (const FeedJournal::Event& event : state.events) {
     for (const FeedJournal::Part& part : event.parts) {
-      if (!event.end || !part.given || part.tower == FeedJournal::kNobody) continue;
-      std::atomic<std::uint64_t>& ends = tower_at(part.tower).ends;
-      ends.store(event.last ? UINT64_MAX : ends + 1, std::memory_order_relaxed);
+      if (!part.given || part.tower == FeedJournal::kNobody) continue;
+      Tower& tower = tower_at(part.tower);
+      ++tower.taken;
+      if (event.end) ++tower.ends;
     }
   }
-  start_journal(std::move(state));
+  // Sources may stand behind the last epoch that there is now: then they are left alone.
+  bool over = true;
+  for (int t = 0; t < towers(); ++t) over = over && ended(t);
+  start_journal(std::move(state), over);
+  if (over) return;
   if (options_.in_turn) {
     threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { feed_in_turn(); }); }));
     return;
@@ -69,9 +77,10 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   }
 }
 
-void Feed::Impl::start_journal(FeedState state) {
+void Feed::Impl::start_journal(FeedState state, bool over) {
   try {
-    journal_.start(maker_.position().encode(), std::move(state.events), state.counts);
+    journal_.start((over ? state.position : maker_.position()).encode(), std::move(state.events),
+                   state.counts);
   } catch (const Error& error) {
     cant_save_ = error;  // some graphs have no position
     maker_.never_save();
@@ -120,6 +129,7 @@ std::optional<StagedBatch> Feed::Impl::next(int number) {
   try {
     std::optional<StagedBatch> batch = tower.area.get();
     journal_.given(number, batch ? batch->valid_rows() : -1);
+    ++tower.taken;
     if (!batch) tower.ends.fetch_add(1, std::memory_order_acq_rel);
     return batch;
   } catch (const Error& error) {
@@ -154,7 +164,7 @@ std::uint64_t Feed::Impl::make(Step& step) {
   const std::uint64_t event =
       journal_.begin(save ? maker_.position().encode() : std::string(), begin);
   maker_.next(step);
-  if (step.end) journal_.set_end(event, step.last);
+  if (step.end) journal_.set_end(event);
   timeline_.add(FeederTimeline::Doing::upstream, -1, begin, now());
   look_for_culprit();
   return event;
@@ -188,11 +198,11 @@ void Feed::Impl::look_for_culprit() {
 void Feed::Impl::feed_in_turn() {
   std::vector<StagingPermit> permits;
   Step step;
-  for (std::uint64_t ends = 1; !maker_.over();) {
+  while (!maker_.over()) {
     // Room first, so that nothing is made before it is of use.
     for (int t = 0; t < towers(); ++t) permits.push_back(reserve(t));
     const std::uint64_t event = make(step);
-    if (step.end && step.last) last_end_.store(ends, std::memory_order_release);
+    if (step.last) last_end_.store(maker_.ends(), std::memory_order_release);
     for (int t = 0; t < towers(); ++t) {
       const auto at = static_cast<std::size_t>(t);
       StagingArea& area = tower_at(t).area;
@@ -209,7 +219,6 @@ void Feed::Impl::feed_in_turn() {
     }
     permits.clear();
     if (step.error) return;
-    ends += step.end ? 1 : 0;
   }
 }
 
@@ -234,11 +243,10 @@ void Feed::Impl::lay_ends(const Step& step, std::uint64_t event) {
 
 void Feed::Impl::lay_table() {
   Step step;
-  for (std::uint64_t ends = 1; !maker_.over();) {
+  while (!maker_.over()) {
     const std::uint64_t event = make(step);
     if (step.end || step.error) {
-      if (step.last) last_end_.store(ends, std::memory_order_release);
-      ++ends;
+      if (step.last) last_end_.store(maker_.ends(), std::memory_order_release);
       lay_ends(step, event);
       continue;
     }

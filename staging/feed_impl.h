@@ -36,6 +36,8 @@ class Feed::Impl {
 
   std::optional<StagedBatch> next(int tower);
   bool ended(int tower) const noexcept;
+  std::uint64_t epochs(int tower) const noexcept { return tower_at(tower).ends; }
+  std::uint64_t taken(int tower) const noexcept { return tower_at(tower).taken; }
   int towers() const noexcept { return static_cast<int>(towers_.size()); }
   Device& device(int tower) const { return tower_at(tower).area.device(); }
   FeedStats stats() const;
@@ -52,7 +54,8 @@ class Feed::Impl {
 
     Impl& feed;
     TowerLedger ledger;
-    std::atomic<std::uint64_t> ends{0};  // of epochs, delivered
+    std::atomic<std::uint64_t> ends{0};  // of epochs, delivered by this run and those before
+    std::atomic<std::uint64_t> taken{0};
     StagingArea area;
   };
 
@@ -79,7 +82,7 @@ class Feed::Impl {
   void put(int tower, StagingPermit permit, Share& share);
   /// The step's number in the journal.
   std::uint64_t make(Step& step);
-  void start_journal(FeedState state);
+  void start_journal(FeedState state, bool over);
   void look_for_culprit();
   std::int64_t now() const noexcept { return clock_.now(); }
   FeedShape shape() const noexcept {
@@ -95,7 +98,7 @@ class Feed::Impl {
   FeedJournal journal_;
   std::optional<Error> cant_save_;  // constant once threads run
   std::vector<std::unique_ptr<Tower>> towers_;
-  std::atomic<std::uint64_t> last_end_{UINT64_MAX};  // that end is the last one
+  std::atomic<std::uint64_t> last_end_;  // that end is the last one
   std::atomic<bool> cancelled_{false};
 
   mutable Mutex culprit_mutex_;

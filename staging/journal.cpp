@@ -40,7 +40,7 @@ FeedJournal::Kept FeedJournal::fresh() {
     kept = std::move(spare_.back());
     spare_.pop_back();
   }
-  kept.event.end = kept.event.last = false;
+  kept.event.end = false;
   kept.event.parts.assign(queues_.size(), Part());
   return kept;
 }
@@ -56,11 +56,9 @@ std::uint64_t FeedJournal::begin(std::string position, std::int64_t now) {
   return next_++;
 }
 
-void FeedJournal::set_end(std::uint64_t event, bool last) {
+void FeedJournal::set_end(std::uint64_t event) {
   MutexLock lock(mutex_);
-  Event& made = kept_[static_cast<std::size_t>(event - first_)].event;
-  made.end = true;
-  made.last = last;
+  kept_[static_cast<std::size_t>(event - first_)].event.end = true;
 }
 
 FeedJournal::Part FeedJournal::part(std::uint64_t event, std::size_t part) const {
@@ -123,7 +121,7 @@ void FeedJournal::save(StateWriter& writer) const {
   writer.put(counts_.elements);
   writer.put(std::max(from, to) - from);
   for (std::size_t i = from; i < to; ++i) {
-    writer.put((kept_[i].event.end ? 1U : 0U) + (kept_[i].event.last ? 1U : 0U));
+    writer.put(kept_[i].event.end ? 1U : 0U);
     for (const Part& part : kept_[i].event.parts) writer.put(code_of(part));
   }
 }
@@ -138,8 +136,7 @@ FeedJournal::Saved FeedJournal::read(StateReader& reader, int towers) {
     Event& event = saved.events.emplace_back();
     const std::uint64_t kind = reader.get();
     if (kind > 2) refuse();
-    event.end = kind >= 1;
-    event.last = kind == 2;
+    event.end = kind >= 1;  // 2: earlier versions said that it was the last
     for (int t = 0; t < towers; ++t) {
       const std::uint64_t code = reader.get();
       if (code / 2 > static_cast<std::uint64_t>(towers)) refuse();

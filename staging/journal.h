@@ -24,7 +24,6 @@ class FeedJournal {
   };
   struct Event {
     bool end = false;
-    bool last = false;
     std::vector<Part> parts;
   };
 
@@ -42,7 +41,7 @@ class FeedJournal {
   bool wants_position(std::int64_t now) const EXCLUDES(mutex_);
   /// The next event is about to be made; returns its number. `position`: empty unless wanted.
   std::uint64_t begin(std::string position, std::int64_t now) EXCLUDES(mutex_);
-  void set_end(std::uint64_t event, bool last) EXCLUDES(mutex_);
+  void set_end(std::uint64_t event) EXCLUDES(mutex_);
   /// What is known of a part.
   Part part(std::uint64_t event, std::size_t part) const EXCLUDES(mutex_);
   /// There is no such part.

@@ -191,7 +191,7 @@ void StepMaker::go_on_at(const Position& position) {
 
 std::string StepMaker::Position::encode() const {
   StateWriter writer;
-  writer.put((epoch_over ? 1U : 0U) | (opened ? 2U : 0U) | (over ? 4U : 0U));
+  writer.put((epoch_over ? 1U : 0U) | (opened ? 2U : 0U));
   for (const std::uint64_t number : {epoch, lost, wrapped}) writer.put(number);
   writer.put(sources.size());
   for (const std::string& source : sources) writer.put_bytes(source);
@@ -204,7 +204,6 @@ StepMaker::Position StepMaker::Position::decode(std::string_view bytes) {
   const std::uint64_t flags = reader.get();
   position.epoch_over = (flags & 1) != 0;
   position.opened = (flags & 2) != 0;
-  position.over = (flags & 4) != 0;
   for (std::uint64_t* number : {&position.epoch, &position.lost, &position.wrapped})
     *number = reader.get();
   for (std::uint64_t left = reader.get(); left > 0; --left)
@@ -220,12 +219,12 @@ void StepMaker::next(Step& step) {
   }
   step.end = step.last = false;
   step.error.reset();
-  if (!at_.epoch_over && !at_.over) {
+  if (!at_.epoch_over && !over_) {
     if (has_upcoming_) {
       std::swap(gathered_, upcoming_);
       has_upcoming_ = false;
     } else if (!gather(gathered_, step)) {
-      at_.over = true;
+      over_ = true;
       return;
     }
     if (gathered_.rows == full()) {
@@ -235,7 +234,7 @@ void StepMaker::next(Step& step) {
     finish_epoch(step);
     gathered_.pieces.clear();
     if (step.error) {
-      at_.over = true;
+      over_ = true;
       return;
     }
     const auto has_rows = [](const Share& share) {
@@ -246,9 +245,9 @@ void StepMaker::next(Step& step) {
   step.end = true;
   at_.epoch_over = false;
   ++at_.epoch;
-  at_.over = at_.over || at_.epoch >= options_.run.epochs || !open_next_epoch();
+  over_ = over_ || at_.epoch >= options_.run.epochs || !open_next_epoch();
   at_.opened = false;
-  step.last = at_.over;
+  step.last = over_;
 }
 
 }  // namespace penstock

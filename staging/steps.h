@@ -46,7 +46,6 @@ class StepMaker {
   struct Position {
     bool epoch_over = false;  ///< its end is the next step
     bool opened = false;      ///< the next epoch
-    bool over = false;
     std::uint64_t epoch = 0;
     std::uint64_t lost = 0;
     std::uint64_t wrapped = 0;
@@ -62,7 +61,9 @@ class StepMaker {
   void go_on_at(const Position& position);
   /// The graph has no position.
   void never_save() noexcept { saves_ = false; }
-  bool over() const noexcept { return at_.over; }
+  bool over() const noexcept { return over_; }
+  /// Of epochs, made in this run and those before.
+  std::uint64_t ends() const noexcept { return at_.epoch; }
 
   std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   std::uint64_t wrapped() const noexcept { return wrapped_.load(std::memory_order_relaxed); }
@@ -93,6 +94,7 @@ class StepMaker {
   Gathered gathered_;
   Gathered upcoming_;  // the next epoch's first step, if it was looked at
   bool has_upcoming_ = false;
+  bool over_ = false;  // not of the position: a run that goes on may have more epochs
   bool saves_ = true;
   std::vector<std::string> before_upcoming_;  // the sources' positions
   Position at_;                               // without what is kept elsewhere

@@ -97,9 +97,9 @@ class Feed {
        FeedOptions options = {});
   /// Goes on where `state` was saved: each tower gets what it was not given yet, with the same
   /// bytes. What was on its way to a tower goes to that one, also out of turn. Mode, end, rows and
-  /// the number of towers must be the same; devices, slots, threads and memory may differ. Throws
-  /// what the constructor and Dataset::restore throw, Error{invalid_argument} saying what differs,
-  /// and Error{data_loss} for a damaged state.
+  /// the number of towers must be the same; devices, slots, threads, memory and epochs may differ:
+  /// one that has ended goes on with more epochs. Throws what the constructor and Dataset::restore
+  /// throw, Error{invalid_argument} saying what differs, and Error{data_loss} for a damaged state.
   static Feed restore(std::string_view state, const Dataset& dataset,
                       std::vector<DevicePtr> devices, FeedOptions options = {});
   static Feed restore(std::string_view state, const std::vector<Dataset>& datasets,
@@ -116,6 +116,11 @@ class Feed {
   std::optional<StagedBatch> next(int tower);
   /// True once the last epoch's end was returned.
   bool ended(int tower) const noexcept;
+  /// Ends of epochs that were returned to the tower, those before `restore` too.
+  std::uint64_t epochs(int tower) const noexcept;
+  /// Batches and ends of epochs that were returned to it; after `restore` counted from one that all
+  /// towers had got to.
+  std::uint64_t taken(int tower) const noexcept;
   int towers() const noexcept;
   Device& device(int tower) const;
   FeedStats stats() const;

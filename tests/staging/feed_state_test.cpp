@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include <penstock/rng.h>
 
@@ -118,6 +119,66 @@ TEST_P(FeedStates, EachTowerGoesOnWhereItWas) {
         EXPECT_FALSE(over.next(t));
         EXPECT_FALSE(over.next(t));
       }
+    }
+  }
+}
+
+TEST_P(FeedStates, AFinishedOneGoesOnWithMoreEpochs) {
+  const Kind kind{std::get<0>(GetParam()), std::get<1>(GetParam())};
+  for (const bool in_turn : {true, false}) {
+    if (!in_turn && (kind.mode != FeedMode::per_tower || kind.end == EpochEnd::wrap)) continue;
+    for (const std::int64_t n : {4, 31}) {
+      SCOPED_TRACE(testing::Message() << "n " << n << ", in turn " << in_turn);
+      const Dataset dataset = dataset_for(kind.mode, n);
+      FeedOptions options = options_for(kind);
+      options.in_turn = in_turn;
+      const auto take_all = [&](std::uint64_t epochs, std::string& state) {
+        options.run.epochs = epochs;
+        const std::vector<DevicePtr> devices = some_devices(kTowers, true);
+        Feed feed = state.empty() ? Feed(dataset, devices, options)
+                                  : Feed::restore(state, dataset, devices, options);
+        std::vector<Given> given(kTowers);
+        if (in_turn) {
+          take_some(feed, given, SIZE_MAX, 0, 2);
+        } else {
+          std::vector<std::jthread> threads;
+          for (int t = 0; t < kTowers; ++t) {
+            threads.emplace_back([&, t] {
+              while (take_one(feed, t, given[static_cast<std::size_t>(t)])) {
+              }
+            });
+          }
+        }
+        state = feed.save();
+        return std::pair(given, feed.stats().lost);
+      };
+      std::string none;
+      auto [whole, lost] = take_all(4, none);
+      std::string state;
+      std::vector<Given> parts(kTowers);
+      std::uint64_t lost_in_parts = 0;
+      for (const std::uint64_t epochs : {1U, 1U, 3U, 2U, 4U}) {
+        auto [given, lost_now] = take_all(epochs, state);
+        lost_in_parts = lost_now;
+        for (std::size_t t = 0; t < kTowers; ++t)
+          parts[t].insert(parts[t].end(), given[t].begin(), given[t].end());
+      }
+      EXPECT_EQ(lost_in_parts, lost);
+      const auto rows_in = [](const Given& given) {
+        std::size_t count = 0;
+        for (const Numbers& each : given) count += each.size();
+        return count;
+      };
+      std::size_t rows = 0;
+      std::size_t rows_of_whole = 0;
+      for (std::size_t t = 0; t < kTowers; ++t) {
+        if (in_turn) {
+          EXPECT_EQ(parts[t], whole[t]);
+        }
+        rows += rows_in(parts[t]);
+        rows_of_whole += rows_in(whole[t]);
+      }
+      EXPECT_EQ(rows, rows_of_whole);
     }
   }
 }
