@@ -16,6 +16,7 @@
 #include "towers/tower_set.h"
 #include "towers/tower_steps.h"
 #include "towers/train_plan.h"
+#include "towers/update_tickets.h"
 
 namespace penstock::towers {
 namespace {
@@ -42,14 +43,14 @@ class Trainer::Impl {
     std::optional<RunPosition> position;
     if (checkpoints_)
       position = checkpoints_->restore(store(), *strategy_, setting_of(options_, steps_));
-    if (position) {
-      epoch_ = position->epoch;
-    } else if (!options_.initial_variables.empty()) {
+    if (!position && !options_.initial_variables.empty()) {
       import_variables(store(), options_.initial_variables);
       strategy_->restore(0);
     }
     resumed_at_ = strategy_->step();
     open_feed(train, position ? position->feed : std::string());
+    epoch_ = epochs_ended();
+    for (int t = 0; t < towers_.size(); ++t) begun_.push_back(feed_->taken(t));
     if (!test) return;
     if (options_.validation_device) {
       validation_.emplace(make, *test, options_);
@@ -62,9 +63,9 @@ class Trainer::Impl {
     StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer,
                 options_.strategy.update.schedule);
     TrainResult result;
-    while (!stopped_ && !feed_->ended(0) && !reached(options_.max_steps)) {
+    while (!stopped_ && !feed_ended() && !reached(options_.max_steps)) {
       const bool ended = run_steps(log, next_stop());
-      const bool last = stopped_ || feed_->ended(0) || reached(options_.max_steps);
+      const bool last = stopped_ || feed_ended() || reached(options_.max_steps);
       if (checkpoints_ && (last || is_due(options_.checkpoint_every, ended)))
         checkpoints_->save(
             store(), *strategy_,
@@ -150,6 +151,20 @@ class Trainer::Impl {
     return every > 0 ? strategy_->step() % every == 0 : epoch_ended;
   }
 
+  // Towers that do not step together come to it one after the other, perhaps in several runs of
+  // steps.
+  std::uint64_t epochs_ended() const {
+    std::uint64_t least = UINT64_MAX;
+    for (int t = 0; t < towers_.size(); ++t) least = std::min(least, feed_->epochs(t));
+    return least;
+  }
+
+  bool feed_ended() const {
+    bool all = true;
+    for (int t = 0; t < towers_.size(); ++t) all = all && feed_->ended(t);
+    return all;
+  }
+
   bool reached(std::uint64_t limit) const { return limit > 0 && strategy_->step() >= limit; }
 
   std::uint64_t next_stop() const {
@@ -162,18 +177,22 @@ class Trainer::Impl {
     return stop;
   }
 
-  /// Trains up to update `until` or the epoch's end; true for the latter.
+  /// Trains up to update `until` or the epoch's end on all towers; true for the latter.
   bool run_steps(StepLog& log, std::uint64_t until) {
     const std::uint64_t first = strategy_->step();
     log.begin(first, epoch_);
     started_ = Clock::time_point();
-    std::atomic<bool> ended = false;
+    std::optional<UpdateTickets> tickets;
+    if (options_.strategy.kind == StrategyKind::async)
+      tickets.emplace(*strategy_, until,
+                      options_.feed.mode == FeedMode::per_tower ? nullptr : &begun_);
     const auto body = [&](int tower) {
-      if (train_tower(log, tower, first, until)) ended = true;
+      train_tower(log, tower, first, until, tickets ? &*tickets : nullptr);
       strategy_->leave(tower);
     };
-    towers_.run(body, [this](const Error& error) {
+    towers_.run(body, [&](const Error& error) {
       strategy_->fail(error);
+      if (tickets) tickets->close();
       feed_->cancel();
     });
     if (started_ != Clock::time_point()) train_s_ += seconds_between(started_, Clock::now());
@@ -181,11 +200,12 @@ class Trainer::Impl {
     // Tower 0's statistics count: they are evaluated with, and saved.
     for (std::size_t v = 0; v < store().of(0).size(); ++v)
       if (!store().of(0)[v]->trainable) store().share(v);
-    if (ended) ++epoch_;
-    return ended;
+    const std::uint64_t before = std::exchange(epoch_, epochs_ended());
+    return epoch_ > before;
   }
 
-  bool train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until) {
+  void train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until,
+                   UpdateTickets* tickets) {
     const bool together = strategy_->synchronous();
     const auto tell = [&](const LateLoss::Told& told) {
       if (!std::isfinite(told.loss.mean()))
@@ -199,18 +219,25 @@ class Trainer::Impl {
       }
     };
     TowerSteps steps(towers_, tower, *strategy_, options_.feed.mode, tell);
-    for (;; ++step) {
-      const bool done = (together ? step : strategy_->step()) >= until || !agree_to_go_on(tower);
-      std::optional<StagedBatch> batch = done ? std::nullopt : feed_->next(tower);
+    const auto may_begin = [&] {
+      if (tickets == nullptr)
+        return (together ? step : strategy_->step()) < until && agree_to_go_on(tower);
+      if (stopped_) tickets->close();
+      return tickets->take(tower);
+    };
+    for (; feed_->epochs(tower) == epoch_ && may_begin(); ++step) {
+      std::optional<StagedBatch> batch = feed_->next(tower);
       if (!batch) {
-        steps.end();
-        return !done;
+        if (tickets != nullptr) tickets->give_back();
+        break;
       }
       begin_clock();
       towers_.take(*batch, tower);
       steps.make(*batch, step);
       batch->release(towers_.stream(tower));
+      if (tickets != nullptr) tickets->give_back();
     }
+    steps.end();
   }
 
   void begin_clock() {
@@ -235,7 +262,8 @@ class Trainer::Impl {
   StrategyPtr strategy_;
   std::optional<Checkpoints> checkpoints_;
   std::uint64_t resumed_at_ = 0;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t epoch_ = 0;                 // ends of epochs that all towers have got to
+  std::vector<std::uint64_t> begun_;        // batches and ends that towers have asked for
   std::optional<std::uint64_t> evaluated_;  // the step that was evaluated last
   double train_s_ = 0;
   std::unique_ptr<Feed> feed_;

@@ -132,6 +132,28 @@ TEST(Checkpoints, ARunThatGoesOnEndsWithTheSameBits) {
   }
 }
 
+TEST(Checkpoints, TowersThatDoNotWaitGoOnWhereverTheyStopped) {
+  for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
+    const TempFolder folder;
+    std::uint64_t elements = 0;
+    for (std::uint64_t stop = 5; stop < 53; stop += 5) {
+      TrainOptions options = options_in(folder.path(), stop > 48 ? 0 : stop);
+      options.deterministic = false;
+      options.strategy.kind = StrategyKind::async;
+      options.feed.mode = mode;
+      options.feed.slots = 1;
+      options.feed.ahead = 0;
+      options.checkpoint_every = 2;
+      options.batch = 4;
+      options.epochs = 1;
+      const TrainResult result = train(options);
+      EXPECT_EQ(result.steps, stop > 48 ? 50 : stop);
+      elements += result.elements;
+    }
+    EXPECT_EQ(elements, 200U);
+  }
+}
+
 TEST(Checkpoints, TheNewestTwoAreKeptAndADamagedOneIsPassedOver) {
   const TempFolder folder;
   train(options_in(folder.path(), 17));

@@ -258,6 +258,52 @@ TEST(Trainer, EvaluatesWhenAskedAndTellsInOrder) {
   EXPECT_THAT(log.evaluated, testing::ElementsAre(4, 8, 10));
 }
 
+TEST(Trainer, TowersThatDoNotWaitMakeExactlyTheUpdatesThatWereAsked) {
+  struct Log final : TrainObserver {
+    void on_evaluation(const Evaluation& evaluation) override {
+      evaluated.push_back(evaluation.step);
+    }
+    std::vector<std::uint64_t> evaluated;
+  };
+  for (const StrategyKind kind : {StrategyKind::async, StrategyKind::sync_replicas}) {
+    for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
+      if (kind == StrategyKind::sync_replicas && mode != FeedMode::per_tower) continue;
+      for (const int towers : {2, 4}) {
+        for (const int staleness : {-1, 0}) {
+          TrainOptions options = options_for(towers, 4);
+          options.strategy.kind = kind;
+          options.strategy.max_staleness = staleness;
+          options.feed.mode = mode;
+          options.feed.slots = 1;
+          options.evaluate_every = 7;
+          options.max_steps = 40;
+          options.epochs = 100;
+          Trainer trainer(maker<Linear>(), points(100), points(10), options);
+          Log log;
+          EXPECT_EQ(trainer.run(log).steps, 40U);
+          EXPECT_THAT(log.evaluated, testing::ElementsAre(7, 14, 21, 28, 35, 40));
+        }
+      }
+    }
+  }
+}
+
+TEST(Trainer, NoBatchIsLostWhereTowersThatDoNotWaitStop) {
+  for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
+    for (const std::uint64_t every : {1U, 5U}) {
+      TrainOptions options = options_for(3, 4);
+      options.strategy.kind = StrategyKind::async;
+      options.feed.mode = mode;
+      options.evaluate_every = every;
+      options.epochs = 3;
+      Trainer trainer(maker<Linear>(), points(100), points(10), options);
+      const TrainResult result = trainer.run(nobody);
+      EXPECT_EQ(result.steps, 72U);
+      EXPECT_EQ(result.elements, 288U);
+    }
+  }
+}
+
 TEST(Trainer, StopsAfterTheStepAtHand) {
   TrainOptions options = options_for(2, 4);
   options.epochs = 1'000'000;
