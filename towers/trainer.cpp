@@ -6,6 +6,7 @@
 #include <cmath>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <penstock/error.h>
@@ -50,6 +51,7 @@ class Trainer::Impl {
     resumed_at_ = strategy_->step();
     open_feed(train, position ? position->feed : std::string());
     epoch_ = epochs_ended();
+    batches_before_ = feed_->stats().batches;
     for (int t = 0; t < towers_.size(); ++t) begun_.push_back(feed_->taken(t));
     if (!test) return;
     if (options_.validation_device) {
@@ -80,9 +82,9 @@ class Trainer::Impl {
     result.losses = log.losses();
     result.elements = log.elements();
     result.train_s = train_s_;
-    result.feed = feed_->stats();
     result.strategy = strategy_->stats();
     result.digest = store().digest();
+    result.feed = settled_stats();
     return result;
   }
 
@@ -157,6 +159,21 @@ class Trainer::Impl {
     std::uint64_t least = UINT64_MAX;
     for (int t = 0; t < towers_.size(); ++t) least = std::min(least, feed_->epochs(t));
     return least;
+  }
+
+  // A step is counted by its tower's reaper, which may be a little behind the tower.
+  FeedStats settled_stats() const {
+    FeedStats stats = feed_->stats();
+    const auto counted = [&] {
+      std::uint64_t steps = batches_before_;
+      for (const TowerStats& tower : stats.towers) steps += tower.steps;
+      return steps >= stats.batches;
+    };
+    for (int tries = 0; tries < 2000 && !counted(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      stats = feed_->stats();
+    }
+    return stats;
   }
 
   bool feed_ended() const {
@@ -263,6 +280,7 @@ class Trainer::Impl {
   std::optional<Checkpoints> checkpoints_;
   std::uint64_t resumed_at_ = 0;
   std::uint64_t epoch_ = 0;                 // ends of epochs that all towers have got to
+  std::uint64_t batches_before_ = 0;        // this run
   std::vector<std::uint64_t> begun_;        // batches and ends that towers have asked for
   std::optional<std::uint64_t> evaluated_;  // the step that was evaluated last
   double train_s_ = 0;

@@ -304,6 +304,19 @@ TEST(Trainer, NoBatchIsLostWhereTowersThatDoNotWaitStop) {
   }
 }
 
+TEST(Trainer, EveryTowersStepsAreCounted) {
+  for (int run = 0; run < 30; ++run) {
+    TrainOptions options = options_for(2, 8);
+    options.max_steps = 2;
+    Trainer trainer(maker<Linear>(), points(100), std::nullopt, options);
+    const TrainResult result = trainer.run(nobody);
+    for (const TowerStats& tower : result.feed.towers) {
+      ASSERT_EQ(tower.steps, 2U);
+      ASSERT_EQ(tower.elements, 16U);
+    }
+  }
+}
+
 TEST(Trainer, StopsAfterTheStepAtHand) {
   TrainOptions options = options_for(2, 4);
   options.epochs = 1'000'000;
