@@ -73,6 +73,8 @@ TEST(Train, LearnsAndWritesWhatItDid) {
   EXPECT_EQ(json["train_loss"].size(), 90U);
   EXPECT_GT(json["images_per_second"].get<double>(), 0);
   EXPECT_EQ(json["stall_share"].size(), 2U);
+  for (const char* field : {"gradients_applied", "gradients_dropped", "staleness"})
+    EXPECT_TRUE(json[field].is_null()) << field;
   EXPECT_EQ(json["variables_digest"].get<std::string>().size(), 16U);
   for (const nlohmann::json& tower : json["towers"]) {
     EXPECT_NEAR(tower["step_s"].get<double>() + tower["stall_s"].get<double>() +

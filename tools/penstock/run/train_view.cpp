@@ -178,9 +178,11 @@ std::string train_json(const towers::TrainResult& result) {
   }
   json["stall_share"] = stalls;
   json["towers"] = towers;
-  json["gradients_applied"] = result.strategy.applied;
-  json["gradients_dropped"] = result.strategy.dropped;
-  json["staleness"] = result.strategy.staleness;
+  // Towers that step together apply them all, and count none.
+  const bool counted = result.strategy.applied + result.strategy.dropped > 0;
+  json["gradients_applied"] = counted ? Json(result.strategy.applied) : Json(nullptr);
+  json["gradients_dropped"] = counted ? Json(result.strategy.dropped) : Json(nullptr);
+  json["staleness"] = counted ? Json(result.strategy.staleness) : Json(nullptr);
   json["variables_digest"] = hex(result.digest);
   return json.dump(2) + "\n";
 }
