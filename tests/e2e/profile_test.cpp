@@ -325,6 +325,9 @@ TEST(Towers, ALostDeviceIsExitCode70) {
   const Outcome outcome = on_device("host:0,host:1:fail_record=60:sticky");
   EXPECT_EQ(outcome.code, 70);
   EXPECT_EQ(outcome.json()["outcome"], "device lost");
+  EXPECT_EQ(outcome.json()["failure"]["code"], "device_lost");
+  EXPECT_THAT(outcome.json()["failure"]["cause"].get<std::string>(),
+              HasSubstr("the device with it"));
   EXPECT_THAT(outcome.err, AllOf(StartsWith("penstock: host:1: "), HasSubstr("the device with it"),
                                  Not(HasSubstr("host:0"))));
   EXPECT_EQ(outcome.json()["towers"].size(), 2U);

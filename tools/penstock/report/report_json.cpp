@@ -104,6 +104,7 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
       {"count", stats.errors.count}, {"retried", stats.errors.retried}, {"first", Json::array()}};
   for (const Error& error : stats.errors.first)
     json["errors"]["first"].push_back(error_json(error));
+  json["failure"] = report.failure ? error_json(*report.failure) : Json(nullptr);
   json["stages"] = Json::array();
   for (const StageStats& stage : stats.stages) json["stages"].push_back(stage_json(stage));
   if (!report.towers.empty()) {
