@@ -321,6 +321,29 @@ Outcome on_device(const std::string& device, const Flags& more = {}) {
   return run_program(flags);
 }
 
+TEST(Towers, SayWhatTheyWereGivenAndWhatWasLost) {
+  for (const char* mode : {"per_tower", "sharded"}) {
+    const Outcome outcome =
+        run_program({"profile", "--range", "300", "--batch", "16", "--device", "host:0,host:1",
+                     "--feed", mode, "--epochs", "2", "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json report = outcome.json();
+    EXPECT_EQ(report["guarantee"], "EXACT");
+    EXPECT_EQ(report["elements"], 576);
+    EXPECT_EQ(report["lost"], 24);
+    EXPECT_EQ(report["wrapped"], 0);
+    EXPECT_TRUE(report["failure"].is_null());
+    EXPECT_THAT(outcome.err, HasSubstr("24 elements left at the end of epochs"));
+    ASSERT_EQ(report["audit"].size(), mode == std::string("sharded") ? 0U : 2U);
+    std::uint64_t epoch = 0;
+    for (const json& audit : report["audit"]) {
+      EXPECT_EQ(audit["epoch"], epoch++);
+      EXPECT_EQ(audit["expected"], 300);
+      EXPECT_EQ(audit["missing"], 0);
+    }
+  }
+}
+
 TEST(Towers, ALostDeviceIsExitCode70) {
   const Outcome outcome = on_device("host:0,host:1:fail_record=60:sticky");
   EXPECT_EQ(outcome.code, 70);

@@ -70,6 +70,8 @@ struct Report {
   std::uint64_t state_bytes = 0;  ///< the largest position that was saved
   Stats stats;
   std::vector<TowerStats> towers;  ///< empty unless devices were named
+  std::uint64_t lost = 0;          ///< elements that the towers were not given, see FeedStats
+  std::uint64_t wrapped = 0;       ///< see FeedStats
   std::vector<Timeline::Point> timeline;
   std::optional<Error> failure;  ///< what ended the run
 

@@ -110,6 +110,8 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   if (!report.towers.empty()) {
     json["towers"] = Json::array();
     for (const TowerStats& tower : report.towers) json["towers"].push_back(tower_json(tower));
+    json["lost"] = report.lost;
+    json["wrapped"] = report.wrapped;
   }
   json["memory"] = {{"budget_bytes", stats.memory.budget_bytes},
                     {"peak_bytes", stats.memory.peak_bytes},

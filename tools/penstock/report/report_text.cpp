@@ -164,6 +164,9 @@ std::string report_text(const Report& report, bool colour, int width) {
   text += headline(report, colour) + facts(report);
   if (!report.stats.stages.empty()) text += "\n" + stages(report, colour, columns);
   if (!report.towers.empty()) text += "\n" + towers(report, colour, columns);
+  if (report.lost > 0)
+    text += plural(report.lost, "element", "elements") +
+            " left at the end of epochs: no full step for all towers (--epoch-end)\n";
   if (!report.stats.decisions.empty()) text += "\n" + decisions(report.stats.decisions);
   if (report.stats.errors.count > 0) text += "\n" + errors(report.stats.errors, colour);
   return text + "\n" + paint(Colour::bold, wrap(verdict(report), columns), colour) + "\n";

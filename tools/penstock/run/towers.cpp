@@ -111,8 +111,18 @@ void Towers::step(int tower) {
   stream.view().synchronize();
 }
 
+// Of epochs that every tower was given to their end; each input of sharded ones has but a part.
+void Towers::audit(const Stats& run, Report& report) const {
+  std::uint64_t ended = UINT64_MAX;
+  for (int t = 0; t < feed_.towers(); ++t) ended = std::min(ended, feed_.epochs(t));
+  if (steps_.sharded) return;
+  for (const EpochStats& epoch : run.epochs)
+    if (epoch.epoch >= ended_before_ && epoch.epoch < ended) report.audit.push_back({epoch, {}});
+}
+
 void Towers::run(Report& report) {
   start_ns_ = now_ns();
+  ended_before_ = feed_.epochs(0);
   epoch_ = 1;
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(feed_.towers()));
   {
@@ -150,6 +160,9 @@ void Towers::run(Report& report) {
   }
   report.wait_s = report.first_batch_s + stalled;
   report.towers = std::move(stats.towers);
+  report.lost = stats.lost;
+  report.wrapped = stats.wrapped;
+  audit(stats.run, report);
   report.stats = std::move(stats.run);
   report.ending = over() || steps_.batch_limit > 0 ? Ending::batch_limit : Ending::finished;
   for (const std::optional<Error>& error : errors) {
@@ -171,6 +184,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   const Progress start = start_of(options, spec, feed_options.run.seed);
   report.seed = feed_options.run.seed = start.seed;
   const double step_ms = spec.run.get("step_ms", 0.0);
+  report.guarantee = name_of(dataset.guarantee());
   report.build_s = seconds_since(begin);
   const double cpu_before = cpu_seconds();
   auto feed = std::make_unique<Feed>(feed_of(dataset, start, options, feed_options));
@@ -200,7 +214,8 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
                         .save = save,
                         .batches = dataset.spec(),
                         .on_device = built.on_device,
-                        .digest = digest ? &*digest : nullptr});
+                        .digest = digest ? &*digest : nullptr,
+                        .sharded = feed_options.mode == FeedMode::sharded});
   if (limit > 0 && before.batches >= limit) towers.stop();
   const auto cancel = [&] {
     towers.stop();

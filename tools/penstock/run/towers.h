@@ -28,6 +28,7 @@ struct TowerSteps {
   Spec batches{};                       ///< of the dataset
   std::optional<ImageOps> on_device{};  ///< what the dataset leaves to the towers' devices
   Digest* digest = nullptr;             ///< of all that is delivered; of one tower alone
+  bool sharded = false;                 ///< each tower has an input of its own
 };
 
 /// Takes batches until the end, an error or a limit, with a thread for each tower. Used once;
@@ -45,10 +46,12 @@ class Towers {
  private:
   void step(int tower);
   bool over() const;
+  void audit(const Stats& run, Report& report) const;
 
   Feed& feed_;
   const TowerSteps steps_;
   std::int64_t start_ns_ = 0;
+  std::uint64_t ended_before_ = 0;  // epochs, by earlier runs
   std::atomic<bool> stopped_{false};
   std::atomic<std::int64_t> first_ns_{0};  // the first batch was there
   std::atomic<std::uint64_t> delivered_{0};
