@@ -108,11 +108,16 @@ class Trainer::Impl {
   static TrainOptions planned(const Dataset& train, TrainOptions options) {
     options = completed(std::move(options));
     const std::uint64_t steps = steps_of(train, options);
+    if (steps == 0 && train.cardinality() >= 0)
+      throw Error(ErrorCode::invalid_argument,
+                  std::to_string(train.cardinality()) + " records make no batch of " +
+                      std::to_string(options.batch) +
+                      (options.devices.size() > 1 ? " for each tower" : ""));
     Schedule& schedule = options.strategy.update.schedule;
     if (steps == 0 && schedule.needs_total())
       throw Error(ErrorCode::invalid_argument,
                   "schedule " + schedule.describe() +
-                      " needs the number of steps: too little data, or max_steps is missing");
+                      " needs the number of steps, which these data do not tell without max_steps");
     schedule = schedule.over(steps);
     return options;
   }

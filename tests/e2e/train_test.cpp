@@ -160,7 +160,14 @@ TEST(Train, WrongCommandLinesAreRefused) {
       {{"--precision", "bf16"}, "towers on host devices compute in f32"},
       {{"--precision", "f64"}, "--precision"},
       {{"--eval-device", "gpu", "--eval-data", digits.path()}, "is no device"},
-      {{"--data-range", "0:5", "--schedule", "cosine:1"}, "needs the number of steps"}};
+      {{"--data-range", "0:5", "--max-steps", "5"}, "5 records make no batch of 16"},
+      {{"--data-range", "0:41"}, "there are only 40 records, got \"0:41\" (--data-range)"},
+      {{"--data-range", "41:"}, "there are only 40 records"},
+      {{"--eval-data", digits.path(), "--eval-range", "40:41"}, "(--eval-range)"},
+      {{"--eval-range", "0:5"}, "--eval-data"},
+      {{"--eval-every", "5"}, "--eval-data"},
+      {{"--aggregate", "2"}, "is of sync_replicas, not of replicated (--aggregate)"},
+      {{"--max-staleness", "0"}, "is of async, not of replicated (--max-staleness)"}};
   for (const auto& [more, text] : cases) {
     const Outcome outcome = run_program(flags(digits, more));
     EXPECT_EQ(outcome.code, 2) << outcome.err;

@@ -357,7 +357,7 @@ TEST(Trainer, WrongOptionsAreRefused) {
         o.batch = 100;
         o.strategy.update.schedule = Schedule::parse("cosine:1");
       },
-      "needs the number of steps");
+      "8 records make no batch of 100");
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ class Train final : public Command {
         ->required();
     add("Data", "--data-range", data_range_, "A:B", "of these, records A up to B");
     add("Data", "--eval-data", eval_data_, "PATH", "the same to evaluate with, after each epoch");
-    add("Data", "--eval-range", eval_range_, "A:B", "of these, records A up to B");
+    add("Data", "--eval-range", eval_range_, "A:B", "of these, records A up to B")
+        ->needs("--eval-data");
     add("Model", "--model", model_, "NAME", join(towers::model_names(), ", "))->required();
     app()->add_flag("--no-shuffle", keep_order_, "keep the order of the data")->group("Data");
     app()
@@ -58,6 +59,7 @@ class Train final : public Command {
     add(run, "--epochs", options_.epochs, "N", "default 1")->check(above_zero());
     add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(above_zero());
     add(run, "--eval-every", options_.evaluate_every, "N", "updates; default: each epoch")
+        ->needs("--eval-data")
         ->check(above_zero());
     add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
         "keep checkpoints there, and go on from the newest");
@@ -193,6 +195,12 @@ class Train final : public Command {
     if (!eval_device_.empty()) options_.validation_device = device(DeviceId::parse(eval_device_));
     towers::StrategyOptions& strategy = options_.strategy;
     strategy.kind = towers::parse_strategy(strategy_);
+    const auto only_of = [&](towers::StrategyKind user, const char* flag) {
+      if (app()->count(flag) > 0 && strategy.kind != user)
+        throw UsageError("is of " + std::string(name_of(user)) + ", not of " + strategy_, flag);
+    };
+    only_of(towers::StrategyKind::sync_replicas, "--aggregate");
+    only_of(towers::StrategyKind::async, "--max-staleness");
     strategy.combine = combine_ == "sum" ? towers::Combine::sum : towers::Combine::average;
     strategy.update.optimizer =
         towers::make_optimizer(optimizer_.empty() ? kind.optimizer : optimizer_);

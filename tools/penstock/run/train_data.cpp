@@ -48,9 +48,17 @@ Dataset records_in(const Dataset& dataset, const std::string& range) {
   if (ends.size() != 2) throw UsageError("expected A:B, got " + in_quotes(range));
   const std::int64_t first = ends[0].empty() ? 0 : parse_integer(ends[0]);
   if (first < 0) throw UsageError("a range can't begin below 0: " + in_quotes(range));
+  const std::int64_t records = dataset.cardinality();
+  const auto check_end = [&](std::int64_t end) {
+    if (records >= 0 && end > records)
+      throw UsageError("there are only " + std::to_string(records) + " records, got " +
+                       in_quotes(range));
+  };
+  check_end(first);
   if (!ends[1].empty()) {
     const std::int64_t last = parse_integer(ends[1]);
     if (last < first) throw UsageError("a range can't end before it begins: " + in_quotes(range));
+    check_end(last);
     kept = kept.take(last);
   }
   return first > 0 ? kept.skip(first) : kept;
