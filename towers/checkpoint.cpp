@@ -1,12 +1,17 @@
 #include "towers/checkpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <penstock/error.h>
 #include <penstock/log.h>
@@ -137,6 +142,18 @@ Checkpoints::Checkpoints(std::string folder) : folder_(std::move(folder)) {
   fs::create_directories(folder_, error);
   if (error)
     throw Error(ErrorCode::unavailable, "can't make folder " + folder_ + ": " + error.message());
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int why = errno;
+  // Where folders can't be locked, two runs at once are the user's care.
+  if (why != EWOULDBLOCK) return;
+  ::close(lock_);
+  throw Error(ErrorCode::unavailable, "another run keeps its checkpoints in " + folder_ +
+                                          ": wait for its end, or name another folder");
+}
+
+Checkpoints::~Checkpoints() {
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPosition& position) {

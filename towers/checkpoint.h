@@ -23,11 +23,14 @@ struct RunPosition {
 };
 
 /// Checkpoints in a folder, each a safetensors file: variables, what optimizers remember, and the
-/// position. The newest two are kept. One writer at a time.
+/// position. The newest two are kept. The folder is locked for one run until that ends.
 class Checkpoints {
  public:
-  /// Makes the folder. Throws Error{unavailable} naming it.
+  /// Makes the folder. Throws Error{unavailable} naming it, also if another run has it.
   explicit Checkpoints(std::string folder);
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+  ~Checkpoints();
 
   /// When it returns the checkpoint survives a crash; whenever it is interrupted, those before are
   /// whole. Throws Error{unavailable | resource_exhausted} naming the file.
@@ -42,6 +45,7 @@ class Checkpoints {
   std::vector<std::string> files() const;  // oldest first
 
   const std::string folder_;
+  int lock_ = -1;  // a descriptor of the folder
 };
 
 /// Writes tower 0's variables alone to `path`, durably.

@@ -226,6 +226,16 @@ TEST(Checkpoints, AFolderThatCantBeIsAnError) {
                [&] { write_durably(folder / "none/file", "x"); });
 }
 
+TEST(Checkpoints, AFolderIsOneRunsAtATime) {
+  const TempFolder folder;
+  {
+    const Checkpoints first(folder.path());
+    expect_error(ErrorCode::unavailable, "another run keeps its checkpoints in " + folder.path(),
+                 [&] { Checkpoints second(folder.path()); });
+  }
+  const Checkpoints third(folder.path());
+}
+
 TEST(Export, WritesTheVariablesAlone) {
   const TempFolder folder;
   Trainer trainer(maker<Hidden>(), points(40), std::nullopt, options_for(1, 8));
