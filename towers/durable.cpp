@@ -46,6 +46,10 @@ void write_all(int fd, const std::string& contents, const std::string& path) {
 }  // namespace
 
 void write_durably(const std::string& path, const std::string& contents) {
+  std::error_code absent;
+  const std::filesystem::file_status there = std::filesystem::status(path, absent);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    throw Error(ErrorCode::invalid_argument, "can't replace " + path + ": it is no regular file");
   const std::string temporary = path + ".part";
   const std::string parent = std::filesystem::path(path).parent_path().string();
   try {

@@ -59,7 +59,7 @@ struct RunOptions {
   /// Batches prepared ahead; 0: as prefetch says, else 4 to 32, the more the smaller they are, and
   /// up to 64 where threads wait for slow reads; never more than the budget allows.
   int slots = 0;
-  /// Threads that wait for files; 0: chosen by the sources.
+  /// Threads that wait for files, at most 4,096; 0: chosen by the sources.
   int io_threads = 0;
   /// Destroying the iterator waits so long for what is at work. What has not come back then, such
   /// as a read from a server that hangs, is left behind with all that it may still touch, and the

@@ -37,14 +37,14 @@ void check(const RunOptions& options) {
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, what);
   };
-  const auto not_negative = [&](const char* name, int value) {
-    if (value < 0) refuse(std::string(name) + " must not be negative, as " + std::to_string(value));
+  const auto check_range = [&](const char* name, int value, int most) {
+    if (value < 0 || value > most)
+      refuse(std::string(name) + " must be in [0, " + std::to_string(most) + "], not " +
+             std::to_string(value));
   };
-  if (options.threads < 0 || options.threads > kMostThreads)
-    refuse("threads must be in [0, " + std::to_string(kMostThreads) + "], not " +
-           std::to_string(options.threads));
-  not_negative("slots", options.slots);
-  not_negative("io_threads", options.io_threads);
+  check_range("threads", options.threads, kMostThreads);
+  check_range("io_threads", options.io_threads, kMostIoThreads);
+  check_range("slots", options.slots, 1 << 20);
   if (options.epochs == 0) refuse("epochs must be at least 1");
   // Written so that NaN is refused.
   if (!(options.max_error_share >= 0 && options.max_error_share <= 1))

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -518,8 +519,9 @@ TEST(RunOptions, ThatCannotBeAreRefused) {
   } kCases[] = {
       {"threads", {.threads = -1}},
       {"threads must be in [0, 1023], not 1024", {.threads = 1024}},
-      {"slots must not be negative", {.slots = -3}},
-      {"io_threads must not be negative", {.io_threads = -3}},
+      {"slots must be in [0, 1048576], not -3", {.slots = -3}},
+      {"io_threads must be in [0, 4096], not -3", {.io_threads = -3}},
+      {"io_threads must be in", {.io_threads = INT_MAX}},
       {"epochs must be at least 1", {.epochs = 0}},
       {"max_error_share", {.on_error = OnError::skip, .max_error_share = std::nan("")}},
       {"max_error_share", {.on_error = OnError::skip, .max_error_share = -1}},

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -224,6 +226,10 @@ TEST(Checkpoints, AFolderThatCantBeIsAnError) {
                [&] { Checkpoints checkpoints(folder / "file/sub"); });
   expect_error(ErrorCode::unavailable, "can't open",
                [&] { write_durably(folder / "none/file", "x"); });
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_error(ErrorCode::invalid_argument, "no regular file",
+               [&] { write_durably(folder / "pipe", "x"); });
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
 TEST(Checkpoints, AFolderIsOneRunsAtATime) {

@@ -224,7 +224,7 @@ const Kind& run_kind() {
         true, 1, kMostCount},
        {"slots", ValueType::integer, "batches prepared ahead", true, 1, 1e6},
        text("io", "how files are read", {"pread", "io_uring", "mmap"}),
-       {"io_threads", ValueType::integer, "threads that wait for files", true, 1, 4096},
+       {"io_threads", ValueType::integer, "threads that wait for files", true, 1, kMostIoThreads},
        text("jpeg_backend",
             "who decodes JPEGs, with the same pixels (default auto: own where it is faster)",
             {"auto", "own", "libjpeg-turbo"}),
