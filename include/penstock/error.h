@@ -65,10 +65,12 @@ class Error : public std::exception {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Error error)
-      : error_(std::make_shared<const Error>(std::move(error))) {
-  }  // NOLINT(google-explicit-constructor)
+  /// Becomes `out_of_memory()` where there is no memory to keep `error` in.
+  Status(Error error) noexcept;  // NOLINT(google-explicit-constructor)
   Status(ErrorCode code, std::string cause) : Status(Error(code, std::move(cause))) {}
+  /// ErrorCode::resource_exhausted without an address; the original is a std::bad_alloc. Allocates
+  /// nothing, so that it can always be had.
+  static Status out_of_memory() noexcept;
 
   bool ok() const noexcept { return error_ == nullptr; }
   /// REQUIRES: !ok().
@@ -78,8 +80,9 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Error> error_;
 };
 
-/// The exception in flight as a Status: an Error as it is, anything else as ErrorCode::user
-/// (std::bad_alloc: resource_exhausted) with the original kept. Call from inside a catch block.
-Status status_from_current_exception();
+/// The exception in flight as a Status: an Error as it is, std::bad_alloc as
+/// `Status::out_of_memory()`, anything else as ErrorCode::user with the original kept. Where there
+/// is no memory for that, `Status::out_of_memory()`. Call from inside a catch block.
+Status status_from_current_exception() noexcept;
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include <penstock/error.h>
 
 #include <new>
+#include <utility>
 
 namespace penstock {
 
@@ -50,18 +51,51 @@ Error::Error(ErrorCode code, std::string cause, Provenance where, std::exception
   if (!address.empty()) text_ += " (" + address + ")";
 }
 
-Status status_from_current_exception() {
+namespace {
+
+// Made when the process starts, so that it can be had when there is no memory, and never destroyed,
+// because threads may outlive static objects.
+const std::shared_ptr<const Error>& kOutOfMemory =
+    *new std::shared_ptr<const Error>(std::make_shared<const Error>(
+        ErrorCode::resource_exhausted, "out of memory", Provenance(),
+        std::make_exception_ptr(std::bad_alloc())));
+
+Status status_of_current_exception() {
   try {
     throw;
   } catch (const Error& error) {
     return {error};
-  } catch (const std::bad_alloc& error) {
-    return {Error(ErrorCode::resource_exhausted, error.what(), {}, std::current_exception())};
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
   } catch (const std::exception& error) {
     return {Error(ErrorCode::user, error.what(), {}, std::current_exception())};
   } catch (...) {
     return {Error(ErrorCode::user, "an exception that is not a std::exception", {},
                   std::current_exception())};
+  }
+}
+
+}  // namespace
+
+Status::Status(Error error) noexcept {
+  try {
+    error_ = std::make_shared<const Error>(std::move(error));
+  } catch (const std::bad_alloc&) {
+    error_ = kOutOfMemory;
+  }
+}
+
+Status Status::out_of_memory() noexcept {
+  Status status;
+  status.error_ = kOutOfMemory;
+  return status;
+}
+
+Status status_from_current_exception() noexcept {
+  try {
+    return status_of_current_exception();
+  } catch (...) {
+    return Status::out_of_memory();
   }
 }
 

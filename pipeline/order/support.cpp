@@ -6,16 +6,20 @@
 
 namespace penstock {
 
-Status locate(Status status, const Provenance& where, const std::string& stage) {
+Status locate(Status status, const Provenance& where, const std::string& stage) noexcept {
   if (status.ok()) return status;
-  const Error& error = status.error();
-  Provenance full = error.where();
-  if (full.shard.empty()) full.shard = where.shard;
-  if (full.offset < 0) full.offset = where.offset;
-  if (full.index < 0) full.index = where.index;
-  if (full.stage.empty()) full.stage = stage;
-  if (full.length < 0 && full.offset == where.offset) full.length = where.length;
-  return Error(error.code(), error.cause(), std::move(full), error.original());
+  try {
+    const Error& error = status.error();
+    Provenance full = error.where();
+    if (full.shard.empty()) full.shard = where.shard;
+    if (full.offset < 0) full.offset = where.offset;
+    if (full.index < 0) full.index = where.index;
+    if (full.stage.empty()) full.stage = stage;
+    if (full.length < 0 && full.offset == where.offset) full.length = where.length;
+    return Error(error.code(), error.cause(), std::move(full), error.original());
+  } catch (const std::bad_alloc&) {
+    return status;  // an error without its address is better than none
+  }
 }
 
 Provenance origin_of(const Item& item) {

@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// The same error with what was not known of its address filled in.
-Status locate(Status status, const Provenance& where, const std::string& stage);
+/// The same error with what was not known of its address filled in, if there is memory for that.
+Status locate(Status status, const Provenance& where, const std::string& stage) noexcept;
 
 /// Where the record lies that the item is made of; of a tuple or batch, its first.
 Provenance origin_of(const Item& item);

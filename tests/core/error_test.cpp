@@ -49,6 +49,8 @@ TEST(Status, FromExceptions) {
 
   const Status memory = caught([] { throw std::bad_alloc(); });
   EXPECT_EQ(memory.error().code(), ErrorCode::resource_exhausted);
+  EXPECT_EQ(&memory.error(), &Status::out_of_memory().error());
+  EXPECT_THROW(std::rethrow_exception(memory.error().original()), std::bad_alloc);
 
   const Status user = caught([] { throw std::range_error("my text"); });
   EXPECT_EQ(user.error().code(), ErrorCode::user);
