@@ -13,6 +13,7 @@
 
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/commands/limits_text.h"
+#include "tools/penstock/signals.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/text.h"
@@ -91,6 +92,7 @@ int guarded_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace penstock;
+  tool::handle_file_signals();
   tool::log_to_stderr();
   const int code = tool::guarded_run(argc, argv);
   // What is printed lies in a buffer until now: a full disk is met here, or was before.

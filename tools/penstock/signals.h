@@ -1,0 +1,10 @@
+// Signals that the system sends because of a file.
+#pragma once
+
+namespace penstock::tool {
+
+/// Call once, before anything is written. A write past the limit on the size of files (ulimit -f)
+/// then fails like one on a full disk, with EFBIG, instead of ending the process by SIGXFSZ.
+void handle_file_signals();
+
+}  // namespace penstock::tool
