@@ -6,8 +6,7 @@
 #include <bit>
 #include <utility>
 
-#include <penstock/error.h>
-
+#include "pipeline/core/start_thread.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/waits.h"
 
@@ -19,10 +18,7 @@ BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> lo
   try {
     for (int i = 0; i < initial; ++i) start();
   } catch (...) {  // others have taken what could be started: those that there are will do
-    if (!threads_.empty()) return;
-    throw Error(ErrorCode::resource_exhausted,
-                "no thread for what waits can be started (RLIMIT_NPROC, or the container's "
-                "pids.max)");
+    if (threads_.empty()) throw;
   }
 }
 
@@ -40,6 +36,7 @@ void BlockingPool::submit(std::function<void()> work) {
   MutexLock lock(mutex_);
   const auto now = Clock::now();
   queue_.push_back({std::move(work), now});
+  // From here on nothing throws: it was taken.
   grow_if_late(now);
   if (idle_ > 0) ready_.notify_one();
 }
@@ -50,12 +47,15 @@ void BlockingPool::look() {
 }
 
 void BlockingPool::start() {
+  // A thread that stands but could not be kept would be waited for.
+  threads_.reserve(std::bit_ceil(threads_.size() + 1));
   working_.resize(threads_.size() + 1);
-  threads_.emplace_back([this, thread = threads_.size()] { serve(thread); });
+  threads_.push_back(
+      start_thread("what waits", [this, thread = threads_.size()] { serve(thread); }));
   ++idle_;
 }
 
-void BlockingPool::grow_if_late(Clock::time_point now) {
+void BlockingPool::grow_if_late(Clock::time_point now) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(2);
   constexpr std::size_t kFew = 4;
   if (stopping_ || queue_.size() <= idle_ || threads_.size() >= limit_) return;
@@ -80,7 +80,7 @@ void BlockingPool::grow_if_late(Clock::time_point now) {
 
 // Threads that have waited within one piece of work for so long that what they will teach comes
 // late, or never.
-std::size_t BlockingPool::stuck(Clock::time_point now) const {
+std::size_t BlockingPool::stuck(Clock::time_point now) const noexcept {
   constexpr auto kLong = std::chrono::milliseconds(20);
   return static_cast<std::size_t>(
       std::count_if(working_.begin(), working_.end(), [&](const Working& one) {
@@ -97,7 +97,7 @@ void BlockingPool::note(std::chrono::nanoseconds waited) {
              });
 }
 
-void BlockingPool::serve(std::size_t thread) {
+void BlockingPool::serve(std::size_t thread) noexcept {
   const pid_t self = ::gettid();
   MutexLock lock(mutex_);
   for (;;) {
@@ -111,6 +111,7 @@ void BlockingPool::serve(std::size_t thread) {
     lock.unlock();
     const std::uint64_t before = times_waited();
     task.work();
+    task.work = nullptr;
     const bool waited = times_waited() != before;
     lock.lock();
     waiting_ += ((waited ? 1.0 : 0.0) - waiting_) / 8;

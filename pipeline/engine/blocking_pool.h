@@ -26,6 +26,7 @@ class BlockingPool {
   /// if there is none.
   BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log);
   ~BlockingPool();
+  /// Takes `work`, which must not throw, and does it once; or throws, and does not take it.
   void submit(std::function<void()> work) EXCLUDES(mutex_);
   /// Looks again whether work has waited too long: for who waits for its result.
   void look() EXCLUDES(mutex_);
@@ -34,9 +35,9 @@ class BlockingPool {
   using Clock = std::chrono::steady_clock;
 
   void start() REQUIRES(mutex_);
-  void serve(std::size_t thread) EXCLUDES(mutex_);
-  void grow_if_late(Clock::time_point now) REQUIRES(mutex_);
-  std::size_t stuck(Clock::time_point now) const REQUIRES(mutex_);
+  void serve(std::size_t thread) noexcept EXCLUDES(mutex_);
+  void grow_if_late(Clock::time_point now) noexcept REQUIRES(mutex_);
+  std::size_t stuck(Clock::time_point now) const noexcept REQUIRES(mutex_);
   void note(std::chrono::nanoseconds waited) REQUIRES(mutex_);
 
   struct Task {

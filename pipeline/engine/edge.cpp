@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/core/kill_point.h"
+#include "pipeline/core/start_thread.h"
 
 namespace penstock {
 
@@ -54,8 +55,14 @@ void Edge::start() {
     if (started_) return;
     started_ = true;
   }
-  take_snapshot();  // of an input that knows more than a fresh one does, such as a full cache
-  thread_ = std::jthread([this] { dispatch(); });
+  try {
+    take_snapshot();  // of an input that knows more than a fresh one does, such as a full cache
+    thread_ = start_thread("arranging elements", [this] { dispatch(); });
+  } catch (...) {
+    MutexLock lock(mutex_);
+    started_ = false;  // whoever pulls tries again, rather than to wait for nobody
+    throw;
+  }
 }
 
 void Edge::stop() {

@@ -148,6 +148,8 @@ class Edge : public OrderIterator {
   /// A group will come to nothing; somebody may wait for that.
   void abandon(Group& group) noexcept EXCLUDES(mutex_);
   void drop(Group& group) noexcept EXCLUDES(mutex_);
+  /// One group less is in flight.
+  void land() noexcept REQUIRES(mutex_);
   void note_read_ahead(std::size_t from, std::size_t to) noexcept REQUIRES(mutex_);
   void fill(Group& group, std::size_t wanted);
   std::size_t drop_had(std::span<Item> items);

@@ -23,9 +23,9 @@ void Edge::set_ready(Group& group, bool ready) {
     ++ready_;
     run_.ready.fetch_add(1, std::memory_order_seq_cst);
   } else {
-    --ready_;
+    run_.take_off(ready_);
     // An order thread may wait for just this before it makes another slot.
-    if (run_.ready.fetch_sub(1, std::memory_order_seq_cst) == run_.plenty()) run_.waker().notify();
+    if (run_.take_off(run_.ready) == run_.plenty()) run_.waker().notify();
   }
 }
 
@@ -35,10 +35,15 @@ void Edge::abandon(Group& group) noexcept {
 }
 
 void Edge::drop(Group& group) noexcept {
-  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  run_.take_off(run_.active);
   MutexLock lock(mutex_);
   set_ready(group, false);
-  if (--in_flight_ == 0 && stopping()) changed_.notify_all();
+  land();
+}
+
+void Edge::land() noexcept {
+  run_.take_off(in_flight_);
+  if (in_flight_ == 0 && stopping()) changed_.notify_all();
 }
 
 void Edge::dispatch() noexcept {
@@ -288,12 +293,12 @@ void Edge::compute(Group& group) noexcept {
         ++starved_;
         group.starved = true;
       }
-      run_.active.fetch_sub(1, std::memory_order_acq_rel);
+      run_.take_off(run_.active);
       starve(group);
       return;
     }
   }
-  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  run_.take_off(run_.active);
   finish(group);
 }
 
@@ -341,7 +346,7 @@ void Edge::finish(Group& group) noexcept {
     MutexLock lock(mutex_);
     group.done = true;
     was_crowded = crowded();
-    if (std::exchange(group.starved, false)) --starved_;
+    if (std::exchange(group.starved, false)) run_.take_off(starved_);
     group.redoing = false;
     set_ready(group, false);
     const std::size_t ahead = pace_.groups_ahead.load(std::memory_order_relaxed);
@@ -362,8 +367,7 @@ void Edge::finish(Group& group) noexcept {
   if (wake) changed_.notify_all();
   MutexLock lock(mutex_);
   if (was_crowded) run_.waker().notify();
-  --in_flight_;
-  if (in_flight_ == 0 && stopping()) changed_.notify_all();
+  land();
 }
 
 }  // namespace penstock

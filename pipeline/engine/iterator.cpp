@@ -113,7 +113,7 @@ class Iterator::Impl {
 
   Next next() {
     MutexLock lock(consumer_mutex_);
-    if (run_.cancelled()) return Next(cancelled());
+    if (run_.cancelled()) return Next(run_.why_stopped());
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     Item item;
     try {
@@ -123,7 +123,7 @@ class Iterator::Impl {
       failed_ = over && static_cast<Edge&>(source).broken();
       ended_ = over && !failed_;
     } catch (...) {
-      if (run_.cancelled()) return Next(cancelled());
+      if (run_.cancelled()) return Next(run_.why_stopped());
       failed_ = true;
       return Next(status_from_current_exception().error());
     }
@@ -216,13 +216,12 @@ class Iterator::Impl {
   }
 
  private:
-  /// The threads that all runs share are those of the process of the first.
+  /// The process of the first run: what runs share may be locked in a child of another.
   static std::uint64_t first_forks() {
     static const std::uint64_t first = forks();
     if (forks() != first) throw away_from_home();
     return first;
   }
-  static Error cancelled() { return Error(ErrorCode::cancelled, "the run was cancelled"); }
 
   /// The audit of an epoch that was delivered to its end, as a line.
   std::string finish_epoch() REQUIRES(consumer_mutex_) {
@@ -274,6 +273,7 @@ class Iterator::Impl {
   void watch(OrderIterator& tree, std::uint64_t epoch) EXCLUDES(trees_mutex_) {
     if (epoch + 1 >= epochs_) return;
     static_cast<Edge&>(tree).on_exhausted([this, epoch] {
+      const AtWork at_work(run_);
       OrderIteratorPtr opened;
       try {
         opened = run_.open(epoch + 1);
@@ -334,15 +334,14 @@ void Iterator::close() noexcept {
     return;
   }
   if (impl_->close()) return;
+  log_once(LogLevel::warning, "iterator-close",
+           "a run was closed while a read or a callable in it did not come back; it is kept until "
+           "that does");
+  Impl* const left = impl_.release();
   try {
-    log_once(
-        LogLevel::warning, "iterator-close",
-        "a run was closed while a read or a callable in it did not come back; it is kept until "
-        "that does");
-    std::thread([left = impl_.get()] { delete left; }).detach();
-    (void)impl_.release();
+    std::thread([left] { delete left; }).detach();
   } catch (...) {
-    return;  // then it is waited for
+    // No thread can be started to wait for it: it is kept for ever.
   }
 }
 

@@ -56,8 +56,8 @@ void check(const RunOptions& options) {
     refuse("max_errors, max_error_share and quarantine need OnError::skip");
 }
 
-/// As many as were asked for, or as the system lets this process start. oneTBB starts its workers
-/// when it needs them, and what it was given is never done if it can't: so room is left for them.
+/// As many as were asked for, or as the system lets this process start: they are started when they
+/// are needed, and what arranges elements then still has room for its own.
 Threads threads_for(const RunOptions& options) {
   check(options);
   constexpr int kOthers = 3;  // what arranges elements, and some to spare
@@ -111,11 +111,11 @@ AtWork::AtWork(Run& run, const std::atomic<bool>* stop) noexcept
   run_.active.fetch_add(1, std::memory_order_acq_rel);
 }
 AtWork::~AtWork() {
-  run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  run_.take_off(run_.active);
   working = outer_;
 }
 Resting::Resting() noexcept {
-  if (working != nullptr) working->run_.active.fetch_sub(1, std::memory_order_acq_rel);
+  if (working != nullptr) working->run_.take_off(working->run_.active);
 }
 Resting::~Resting() {
   if (working != nullptr) working->run_.active.fetch_add(1, std::memory_order_acq_rel);
@@ -135,9 +135,7 @@ Run::Run(NodePtr root, const RunOptions& options)
       memory_(std::make_shared<Memory>(
           options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(),
           Allocator::heap())),
-      stream_memory_(std::make_unique<StreamMemory>(*this)),
-      workers_(
-          std::make_shared<Workers>(threads_, options.threads == 0, consumers_waiting, tuning_)) {
+      stream_memory_(std::make_unique<StreamMemory>(*this)) {
   add_stages(*root_, -1);
   std::uint64_t least = 0;
   std::string parts;
@@ -166,12 +164,13 @@ Run::Run(NodePtr root, const RunOptions& options)
     most = std::clamp(kReadersEach * threads_, kReadersEach, kMostThreads);  // tried when needed
   }
   blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most, tuning_);
+  workers_ = std::make_unique<Workers>(threads_, options.threads == 0, consumers_waiting, tuning_);
 }
 
 Run::~Run() {
   cancel();
   blocking_.reset();
-  workers_->stop();
+  workers_.reset();
 }
 
 void Run::add_stages(const Node& node, std::int64_t depth) {
@@ -341,6 +340,33 @@ void Run::cancel() noexcept {
   waker_->notify();
   memory_->wake();
   wake_pulls();
+}
+
+int Run::take_off(std::atomic<int>& count) noexcept {
+  const int before = count.fetch_sub(1, std::memory_order_seq_cst);
+  if (before <= 0) {
+    count.fetch_add(1, std::memory_order_seq_cst);
+    lose_count();
+  }
+  return before;
+}
+
+// As `cancel`, but for those who wait within a pull, since this may be under the lock of one: they
+// look by themselves ten times a second.
+void Run::lose_count() noexcept {
+  lost_count_.store(true, std::memory_order_release);
+  cancelled_.store(true, std::memory_order_release);
+  retry_.stop();
+  waker_->notify();
+  memory_->wake();
+}
+
+Error Run::why_stopped() const {
+  if (lost_count_.load(std::memory_order_acquire)) {
+    return {ErrorCode::internal,
+            "the engine lost count of its work, so the run was ended: a defect of Penstock"};
+  }
+  return {ErrorCode::cancelled, "the run was cancelled"};
 }
 
 bool Run::stopping() const noexcept {

@@ -122,6 +122,21 @@ class Run final : public RunServices {
   OrderIteratorPtr open(std::uint64_t epoch);
   void cancel() noexcept;
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
+  /// Takes one off a count of this run. Where there is none to take off, something was done twice,
+  /// and nothing that the engine makes can be trusted any more: the run ends, and `why_stopped`
+  /// says so.
+  template <typename Count>
+  void take_off(Count& count) noexcept {
+    if (count == 0) {
+      lose_count();
+    } else {
+      --count;
+    }
+  }
+  /// Takes one off a count that several threads change; returns what it was before.
+  int take_off(std::atomic<int>& count) noexcept;
+  /// What `next` says once the run was cancelled.
+  Error why_stopped() const;
   const std::atomic<bool>& cancelled_flag() const noexcept { return cancelled_; }
   /// Makes all who wait within a pull look whether they are to stop.
   void wake_pulls() noexcept EXCLUDES(edges_mutex_);
@@ -181,6 +196,7 @@ class Run final : public RunServices {
     std::size_t uses = 1;  // places in the graph
   };
   void add_stages(const Node& node, std::int64_t depth);
+  void lose_count() noexcept;
   SlotLayout layout_for(const Node& node) const;
 
   const NodePtr root_;
@@ -193,6 +209,7 @@ class Run final : public RunServices {
   StarvedLine starved_{*this};
   Retry retry_{options_};
   std::atomic<bool> cancelled_{false};
+  std::atomic<bool> lost_count_{false};
   bool first_counted_ = true;  // constant once something was opened
 
   std::vector<Stage> stages_;                     // constant after construction
@@ -216,7 +233,7 @@ class Run final : public RunServices {
 
   const std::shared_ptr<TuningLog> tuning_ = std::make_shared<TuningLog>();
   std::unique_ptr<BlockingPool> blocking_;
-  const std::shared_ptr<Workers> workers_;
+  std::unique_ptr<Workers> workers_;
 };
 
 }  // namespace penstock

@@ -6,22 +6,12 @@
 #include <string>
 #include <utility>
 
-#include <tbb/global_control.h>
+#include <penstock/log.h>
 
+#include "pipeline/core/start_thread.h"
 #include "pipeline/engine/memory.h"
 
 namespace penstock {
-namespace {
-
-/// Work that is enqueued from outside gets one worker less than oneTBB's limit, which by default is
-/// the number of CPUs. The arenas bound their own; the process-wide limit only must not be in their
-/// way.
-void allow_workers() {
-  static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 1024);
-  (void)limit;
-}
-
-}  // namespace
 
 Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_waiting,
                  std::shared_ptr<TuningLog> log)
@@ -29,11 +19,21 @@ Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_wait
       by_quota_(by_quota),
       consumers_waiting_(consumers_waiting),
       log_(std::move(log)),
-      arena_(most, 0),
       most_(most),
       asked_(Clock::now()),
       while_began_(asked_) {
-  allow_workers();
+  MutexLock lock(mutex_);
+  // A thread that stands but could not be kept would be waited for.
+  threads_.reserve(static_cast<std::size_t>(most));
+  start();
+}
+
+Workers::~Workers() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  ready_.notify_all();
+  std::vector<std::jthread> threads = std::move(threads_);
+  lock.unlock();
 }
 
 int Workers::allowed() const {
@@ -41,29 +41,17 @@ int Workers::allowed() const {
   return allowed_;
 }
 
-// What runs outlives the run that it is of, which may end within its last piece of work.
-void Workers::enqueue(std::function<void()> work) {
-  arena_.enqueue([self = shared_from_this(), work = std::move(work)] { self->run(work); });
+void Workers::start() {
+  threads_.push_back(start_thread("computing", [this] { serve(); }));
 }
 
 void Workers::submit(std::function<void()> work) {
   MutexLock lock(mutex_);
-  if (running_ < allowed_) {
-    enqueue(std::move(work));
-    ++running_;
-    return;
-  }
   const auto now = Clock::now();
   queue_.push_back({std::move(work), now});
+  // From here on nothing throws: it was taken.
+  if (running_ < allowed_) ready_.notify_one();
   grow_if_late(now);
-}
-
-void Workers::stop() {
-  {
-    MutexLock lock(mutex_);
-    while (running_ > 0) idle_.wait(mutex_);
-  }
-  arena_.terminate();
 }
 
 void Workers::look() {
@@ -72,73 +60,83 @@ void Workers::look() {
   }
 }
 
-// A task goes on with what waits, but not for long, so that oneTBB may give the thread to another
-// run in between.
-void Workers::run(std::function<void()> work) noexcept {
-  constexpr auto kTurn = std::chrono::milliseconds(20);
-  const auto began = Clock::now();
-  for (auto start = began;;) {
-    work();
+void Workers::serve() noexcept {
+  MutexLock lock(mutex_);
+  for (;;) {
+    while (!stopping_ && (queue_.empty() || running_ >= allowed_)) ready_.wait(mutex_);
+    if (queue_.empty()) return;
+    Task task = queue_.pop_front();
+    ++running_;
+    const auto start = Clock::now();
+    grow_if_late(start);
+    const bool short_of_threads = failed_ != Clock::time_point();
+    lock.unlock();
+    if (short_of_threads) warn();
+    task.work();
+    task.work = nullptr;
     const auto now = Clock::now();
-    try {
-      if (by_quota_) ask_quota(now);
-    } catch (...) {
-      // No memory to ask with: what was said last holds until the next time.
-    }
-    {
-      MutexLock lock(mutex_);
-      busy_ += now - start;
-      shrink_if_idle(now);
-      if (queue_.empty() || running_ > allowed_) {
-        if (--running_ == 0) idle_.notify_all();
-        return;
-      }
-      work = queue_.pop_front().work;
-      grow_if_late(now);
-    }
-    start = now;
-    if (now - began < kTurn) continue;
-    try {
-      enqueue(work);
-      return;
-    } catch (...) {
-      continue;  // no memory for a task
-    }
+    if (by_quota_) ask_quota(now);
+    lock.lock();
+    busy_ += now - start;
+    shrink_if_idle(now);
+    --running_;
   }
 }
 
-bool Workers::grow_if_late(Clock::time_point now) {
+void Workers::warn() noexcept {
+  log_once(LogLevel::warning, "computing threads",
+           "no more threads for computing can be started: RLIMIT_NPROC, RLIMIT_AS or the "
+           "container's pids.max; those that there are go on");
+}
+
+// The first pieces of work have a thread each, which has yet to take them.
+bool Workers::grow_if_late(Clock::time_point now) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(2);
-  if (queue_.empty() || allowed_ >= most_) return false;
-  const auto waited = now - queue_.front().since;
+  const auto taken = static_cast<std::size_t>(std::max(allowed_ - running_, 0));
+  if (queue_.size() <= taken || allowed_ >= most_) return false;
+  const auto waited = now - queue_[taken].since;
   if (waited < kMoment || consumers_waiting_.load(std::memory_order_relaxed) == 0) return false;
-  try {
-    enqueue(queue_.front().work);
-  } catch (...) {
-    return false;
-  }
-  const auto groups = queue_.size();
-  queue_.pop_front();
-  ++running_;
+  if (!has_thread_for_more(now)) return false;
   ++allowed_;
   if (std::exchange(shrunk_, false))
     while_ = std::min(2 * while_, std::chrono::milliseconds(64000));
   begin_while(now);
   log_->note("threads", static_cast<std::size_t>(allowed_ - 1), static_cast<std::size_t>(allowed_),
-             [groups, waited] {
+             [groups = queue_.size() - taken, waited] {
                return std::to_string(groups) + " groups waited for one, the first " +
                       in_ms(waited) + ", and so did the consumer";
              });
   return true;
 }
 
-void Workers::ask_quota(Clock::time_point now) {
+bool Workers::has_thread_for_more(Clock::time_point now) noexcept {
+  if (static_cast<std::size_t>(allowed_) < threads_.size()) {
+    ready_.notify_one();
+    return true;
+  }
+  constexpr auto kPause = std::chrono::seconds(1);  // until others may have ended
+  if (failed_ != Clock::time_point() && now - failed_ < kPause) return false;
+  try {
+    start();
+    return true;
+  } catch (...) {
+    failed_ = now;
+  }
+  return false;
+}
+
+void Workers::ask_quota(Clock::time_point now) noexcept {
   {
     MutexLock lock(mutex_);
     if (now - asked_ < std::chrono::seconds(1)) return;
     asked_ = now;
   }
-  const int most = std::min(size_, usable_cpus());
+  int most = 0;
+  try {
+    most = std::min(size_, usable_cpus());
+  } catch (...) {
+    return;  // no memory to ask with: what was said last holds until the next time
+  }
   MutexLock lock(mutex_);
   most_ = most;
   if (allowed_ <= most_) return;

@@ -2,13 +2,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <dlfcn.h>
 
 #include <gtest/gtest.h>
 
@@ -27,31 +24,22 @@ namespace {
 std::atomic<long> allocations{0};
 std::atomic<long> fail_at{-1};  // this one fails; negative: none
 
-/// oneTBB does not promise to be whole after an allocation of its own failed.
-bool is_of_onetbb(const void* caller) {
-  Dl_info info;
-  return ::dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libtbb") != nullptr;
-}
-
-bool must_fail(const void* caller) {
-  if (allocations.fetch_add(1) != fail_at.load()) return false;
-  if (!is_of_onetbb(caller)) return true;
-  ++fail_at;
-  return false;
+bool must_fail() {
+  return allocations.fetch_add(1) == fail_at.load();
 }
 
 }  // namespace
 
 // Not inlined, or GCC takes malloc and free for a mismatched pair.
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  if (!must_fail(__builtin_return_address(0))) {
+  if (!must_fail()) {
     if (void* memory = std::malloc(size)) return memory;
   }
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto align = static_cast<std::size_t>(alignment);
-  if (!must_fail(__builtin_return_address(0))) {
+  if (!must_fail()) {
     if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) return memory;
   }
   throw std::bad_alloc();
@@ -237,12 +225,12 @@ TEST(FailedAllocation, WhileThreadsAreTriedLeavesSoMany) {
 TEST(FailedAllocation, WhileTheQuotaIsAskedLeavesTheLast) {
   const test::TimeLimit limit(60);
   const std::atomic<int> consumers{0};
-  const auto workers = std::make_shared<Workers>(2, true, consumers, std::make_shared<TuningLog>());
+  auto workers = std::make_unique<Workers>(2, true, consumers, std::make_shared<TuningLog>());
   workers->submit([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // it is asked once a second
     fail_at = allocations.load();
   });
-  workers->stop();
+  workers.reset();
   EXPECT_GT(allocations, fail_at) << "nothing was allocated";
   fail_at = -1;
 }

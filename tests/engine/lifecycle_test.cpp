@@ -42,11 +42,6 @@ long status_of(const std::string& key) {
   throw std::runtime_error("no " + key);
 }
 
-/// Threads that oneTBB may start and keep beside those it had: it has been seen to settle at 30,
-/// after two thousand runs as after twelve thousand, and at 48 on a busy machine. One thread left
-/// by each run would be far more.
-constexpr long kPooled = 120;
-
 /// Threads end a moment after they were joined.
 long settled_threads(long expected) {
   for (int i = 0; i < 1000 && status_of("Threads") > expected; ++i) {
@@ -82,7 +77,7 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   const char* wanted = std::getenv("PENSTOCK_CANCELS");
   const int rounds = wanted != nullptr ? std::atoi(wanted) : 2000;
   const std::vector<Dataset> all = graphs();
-  for (const Dataset& dataset : all) (void)test::run(dataset, {.threads = 2}, 50);  // oneTBB's own
+  for (const Dataset& dataset : all) (void)test::run(dataset, {.threads = 2}, 50);
   const long before = status_of("Threads");
   std::vector<double> waits;
   Rng random(5, 0, 0);
@@ -122,7 +117,7 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   test::figure("F16",
                "%zu cancelled, %d destroyed; until next says so p99 %.2f ms, at most %.1f ms",
                waits.size(), rounds, waits[waits.size() * 99 / 100], waits.back());
-  EXPECT_LE(settled_threads(before + kPooled), before + kPooled);
+  EXPECT_LE(settled_threads(before), before);
 }
 
 /// Goes on for ever and gives nothing.
@@ -252,7 +247,7 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
     files.emplace_back("f/" + std::to_string(i) + ".jpg", std::string(5000, 'x'));
   Rng random(8, 0, 0);
   double longest = 0;
-  (void)test::run(numbers(10), {.threads = 2});  // what sanitizers and oneTBB start for themselves
+  (void)test::run(numbers(10), {.threads = 2});  // what sanitizers start for themselves
   const long before = status_of("Threads");
   for (int i = 0; i < 60; ++i) {
     const auto faulty = std::make_shared<FaultFileSystem>(
@@ -281,7 +276,7 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
   }
   test::figure("F7", "60 closes while a read hangs, deadline 20 ms: at most %.1f ms", longest);
   EXPECT_LT(longest, 5000);  // a busy machine; the figure is the claim
-  EXPECT_LE(settled_threads(before + kPooled), before + kPooled);
+  EXPECT_LE(settled_threads(before), before);
 }
 
 TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {

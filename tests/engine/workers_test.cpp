@@ -17,11 +17,10 @@ namespace {
 using std::chrono::milliseconds;
 
 struct Site {
-  explicit Site(int threads) : workers(std::make_shared<Workers>(threads, false, consumers, log)) {}
-  ~Site() { workers->stop(); }
+  explicit Site(int threads) : workers(std::make_unique<Workers>(threads, false, consumers, log)) {}
   std::atomic<int> consumers{0};
   std::shared_ptr<TuningLog> log = std::make_shared<TuningLog>();
-  const std::shared_ptr<Workers> workers;
+  const std::unique_ptr<Workers> workers;
 };
 
 TEST(Workers, OneThreadWhereTheConsumerDoesNotWait) {

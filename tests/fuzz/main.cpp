@@ -30,13 +30,6 @@ const penstock::fuzz::Target* chosen = nullptr;
 
 }  // namespace
 
-// The last task of a run is let go a moment after the run, and until then holds its workers from
-// memory of oneTBB's, where the sanitizer doesn't look.
-extern "C" const char* __lsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:penstock::Workers\n";
-}
-
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const std::string name = *argc > 1 ? (*argv)[1] : "";
   if (name == "--list") list();
