@@ -97,12 +97,12 @@ void StagingState::fill(Flight& flight, StagingSlot& slot, std::int64_t padded_r
       pack_text(flight, slot, c);
       flight.tensors[c].shape = flight.tensors[c].shape.with(0, std::max(rows, padded_rows));
     } else if (view) {
-      const Piece& piece = flight.pieces.front();
-      const Tensor& tensor = piece.batch[c];
+      Piece& piece = flight.pieces.front();
+      Tensor& tensor = piece.batch[c];
+      const std::ptrdiff_t begin = rows_of(tensor, piece.first, piece.count).data() - tensor.data();
       // The memory was the producer's to write, and is now the consumer's.
       flight.tensors[c] = {tensor.dtype(), tensor.shape().with(0, piece.count),
-                           const_cast<std::byte*>(rows_of(tensor, piece.first, piece.count).data()),
-                           nullptr};
+                           tensor.mutable_data() + begin, nullptr};
     } else {
       copy_rows(flight, slot, c, std::max(rows, padded_rows));
     }

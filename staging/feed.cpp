@@ -5,23 +5,21 @@
 #include <optional>
 #include <utility>
 
-#include "pipeline/engine/memory.h"
-#include "pipeline/engine/slots.h"
-#include "pipeline/order/node.h"
+#include <penstock/plan.h>
+
 #include "staging/feed_impl.h"
 
 namespace penstock {
 namespace {
 
-/// The stage that makes a dataset's batches.
-const Node& batch_stage(const Dataset& dataset) {
-  const Node* node = dataset.node().get();
-  while (node->batch_size() == 0 && node->name() == "prefetch") node = node->inputs()[0].get();
-  if (node->batch_size() == 0) {
+/// How a dataset is run, which must end with batches.
+Plan plan_of(const Dataset& dataset, const RunOptions& options) {
+  Plan plan = compile(dataset, options);
+  if (!plan.batches()) {
     throw Error(ErrorCode::invalid_argument,
-                "a feed takes batches, and the dataset ends with " + node->name());
+                "a feed takes batches, and the dataset ends with " + plan.batch_stage().name);
   }
-  return *node;
+  return plan;
 }
 
 void check_options(const FeedOptions& options, std::size_t towers) {
@@ -35,14 +33,11 @@ void check_options(const FeedOptions& options, std::size_t towers) {
 
 /// Batches that are on the host or on their way for one source, and what that means for its run: as
 /// many slots as staging can hold, and fewer of those if memory is short.
-void choose_slots(FeedOptions& options, const Node& batch, std::int64_t held_by) {
-  const Spec& element = batch.inputs()[0]->spec();
+void choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) {
   std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
-  if (element.is_static()) {
-    const std::uint64_t budget =
-        options.run.memory_bytes > 0 ? options.run.memory_bytes : default_memory_bytes();
+  if (plan.batches()->element.is_static()) {
     const auto affordable =
-        static_cast<std::int64_t>(budget / 8 * 7 / SlotLayout(element, batch.batch_size()).bytes);
+        static_cast<std::int64_t>(plan.memory_limit() / 8 * 7 / plan.batches()->slot_bytes);
     const auto need = [&] { return held_by * (options.slots + ahead) + 1; };
     while (ahead > 0 && need() > affordable) --ahead;
     while (options.slots > 1 && need() > affordable) --options.slots;
@@ -58,27 +53,18 @@ struct Inputs {
   bool drop_remainder = false;  ///< of all of them together
 };
 
-bool drops_remainder(const Node& batch) {
-  Description description;
-  batch.describe(description);
-  const auto& entries = description.entries();
-  return std::find(entries.begin(), entries.end(),
-                   std::pair<std::string, std::string>("drop_remainder", "true")) != entries.end();
-}
-
 Inputs shards_of(const Dataset& dataset, std::size_t towers) {
-  const Node& batch = batch_stage(dataset);
-  if (batch.name() != "batch") {
-    throw Error(ErrorCode::invalid_argument, "the input of " + batch.name() +
-                                                 " can't be sharded here; give a dataset for each "
-                                                 "tower");
-  }
-  Inputs shards{.drop_remainder = drops_remainder(batch)};
+  const Plan plan = plan_of(dataset, {});
+  Inputs shards{.drop_remainder = plan.batches()->drop_remainder};
   for (std::size_t t = 0; t < towers; ++t) {
-    shards.datasets.push_back(
-        Dataset(batch.inputs()[0])
-            .shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t))
-            .batch(batch.batch_size()));
+    const std::optional<Dataset> shard = plan.batches_of(
+        plan.elements().shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t)));
+    if (!shard) {
+      throw Error(ErrorCode::invalid_argument, "the input of " + plan.batch_stage().name +
+                                                   " can't be sharded here; give a dataset for "
+                                                   "each tower");
+    }
+    shards.datasets.push_back(*shard);
   }
   return shards;
 }
@@ -111,8 +97,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     throw Error(ErrorCode::invalid_argument, std::to_string(datasets.size()) + " datasets for " +
                                                  std::to_string(towers) + " towers");
   }
-  const Node& batch = batch_stage(datasets[0]);
-  std::int64_t rows = batch.batch_size();
+  const std::int64_t whole = plan_of(datasets[0], options.run).batches()->rows;
+  std::int64_t rows = whole;  // of one tower's batch
   if (options.mode == FeedMode::split) {
     if (rows % towers != 0) {
       throw Error(ErrorCode::invalid_argument, "a batch of " + std::to_string(rows) +
@@ -121,9 +107,12 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     }
     rows /= towers;
   }
-  if (sharded && options.run.memory_bytes == 0) options.run.memory_bytes = default_memory_bytes();
-  if (sharded) options.run.memory_bytes /= static_cast<std::uint64_t>(towers);
-  choose_slots(options, batch, options.mode == FeedMode::per_tower ? towers : 1);
+  if (sharded) {
+    const std::uint64_t all = plan_of(datasets[0], options.run).memory_limit();
+    options.run.memory_bytes = all / static_cast<std::uint64_t>(towers);
+  }
+  choose_slots(options, plan_of(datasets[0], options.run),
+               options.mode == FeedMode::per_tower ? towers : 1);
   if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
   RunOptions run = options.run;
   if (options.end == EpochEnd::wrap) ++run.epochs;
@@ -134,7 +123,7 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
   }
   std::vector<BatchSourcePtr> sources;
   for (const Dataset& dataset : datasets) {
-    if (batch_stage(dataset).batch_size() != batch.batch_size() ||
+    if (plan_of(dataset, options.run).batches()->rows != whole ||
         !(dataset.spec() == datasets[0].spec())) {
       throw Error(ErrorCode::invalid_argument,
                   "the towers' datasets make different batches: " + datasets[0].spec().to_string() +

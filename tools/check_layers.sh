@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
-# whichever it meets. Each folder may include itself and those before it in the list; public headers only the standard
+# whichever it meets; branches on a stage's name, which its typed traits are for; and casts around types in the engine.
+# Each folder may include itself and those before it in the list; public headers only the standard
 # library and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
 set -euo pipefail
@@ -42,6 +43,12 @@ awk -v layers="$layers" '
     if (full in defined) refuse(full " is also defined at " defined[full])
     else defined[full] = FILENAME ":" FNR
   }
+  /name\(\) *[!=]= *"|is_batch\(|"[a-z_]+" *[!=]= *[a-z_>.-]*name\(\)/ && FILENAME ~ /^(pipeline|staging|towers)\// {
+    refuse("a branch on a name; ask for a typed trait")
+  }
+  /(const|dynamic)_cast</ && FILENAME ~ /^(pipeline\/(engine|order)|staging)\// {
+    refuse("a cast around a type")
+  }
   !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
   {
     quoted = $0 ~ /include[ \t]*"/
@@ -53,6 +60,8 @@ awk -v layers="$layers" '
     if (name ~ /(^|\/)\.\.?\//) refuse("relative include of " name)
     else if (quoted && (theirs == 0 || theirs == 1)) refuse("\"" name "\" is none of our folders: use <>")
     else if (!quoted && theirs > 1) refuse("<" name "> is internal: use \"\"")
+    else if (FILENAME ~ /^(staging|towers|tools\/penstock)\// && path ~ /^pipeline\/(engine|order)\//)
+      refuse("the engine is reached by its public headers, not by " name)
     else if (mine == towers && theirs > 1 && theirs != towers)
       refuse("the trainer may include public headers and its own only, not " name)
     else if (example && theirs > 1) refuse("an example may include public headers only, not " name)

@@ -21,7 +21,7 @@ namespace penstock {
 
 /// What value and batch edges have in common: a thread that pulls the input and hands groups over,
 /// and the end. `pull` and destruction belong to one consumer at a time.
-class Edge : public OrderIterator {
+class Edge : public Segment {
  public:
   ~Edge() override { run_.remove(*this); }
 
@@ -31,13 +31,13 @@ class Edge : public OrderIterator {
   void save(StateWriter& state) const final;
   void restore(StateReader& state) final;
   /// Called once, on the edge's thread, when everything has been handed over.
-  void on_exhausted(std::function<void()> callback) EXCLUDES(mutex_);
+  void on_exhausted(std::function<void()> callback) final EXCLUDES(mutex_);
   /// Makes a waiting consumer look again.
   void wake() noexcept EXCLUDES(mutex_);
   /// Starts the thread now rather than at the first pull.
-  void start() EXCLUDES(mutex_);
+  void start() final EXCLUDES(mutex_);
   /// True if it ends in front of its input's end: the input, or the engine itself, can't go on.
-  bool broken() const EXCLUDES(mutex_) {
+  bool broken() const final EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return broken_ || threw_at_ != UINT64_MAX;
   }

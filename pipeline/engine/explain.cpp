@@ -1,16 +1,12 @@
-// What a dataset is and how it would run, as text.
+// A plan as text.
+#include <array>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
-#include <penstock/dataset.h>
+#include <penstock/plan.h>
 
-#include "pipeline/core/sizes.h"
-#include "pipeline/engine/guarantee.h"
-#include "pipeline/engine/memory.h"
-#include "pipeline/engine/slots.h"
 #include "pipeline/order/node.h"
-#include "pipeline/order/source.h"
-#include "pipeline/work/batch.h"
 
 namespace penstock {
 namespace {
@@ -32,118 +28,84 @@ std::string bytes_text(std::uint64_t bytes) {
   return out.str();
 }
 
-/// How a stage runs, in a few words.
-std::string how(const Node& node) {
-  if (node.inputs().empty()) {
-    return node.indexed_size() ? "references, read in parallel"
-                               : "a stream, read on the order thread";
-  }
-  if (node.batch_size() > 0) {
-    return fills_slots(node) ? "written in place into recycled slots"
-                             : "values gathered and copied once";
-  }
-  for (const char* gathers :
-       {"window", "group_by_window", "bucket_by_length", "pack", "rebatch", "ragged_batch"}) {
-    if (node.name() == gathers) return "values held, then gathered in parallel, several at a time";
-  }
-  if (node.name() == "map") {
-    return node.pending() == Pending::none ? "parallel, results as they finish"
-                                           : "parallel, fused with what follows";
-  }
-  if (node.name() == "filter" || node.name() == "take_while")
-    return "predicate parallel, verdicts in order";
-  if (node.indexed_size()) return "on positions, nothing is read";
-  if (node.pending() == Pending::none && node.inputs()[0]->pending() != Pending::none) {
-    return "values are made first, in parallel";
-  }
-  return "on references";
+/// In a few words, in the order of the enumeration.
+std::string_view text_of(Execution execution) {
+  constexpr std::array<std::string_view, 11> kTexts{
+      "references, read in parallel",
+      "a stream, read on the order thread",
+      "on positions, nothing is read",
+      "on references",
+      "values are made first, in parallel",
+      "predicate parallel, verdicts in order",
+      "parallel, fused with what follows",
+      "parallel, results as they finish",
+      "values held, then gathered in parallel, several at a time",
+      "values gathered and copied once",
+      "written in place into recycled slots"};
+  return kTexts[static_cast<std::size_t>(execution)];
 }
 
-class Explainer {
- public:
-  Explainer(const Node& root, const RunOptions& options)
-      : budget_(options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes()),
-        threads_(options.threads > 0 ? options.threads : usable_cpus()),
-        seed_(options.seed),
-        guarantee_(guarantee_of(root)),
-        ordered_(ordered(root)),
-        unsavable_(unsavable(root)),
-        inelastic_(inelastic(root)) {}
-
-  void add(const Node& node, int depth) {
-    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-      add(*node.inputs()[i], depth + (i == 0 ? 0 : 1));
-    }
-    sharded_ = sharded_ || node.name() == "shard";
-    Description description;
-    node.describe(description);
-    const std::string options = description.to_string();
-    stages_ << std::string(static_cast<std::size_t>(2 * depth + 2), ' ') << node.name()
-            << (options.empty() ? "" : "(" + options + ")") << "\n"
-            << std::string(static_cast<std::size_t>(2 * depth + 6), ' ') << node.spec().to_string()
-            << ", " << count_text(node.cardinality()) << " elements; " << how(node)
-            << "; resumes by " << name_of(node.resume()) << "\n";
-    resume_ = std::max(resume_, node.resume());
-    if (fills_slots(node)) {
-      slot_bytes_ = saturating_sum(slot_bytes_,
-                                   SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes);
-    }
-    if (const std::string advice = node.advice(); !advice.empty()) {
-      advice_ << "  " << node.name() << ": " << advice << "\n";
-    }
+/// A stage behind its inputs, at each place where it is used.
+void print_stage(std::ostream& out, const Plan& plan, const Node& node, int depth) {
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    print_stage(out, plan, *node.inputs()[i], depth + (i == 0 ? 0 : 1));
   }
-
-  std::string text() const {
-    std::ostringstream out;
-    out << "stages, in the order data flows:\n" << stages_.str();
-    out << "memory: budget " << bytes_text(budget_) << "; one slot of each batch stage "
-        << bytes_text(slot_bytes_) << (slot_bytes_ > budget_ ? " - refused" : "") << "\n";
-    out << "threads: " << threads_
-        << " for work, one for each order segment, and some that wait for files\n";
-    if (ordered_) {
-      out << "order and bytes: a function of the graph, the seed (" << seed_
-          << ") and the epoch alone\n";
-    } else {
-      out << "order: that in which an unordered map finishes; bytes: a function of the graph, the "
-             "seed ("
-          << seed_ << ") and the epoch\n";
-    }
-    out << "stopped and restored: " << name_of(guarantee_)
-        << (guarantee_ == Guarantee::exact ? ", each element once and with the same bytes"
-                                           : ", each element once, with the same bytes if the "
-                                             "user's callables depend on their input alone")
-        << "; costs " << name_of(resume_) << "\n";
-    if (!unsavable_.empty()) out << "  but " << unsavable_ << "\n";
-    if (sharded_) {
-      out << "another number of shards: "
-          << (inelastic_.empty() ? "goes on with the same order" : "refused, " + inelastic_)
-          << "\n";
-    }
-    if (!advice_.str().empty()) out << "advice:\n" << advice_.str();
-    return out.str();
-  }
-
- private:
-  std::uint64_t budget_;
-  int threads_;
-  std::uint64_t seed_;
-  Guarantee guarantee_;
-  bool ordered_;
-  std::string unsavable_;
-  std::string inelastic_;
-  bool sharded_ = false;
-  Resume resume_ = Resume::position;
-  std::uint64_t slot_bytes_ = 0;
-  std::ostringstream stages_;
-  std::ostringstream advice_;
-};
+  const PlannedStage& stage = *plan.find(node);
+  out << std::string(static_cast<std::size_t>(2 * depth + 2), ' ') << stage.name
+      << (stage.options.empty() ? "" : "(" + stage.options + ")") << "\n"
+      << std::string(static_cast<std::size_t>(2 * depth + 6), ' ') << stage.spec.to_string() << ", "
+      << count_text(stage.cardinality) << " elements; " << text_of(stage.execution)
+      << "; resumes by " << name_of(stage.resume) << "\n";
+}
 
 }  // namespace
 
+std::string_view name_of(Resume resume) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"position", "order", "work"};
+  return kNames[static_cast<std::size_t>(resume)];
+}
+
+std::string_view name_of(Guarantee guarantee) noexcept {
+  return guarantee == Guarantee::exact ? "EXACT" : "EXACT_IF_DETERMINISTIC";
+}
+
+std::string Plan::to_string() const {
+  std::ostringstream out;
+  out << "stages, in the order data flows:\n";
+  print_stage(out, *this, *root_, 0);
+  out << "memory: budget " << bytes_text(memory_limit_) << "; one slot of each batch stage "
+      << bytes_text(least_memory_) << (least_memory_ > memory_limit_ ? " - refused" : "") << "\n";
+  out << "threads: " << threads_
+      << " for work, one for each order segment, and some that wait for files\n";
+  if (ordered_) {
+    out << "order and bytes: a function of the graph, the seed (" << seed_
+        << ") and the epoch alone\n";
+  } else {
+    out << "order: that in which an unordered map finishes; bytes: a function of the graph, the "
+           "seed ("
+        << seed_ << ") and the epoch\n";
+  }
+  out << "stopped and restored: " << name_of(guarantee_)
+      << (guarantee_ == Guarantee::exact ? ", each element once and with the same bytes"
+                                         : ", each element once, with the same bytes if the "
+                                           "user's callables depend on their input alone")
+      << "; costs " << name_of(resume_) << "\n";
+  if (!unsavable_.empty()) out << "  but " << unsavable_ << "\n";
+  if (sharded_) {
+    out << "another number of shards: "
+        << (inelastic_.empty() ? "goes on with the same order" : "refused, " + inelastic_) << "\n";
+  }
+  bool advised = false;
+  for (const PlannedStage& stage : stages_) {
+    if (stage.advice.empty()) continue;
+    if (!std::exchange(advised, true)) out << "advice:\n";
+    out << "  " << stage.name << ": " << stage.advice << "\n";
+  }
+  return out.str();
+}
+
 std::string Dataset::explain(const RunOptions& options) const {
-  Explainer explainer(*node_, options);
-  explainer.add(*node_, 0);
-  return explainer.text();
+  return compile(*this, options).to_string();
 }
 
 }  // namespace penstock

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "pipeline/io/crc32c.h"
-#include "pipeline/order/shard.h"
 
 namespace penstock {
 namespace {
@@ -30,7 +29,7 @@ void Fingerprint::add(const Node& node) {
   Mark mark;
   mark.stage = node.name() + "[" + std::to_string(marks_.size()) + "]";
   mark.options = hash(node.spec().to_string(), hash(node.name()));
-  const std::optional<WhichShard> shard = shard_of(node);
+  const std::optional<WhichShard> shard = node.shard();
   if (shard) {
     mark.shard_count = shard->count;
     mark.shard_index = shard->index;

@@ -1,10 +1,7 @@
 #include "pipeline/engine/guarantee.h"
 
 #include <algorithm>
-#include <array>
-
-#include "pipeline/order/shard.h"
-#include "pipeline/work/batch.h"
+#include <optional>
 
 namespace penstock {
 namespace {
@@ -20,23 +17,16 @@ bool any_of(const Node& node, F what) {
 const Node& under_batch(const Node& root) {
   const Node* node = &root;
   bool batched = false;
-  while (node->name() == "prefetch" || (!batched && fills_slots(*node))) {
-    batched = batched || node->batch_size() > 0;
+  for (;;) {
+    const std::optional<BatchInfo> batches = node->batches();
+    const bool batch = !batched && batches && batches->in_place;
+    if (!batch && node->relation() != Relation::same) return *node;
+    batched = batched || batch;
     node = node->inputs()[0].get();
   }
-  return *node;
 }
 
 }  // namespace
-
-std::string_view name_of(Resume resume) noexcept {
-  constexpr std::array<std::string_view, 3> kNames{"position", "order", "work"};
-  return kNames[static_cast<std::size_t>(resume)];
-}
-
-std::string_view name_of(Guarantee guarantee) noexcept {
-  return guarantee == Guarantee::exact ? "EXACT" : "EXACT_IF_DETERMINISTIC";
-}
 
 Guarantee guarantee_of(const Node& root) {
   const bool vouched = !any_of(root, [](const Node& node) { return !node.deterministic(); });
@@ -49,10 +39,9 @@ bool ordered(const Node& root) {
 
 std::string unsavable(const Node& root) {
   if (ordered(root)) return {};
-  // Which elements they give does not depend on when these come.
-  constexpr std::array<std::string_view, 3> kApart{"map", "filter", "prefetch"};
   const Node* node = &under_batch(root);
-  while (node->ordered() && std::count(kApart.begin(), kApart.end(), node->name()) > 0) {
+  // Which elements such stages give does not depend on when these come.
+  while (node->ordered() && node->relation() != Relation::other) {
     node = node->inputs()[0].get();
   }
   if (!node->ordered() && ordered(*node->inputs()[0])) return {};
@@ -63,9 +52,9 @@ std::string unsavable(const Node& root) {
 
 std::string inelastic(const Node& root) {
   const Node* node = &under_batch(root);
-  while (node->name() == "map" && node->ordered()) node = node->inputs()[0].get();
-  const auto is_shard = [](const Node& any) { return shard_of(any).has_value(); };
-  const std::optional<WhichShard> shard = shard_of(*node);
+  while (node->relation() == Relation::each && node->ordered()) node = node->inputs()[0].get();
+  const auto is_shard = [](const Node& any) { return any.shard().has_value(); };
+  const std::optional<WhichShard> shard = node->shard();
   if (!shard) {
     if (!any_of(root, is_shard)) {
       return "it has no shard";
@@ -84,18 +73,18 @@ std::string inelastic(const Node& root) {
 
 std::int64_t expected_elements(const Node& root) {
   const Node* node = &root;
-  while (node->name() == "prefetch" || node->name() == "map" || node->name() == "pad_batches") {
+  while (node->relation() == Relation::same || node->relation() == Relation::each || node->pads()) {
     node = node->inputs()[0].get();
   }
-  const bool batch = node->batch_size() > 0;
-  const Node& elements = batch ? *node->inputs()[0] : *node;
-  if (any_of(elements, [](const Node& any) { return any.batch_size() > 0; })) return -1;
+  const std::optional<BatchInfo> made = node->batches();
+  const Node& elements = made ? *node->inputs()[0] : *node;
+  if (any_of(elements, [](const Node& any) { return any.batches().has_value(); })) return -1;
   const std::int64_t count = elements.cardinality();
-  if (count < 0 || !batch) return std::max<std::int64_t>(count, -1);
+  if (count < 0 || !made) return std::max<std::int64_t>(count, -1);
   // Batches that are all full leave the rest out.
   const std::int64_t batches = node->cardinality();
   if (batches < 0) return -1;
-  return batches > count / node->batch_size() ? count : batches * node->batch_size();
+  return batches > count / made->rows ? count : batches * made->rows;
 }
 
 Guarantee Dataset::guarantee() const {

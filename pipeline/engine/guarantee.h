@@ -2,16 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include <penstock/dataset.h>
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
-
-/// "position", "order", "work".
-std::string_view name_of(Resume resume) noexcept;
 
 Guarantee guarantee_of(const Node& root);
 /// False if the order of the elements is that in which they were finished.

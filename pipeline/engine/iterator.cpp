@@ -5,10 +5,9 @@
 
 #include <penstock/dataset.h>
 #include <penstock/log.h>
+#include <penstock/plan.h>
 
-#include "pipeline/engine/edge.h"
 #include "pipeline/engine/forks.h"
-#include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/run.h"
 #include "pipeline/engine/saved_run.h"
 
@@ -29,14 +28,11 @@ Error away_from_home() {
 
 class Iterator::Impl {
  public:
-  Impl(NodePtr root, const RunOptions& options)
-      : forks_(first_forks()),
-        epochs_(options.epochs),
-        unsavable_(unsavable(*root)),
-        run_(std::move(root), options) {}
+  Impl(Plan plan, const RunOptions& options)
+      : forks_(first_forks()), epochs_(options.epochs), run_(std::move(plan), options) {}
 
-  Impl(NodePtr root, const RunOptions& options, const SavedRun& saved)
-      : Impl(std::move(root), options) {
+  Impl(Plan plan, const RunOptions& options, const SavedRun& saved)
+      : Impl(std::move(plan), options) {
     epoch_ = saved.epoch;
     elements_ = saved.elements;
     batches_ = saved.batches;
@@ -50,7 +46,7 @@ class Iterator::Impl {
     ended_ = saved.ended;
     saved.restore_records(run_.root());
     if (ended_ || saved.epoch >= epochs_) return;
-    OrderIteratorPtr opened = run_.open(epoch_);
+    SegmentPtr opened = run_.open(epoch_);
     if (!saved.tree.empty()) {
       // Some stages do work again to get there, which this thread waits for, or does itself.
       const Waiting waiting(run_);
@@ -58,7 +54,7 @@ class Iterator::Impl {
       StateReader tree(saved.tree);
       opened->restore(tree);
     }
-    OrderIterator& tree = *opened;
+    Segment& tree = *opened;
     {
       MutexLock lock(trees_mutex_);
       current_ = std::move(opened);
@@ -68,9 +64,10 @@ class Iterator::Impl {
 
   std::string save() {
     MutexLock consumer(consumer_mutex_);
-    if (!unsavable_.empty()) throw Error(ErrorCode::invalid_argument, unsavable_);
+    const std::string& unsavable = run_.plan().unsavable();
+    if (!unsavable.empty()) throw Error(ErrorCode::invalid_argument, unsavable);
     if (!ended_ && !failed_ && epochs_ > 0 && !run_.cancelled()) {
-      static_cast<Edge&>(current()).start();
+      current().start();
     }
     SavedRun saved;
     saved.seed = run_.seed();
@@ -98,8 +95,8 @@ class Iterator::Impl {
 
   ~Impl() {
     run_.cancel();
-    OrderIteratorPtr current;
-    OrderIteratorPtr upcoming;
+    SegmentPtr current;
+    SegmentPtr upcoming;
     {
       MutexLock lock(trees_mutex_);
       current.swap(current_);
@@ -117,10 +114,10 @@ class Iterator::Impl {
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     Item item;
     try {
-      OrderIterator& source = current();
+      Segment& source = current();
       const Waiting waiting(run_);
       const bool over = source.pull({&item, 1}) == 0;
-      failed_ = over && static_cast<Edge&>(source).broken();
+      failed_ = over && source.broken();
       ended_ = over && !failed_;
     } catch (...) {
       if (run_.cancelled()) return Next(run_.why_stopped());
@@ -159,7 +156,7 @@ class Iterator::Impl {
   bool next_epoch() {
     MutexLock lock(consumer_mutex_);
     if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
-    OrderIteratorPtr old;
+    SegmentPtr old;
     {
       MutexLock trees(trees_mutex_);
       old.swap(current_);
@@ -169,7 +166,7 @@ class Iterator::Impl {
     }
     old.reset();
     errors_before_ += run_.ledger().begin(epoch_key(run_.seed(), epoch_));
-    OrderIterator* tree = nullptr;
+    Segment* tree = nullptr;
     {
       MutexLock trees(trees_mutex_);
       if (upcoming_) current_.swap(upcoming_);
@@ -200,10 +197,10 @@ class Iterator::Impl {
   Stats stats() const {
     Stats stats;
     stats.stages = run_.stages();
-    Memory& memory = const_cast<Run&>(run_).memory();
+    const Memory& memory = run_.memory();
     stats.memory = {memory.limit(), memory.used(), memory.peak()};
-    stats.errors = const_cast<Run&>(run_).ledger().stats();
-    stats.errors.retried = const_cast<Run&>(run_).retry().count();
+    stats.errors = run_.ledger().stats();
+    stats.errors.retried = run_.retry().count();
     {
       MutexLock lock(epochs_mutex_);
       stats.epochs = finished_;
@@ -211,7 +208,7 @@ class Iterator::Impl {
     stats.elements = elements_;
     stats.batches = batches_;
     stats.threads = run_.threads();
-    stats.decisions = const_cast<Run&>(run_).tuning().decisions();
+    stats.decisions = run_.tuning().decisions();
     return stats;
   }
 
@@ -227,7 +224,7 @@ class Iterator::Impl {
   std::string finish_epoch() REQUIRES(consumer_mutex_) {
     in_epoch_.epoch = epoch_;
     in_epoch_.skipped = run_.ledger().skipped(epoch_key(run_.seed(), epoch_));
-    in_epoch_.expected = expected_elements(run_.root());
+    in_epoch_.expected = run_.plan().expected_elements();
     if (in_epoch_.expected >= 0) {
       const auto seen = static_cast<std::int64_t>(in_epoch_.elements + in_epoch_.skipped);
       in_epoch_.missing = std::max<std::int64_t>(0, in_epoch_.expected - seen);
@@ -248,17 +245,17 @@ class Iterator::Impl {
     if (in_epoch_.padded_rows > 0) {
       line += ", " + std::to_string(in_epoch_.padded_rows) + " rows of padding";
     }
-    return line + "; " + std::string(name_of(guarantee_of(run_.root())));
+    return line + "; " + std::string(name_of(run_.plan().guarantee()));
   }
 
   /// The tree of this epoch, which only the consumer replaces.
-  OrderIterator& current() REQUIRES(consumer_mutex_) {
+  Segment& current() REQUIRES(consumer_mutex_) {
     {
       MutexLock lock(trees_mutex_);
       if (current_) return *current_;
     }
-    OrderIteratorPtr opened = run_.open(epoch_);
-    OrderIterator& tree = *opened;
+    SegmentPtr opened = run_.open(epoch_);
+    Segment& tree = *opened;
     {
       MutexLock lock(trees_mutex_);
       current_ = std::move(opened);
@@ -270,14 +267,14 @@ class Iterator::Impl {
   /// When everything of this epoch has been handed over, the next one is begun: by the thread of
   /// the old tree's edge, which whoever takes the tree down waits for. So each epoch is begun once.
   /// Called without the lock on the trees, because that may be now.
-  void watch(OrderIterator& tree, std::uint64_t epoch) EXCLUDES(trees_mutex_) {
+  void watch(Segment& tree, std::uint64_t epoch) EXCLUDES(trees_mutex_) {
     if (epoch + 1 >= epochs_) return;
-    static_cast<Edge&>(tree).on_exhausted([this, epoch] {
+    tree.on_exhausted([this, epoch] {
       const AtWork at_work(run_);
-      OrderIteratorPtr opened;
+      SegmentPtr opened;
       try {
         opened = run_.open(epoch + 1);
-        static_cast<Edge&>(*opened).start();
+        opened->start();
       } catch (...) {
         return;  // the consumer will open it and get the error
       }
@@ -288,7 +285,6 @@ class Iterator::Impl {
 
   const std::uint64_t forks_;
   const std::uint64_t epochs_;
-  const std::string unsavable_;
   Run run_;
   Mutex consumer_mutex_;
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
@@ -302,8 +298,8 @@ class Iterator::Impl {
   mutable Mutex epochs_mutex_;
   std::vector<EpochStats> finished_ GUARDED_BY(epochs_mutex_);
   Mutex trees_mutex_;
-  OrderIteratorPtr current_ GUARDED_BY(trees_mutex_);
-  OrderIteratorPtr upcoming_ GUARDED_BY(trees_mutex_);
+  SegmentPtr current_ GUARDED_BY(trees_mutex_);
+  SegmentPtr upcoming_ GUARDED_BY(trees_mutex_);
 };
 
 Element& Next::value() {
@@ -367,14 +363,16 @@ std::string Iterator::save() const {
 }
 
 Iterator Dataset::iterate(const RunOptions& options) const {
-  return Iterator(std::make_unique<Iterator::Impl>(node_, options));
+  return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options));
 }
 
 Iterator Dataset::restore(std::string_view state, RunOptions options) const {
   const SavedRun saved = SavedRun::parse(state, *node_);
+  options.seed = saved.seed;
+  Plan plan = compile(*this, options);
   if (!saved.other_shards.empty()) {
     const Fingerprint::OtherShard& other = saved.other_shards.front();
-    const std::string why = inelastic(*node_);
+    const std::string& why = plan.inelastic();
     throw Error(
         ErrorCode::invalid_argument,
         "the state was saved from another dataset: stage " + other.stage +
@@ -385,14 +383,13 @@ Iterator Dataset::restore(std::string_view state, RunOptions options) const {
                            "of all that stopped"
                          : "this dataset can't go on with another number of consumers: " + why));
   }
-  options.seed = saved.seed;
-  return Iterator(std::make_unique<Iterator::Impl>(node_, options, saved));
+  return Iterator(std::make_unique<Iterator::Impl>(std::move(plan), options, saved));
 }
 
 Iterator Dataset::restore(const std::vector<std::string>& states, RunOptions options) const {
-  const SavedRun merged = SavedRun::merge(states, *node_);
+  const SavedRun merged = SavedRun::merge(states, compile(*this, options));
   options.seed = merged.seed;
-  return Iterator(std::make_unique<Iterator::Impl>(node_, options, merged));
+  return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options, merged));
 }
 
 }  // namespace penstock

@@ -6,12 +6,10 @@
 #include <penstock/log.h>
 
 #include "pipeline/core/most_threads.h"
-#include "pipeline/core/sizes.h"
 #include "pipeline/engine/batch_edge.h"
 #include "pipeline/engine/inline_values.h"
 #include "pipeline/engine/value_edge.h"
 #include "pipeline/order/cache.h"
-#include "pipeline/work/batch.h"
 
 namespace penstock {
 namespace {
@@ -128,36 +126,16 @@ Waiting::~Waiting() {
   run_.consumers_waiting.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-Run::Run(NodePtr root, const RunOptions& options)
-    : root_(std::move(root)),
+Run::Run(Plan plan, const RunOptions& options)
+    : plan_(std::move(plan)),
       options_(options),
       threads_(threads_for(options).compute),
-      memory_(std::make_shared<Memory>(
-          options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(),
-          Allocator::heap())),
+      memory_(std::make_shared<Memory>(plan_.memory_limit(), Allocator::heap())),
       stream_memory_(std::make_unique<StreamMemory>(*this)) {
-  add_stages(*root_, -1);
-  std::uint64_t least = 0;
-  std::string parts;
-  for (const Stage& stage : stages_) {
-    const Node& node = *stage.node;
-    if (!fills_slots(node)) continue;
-    const std::uint64_t bytes = SlotLayout(node.inputs()[0]->spec(), node.batch_size()).bytes;
-    if (bytes == SIZE_MAX) {
-      throw Error(ErrorCode::resource_exhausted,
-                  stage.name + " makes batches of up to " + std::to_string(node.batch_size()) +
-                      " elements, larger than any memory budget; this one is " +
-                      std::to_string(memory_->limit()));
-    }
-    least = saturating_sum(least, saturating_product(stage.uses, bytes));
-    parts += (parts.empty() ? "" : " + ") +
-             (stage.uses > 1 ? std::to_string(stage.uses) + " times " : "") +
-             std::to_string(bytes) + " for a batch of " + stage.name;
-  }
-  if (least > memory_->limit()) {
-    throw Error(ErrorCode::resource_exhausted,
-                "the plan needs at least " + std::to_string(least) + " bytes (" + parts +
-                    "), and the memory budget is " + std::to_string(memory_->limit()));
+  plan_.check_memory();
+  for (const PlannedStage& stage : plan_.stages()) {
+    counters_.push_back(std::make_unique<StageCounters>());
+    if (stage.batches) batch_stages_ += stage.uses;
   }
   int most = threads_for(options).waiting;
   if (options.io_threads == 0 && most == kUsualReaders) {
@@ -173,40 +151,22 @@ Run::~Run() {
   workers_.reset();
 }
 
-void Run::add_stages(const Node& node, std::int64_t depth) {
-  const std::int64_t own = node.prefetch_depth();
-  const std::int64_t below = node.batch_size() > 0 ? -1 : own > 0 ? own : depth;
-  for (const NodePtr& input : node.inputs()) add_stages(*input, below);
-  if (node.batch_size() > 0) ++batch_stages_;
-  if (const auto known = stage_of_.find(&node); known != stage_of_.end()) {
-    ++stages_[known->second].uses;
-    return;
-  }
-  depth_of_[&node] = depth;
-  Description description;
-  node.describe(description);
-  std::string name = node.name() + "[" + std::to_string(stages_.size()) + "]";
-  for (const auto& [key, value] : description.entries()) {
-    if (key == "op" && value != node.name()) name += " " + value;
-  }
-  stage_of_[&node] = stages_.size();
-  stages_.push_back({&node, std::move(name), std::make_unique<StageCounters>()});
-}
-
 // Counted among the stages that draw, from the source on, so that a stage that draws nothing
 // changes no numbers.
 std::uint32_t Run::rng_op(const Node& node) {
   constexpr std::uint32_t kNested = 0x80000000U;
-  const auto found = stage_of_.find(&node);
-  if (found == stage_of_.end()) return kNested + static_cast<std::uint32_t>(random_stages(node));
+  const PlannedStage* const own = plan_.find(node);
+  if (own == nullptr) return kNested + static_cast<std::uint32_t>(random_stages(node));
   std::uint32_t draws = 0;
-  for (std::size_t i = 0; i <= found->second; ++i) draws += stages_[i].node->random() ? 1 : 0;
+  for (const PlannedStage& stage : plan_.stages()) {
+    draws += stage.node->random() ? 1 : 0;
+    if (&stage == own) break;
+  }
   return draws;
 }
 
 StageCounters* Run::counters(const Node& node) {
-  const auto found = stage_of_.find(&node);
-  if (found != stage_of_.end()) return stages_[found->second].counters.get();
+  if (const PlannedStage* const stage = plan_.find(node)) return counters_[number_of(*stage)].get();
   MutexLock lock(mutex_);
   std::unique_ptr<StageCounters>& counters = nested_counters_[node.name()];
   if (!counters) counters = std::make_unique<StageCounters>();
@@ -220,8 +180,8 @@ Run::Learnt& Run::learnt(const Node& owner) {
 }
 
 std::string Run::stage_name(const Node& node) {
-  const auto found = stage_of_.find(&node);
-  return found != stage_of_.end() ? stages_[found->second].name : node.name();
+  const PlannedStage* const stage = plan_.find(node);
+  return stage != nullptr ? stage->label : node.name();
 }
 
 const Program* Run::intern(const Node& node, const Program* parent,
@@ -259,8 +219,8 @@ std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
   // Small batches are made many ahead, so that waking somebody pays.
   constexpr std::uint64_t kAhead = 4U << 20;
   std::size_t wanted = std::clamp<std::uint64_t>(kAhead / slot_bytes, 4, 32);
-  if (const std::int64_t depth = depth_of_.at(&node); depth > 0) {
-    wanted = static_cast<std::size_t>(depth) + 1;
+  if (const std::int64_t ahead = plan_.find(node)->prefetch; ahead > 0) {
+    wanted = static_cast<std::size_t>(ahead) + 1;
   }
   if (options_.slots > 0) wanted = static_cast<std::size_t>(options_.slots);
   // An eighth is left for what is in flight.
@@ -271,7 +231,7 @@ std::size_t Run::slots_for(const Node& node, std::uint64_t slot_bytes) const {
 std::size_t Run::most_slots(const Node& node, std::uint64_t slot_bytes) const {
   constexpr std::uint64_t kMost = 64;
   const std::size_t usual = slots_for(node, slot_bytes);
-  if (options_.slots > 0 || depth_of_.at(&node) > 0) return usual;
+  if (options_.slots > 0 || plan_.find(node)->prefetch > 0) return usual;
   const std::uint64_t share = memory_->limit() / 8 * 7 / batch_stages_;
   return std::max<std::size_t>(usual, std::min(share / slot_bytes, kMost));
 }
@@ -279,8 +239,9 @@ std::size_t Run::most_slots(const Node& node, std::uint64_t slot_bytes) const {
 // Where failed elements are passed over each leaves a gap, which costs nothing to close with a few
 // rows to spare, if there is room for them.
 SlotLayout Run::layout_for(const Node& node) const {
-  const Spec& element = node.inputs()[0]->spec();
-  const std::int64_t rows = node.batch_size();
+  const BatchInfo& batches = *plan_.find(node)->batches;
+  const Spec& element = batches.element;
+  const std::int64_t rows = batches.rows;
   if (options_.on_error == OnError::skip && rows > 1) {
     SlotLayout spare(element, rows, std::clamp<std::int64_t>(rows / 16, 1, 8));
     if (slots_for(node, spare.bytes) > 1) return spare;
@@ -303,35 +264,37 @@ OrderIteratorPtr Run::batches(const Node& node, OrderIteratorPtr input, const Op
     }
     pool = known;
   }
-  const std::size_t rows = slots * static_cast<std::size_t>(node.batch_size());
+  const std::size_t rows = slots * static_cast<std::size_t>(plan_.find(node)->batches->rows);
   const std::size_t limit =
       std::clamp<std::size_t>(rows / (2 * static_cast<std::size_t>(threads_)), 1, 8192);
   return std::make_unique<BatchEdge>(*this, node, std::move(input), context,
-                                     mix_path(context.path, stage_of_.at(&node)), std::move(pool),
-                                     limit, drop_remainder);
+                                     mix_path(context.path, number_of(*plan_.find(node))),
+                                     std::move(pool), limit, drop_remainder);
 }
 
 void Run::save_passed(StateWriter& state, std::optional<std::uint64_t> key) const {
-  for (const Stage& stage : stages_) {
-    const Passed passed = ledger_.before(stage.counters.get(), key);
+  for (const auto& counters : counters_) {
+    const Passed passed = ledger_.before(counters.get(), key);
     state.put(passed.seen);
     state.put(passed.bad);
   }
 }
 
 void Run::restore_passed(StateReader& state) {
-  for (const Stage& stage : stages_) {
+  for (const auto& counters : counters_) {
     const std::uint64_t seen = state.get();
-    ledger_.restore(stage.counters.get(), {seen, state.get()});
+    ledger_.restore(counters.get(), {seen, state.get()});
   }
 }
 
-OrderIteratorPtr Run::open(std::uint64_t epoch) {
+SegmentPtr Run::open(std::uint64_t epoch) {
   OpenContext context{*this, epoch};
   context.first_counted = first_counted_;
-  OrderIteratorPtr top = root_->open(context);
-  if (dynamic_cast<Edge*>(top.get()) != nullptr) return top;
-  return values(*root_, std::move(top), context, true);
+  OrderIteratorPtr top = root().open(context);
+  if (top->segment() == nullptr) top = values(root(), std::move(top), context, true);
+  SegmentPtr segment(top->segment());
+  (void)top.release();
+  return segment;
 }
 
 void Run::cancel() noexcept {
@@ -419,10 +382,10 @@ bool Run::evict() {
 
 std::vector<StageStats> Run::stages() const {
   std::vector<StageStats> result;
-  for (const Stage& stage : stages_) {
-    const StageCounters& counters = *stage.counters;
+  for (const PlannedStage& stage : plan_.stages()) {
+    const StageCounters& counters = *counters_[number_of(stage)];
     StageStats stats;
-    stats.name = stage.name;
+    stats.name = stage.label;
     stats.items = counters.items.load(std::memory_order_relaxed);
     stats.bytes = counters.bytes.load(std::memory_order_relaxed);
     stats.busy_s = 1e-9 * static_cast<double>(counters.busy_ns.load(std::memory_order_relaxed));

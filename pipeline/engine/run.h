@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <penstock/iterator.h>
+#include <penstock/plan.h>
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/core/waker.h"
@@ -79,7 +80,7 @@ class Waiting {
 class Run final : public RunServices {
  public:
   /// Throws Error{resource_exhausted} if the plan's least memory exceeds the budget.
-  Run(NodePtr root, const RunOptions& options);
+  Run(Plan plan, const RunOptions& options);
   ~Run() override;
 
   // RunServices
@@ -106,12 +107,16 @@ class Run final : public RunServices {
 
   // For edges and the iterator.
   const RunOptions& options() const noexcept { return options_; }
-  const Node& root() const noexcept { return *root_; }
+  const Plan& plan() const noexcept { return plan_; }
+  const Node& root() const noexcept { return *plan_.root(); }
   int threads() const noexcept { return threads_; }
   Memory& memory() noexcept { return *memory_; }
+  const Memory& memory() const noexcept { return *memory_; }
   Waker& waker() noexcept { return *waker_; }
   SkipLedger& ledger() noexcept { return ledger_; }
+  const SkipLedger& ledger() const noexcept { return ledger_; }
   Retry& retry() noexcept { return retry_; }
+  const Retry& retry() const noexcept { return retry_; }
   /// Says, before it opens anything, that the run goes on from one that was through with the first
   /// epoch.
   void first_was_counted() noexcept { first_counted_ = false; }
@@ -119,7 +124,7 @@ class Run final : public RunServices {
   void save_passed(StateWriter& state, std::optional<std::uint64_t> key) const;
   void restore_passed(StateReader& state);
   /// Opens the whole graph for an epoch.
-  OrderIteratorPtr open(std::uint64_t epoch);
+  SegmentPtr open(std::uint64_t epoch);
   void cancel() noexcept;
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
   /// Takes one off a count of this run. Where there is none to take off, something was done twice,
@@ -148,6 +153,7 @@ class Run final : public RunServices {
     blocking_->look();
   }
   TuningLog& tuning() noexcept { return *tuning_; }
+  const TuningLog& tuning() const noexcept { return *tuning_; }
   /// Slots that a batch stage has at first, of so many bytes each, texts included.
   std::size_t slots_for(const Node& node, std::uint64_t slot_bytes) const;
   /// Slots that a stage may have where reads keep everybody waiting; as many as ever if the caller
@@ -189,17 +195,13 @@ class Run final : public RunServices {
   std::vector<StageStats> stages() const;
 
  private:
-  struct Stage {
-    const Node* node;
-    std::string name;
-    std::unique_ptr<StageCounters> counters;
-    std::size_t uses = 1;  // places in the graph
-  };
-  void add_stages(const Node& node, std::int64_t depth);
+  std::size_t number_of(const PlannedStage& stage) const noexcept {
+    return static_cast<std::size_t>(&stage - plan_.stages().data());
+  }
   void lose_count() noexcept;
   SlotLayout layout_for(const Node& node) const;
 
-  const NodePtr root_;
+  const Plan plan_;
   RunOptions options_;
   int threads_;
   std::shared_ptr<Memory> memory_;
@@ -212,10 +214,9 @@ class Run final : public RunServices {
   std::atomic<bool> lost_count_{false};
   bool first_counted_ = true;  // constant once something was opened
 
-  std::vector<Stage> stages_;                     // constant after construction
-  std::map<const Node*, std::size_t> stage_of_;   // constant after construction
-  std::map<const Node*, std::int64_t> depth_of_;  // prefetch; constant after construction
-  std::size_t batch_stages_ = 0;                  // places of theirs; constant after construction
+  // Constant after construction.
+  std::vector<std::unique_ptr<StageCounters>> counters_;  // of each stage of the plan
+  std::size_t batch_stages_ = 0;                          // places of theirs
 
   Mutex mutex_;
   std::map<std::tuple<const Node*, const Program*, const GatherOp*>, std::unique_ptr<const Program>>

@@ -7,7 +7,6 @@
 #include <penstock/error.h>
 
 #include "pipeline/core/state.h"
-#include "pipeline/engine/guarantee.h"
 #include "pipeline/io/crc32c.h"
 #include "pipeline/order/shard.h"
 
@@ -24,8 +23,8 @@ std::uint32_t checksum(std::string_view bytes) {
 Fingerprint::OtherShard saved_by(const SavedRun& saved, const Node& root) {
   if (!saved.other_shards.empty()) return saved.other_shards.front();
   const Node* node = &root;
-  std::optional<WhichShard> shard = shard_of(*node);
-  for (; !shard; shard = shard_of(*node)) node = node->inputs()[0].get();
+  std::optional<WhichShard> shard = node->shard();
+  for (; !shard; shard = node->shard()) node = node->inputs()[0].get();
   return {node->name(), shard->count, shard->index, shard->count, shard->index};
 }
 
@@ -100,12 +99,13 @@ std::uint64_t SavedRun::consumed() const {
   return tree.empty() ? 0 : StateReader(tree).get();
 }
 
-SavedRun SavedRun::merge(const std::vector<std::string>& states, const Node& root) {
+SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& plan) {
+  const Node& root = *plan.root();
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::invalid_argument,
                 "the run can't go on with another number of consumers: " + why);
   };
-  if (const std::string why = inelastic(root); !why.empty()) refuse(why);
+  if (!plan.inelastic().empty()) refuse(plan.inelastic());
   if (states.empty()) refuse("there are no states");
   SavedRun merged;
   std::uint64_t elements = 0;

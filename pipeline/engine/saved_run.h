@@ -37,7 +37,7 @@ struct SavedRun {
   static SavedRun parse(std::string_view bytes, const Node& root);
   /// One state of those of all consumers of a run, for a consumer of another number of them.
   /// Throws Error{invalid_argument} if they don't belong together or the graph can't be redealt.
-  static SavedRun merge(const std::vector<std::string>& states, const Node& root);
+  static SavedRun merge(const std::vector<std::string>& states, const Plan& plan);
 
   std::string bytes(const Node& root) const;
   /// Asks all stages for their records, and gives them back.

@@ -22,7 +22,7 @@ namespace penstock {
 namespace {
 
 std::vector<std::string> class_names(const Node& node) {
-  if (const SourcePtr source = source_of(node)) return source->class_names();
+  if (const SourcePtr source = node.source()) return source->class_names();
   for (const NodePtr& input : node.inputs()) {
     std::vector<std::string> names = class_names(*input);
     if (!names.empty()) return names;

@@ -147,6 +147,9 @@ class CacheNode final : public Node {
   void describe(Description&) const override {}
   Resume resume() const override { return Resume::work; }
   Pending pending() const override { return Pending::none; }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
   std::string advice() const override {
     for (const Node* node = &input(); !node->inputs().empty(); node = node->inputs()[0].get()) {
       if (node->random()) {

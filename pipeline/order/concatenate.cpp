@@ -67,6 +67,9 @@ class ConcatenateNode final : public Node {
     if (!input(0).indexed_size() || !input(1).indexed_size()) return std::nullopt;
     return *input(0).indexed_size() + *input(1).indexed_size();
   }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return add_cardinality(inputs[0], inputs[1]);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<ConcatenateIterator>(input(0).open(context.branch(0)),
                                                  input(1).open(context.branch(1)));

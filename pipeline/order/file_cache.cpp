@@ -187,6 +187,9 @@ class FileCacheNode final : public Node {
     if (!snapshot_) description.add("file", true);
   }
   Pending pending() const override { return Pending::fallible; }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::uint64_t graph = context.run.fingerprint(input());

@@ -54,6 +54,8 @@ class FilterNode final : public Node {
   void describe(Description& description) const override {
     description.add("op", predicate_->name());
   }
+  Relation relation() const override { return stop_at_no_ ? Relation::other : Relation::some; }
+  Execution execution() const override { return Execution::verdicts; }
   Pending pending() const override { return Pending::none; }
   bool deterministic() const override { return predicate_->deterministic(); }
 

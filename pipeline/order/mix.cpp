@@ -187,7 +187,7 @@ class SampleNode final : public MixNode {
              MixOptions options)
       : MixNode(
             inputs, inputs.size(), relaxed(inputs, "sample_from"),
-            fixed ? cardinality_of(inputs, weights.changes().front().weights, options) : kUnknown),
+            fixed ? mixed_cardinality(inputs, weights.changes().front().weights, options) : kUnknown),
         weights_(weights),
         initial_(weights.changes().front().weights),
         options_(options) {}
@@ -214,7 +214,7 @@ class SampleNode final : public MixNode {
   }
 
  private:
-  static std::int64_t cardinality_of(const std::vector<NodePtr>& inputs,
+  static std::int64_t mixed_cardinality(const std::vector<NodePtr>& inputs,
                                      const std::vector<double>& weights, MixOptions options) {
     std::int64_t total = 0;
     bool ends = false;

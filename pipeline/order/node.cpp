@@ -10,6 +10,13 @@ void RunServices::check_stop() const {
   if (stopping()) throw Error(ErrorCode::cancelled, "the run was cancelled");
 }
 
+Execution Node::execution() const {
+  if (inputs_.empty()) return indexed_size() ? Execution::references : Execution::stream;
+  if (indexed_size()) return Execution::positions;
+  const bool makes = pending() == Pending::none && inputs_[0]->pending() != Pending::none;
+  return makes ? Execution::values : Execution::order;
+}
+
 void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<Item>) {
   throw Error(ErrorCode::internal, "fetch from an iterator without positions");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,12 +11,15 @@
 
 #include <penstock/dataset.h>
 #include <penstock/description.h>
+#include <penstock/plan.h>
 #include <penstock/rng.h>
 
 #include "pipeline/core/state.h"
 #include "pipeline/order/item.h"
 
 namespace penstock {
+
+class Segment;
 
 /// One pass over a stage's output, as items. Used by one thread at a time.
 class OrderIterator {
@@ -37,6 +41,9 @@ class OrderIterator {
   /// each item that passes. Else null.
   virtual ProgramPtr* common_program() noexcept { return nullptr; }
 
+  /// This, if a thread of its own makes its items ahead; else null.
+  virtual Segment* segment() noexcept { return nullptr; }
+
   /// Passes over `count` items. Throws Error{data_loss} if there are not as many.
   virtual void discard(std::uint64_t count);
 
@@ -46,6 +53,20 @@ class OrderIterator {
 };
 
 using OrderIteratorPtr = std::unique_ptr<OrderIterator>;
+
+/// An iterator behind whose items stands a thread of its own, which makes them ahead.
+class Segment : public OrderIterator {
+ public:
+  Segment* segment() noexcept final { return this; }
+  /// Begins to make items. Called by the first pull, too.
+  virtual void start() = 0;
+  /// Calls back, on the thread that makes items or on this one, once its input has ended.
+  virtual void on_exhausted(std::function<void()> callback) = 0;
+  /// True if the engine itself failed: what was pulled last said why, and nothing follows.
+  virtual bool broken() const = 0;
+};
+
+using SegmentPtr = std::unique_ptr<Segment>;
 
 /// An iterator whose items can be fetched by position: implement `size` and `fetch`.
 class IndexedIterator : public OrderIterator {
@@ -128,11 +149,19 @@ struct OpenContext {
 /// What a stage's items are: references that can't fail, references that may, or values.
 enum class Pending { none, infallible, fallible };
 
-/// What it costs a stage to go back to a position.
-enum class Resume {
-  position,  ///< nothing: it goes there
-  order,     ///< it replays references, nanoseconds each
-  work,      ///< it reads or computes elements again
+/// How the elements of a stage come from those of its input.
+enum class Relation {
+  other,  ///< in a way that depends on several of them, or on their order
+  some,   ///< some of them, each kept or dropped for itself
+  each,   ///< one for each, in the same order, made of it alone
+  same,   ///< the same
+};
+
+/// One shard of how many.
+struct WhichShard {
+  std::uint64_t count = 1;
+  std::uint64_t index = 0;
+  bool contiguous = false;
 };
 
 /// A stage. Immutable; shared by datasets.
@@ -152,8 +181,24 @@ class Node {
   virtual bool random() const { return false; }
   /// True if what comes out may depend on the seed: it draws, or a dataset that it makes may.
   virtual bool seeded() const { return random(); }
-  /// The batch size if the stage makes batches, else 0.
-  virtual std::int64_t batch_size() const { return 0; }
+  virtual Relation relation() const { return Relation::other; }
+  virtual Execution execution() const;
+  /// The batches that the stage makes, if it does; `slot_bytes` is left to the plan.
+  virtual std::optional<BatchInfo> batches() const { return std::nullopt; }
+  /// The same batches of other elements, with their remainder; null if the stage can't say.
+  virtual NodePtr batched_over(NodePtr /*elements*/) const { return nullptr; }
+  /// True if it fills batches up with rows that are no samples.
+  virtual bool pads() const { return false; }
+  /// What the stage keeps of its input, if it is a shard.
+  virtual std::optional<WhichShard> shard() const { return std::nullopt; }
+  /// The source that the stage reads, if it is one.
+  virtual SourcePtr source() const { return nullptr; }
+  /// The cardinality that it would have if those of its inputs were these; nothing if that can't be
+  /// told.
+  virtual std::optional<std::int64_t> cardinality_of(
+      std::span<const std::int64_t> /*inputs*/) const {
+    return std::nullopt;
+  }
   /// Batches to prepare ahead of this stage's output, if it asks; else -1.
   virtual std::int64_t prefetch_depth() const { return -1; }
   /// What restoring costs this stage, its inputs aside.
@@ -200,7 +245,7 @@ class RunServices {
   /// Items that fail become errors in their place; those that a predicate dropped are gone.
   virtual OrderIteratorPtr values(const Node& owner, OrderIteratorPtr input,
                                   const OpenContext& context, bool ordered = true) = 0;
-  /// Batches of `node.batch_size()` elements written in place into recycled slots.
+  /// Batches as `node.batches()` says, written in place into recycled slots.
   virtual OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input,
                                    const OpenContext& context, bool drop_remainder) = 0;
 

@@ -1,16 +1,12 @@
 #include "pipeline/order/pad.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
 
 #include "pipeline/core/sizes.h"
 #include "pipeline/core/texts.h"
-#include "pipeline/order/repeat.h"
-#include "pipeline/order/shard.h"
 #include "pipeline/order/support.h"
-#include "pipeline/order/take.h"
 
 namespace penstock {
 namespace {
@@ -118,6 +114,7 @@ class PadNode final : public Node {
   std::string name() const override { return "pad_batches"; }
   void describe(Description& description) const override { description.add("batches", steps_); }
   Pending pending() const override { return Pending::none; }
+  bool pads() const override { return true; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr batches = input().open(context);
     if (input().pending() != Pending::none) {
@@ -138,48 +135,39 @@ struct Most {
 
 /// The same in every shard. Throws where that can't be known.
 Most most_elements(const Node& node) {
-  static constexpr std::array<std::string_view, 7> kAsMany = {
-      "map", "prefetch", "shuffle", "cache", "snapshot", "scan", "enumerate"};
-  std::vector<Most> inputs;
-  for (const NodePtr& input : node.inputs()) inputs.push_back(most_elements(*input));
-  if (const std::optional<WhichShard> shard = shard_of(node)) {
-    const std::int64_t all = inputs[0].elements;
+  bool sharded = false;
+  std::vector<std::int64_t> inputs;
+  for (const NodePtr& input : node.inputs()) {
+    const Most most = most_elements(*input);
+    sharded = sharded || most.sharded;
+    inputs.push_back(most.elements);
+  }
+  if (const std::optional<WhichShard> shard = node.shard()) {
+    const std::int64_t all = inputs[0];
     const auto count = static_cast<std::int64_t>(shard->count);
     return {all < 0 ? all : all / count + (all % count > 0 ? 1 : 0), true};
   }
-  const std::string name = node.name();
-  if (std::ranges::none_of(inputs, &Most::sharded) || node.cardinality() == kUnknown ||
-      name == "select") {
-    return {node.cardinality(), false};
+  if (!sharded || node.cardinality() == kUnknown) return {node.cardinality(), false};
+  const std::optional<std::int64_t> elements = node.cardinality_of(inputs);
+  if (!elements) {
+    bad_stage("pad_batches", "how many batches the largest shard gives is not known: " +
+                                 node.name() + " stands between it and the shard");
   }
-  std::int64_t elements = inputs[0].elements;
-  if (std::ranges::find(kAsMany, name) != kAsMany.end()) return {elements, true};
-  if (const auto size = repeated_size(node, elements)) return {*size, true};
-  if (const auto size = counted_size(node, elements)) return {*size, true};
-  if (name != "concatenate" && name != "zip") {
-    bad_stage("pad_batches", "how many batches the largest shard gives is not known: " + name +
-                                 " stands between it and the shard");
-  }
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    elements = name == "zip" ? min_cardinality(elements, inputs[i].elements)
-                             : add_cardinality(elements, inputs[i].elements);
-  }
-  return {elements, true};
+  return {*elements, true};
 }
 
 }  // namespace
 
 NodePtr make_pad_batches(NodePtr input) {
-  const std::int64_t size = input->batch_size();
-  if (size == 0) bad_stage("pad_batches", "it pads batches, and " + input->name() + " makes none");
+  const std::optional<BatchInfo> made = input->batches();
+  if (!made) bad_stage("pad_batches", "it pads batches, and " + input->name() + " makes none");
+  const std::int64_t size = made->rows;
   std::vector<ComponentSpec> components(input->spec().begin(), input->spec().end());
-  bool drops = false;
   for (ComponentSpec& component : components) {
     std::vector<std::int64_t> dims;
     for (int axis = 0; component.shape.has_rank() && axis < component.shape.rank(); ++axis) {
       dims.push_back(component.shape[axis]);
     }
-    drops = !dims.empty() && dims[0] == size;
     if (!dims.empty()) dims[0] = size;
     component.shape = Shape(dims);
     if (dims.empty() || !component.shape.is_static()) {
@@ -194,7 +182,8 @@ NodePtr make_pad_batches(NodePtr input) {
                   (elements == kInfinite ? "infinitely many" : "an unknown number of") +
                   " elements");
   }
-  const std::int64_t steps = elements / size + (!drops && elements % size > 0 ? 1 : 0);
+  const std::int64_t steps =
+      elements / size + (!made->drop_remainder && elements % size > 0 ? 1 : 0);
   return std::make_shared<PadNode>(std::move(input), Spec(std::move(components)), size,
                                    static_cast<std::uint64_t>(steps));
 }

@@ -11,6 +11,10 @@ class PrefetchNode final : public Node {
   void describe(Description&) const override {}  // decides no byte
   std::int64_t prefetch_depth() const override { return count_ > 0 ? count_ : -1; }
   std::optional<std::uint64_t> indexed_size() const override { return input().indexed_size(); }
+  Relation relation() const override { return Relation::same; }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
   OrderIteratorPtr open(const OpenContext& context) const override { return input().open(context); }
 
  private:

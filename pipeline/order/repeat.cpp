@@ -89,13 +89,16 @@ class RepeatNode final : public Node {
   RepeatNode(NodePtr source, std::int64_t count)
       : Node({source}, source->spec(), repeated(source->cardinality(), count)), count_(count) {}
 
-  std::int64_t count() const noexcept { return count_; }
   std::string name() const override { return "repeat"; }
   void describe(Description& description) const override { description.add("count", count_); }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return repeated(inputs[0], count_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<RepeatIterator>(input(), count_, context);
   }
 
+ private:
   static std::int64_t repeated(std::int64_t size, std::int64_t count) {
     if (count == 0 || size == 0) return 0;
     if (count < 0) return size == kUnknown ? kUnknown : kInfinite;
@@ -103,17 +106,10 @@ class RepeatNode final : public Node {
     return size > INT64_MAX / count ? kInfinite : size * count;
   }
 
- private:
   std::int64_t count_;
 };
 
 }  // namespace
-
-std::optional<std::int64_t> repeated_size(const Node& node, std::int64_t size) {
-  const auto* repeat = dynamic_cast<const RepeatNode*>(&node);
-  if (repeat == nullptr) return std::nullopt;
-  return RepeatNode::repeated(size, repeat->count());
-}
 
 NodePtr make_repeat(NodePtr input, std::int64_t count) {
   return std::make_shared<RepeatNode>(std::move(input), count < 0 ? kInfinite : count);

@@ -11,8 +11,4 @@ namespace penstock {
 /// empty input can't spin.
 NodePtr make_repeat(NodePtr input, std::int64_t count);
 
-/// The cardinality that a node made by `make_repeat` would have behind an input of `size` elements;
-/// nothing for any other node.
-std::optional<std::int64_t> repeated_size(const Node& node, std::int64_t size);
-
 }  // namespace penstock

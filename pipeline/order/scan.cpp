@@ -108,6 +108,9 @@ class ScanNode final : public Node {
     description.add("state", scan_.state.to_string());
   }
   Pending pending() const override { return Pending::none; }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<ScanIterator>(open_values(*this, context), scan_, spec(),
                                           context.run.counters(*this),

@@ -39,6 +39,10 @@ class SelectNode final : public Node {
     description.add("hash", hash);
   }
   std::optional<std::uint64_t> indexed_size() const override { return indices_->size(); }
+  // Whatever the input has, as long as it has these.
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t>) const override {
+    return cardinality();
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<SelectIterator>(input().open(context), indices_);
   }

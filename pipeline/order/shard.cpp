@@ -102,14 +102,13 @@ class ShardNode final : public Node {
   ShardNode(NodePtr source, WhichShard shard)
       : Node({source}, source->spec(), sharded(source->cardinality(), shard)), shard_(shard) {}
 
-  const WhichShard& shard() const noexcept { return shard_; }
-
   std::string name() const override { return "shard"; }
   void describe(Description& description) const override {
     description.add("count", shard_.count);
     description.add("index", shard_.index);
     description.add("contiguous", shard_.contiguous);
   }
+  std::optional<WhichShard> shard() const override { return shard_; }
   std::optional<std::uint64_t> indexed_size() const override {
     if (!input().indexed_size()) return std::nullopt;
     return static_cast<std::uint64_t>(cardinality());
@@ -140,11 +139,6 @@ class ShardNode final : public Node {
 };
 
 }  // namespace
-
-std::optional<WhichShard> shard_of(const Node& node) {
-  const auto* shard = dynamic_cast<const ShardNode*>(&node);
-  return shard != nullptr ? std::optional(shard->shard()) : std::nullopt;
-}
 
 std::string resharded_state(std::uint64_t base) {
   StateWriter state;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "pipeline/order/node.h"
@@ -14,15 +13,6 @@ namespace penstock {
 /// others. Throws Error{invalid_argument} unless 0 <= index < count, or if contiguous and the
 /// cardinality is not known.
 NodePtr make_shard(NodePtr input, std::int64_t count, std::int64_t index, ShardOptions options);
-
-/// Which of how many.
-struct WhichShard {
-  std::uint64_t count = 1;
-  std::uint64_t index = 0;
-  bool contiguous = false;
-};
-/// Which one a node made by `make_shard` keeps; nothing for any other node.
-std::optional<WhichShard> shard_of(const Node& node);
 
 /// The state of any shard of a dataset of which the elements in front of position `base` have been
 /// delivered by others: element base + k is then kept by shard k mod count.

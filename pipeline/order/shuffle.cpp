@@ -82,6 +82,9 @@ class ShuffleNode final : public Node {
     description.add("reshuffle", options_.reshuffle);
   }
   bool random() const override { return true; }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
   Resume resume() const override {
     if (options_.buffer == 0) return Resume::position;
     return replay_of(input());

@@ -126,7 +126,7 @@ class SourceNode final : public Node {
         *source_->size(), own_program(context, *this, nullptr, std::move(program)), context.path);
   }
 
-  const SourcePtr& source() const noexcept { return source_; }
+  SourcePtr source() const override { return source_; }
 
  private:
   SourcePtr source_;
@@ -137,11 +137,6 @@ class SourceNode final : public Node {
 NodePtr make_source(SourcePtr source) {
   if (!source) bad_stage("source", "no source was given");
   return std::make_shared<SourceNode>(std::move(source));
-}
-
-SourcePtr source_of(const Node& node) {
-  const auto* source = dynamic_cast<const SourceNode*>(&node);
-  return source != nullptr ? source->source() : nullptr;
 }
 
 }  // namespace penstock

@@ -7,7 +7,5 @@ namespace penstock {
 
 /// References to the records of an indexed source, or the records of a stream.
 NodePtr make_source(SourcePtr source);
-/// The source of a node made by `make_source`; null for any other.
-SourcePtr source_of(const Node& node);
 
 }  // namespace penstock

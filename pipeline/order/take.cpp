@@ -94,9 +94,6 @@ class CountNode : public Node {
  public:
   CountNode(const NodePtr& source, std::int64_t count, std::int64_t cardinality)
       : Node({source}, source->spec(), cardinality), count_(count) {}
-  /// Behind an input of `size` elements.
-  virtual std::int64_t counted(std::int64_t size) const = 0;
-
   void describe(Description& description) const final { description.add("count", count_); }
   Pending pending() const override {
     return input().pending() == Pending::fallible ? Pending::none : input().pending();
@@ -122,7 +119,9 @@ class TakeNode final : public CountNode {
       : CountNode(source, count, taken(source->cardinality(), count)) {}
 
   std::string name() const override { return "take"; }
-  std::int64_t counted(std::int64_t size) const override { return taken(size, count_); }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return taken(inputs[0], count_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     if (count_ < 0) return open_input(context);
     OrderIteratorPtr source = open_input(context);
@@ -145,7 +144,9 @@ class SkipNode final : public CountNode {
       : CountNode(source, count, left(source->cardinality(), count)) {}
 
   std::string name() const override { return "skip"; }
-  std::int64_t counted(std::int64_t size) const override { return left(size, count_); }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return left(inputs[0], count_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr source = open_input(context);
     const auto count = count_ < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count_);
@@ -188,11 +189,6 @@ class SliceNode final : public Node {
 
 NodePtr make_slice(NodePtr input, std::uint64_t first, std::uint64_t size) {
   return std::make_shared<SliceNode>(std::move(input), first, size);
-}
-
-std::optional<std::int64_t> counted_size(const Node& node, std::int64_t size) {
-  const auto* stage = dynamic_cast<const CountNode*>(&node);
-  return stage != nullptr ? std::optional(stage->counted(size)) : std::nullopt;
 }
 
 NodePtr make_take(NodePtr input, std::int64_t count) {

@@ -14,10 +14,6 @@ NodePtr make_take(NodePtr input, std::int64_t count);
 /// skip(n): all but the first n elements; nothing for a negative n, as in tf.data.
 NodePtr make_skip(NodePtr input, std::int64_t count);
 
-/// The cardinality that a node made by one of these two would have behind an input of `size`
-/// elements; nothing for any other node.
-std::optional<std::int64_t> counted_size(const Node& node, std::int64_t size);
-
 /// Positions [first, first + size) of an indexed input, whether their elements fail or not; the
 /// result is indexed. REQUIRES: first + size <= input->indexed_size().
 NodePtr make_slice(NodePtr input, std::uint64_t first, std::uint64_t size);

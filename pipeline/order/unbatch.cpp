@@ -135,15 +135,15 @@ class UnbatchNode final : public Node {
     return Spec(std::move(rows));
   }
   /// True if batches may have rows that are no samples.
-  static bool pads(const Node& batches) {
-    if (batches.name() == "pad_batches") return true;
-    if (batches.batch_size() > 0) return false;
-    return std::ranges::any_of(batches.inputs(), [](const NodePtr& node) { return pads(*node); });
+  static bool may_pad(const Node& batches) {
+    if (batches.pads()) return true;
+    if (batches.batches()) return false;
+    return std::ranges::any_of(batches.inputs(), [](const NodePtr& node) { return may_pad(*node); });
   }
   static std::int64_t unbatched(const Node& batches) {
     const std::int64_t count = batches.cardinality();
     if (count == kInfinite || count == 0 || batches.spec().size() == 0) return count;
-    if (pads(batches)) return kUnknown;
+    if (may_pad(batches)) return kUnknown;
     const Shape& shape = batches.spec()[0].shape;
     if (count < 0 || !shape.has_rank() || shape[0] == Shape::kUnknown) return kUnknown;
     return count * shape[0];

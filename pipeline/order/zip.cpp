@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "pipeline/order/support.h"
 
@@ -124,16 +125,21 @@ Spec merged(const std::vector<NodePtr>& inputs, std::string_view stage) {
   return Spec(std::move(components));
 }
 
-std::int64_t shortest(const std::vector<NodePtr>& inputs) {
-  std::int64_t result = kInfinite;
-  for (const NodePtr& input : inputs) result = min_cardinality(result, input->cardinality());
+std::int64_t shortest(std::span<const std::int64_t> inputs) {
+  return std::accumulate(inputs.begin(), inputs.end(), kInfinite, min_cardinality);
+}
+
+std::vector<std::int64_t> cardinalities(const std::vector<NodePtr>& inputs) {
+  std::vector<std::int64_t> result;
+  for (const NodePtr& input : inputs) result.push_back(input->cardinality());
   return result;
 }
 
 class ZipNode final : public Node {
  public:
   ZipNode(std::vector<NodePtr> inputs, std::string name)
-      : Node(inputs, merged(inputs, name), shortest(inputs)), name_(std::move(name)) {
+      : Node(inputs, merged(inputs, name), shortest(cardinalities(inputs))),
+        name_(std::move(name)) {
     std::vector<std::string> names;
     for (const ComponentSpec& component : spec()) names.push_back(component.name);
     merge_ = std::make_shared<MergeOp>(Names::intern(names));
@@ -146,6 +152,9 @@ class ZipNode final : public Node {
       if (input->pending() == Pending::fallible) return Pending::fallible;
     }
     return Pending::infallible;
+  }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return shortest(inputs);
   }
   std::optional<std::uint64_t> indexed_size() const override {
     for (const NodePtr& input : inputs()) {

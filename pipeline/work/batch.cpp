@@ -69,7 +69,21 @@ class BatchNode final : public Node {
     description.add("size", size_);
     description.add("drop_remainder", options_.drop_remainder);
   }
-  std::int64_t batch_size() const override { return size_; }
+  Execution execution() const override {
+    return fits_slot(input().spec()) ? Execution::in_place : Execution::gathered;
+  }
+  std::optional<BatchInfo> batches() const override {
+    return BatchInfo{.rows = size_,
+                     .drop_remainder = options_.drop_remainder,
+                     .in_place = fits_slot(input().spec()),
+                     .element = input().spec()};
+  }
+  NodePtr batched_over(NodePtr elements) const override {
+    return make_batch(std::move(elements), size_, {});
+  }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return batches_in(inputs[0], size_, options_.drop_remainder);
+  }
   Pending pending() const override {
     return fits_slot(input().spec()) ? Pending::none : Pending::fallible;
   }
@@ -115,10 +129,6 @@ bool fits_slot(const Spec& spec) noexcept {
     }
   }
   return spec.size() > 0;
-}
-
-bool fills_slots(const Node& node) {
-  return node.name() == "batch" && fits_slot(node.inputs()[0]->spec());
 }
 
 Spec batched(const Spec& spec, std::int64_t rows) {

@@ -28,8 +28,6 @@ PaddedBatchOptions complete_padding(std::string_view stage, const Spec& spec,
 /// True if `spec`'s batches can live in a slot: each component of fixed size, or a scalar byte
 /// string.
 bool fits_slot(const Spec& spec) noexcept;
-/// True if the stage's elements are written in place into slots.
-bool fills_slots(const Node& node);
 
 /// Batches of `size` that so many elements make; elements may be infinite or unknown.
 std::int64_t batches_in(std::int64_t elements, std::int64_t size, bool drop_remainder);

@@ -135,6 +135,7 @@ class BucketNode final : public Node {
     description.add("no_padding", options_.no_padding);
     description.add("drop_remainder", options_.drop_remainder);
   }
+  Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
 
   OrderIteratorPtr open(const OpenContext& context) const override {

@@ -75,6 +75,7 @@ class GroupByWindowNode final : public Node {
     if (options_.size > 0) description.add("size", options_.size);
     if (made_) describe_inner(*made_, description);
   }
+  Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   bool seeded() const override { return options_.reduce != nullptr; }
 

@@ -20,6 +20,13 @@ class MapNode final : public Node {
   }
   bool random() const override { return op_->random(); }
   bool deterministic() const override { return op_->deterministic(); }
+  Relation relation() const override { return Relation::each; }
+  Execution execution() const override {
+    return ordered_ ? Execution::fused : Execution::unordered;
+  }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
   bool ordered() const override { return ordered_; }
   Pending pending() const override {
     if (!ordered_) return Pending::none;

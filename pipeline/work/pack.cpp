@@ -163,6 +163,7 @@ class PackNode final : public Node {
     description.add("open", options_.open);
     for (const double value : options_.values) description.add("value", value);
   }
+  Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);

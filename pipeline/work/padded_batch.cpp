@@ -126,7 +126,16 @@ class PaddedBatchNode final : public Node {
     for (const double value : options_.values) description.add("value", value);
     description.add("drop_remainder", options_.drop_remainder);
   }
-  std::int64_t batch_size() const override { return size_; }
+  Execution execution() const override { return Execution::gathered; }
+  std::optional<BatchInfo> batches() const override {
+    return BatchInfo{.rows = size_,
+                     .drop_remainder = options_.drop_remainder,
+                     .in_place = false,
+                     .element = input().spec()};
+  }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return batches_in(inputs[0], size_, options_.drop_remainder);
+  }
   Pending pending() const override { return Pending::fallible; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder,

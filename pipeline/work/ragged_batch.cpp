@@ -143,6 +143,7 @@ class RaggedBatchNode final : public Node {
     description.add("size", size_);
     description.add("drop_remainder", options_.drop_remainder);
   }
+  Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder,

@@ -263,6 +263,7 @@ class RebatchNode final : public Node {
     for (const std::int64_t size : sizes_) description.add("size", size);
     description.add("drop_remainder", options_.drop_remainder);
   }
+  Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     static const auto op = std::make_shared<const JoinOp>();

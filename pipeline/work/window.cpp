@@ -131,6 +131,7 @@ class WindowNode final : public Node {
     description.add("drop_remainder", sliding_.drop_remainder);
     if (made_) describe_inner(*made_, description);
   }
+  Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   bool seeded() const override { return each_ != nullptr; }
 

@@ -39,6 +39,12 @@ put pipeline/order/bad.h '#include "../core/a.h"'
 put pipeline/order/bad2.h '#include <pipeline/core/a.h>'
 put pipeline/order/bad3.h '#include "penstock/good.h"'
 put staging/names.cpp 'namespace penstock {' '' 'struct Twice final {' '};' '}  // namespace penstock'
+put staging/engine.cpp '#include "pipeline/engine/c.h"'
+put towers/engine.cpp 'x' '#include "pipeline/order/c.h"'
+put tools/penstock/engine.cpp '#include "pipeline/engine/c.h"'
+put pipeline/order/identity.cpp 'if (node.name() == "batch") return;' 'if ("map" != stage->name()) return;' 'is_batch(x);'
+put pipeline/engine/casts.cpp 'auto& a = const_cast<A&>(b);' 'auto* c = dynamic_cast<C*>(d);'
+put pipeline/work/cast.cpp 'auto* c = dynamic_cast<C*>(d);'
 put examples/bad.cpp '#include "pipeline/core/a.h"'
 if output=$("$check" "$tree"); then
   echo "planted violations were not refused" >&2
@@ -46,6 +52,8 @@ if output=$("$check" "$tree"); then
 fi
 expected="examples/bad.cpp:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/order/bad.h:1 pipeline/order/bad2.h:1 pipeline/order/bad3.h:1 pipeline/sources/bad.cu:1
+pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/order/identity.cpp:1 pipeline/order/identity.cpp:2
+pipeline/order/identity.cpp:3 staging/engine.cpp:1 tools/penstock/engine.cpp:1 towers/engine.cpp:2
 pipeline/work/image/bad.h:1 staging/bad.cuh:1 staging/names.cpp:3 tools/penstock/bad.cpp:1 towers/bad.h:1
 towers/bad.h:2"
 named=$(cut -d: -f1,2 <<<"$output" | LC_ALL=C sort)

@@ -7,40 +7,28 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pipeline/order/node.h"
-#include "pipeline/order/source.h"
+#include <penstock/plan.h>
+
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
 
-/// The same pipeline without its last batch stage and what follows; nothing if something that
-/// changes batches follows.
-std::optional<PipelineSpec> in_front_of_batch(const PipelineSpec& spec) {
-  PipelineSpec front = spec;
-  while (!front.stages.empty() && front.stages.back().kind().name == "prefetch")
-    front.stages.pop_back();
-  if (front.stages.empty() || front.stages.back().kind().name != "batch") return std::nullopt;
-  front.stages.pop_back();
-  return front;
-}
-
 /// A run in which this batch is the first, where nothing but its own elements need be looked at.
 std::optional<Dataset> batch_alone(const PipelineSpec& spec, std::uint64_t batch) {
-  const std::optional<PipelineSpec> front = in_front_of_batch(spec);
-  if (!front) return std::nullopt;
-  const Dataset elements = build(*front);
-  const std::optional<std::uint64_t> count = elements.node()->indexed_size();
+  const Plan plan = compile(build(spec));
+  if (!plan.batches()) return std::nullopt;
+  const Dataset elements = plan.elements();
+  const std::optional<std::uint64_t> count = compile(elements).stages().back().indexed_size;
   if (!count) return std::nullopt;
-  const Settings& stage = spec.stages[front->stages.size()];
-  const auto size = static_cast<std::uint64_t>(stage.get("size", std::int64_t{1}));
+  const auto size = static_cast<std::uint64_t>(plan.batches()->rows);
   if (batch > *count / size || batch * size >= *count) return std::nullopt;
   const std::uint64_t rows = std::min(size, *count - batch * size);
-  if (rows < size && stage.get("drop_remainder", false)) return std::nullopt;
+  if (rows < size && plan.batches()->drop_remainder) return std::nullopt;
   std::vector<std::uint64_t> positions(rows);
   std::iota(positions.begin(), positions.end(), batch * size);
-  return elements.select(std::move(positions)).batch(static_cast<std::int64_t>(size));
+  return plan.batches_of(elements.select(std::move(positions)));
 }
 
 void advance(Iterator& iterator, std::uint64_t epochs) {
@@ -54,10 +42,9 @@ std::uint64_t index_of(const QuarantinedRecord& record) {
 
 Dataset one_of(const Dataset& source, const QuarantinedRecord& record) {
   const std::uint64_t index = index_of(record);
-  const Node* leaf = source.node().get();
-  while (!leaf->inputs().empty()) leaf = leaf->inputs()[0].get();
-  const SourcePtr contents = source_of(*leaf);
-  if (const auto size = source.node()->indexed_size()) {
+  const Plan plan = compile(source);
+  const SourcePtr contents = plan.stages().front().source;
+  if (const auto size = plan.stages().back().indexed_size) {
     if (index >= *size)
       throw UsageError("the source has " + std::to_string(*size) + " records, and not number " +
                        std::to_string(index));

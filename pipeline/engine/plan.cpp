@@ -1,0 +1,125 @@
+#include <penstock/plan.h>
+
+#include <algorithm>
+
+#include "pipeline/core/sizes.h"
+#include "pipeline/engine/guarantee.h"
+#include "pipeline/engine/memory.h"
+#include "pipeline/engine/slots.h"
+#include "pipeline/order/node.h"
+
+namespace penstock {
+namespace {
+
+/// What errors and statistics call the stage that is the `number`th.
+std::string label_of(const std::string& name, std::size_t number, const Description& description) {
+  std::string label = name + "[" + std::to_string(number) + "]";
+  for (const auto& [key, value] : description.entries()) {
+    if (key == "op" && value != name) label += " " + value;
+  }
+  return label;
+}
+
+std::uint64_t slot_bytes(const BatchInfo& batches) {
+  const bool sized = batches.in_place || batches.element.is_static();
+  return sized ? SlotLayout(batches.element, batches.rows).bytes : 0;
+}
+
+}  // namespace
+
+void Plan::add(const Node& node, std::int64_t prefetch, int depth) {
+  const std::optional<BatchInfo> batches = node.batches();
+  const std::int64_t own = node.prefetch_depth();
+  const std::int64_t below = batches ? -1 : own > 0 ? own : prefetch;
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    add(*node.inputs()[i], below, depth + (i == 0 ? 0 : 1));
+  }
+  const auto [place, fresh] = index_.try_emplace(&node, stages_.size());
+  if (!fresh) {
+    ++stages_[place->second].uses;
+    return;
+  }
+  Description description;
+  node.describe(description);
+  PlannedStage stage;
+  stage.name = node.name();
+  stage.label = label_of(stage.name, stages_.size(), description);
+  stage.options = description.to_string();
+  stage.spec = node.spec();
+  stage.cardinality = node.cardinality();
+  stage.indexed_size = node.indexed_size();
+  stage.source = node.source();
+  stage.execution = node.execution();
+  stage.resume = node.resume();
+  stage.batches = batches;
+  if (batches) stage.batches->slot_bytes = slot_bytes(*batches);
+  stage.prefetch = prefetch;
+  stage.depth = depth;
+  stage.advice = node.advice();
+  stage.node = &node;
+  resume_ = std::max(resume_, stage.resume);
+  sharded_ = sharded_ || node.shard().has_value();
+  stages_.push_back(std::move(stage));
+}
+
+const PlannedStage* Plan::find(const Node& node) const noexcept {
+  const auto found = index_.find(&node);
+  return found != index_.end() ? &stages_[found->second] : nullptr;
+}
+
+Plan compile(const Dataset& dataset, const RunOptions& options) {
+  Plan plan;
+  plan.root_ = dataset.node();
+  const Node& root = *plan.root_;
+  plan.add(root, -1, 0);
+  plan.memory_limit_ = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes();
+  plan.threads_ = options.threads > 0 ? options.threads : usable_cpus();
+  plan.seed_ = options.seed;
+  for (const PlannedStage& stage : plan.stages_) {
+    if (!stage.batches || !stage.batches->in_place) continue;
+    plan.least_memory_ = saturating_sum(plan.least_memory_,
+                                        saturating_product(stage.uses, stage.batches->slot_bytes));
+  }
+  const Node* last = &root;
+  while (!last->batches() && last->relation() == Relation::same) last = last->inputs()[0].get();
+  plan.batch_stage_ = plan.index_.at(last);
+  plan.batches_ = plan.batch_stage().batches;
+  plan.guarantee_ = guarantee_of(root);
+  plan.ordered_ = ordered(root);
+  plan.unsavable_ = unsavable(root);
+  plan.inelastic_ = inelastic(root);
+  plan.expected_elements_ = penstock::expected_elements(root);
+  return plan;
+}
+
+void Plan::check_memory() const {
+  std::string parts;
+  for (const PlannedStage& stage : stages_) {
+    if (!stage.batches || !stage.batches->in_place) continue;
+    if (stage.batches->slot_bytes == SIZE_MAX) {
+      throw Error(ErrorCode::resource_exhausted,
+                  stage.label + " makes batches of up to " + std::to_string(stage.batches->rows) +
+                      " elements, larger than any memory budget; this one is " +
+                      std::to_string(memory_limit_));
+    }
+    parts += (parts.empty() ? "" : " + ") +
+             (stage.uses > 1 ? std::to_string(stage.uses) + " times " : "") +
+             std::to_string(stage.batches->slot_bytes) + " for a batch of " + stage.label;
+  }
+  if (least_memory_ > memory_limit_) {
+    throw Error(ErrorCode::resource_exhausted,
+                "the plan needs at least " + std::to_string(least_memory_) + " bytes (" + parts +
+                    "), and the memory budget is " + std::to_string(memory_limit_));
+  }
+}
+
+Dataset Plan::elements() const {
+  return Dataset(batch_stage().node->inputs()[0]);
+}
+
+std::optional<Dataset> Plan::batches_of(const Dataset& elements) const {
+  NodePtr batches = batch_stage().node->batched_over(elements.node());
+  return batches ? std::optional<Dataset>(std::move(batches)) : std::nullopt;
+}
+
+}  // namespace penstock

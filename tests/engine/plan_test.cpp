@@ -1,0 +1,142 @@
+// What is known of a graph before it runs.
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <penstock/plan.h>
+
+#include "tests/support/errors.h"
+#include "tests/support/noisy.h"
+#include "tests/support/numbers.h"
+
+namespace penstock {
+namespace {
+
+using test::numbers;
+using test::stream;
+
+constexpr std::uint64_t kLabels = 4;  // i64 has 8 bytes, slots are aligned to 64
+
+Dataset same(const Dataset& dataset, bool ordered = true) {
+  return dataset.map([](Element e) { return e; }, {.ordered = ordered});
+}
+
+TEST(Plan, SaysHowEachStageIsCarriedOut) {
+  const auto keep = [](const Element&) { return true; };
+  struct Case {
+    Dataset dataset;
+    Execution execution;
+    Resume resume;
+  };
+  const std::vector<Case> cases{
+      {numbers(9), Execution::references, Resume::position},
+      {stream({1, 2}), Execution::stream, Resume::work},
+      {numbers(9).shuffle(), Execution::positions, Resume::position},
+      {numbers(9).shuffle({.buffer = 3}), Execution::order, Resume::order},
+      {stream({1, 2}).shuffle({.buffer = 3}), Execution::order, Resume::work},
+      {numbers(9).unique(), Execution::values, Resume::work},
+      {numbers(9).filter(keep), Execution::verdicts, Resume::position},
+      {numbers(9).take_while(keep), Execution::verdicts, Resume::position},
+      {same(numbers(9)), Execution::fused, Resume::position},
+      {same(numbers(9), false), Execution::unordered, Resume::position},
+      {numbers(9).window(2), Execution::held, Resume::work},
+      {numbers(9).ragged_batch(2), Execution::held, Resume::position},
+      {numbers(9).padded_batch(2), Execution::gathered, Resume::position},
+      {numbers(9).batch(2).batch(2), Execution::gathered, Resume::position},
+      {numbers(9).batch(2), Execution::in_place, Resume::position},
+  };
+  for (const Case& test : cases) {
+    const PlannedStage stage = compile(test.dataset).stages().back();
+    EXPECT_EQ(stage.execution, test.execution) << stage.label;
+    EXPECT_EQ(stage.resume, test.resume) << stage.label;
+  }
+}
+
+TEST(Plan, FindsTheBatchesThatComeOut) {
+  struct Case {
+    Dataset dataset;
+    std::int64_t rows;  // 0: none
+    bool drop_remainder;
+    bool in_place;
+  };
+  const std::vector<Case> cases{
+      {numbers(9), 0, false, false},
+      {numbers(9).batch(4), 4, false, true},
+      {numbers(9).batch(4, {.drop_remainder = true}).prefetch(), 4, true, true},
+      {numbers(9).padded_batch(3), 3, false, false},
+      {numbers(9).batch(4).unbatch(), 0, false, false},
+      {same(numbers(9).batch(4)), 0, false, false},
+  };
+  for (const Case& test : cases) {
+    const Plan plan = compile(test.dataset);
+    ASSERT_EQ(plan.batches().has_value(), test.rows > 0) << plan.to_string();
+    if (test.rows == 0) continue;
+    EXPECT_EQ(plan.batches()->rows, test.rows);
+    EXPECT_EQ(plan.batches()->drop_remainder, test.drop_remainder);
+    EXPECT_EQ(plan.batches()->in_place, test.in_place);
+    EXPECT_EQ(plan.elements().spec(), numbers(9).spec());
+  }
+}
+
+TEST(Plan, MakesTheSameBatchesOfOtherElements) {
+  const Plan plan = compile(numbers(9).batch(4, {.drop_remainder = true}).prefetch());
+  const std::optional<Dataset> shard = plan.batches_of(plan.elements().shard(2, 1));
+  ASSERT_TRUE(shard);
+  EXPECT_EQ(compile(*shard).batches()->rows, 4);
+  EXPECT_FALSE(compile(*shard).batches()->drop_remainder);
+  EXPECT_EQ(shard->cardinality(), 1);
+  const Plan padded = compile(numbers(9).padded_batch(4));
+  EXPECT_FALSE(padded.batches_of(padded.elements()));
+}
+
+TEST(Plan, CountsASlotForEachPlaceOfABatchStage) {
+  const Dataset batches = numbers(9).batch(kLabels);
+  const std::uint64_t one = compile(batches).least_memory();
+  EXPECT_GE(one, kLabels * sizeof(std::int64_t));
+  EXPECT_EQ(compile(batches).batches()->slot_bytes, one);
+  const Plan twice = compile(batches.concatenate(batches), {.memory_bytes = one});
+  EXPECT_EQ(twice.least_memory(), 2 * one);
+  EXPECT_EQ(twice.stages()[1].uses, 2U);
+  EXPECT_EQ(twice.stages().size(), 3U);
+  test::expect_error(ErrorCode::resource_exhausted, "2 times " + std::to_string(one),
+                     [&] { twice.check_memory(); });
+  compile(batches.concatenate(batches), {.memory_bytes = 2 * one}).check_memory();
+}
+
+TEST(Plan, CountsTheElementsOfAnEpoch) {
+  const auto keep = [](const Element&) { return true; };
+  struct Case {
+    Dataset dataset;
+    std::int64_t elements;
+  };
+  for (const Case& test : std::vector<Case>{
+           {numbers(9), 9},
+           {numbers(9).batch(4), 9},
+           {numbers(9).batch(4, {.drop_remainder = true}), 8},
+           {same(numbers(9).batch(4).pad_batches()).prefetch(), 9},
+           {numbers(9).shard(2, 0).batch(4), 5},
+           {numbers(9).batch(4).take(1), -1},
+           {numbers(9).filter(keep), -1},
+           {numbers(9).repeat(), -1},
+       }) {
+    EXPECT_EQ(compile(test.dataset).expected_elements(), test.elements) << test.dataset.explain();
+  }
+}
+
+TEST(Plan, SaysWhatCanBeSavedAndOnHowManyShardsItGoesOn) {
+  const Plan plain = compile(numbers(9).shuffle().shard(2, 0).batch(2));
+  EXPECT_EQ(plain.unsavable(), "");
+  EXPECT_EQ(plain.inelastic(), "");
+  EXPECT_TRUE(plain.sharded());
+  EXPECT_TRUE(plain.ordered());
+  const Plan behind = compile(same(numbers(9), false).take(3));
+  EXPECT_FALSE(behind.ordered());
+  EXPECT_THAT(behind.unsavable(), testing::HasSubstr("take stands behind an unordered map"));
+  EXPECT_THAT(compile(numbers(9).shard(2, 0).shuffle()).inelastic(),
+              testing::HasSubstr("shuffle stands behind shard"));
+}
+
+}  // namespace
+}  // namespace penstock
