@@ -19,6 +19,7 @@ Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_wait
       by_quota_(by_quota),
       consumers_waiting_(consumers_waiting),
       log_(std::move(log)),
+      arena_(most, static_cast<unsigned>(most)),
       most_(most),
       asked_(Clock::now()),
       while_began_(asked_) {
@@ -42,7 +43,7 @@ int Workers::allowed() const {
 }
 
 void Workers::start() {
-  threads_.push_back(start_thread("computing", [this] { serve(); }));
+  threads_.push_back(start_thread("computing", [this] { serve_in_arena(); }));
 }
 
 void Workers::submit(std::function<void()> work) {
@@ -57,6 +58,14 @@ void Workers::submit(std::function<void()> work) {
 void Workers::look() {
   MutexLock lock(mutex_);
   while (grow_if_late(Clock::now())) {
+  }
+}
+
+void Workers::serve_in_arena() noexcept {
+  try {
+    arena_.execute([this] { serve(); });
+  } catch (...) {
+    serve();  // no memory for a place in the arena, which only callables miss that use oneTBB
   }
 }
 

@@ -1,6 +1,8 @@
 // How many threads compute at once.
 #pragma once
 
+#include <tbb/task_arena.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -45,6 +47,7 @@ class Workers {
   };
 
   void start() REQUIRES(mutex_);
+  void serve_in_arena() noexcept;
   void serve() noexcept EXCLUDES(mutex_);
   static void warn() noexcept;
   bool grow_if_late(Clock::time_point now) noexcept REQUIRES(mutex_);
@@ -57,6 +60,9 @@ class Workers {
   const bool by_quota_;
   const std::atomic<int>& consumers_waiting_;
   const std::shared_ptr<TuningLog> log_;
+  // Has a place for each of our threads and none for oneTBB's own. So what a callable does with
+  // oneTBB is done by the run's threads, and no other thread has to be started for it.
+  tbb::task_arena arena_;
 
   mutable Mutex mutex_;
   CondVar ready_;

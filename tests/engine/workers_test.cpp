@@ -1,8 +1,11 @@
 #include "pipeline/engine/workers.h"
 
 #include <gtest/gtest.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <latch>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -41,6 +44,33 @@ TEST(Workers, OneThreadWhereTheConsumerDoesNotWait) {
   EXPECT_EQ(most, 1);
   EXPECT_EQ(site.workers->allowed(), 1);
   EXPECT_TRUE(site.log->decisions().empty());
+}
+
+TEST(Workers, WhatCallablesDoWithOneTBBIsDoneByTheRunsThreads) {
+  Site site(2);
+  site.consumers = 1;
+  std::mutex mutex;
+  std::set<std::thread::id> ours;
+  std::set<std::thread::id> inner;
+  std::latch done(40);
+  for (int i = 0; i < 40; ++i) {
+    site.workers->submit([&] {
+      EXPECT_EQ(tbb::this_task_arena::max_concurrency(), 2);
+      tbb::parallel_for(0, 64, [&](int) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        const std::lock_guard lock(mutex);
+        inner.insert(std::this_thread::get_id());
+      });
+      {
+        const std::lock_guard lock(mutex);
+        ours.insert(std::this_thread::get_id());
+      }
+      done.count_down();
+    });
+  }
+  done.wait();
+  EXPECT_LE(ours.size(), 2U);
+  for (const std::thread::id& id : inner) EXPECT_TRUE(ours.contains(id));
 }
 
 TEST(Workers, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
