@@ -80,11 +80,12 @@ TEST_P(Records, AreWhatTheyWere) {
 /// their format is another.
 TEST_P(Records, GoOnFromOldStates) {
   const Recorded& graph = GetParam();
-  if (writing() || !golden().contains(graph.name)) GTEST_SKIP() << "there is no record yet";
+  if (writing()) GTEST_SKIP() << "it is being written";
+  ASSERT_TRUE(golden().contains(graph.name));
   const Entry& was = golden().at(graph.name);
-  if (was.states.empty()) GTEST_SKIP() << "of this graph no states are kept";
   const States now = graph.observe({1, true}).states;
-  ASSERT_FALSE(now.empty());
+  ASSERT_EQ(now.empty(), was.states.empty()) << graph.name;
+  if (now.empty()) return;  // it refuses to save, or is not gone on with
   const std::string version = version_of(now.begin()->second);
   for (const auto& [position, state] : was.states) {
     for (const Setting& setting : {Setting{2, true}, Setting{8, false}}) {
