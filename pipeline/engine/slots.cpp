@@ -39,6 +39,7 @@ Slot::Slot(const SlotLayout& layout, Allocator& allocator)
     owners_.emplace_back(text ? rows : 0);
   }
   bases_.resize(layout.element.size());
+  columns_.reserve(layout.element.size());  // nothing may throw once there is memory to give back
   data_ = allocator.allocate(layout.bytes);
   size_ = layout.bytes;
   for (std::size_t c = 0; c < bases_.size(); ++c) {

@@ -36,6 +36,15 @@ Counters& counters() noexcept {
   return counters;
 }
 
+Status unknown_format(const DecodeJob& job) noexcept {
+  try {
+    return {ErrorCode::data_loss,
+            job.bytes.empty() ? "an empty image" : "neither a JPEG nor a PNG"};
+  } catch (...) {
+    return status_from_current_exception();
+  }
+}
+
 /// Wants the whole image and drops it.
 class Verifier final : public PixelSink {
  public:
@@ -72,7 +81,7 @@ Decoder& Decoders::decoder_of(Format format) noexcept {
   }
 }
 
-void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
+void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept {
   const auto format_at = [&](std::size_t i) { return detect_format(jobs[i].bytes); };
   for (std::size_t first = 0; first < jobs.size();) {
     const Format format = format_at(first);
@@ -80,10 +89,7 @@ void Decoders::decode(std::span<DecodeJob> jobs, const DecodeOptions& options) {
     while (last < jobs.size() && format_at(last) == format) ++last;
     const std::span<DecodeJob> run = jobs.subspan(first, last - first);
     if (format == Format::unknown) {
-      for (DecodeJob& job : run) {
-        job.status = Status(ErrorCode::data_loss,
-                            job.bytes.empty() ? "an empty image" : "neither a JPEG nor a PNG");
-      }
+      for (DecodeJob& job : run) job.status = unknown_format(job);
     } else {
       decoder_of(format).decode(run, options);
       count(format, run);

@@ -79,8 +79,9 @@ struct DecodeJob {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  /// Decodes each job, in any order or at once; one that fails does not affect the others.
-  virtual void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) = 0;
+  /// Decodes each job, in any order or at once; one that fails does not affect the others. All that
+  /// goes wrong is the job's status, and nothing of it is kept for the next call.
+  virtual void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept = 0;
   /// Jobs that are decoded at once: each needs a sink of its own.
   virtual std::size_t lanes() const noexcept { return 1; }
 };
@@ -95,7 +96,7 @@ Format detect_format(std::span<const std::byte> bytes) noexcept;
 class Decoders {
  public:
   Decoders();
-  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options);
+  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept;
   std::size_t lanes() const noexcept { return jpeg_->lanes(); }
 
  private:

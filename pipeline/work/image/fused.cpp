@@ -113,18 +113,24 @@ class FusedOp final : public WorkOp {
     };
     for (WorkItem& item : items) {
       if (!item.status.ok()) continue;
-      const std::size_t component = position(item.element);
-      const std::string_view bytes = item.element[component].bytes_at();
-      randoms[count].emplace(context.rng(item), item.ordinal);
-      state.pipes[count].begin(*chain_, format_, *randoms[count], context, place(item, component));
-      jobs[count] = {std::as_bytes(std::span(bytes)), &state.pipes[count]};
+      try {
+        const std::size_t component = position(item.element);
+        const std::string_view bytes = item.element[component].bytes_at();
+        randoms[count].emplace(context.rng(item), item.ordinal);
+        state.pipes[count].begin(*chain_, format_, *randoms[count], context,
+                                 place(item, component));
+        jobs[count] = {std::as_bytes(std::span(bytes)), &state.pipes[count]};
+      } catch (...) {
+        item.status = status_from_current_exception();
+        continue;
+      }
       owners[count++] = &item;
       if (count == lanes) flush();
     }
     if (count > 0) flush();
   }
 
-  void complete(const DecodeJob& job, Pipe& pipe, WorkItem& item) const {
+  void complete(const DecodeJob& job, Pipe& pipe, WorkItem& item) const noexcept {
     item.status = job.status;
     try {
       if (item.status.ok()) item.element[position(item.element)] = pipe.finish();
@@ -134,7 +140,7 @@ class FusedOp final : public WorkOp {
     if (!item.status.ok()) pipe.abandon();
   }
 
-  Status process(WorkItem& item, WorkContext& context) const try {
+  Status process(WorkItem& item, WorkContext& context) const noexcept try {
     const std::size_t component = position(item.element);
     Tensor pixels = item.element[component];
     if (pixels.dtype() != DType::u8 || pixels.rank() != 3 ||
@@ -148,8 +154,13 @@ class FusedOp final : public WorkOp {
     Pipe& pipe = thread_state().pipes.front();
     const StepRandom random(context.rng(item), item.ordinal);
     pipe.begin(*chain_, format_, random, context, place(item, component));
-    pipe.take(pixels);
-    item.element[component] = pipe.finish();
+    try {
+      pipe.take(pixels);
+      item.element[component] = pipe.finish();
+    } catch (...) {
+      pipe.abandon();
+      throw;
+    }
     return {};
   } catch (...) {
     return status_from_current_exception();

@@ -90,7 +90,10 @@ bool create(Session& session) {
   session.errors.emit_message = on_message;
   session.errors.output_message = on_output;
   session.info.client_data = &session;
-  if (setjmp(session.failed) != 0) return false;
+  if (setjmp(session.failed) != 0) {
+    jpeg_destroy_decompress(&session.info);  // what was made of it
+    return false;
+  }
   jpeg_create_decompress(&session.info);
   session.progress = {};
   session.progress.progress_monitor = on_progress;
@@ -207,7 +210,7 @@ class JpegDecoder final : public Decoder {
   JpegDecoder& operator=(const JpegDecoder&) = delete;
   ~JpegDecoder() override { jpeg_destroy_decompress(&session_.info); }
 
-  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
+  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept override {
     for (DecodeJob& job : jobs) {
       try {
         decode_one(job, options);
@@ -230,8 +233,8 @@ class JpegDecoder final : public Decoder {
     if (tables_.lost() > kMostLostTables) {
       jpeg_destroy_decompress(&info);
       tables_ = {};
-      require(create(session_), session_);
     }
+    if (info.mem == nullptr) require(create(session_), session_);  // also if that failed before
     tables_.mark(info);
     session_.strict = options.strict;
     session_.max_scans = options.limits.max_scans;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Session {
   std::span<const std::byte> left;
   std::jmp_buf failed;
   char message[kMessageSize] = {};
+  bool out_of_memory = false;
   bool strict = true;
   std::uint64_t warnings = 0;
 };
@@ -41,6 +43,16 @@ void on_warning(png_structp png, png_const_charp message) {
   if (session.strict) on_error(png, message);
 }
 
+png_voidp on_malloc(png_structp png, png_alloc_size_t size) {
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) static_cast<Session*>(png_get_mem_ptr(png))->out_of_memory = true;
+  return memory;
+}
+
+void on_free(png_structp, png_voidp memory) {
+  std::free(memory);
+}
+
 void on_read(png_structp png, png_bytep out, std::size_t size) {
   Session& session = *static_cast<Session*>(png_get_io_ptr(png));
   if (session.left.size() < size) png_error(png, "truncated");
@@ -49,8 +61,12 @@ void on_read(png_structp png, png_bytep out, std::size_t size) {
 }
 
 bool read_header(Session& session, const Limits& limits) {
-  session.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning);
-  if (session.png == nullptr) return false;
+  session.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning,
+                                         &session, on_malloc, on_free);
+  if (session.png == nullptr) {
+    session.out_of_memory = true;
+    return false;
+  }
   if (setjmp(session.failed) != 0) return false;
   session.info = png_create_info_struct(session.png);
   if (session.info == nullptr) png_error(session.png, "out of memory");
@@ -98,7 +114,7 @@ bool finish(Session& session) {
 
 class PngDecoder final : public Decoder {
  public:
-  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
+  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept override {
     for (DecodeJob& job : jobs) {
       Session session;
       try {
@@ -108,6 +124,8 @@ class PngDecoder final : public Decoder {
       } catch (...) {
         job.status = status_from_current_exception();
       }
+      // libpng has no code for it, and may have gone on without what it wanted the memory for.
+      if (session.out_of_memory) job.status = Status::out_of_memory();
       png_destroy_read_struct(&session.png, &session.info, nullptr);
       if (pixels_.size() > kKeep) pixels_ = {};
       if (row_pointers_.size() * sizeof(png_bytep) > kKeep) row_pointers_ = {};

@@ -296,6 +296,7 @@ HWY_EXPORT(choose_mix);
 
 std::byte* HorizontalPass::reserve(std::size_t bytes) {
   if (table_size < bytes) {
+    table_size = 0;
     table = hwy::AllocateAligned<std::byte>(bytes);
     if (!table) throw std::bad_alloc();
     table_size = bytes;

@@ -1,9 +1,10 @@
 #include "pipeline/work/jpeg/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <new>
 #include <optional>
-#include <vector>
 
 #include "pipeline/work/image/exif.h"
 #include "pipeline/work/image/jpeg.h"
@@ -41,7 +42,7 @@ std::atomic<Backend>& chosen() noexcept {
 
 /// One image that is being decoded.
 struct Slot {
-  DecodeJob* job = nullptr;
+  DecodeJob* job = nullptr;  ///< of the call at hand; between calls there is none
   Header header;
   std::optional<Record> record;     ///< an indexed one
   std::span<const std::byte> file;  ///< the job's bytes, or the file in its record
@@ -55,22 +56,35 @@ class OwnDecoder final : public image::Decoder {
 
   std::size_t lanes() const noexcept override { return Lanes::supported() ? kHand : kFewImages; }
 
-  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
-    // The longest first: then all end at about the same time.
-    waiting_.clear();
-    for (DecodeJob& job : jobs) waiting_.push_back(&job);
-    std::ranges::sort(waiting_, {}, [](const DecodeJob* job) { return job->bytes.size(); });
-    if (jobs.size() > few_ && Lanes::supported()) {
-      if (!lanes_) lanes_ = std::make_unique<Lanes>();
-      decode_in_lanes(options);
-    }
-    decode_in_turns(options);
+  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept override {
+    for (; jobs.size() > kHand; jobs = jobs.subspan(kHand)) decode_hand(jobs.first(kHand), options);
+    decode_hand(jobs, options);
   }
 
  private:
-  void decode_in_lanes(const DecodeOptions& options) {
+  void decode_hand(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept {
+    // The longest first: then all end at about the same time.
+    std::ranges::transform(jobs, waiting_.begin(), [](DecodeJob& job) { return &job; });
+    waiting_count_ = jobs.size();
+    std::ranges::sort(std::span(waiting_).first(waiting_count_), {},
+                      [](const DecodeJob* job) { return job->bytes.size(); });
+    if (jobs.size() > few_ && Lanes::supported() && has_lanes()) decode_in_lanes(options);
+    decode_in_turns(options);
+  }
+
+  /// False where there is no memory for them: then images are decoded in turns.
+  bool has_lanes() noexcept {
+    try {
+      if (!lanes_) lanes_ = std::make_unique<Lanes>();
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
+
+  void decode_in_lanes(const DecodeOptions& options) noexcept {
     for (;;) {
-      while (!waiting_.empty() && left() > few_ && lanes_->count() < kLaneCount) {
+      while (waiting_count_ > 0 && left() > few_ && lanes_->count() < kLaneCount) {
         if (Slot* slot = start_next(options)) lanes_->add(slot->picture.scan());
       }
       if (lanes_->count() == 0) return;
@@ -86,15 +100,15 @@ class OwnDecoder final : public image::Decoder {
     }
   }
 
-  std::size_t left() const noexcept { return waiting_.size() + lanes_->count(); }
+  std::size_t left() const noexcept { return waiting_count_ + lanes_->count(); }
 
-  void decode_in_turns(const DecodeOptions& options) {
+  void decode_in_turns(const DecodeOptions& options) noexcept {
     for (;;) {
       std::array<Slot*, 2> pair{};
       std::size_t count = 0;
       for (Slot& slot : slots_)
         if (slot.job != nullptr && count < 2) pair[count++] = &slot;
-      while (count < 2 && !waiting_.empty())
+      while (count < 2 && waiting_count_ > 0)
         if (Slot* slot = start_next(options)) pair[count++] = slot;
       if (count == 0) return;
       Slot* ended = pair[0];
@@ -109,17 +123,16 @@ class OwnDecoder final : public image::Decoder {
   }
 
   /// Begins with the next job; null if it was done with that.
-  Slot* start_next(const DecodeOptions& options) {
+  Slot* start_next(const DecodeOptions& options) noexcept {
     Slot& slot = *std::ranges::find_if(slots_, [](const Slot& one) { return one.job == nullptr; });
-    DecodeJob& job = *waiting_.back();
-    waiting_.pop_back();
+    DecodeJob& job = *waiting_[--waiting_count_];
     start(slot, job, options);
     return slot.job == nullptr ? nullptr : &slot;
   }
 
   /// `act` may throw, which is the job's status then.
   template <typename Act>
-  static void guarded(Slot& slot, Act act) {
+  static void guarded(Slot& slot, Act act) noexcept {
     try {
       act();
     } catch (...) {
@@ -128,7 +141,7 @@ class OwnDecoder final : public image::Decoder {
     }
   }
 
-  void start(Slot& slot, DecodeJob& job, const DecodeOptions& options) {
+  void start(Slot& slot, DecodeJob& job, const DecodeOptions& options) noexcept {
     slot.job = &job;
     guarded(slot, [&] {
       const Foreign foreign = begin(slot, options);
@@ -178,7 +191,7 @@ class OwnDecoder final : public image::Decoder {
     return Foreign::none;
   }
 
-  void end_row(Slot& slot, const DecodeOptions& options) {
+  void end_row(Slot& slot, const DecodeOptions& options) noexcept {
     guarded(slot, [&] {
       switch (slot.picture.end_row(*slot.job->sink)) {
         case Picture::Progress::more:
@@ -227,7 +240,8 @@ class OwnDecoder final : public image::Decoder {
   std::unique_ptr<image::Decoder> library_;
   std::unique_ptr<Lanes> lanes_;
   std::array<Slot, kLaneCount> slots_;
-  std::vector<DecodeJob*> waiting_;
+  std::array<DecodeJob*, kHand> waiting_{};  // the next one last
+  std::size_t waiting_count_ = 0;
 };
 
 }  // namespace

@@ -24,18 +24,18 @@ std::array<std::atomic<std::uint64_t>, kRecordKinds>& counters() noexcept {
 
 class RecordDecoder final : public image::Decoder {
  public:
-  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) override {
+  void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept override {
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       std::size_t indexed = 0;
       while (i + indexed < jobs.size() && is_indexed(jobs[i + indexed])) ++indexed;
-      if (indexed > 0 && own_back_end()) {
-        if (!own_) own_ = make_decoder();
-        own_->decode(jobs.subspan(i, indexed), options);
-        i += indexed - 1;
-        continue;
-      }
       try {
-        decode_one(jobs[i], options);
+        if (indexed > 0 && own_back_end()) {
+          if (!own_) own_ = make_decoder();
+          own_->decode(jobs.subspan(i, indexed), options);
+          i += indexed - 1;
+        } else {
+          decode_one(jobs[i], options);
+        }
       } catch (...) {
         jobs[i].status = status_from_current_exception();
       }
