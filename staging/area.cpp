@@ -91,7 +91,7 @@ void StagingState::changed() {
 }
 
 void StagingState::throw_if_over() {
-  if (failed_) throw Error(*failed_);
+  if (!failed_.ok()) throw Error(failed_.error());
   if (closed_) throw Error(ErrorCode::cancelled, "the staging area is closed");
 }
 
@@ -106,7 +106,7 @@ void StagingState::await_copy(const Flight& flight) {
   MutexLock lock(mutex_);
   const std::int64_t since = clock_.now();
   while (!flight.copied && !flight.ready.view().done()) {
-    if (failed_) throw Error(*failed_);
+    if (!failed_.ok()) throw Error(failed_.error());
     wait_for_change(since);
   }
 }
@@ -135,9 +135,9 @@ void StagingState::find_what_hangs() {
     }
   }
   if (hangs.empty()) return;
-  failed_ = Error(ErrorCode::no_progress, hangs + after);
+  failed_ = Status(ErrorCode::no_progress, hangs + after);
   changed();
-  throw Error(*failed_);
+  throw Error(failed_.error());
 }
 
 void StagingState::put_end() {
@@ -157,7 +157,7 @@ void StagingState::recycle(Flight& flight) {
   flight.ends = 0;
   flight.holds = 0;
   flight.slot = nullptr;
-  flight.error.reset();
+  flight.error = Status();
   flight.times = {};
   free_flights_.push_back(&flight);
   changed();
@@ -170,9 +170,9 @@ void StagingState::close() noexcept {
   device_->kick(kick_);
 }
 
-void StagingState::fail(Error error) noexcept {
+void StagingState::fail(const Status& error) noexcept {
   MutexLock lock(mutex_);
-  if (!failed_) failed_ = std::move(error);
+  if (failed_.ok()) failed_ = error;
   changed();
   device_->kick(kick_);
 }

@@ -38,7 +38,7 @@ class BatchObserver {
   virtual ~BatchObserver() = default;
   virtual void finished(const BatchTimes& times) noexcept = 0;
   /// The device is lost.
-  virtual void failed(const Error& /*error*/) noexcept {}
+  virtual void failed(const Status& /*error*/) noexcept {}
 };
 
 /// One batch under way, from the permit to make it until its slot is free. The events are its own,
@@ -59,8 +59,8 @@ struct Flight {
   int holds = 0;          // the queue's, then the consumer's, and those of peeks
   bool released = false;  // no holds are left
   StagingSlot* slot = nullptr;
-  bool has_slot = false;       // it was not given back yet
-  std::optional<Error> error;  // in the batch's place
+  bool has_slot = false;  // it was not given back yet
+  Status error;           // in the batch's place
   std::vector<DeviceTensor> tensors;
   std::vector<Piece> pieces;  // kept while they are read
   CopyList copies;
@@ -101,9 +101,9 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
       EXCLUDES(mutex_);
 
   // The reaper.
-  void reap() EXCLUDES(mutex_);
+  void reap() noexcept EXCLUDES(mutex_);
   void close() noexcept EXCLUDES(mutex_);
-  void fail(Error error) noexcept EXCLUDES(mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(mutex_);
 
   Device& device() const noexcept { return *device_; }
   /// That this area may have.
@@ -116,7 +116,7 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   /// A place in the queue: a batch, or with a null flight an end or an error.
   struct Entry {
     Flight* flight = nullptr;
-    std::optional<Error> error;
+    Status error;
   };
 
   StagingSlot* take_slot() REQUIRES(mutex_);
@@ -140,6 +140,7 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   void copy_rows(Flight& flight, StagingSlot& slot, std::size_t part, std::int64_t padded_rows);
   void pack_text(Flight& flight, StagingSlot& slot, std::size_t part);
 
+  void reap_until_over() EXCLUDES(mutex_);
   /// What to wait for next; false if there is nothing and the area is closed.
   bool collect(std::vector<EventView>& events) REQUIRES(mutex_);
   bool advance(Flight& flight, std::vector<Piece>& dropped) REQUIRES(mutex_);
@@ -165,8 +166,8 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   std::int64_t leases_changed_ GUARDED_BY(mutex_) = 0;  // when one came or went last
   BatchObserver* observer_ GUARDED_BY(mutex_) = nullptr;
   bool closed_ GUARDED_BY(mutex_) = false;
-  std::optional<Error> failed_ GUARDED_BY(mutex_);   // for good
-  std::optional<Error> pending_ GUARDED_BY(mutex_);  // for the next `get`
+  Status failed_ GUARDED_BY(mutex_);   // for good
+  Status pending_ GUARDED_BY(mutex_);  // for the next `get`
 };
 
 }  // namespace penstock

@@ -31,19 +31,22 @@ std::optional<StagedBatch> StagingState::get() {
   ask_for_slots(true);
   for (;;) {
     throw_if_over();
-    if (pending_) throw *std::exchange(pending_, std::nullopt);
+    if (!pending_.ok()) {
+      const Status error = std::exchange(pending_, Status());
+      throw Error(error.error());
+    }
     if (queue_.empty()) {
       refuse_if_all_are_held(asked);
     } else if (Flight* flight = queue_.front().flight; flight == nullptr) {
       const Entry entry = queue_.pop_front();
-      if (entry.error) throw Error(*entry.error);
+      if (!entry.error.ok()) throw Error(entry.error.error());
       ask_for_slots(false);
       return std::nullopt;
-    } else if (flight->error) {
+    } else if (!flight->error.ok()) {
       queue_.pop_front();
-      const Error error = *flight->error;
+      const Status error = flight->error;
       recycle(*flight);
-      throw error;
+      throw Error(error.error());
     } else if (flight->staged) {
       queue_.pop_front();
       flight->times.asked = asked;
@@ -61,7 +64,7 @@ StagedBatch StagingState::peek(std::size_t i) {
     std::size_t place = 0;
     for (std::size_t k = 0; k < queue_.size(); ++k) {
       Flight* flight = queue_[k].flight;
-      if (flight == nullptr || flight->error || place++ != i || !flight->staged) continue;
+      if (flight == nullptr || !flight->error.ok() || place++ != i || !flight->staged) continue;
       ++flight->holds;
       return lease(*flight);
     }
@@ -78,7 +81,7 @@ std::size_t StagingState::size() const {
   std::size_t count = 0;
   for (std::size_t k = 0; k < queue_.size(); ++k) {
     const Flight* flight = queue_[k].flight;
-    count += flight != nullptr && flight->staged && !flight->error ? 1 : 0;
+    count += flight != nullptr && flight->staged && flight->error.ok() ? 1 : 0;
   }
   return count;
 }
@@ -87,9 +90,9 @@ void StagingState::clear() {
   MutexLock lock(mutex_);
   for (std::size_t left = queue_.size(); left > 0; --left) {
     Entry entry = queue_.pop_front();
-    if (entry.flight == nullptr || (!entry.flight->staged && !entry.flight->error)) {
+    if (entry.flight == nullptr || (!entry.flight->staged && entry.flight->error.ok())) {
       queue_.push_back(std::move(entry));  // ends, and what is being filled
-    } else if (entry.flight->error) {
+    } else if (!entry.flight->error.ok()) {
       recycle(*entry.flight);
     } else {
       drop_hold(*entry.flight);
@@ -123,7 +126,7 @@ void StagingState::release(Flight& flight, std::span<const StreamView> streams,
     drop_hold(flight);
   } catch (...) {
     // A slot whose release can't be asked for is never free again.
-    if (!failed_) failed_ = status_from_current_exception().error();
+    if (failed_.ok()) failed_ = status_from_current_exception();
     changed();
   }
 }

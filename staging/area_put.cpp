@@ -35,8 +35,14 @@ StagingSlot& StagingState::claim(Flight& flight) {
     wait_for_change(since);
   }
   flight.has_slot = true;
+  try {
+    queue_.push_back({&flight, {}});
+  } catch (...) {
+    give_slot(flight);
+    changed();
+    throw;
+  }
   flight.times.sequence = claimed_++;
-  queue_.push_back({&flight, {}});
   return *flight.slot;
 }
 
@@ -58,7 +64,7 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
   Flight& flight = *permit.flight_;
   flight.pieces.assign(std::make_move_iterator(pieces.begin()),
                        std::make_move_iterator(pieces.end()));
-  std::optional<Error> error;
+  Status error;
   try {
     StagingSlot& slot = claim(flight);
     permit.flight_ = nullptr;  // from here on the queue has it, whatever fails
@@ -66,10 +72,10 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
     fill(flight, slot, padded_rows);
   } catch (...) {
     if (permit.flight_ != nullptr) throw;
-    error = status_from_current_exception().error();
+    error = status_from_current_exception();
   }
   MutexLock lock(mutex_);
-  if (error) {
+  if (!error.ok()) {
     give_slot(flight);
     flight.slot = nullptr;
     flight.error = error;
@@ -79,7 +85,7 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
   }
   changed();
   device_->kick(kick_);
-  if (error) throw Error(*error);
+  if (!error.ok()) throw Error(error.error());
 }
 
 void StagingState::fill(Flight& flight, StagingSlot& slot, std::int64_t padded_rows) {

@@ -18,7 +18,7 @@ bool StagingState::collect(std::vector<EventView>& events) {
       if (i < flight->ends) events.push_back(flight->ended[i]);
     }
   }
-  return !(closed_ && events.empty()) && !failed_;
+  return !(closed_ && events.empty()) && failed_.ok();
 }
 
 // True if something was done; `dropped` then is what may go.
@@ -59,10 +59,11 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   return true;
 }
 
-void StagingState::reap() {
+void StagingState::reap_until_over() {
   std::vector<EventView> events;
   std::vector<Piece> dropped;
   std::vector<Flight*> order;
+  events.reserve(flights_.size());
   for (const auto& flight : flights_) order.push_back(flight.get());
   for (;;) {
     {
@@ -77,7 +78,7 @@ void StagingState::reap() {
     if (!status.ok()) {
       MutexLock lock(mutex_);
       const bool lost = status.error().code() == ErrorCode::device_lost;
-      (lost ? failed_ : pending_) = status.error();
+      (lost ? failed_ : pending_) = status;
       changed();
       if (lost) break;
     }
@@ -99,14 +100,22 @@ void StagingState::reap() {
       }
     }
   }
+}
+
+void StagingState::reap() noexcept {
+  try {
+    reap_until_over();
+  } catch (...) {
+    fail(status_from_current_exception());
+  }
   BatchObserver* observer = nullptr;
-  std::optional<Error> error;
+  Status error;
   {
     MutexLock lock(mutex_);
     observer = observer_;
     error = failed_;
   }
-  if (observer != nullptr && error) observer->failed(*error);
+  if (observer != nullptr && !error.ok()) observer->failed(error);
 }
 
 }  // namespace penstock

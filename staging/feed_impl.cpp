@@ -67,6 +67,17 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   for (int t = 0; t < towers(); ++t) over = over && ended(t);
   start_journal(std::move(state), over);
   if (over) return;
+  try {
+    start_threads();
+  } catch (...) {
+    cancel();
+    threads_.clear();
+    throw;
+  }
+}
+
+void Feed::Impl::start_threads() {
+  threads_.reserve(towers_.size() + 1);
   if (options_.in_turn) {
     threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { feed_in_turn(); }); }));
     return;
@@ -96,14 +107,14 @@ Feed::Impl::~Impl() {
 
 void Feed::Impl::cancel() noexcept {
   if (cancelled_.exchange(true)) return;
-  fail(Error(ErrorCode::cancelled, "the feed was cancelled"));
+  fail(cancelled_error_);
 }
 
-void Feed::Impl::fail(const Error& error) noexcept {
+void Feed::Impl::fail(const Status& error) noexcept {
   MutexLock alive(fail_mutex_);
   if (dying_) return;
   for (const BatchSourcePtr& source : sources_) source->cancel();
-  for (const auto& tower : towers_) tower->area.fail(error);
+  for (const auto& tower : towers_) tower->area.state_->fail(error);
   MutexLock lock(table_mutex_);
   closing_ = true;
   clock_.notify(table_changed_);
@@ -113,7 +124,7 @@ void Feed::Impl::guarded(const std::function<void()>& body) noexcept {
   try {
     body();
   } catch (...) {
-    fail(status_from_current_exception().error());
+    fail(status_from_current_exception());
   }
 }
 
@@ -132,10 +143,12 @@ std::optional<StagedBatch> Feed::Impl::next(int number) {
     ++tower.taken;
     if (!batch) tower.ends.fetch_add(1, std::memory_order_acq_rel);
     return batch;
-  } catch (const Error& error) {
+  } catch (...) {
+    const Status error = status_from_current_exception();
+    const ErrorCode code = error.error().code();
     // Misuse and what passes leave the feed as it is.
-    if (error.code() != ErrorCode::out_of_range && error.code() != ErrorCode::unavailable)
-      tower.area.fail(error);
+    if (code != ErrorCode::out_of_range && code != ErrorCode::unavailable)
+      tower.area.state_->fail(error);
     throw;
   }
 }

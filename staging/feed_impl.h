@@ -42,7 +42,7 @@ class Feed::Impl {
   Device& device(int tower) const { return tower_at(tower).area.device(); }
   FeedStats stats() const;
   std::string save() const;
-  void fail(const Error& error) noexcept EXCLUDES(fail_mutex_, table_mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(fail_mutex_, table_mutex_);
   void cancel() noexcept;
 
  private:
@@ -50,7 +50,7 @@ class Feed::Impl {
     Tower(Impl& of, int number, DevicePtr device, const Spec& batches,
           std::shared_ptr<StagingPool> pool);
     void finished(const BatchTimes& times) noexcept override { ledger.finished(times); }
-    void failed(const Error& error) noexcept override { feed.fail(error); }
+    void failed(const Status& error) noexcept override { feed.fail(error); }
 
     Impl& feed;
     TowerLedger ledger;
@@ -82,6 +82,7 @@ class Feed::Impl {
   void put(int tower, StagingPermit permit, Share& share);
   /// The step's number in the journal.
   std::uint64_t make(Step& step);
+  void start_threads();
   void start_journal(FeedState state, bool over);
   void look_for_culprit();
   std::int64_t now() const noexcept { return clock_.now(); }
@@ -97,6 +98,8 @@ class Feed::Impl {
   StepMaker maker_;
   FeedJournal journal_;
   std::optional<Error> cant_save_;  // constant once threads run
+  // Made beforehand: cancelling needs no memory.
+  const Status cancelled_error_{ErrorCode::cancelled, "the feed was cancelled"};
   std::vector<std::unique_ptr<Tower>> towers_;
   std::atomic<std::uint64_t> last_end_;  // that end is the last one
   std::atomic<bool> cancelled_{false};

@@ -163,7 +163,7 @@ void StagingArea::clear() {
   state_->clear();
 }
 void StagingArea::fail(Error error) {
-  state_->fail(std::move(error));
+  state_->fail(Status(std::move(error)));
 }
 Device& StagingArea::device() const noexcept {
   return state_->device();

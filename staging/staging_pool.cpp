@@ -39,28 +39,31 @@ void StagingPool::make_slots() {
                     std::to_string(options_.memory_bytes));
   }
   for (std::uint64_t i = 0; i < wanted; ++i) {
-    auto slot = std::make_unique<StagingSlot>();
-    slot->index = static_cast<int>(i);
+    slots_.push_back(std::make_unique<StagingSlot>());
+    StagingSlot& slot = *slots_.back();
+    slot.index = static_cast<int>(i);
     try {
-      slot->data = device_->allocate(options_.bytes);
-      if (options_.packed) slot->packed = pinned_->allocate(options_.bytes);
+      slot.data = device_->allocate(options_.bytes);
+      if (options_.packed) slot.packed = pinned_->allocate(options_.bytes);
+      if (device_->guards()) slot.closed.emplace(device_);
     } catch (const Error& error) {
-      if (slot->data != nullptr) device_->deallocate(slot->data, options_.bytes);
       if (i < least || error.code() != ErrorCode::resource_exhausted) throw;
       log(LogLevel::warning,
           std::to_string(i) + " of " + std::to_string(wanted) + " slots: " + error.what());
+      free_slot(slot);
+      slots_.pop_back();
       break;
     }
-    if (device_->guards()) slot->closed.emplace(device_);
-    slots_.push_back(std::move(slot));
   }
 }
 
 void StagingPool::free_slots() noexcept {
-  for (const auto& slot : slots_) {
-    device_->deallocate(slot->data, options_.bytes);
-    if (slot->packed != nullptr) pinned_->deallocate(slot->packed, options_.bytes);
-  }
+  for (const auto& slot : slots_) free_slot(*slot);
+}
+
+void StagingPool::free_slot(const StagingSlot& slot) noexcept {
+  if (slot.data != nullptr) device_->deallocate(slot.data, options_.bytes);
+  if (slot.packed != nullptr) pinned_->deallocate(slot.packed, options_.bytes);
 }
 
 void StagingPool::join(Member& member) {

@@ -70,6 +70,7 @@ class StagingPool {
  private:
   void make_slots();
   void free_slots() noexcept;
+  void free_slot(const StagingSlot& slot) noexcept;
 
   const DevicePtr device_;
   const Options options_;

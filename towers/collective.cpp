@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ class HostCollective final : public Collective {
 
   void barrier(int rank) override {
     std::unique_lock lock(mutex_);
-    if (error_) throw Error(*error_);
+    if (!error_.ok()) throw Error(error_.error());
     arrived_[static_cast<std::size_t>(rank)] = true;
     if (++waiting_ == arrived_.size()) {
       waiting_ = 0;
@@ -33,14 +32,14 @@ class HostCollective final : public Collective {
     }
     const std::uint64_t mine = generation_;
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s_);
-    while (generation_ == mine && !error_) {
+    while (generation_ == mine && error_.ok()) {
       if (changed_.wait_until(lock, until) == std::cv_status::timeout && generation_ == mine &&
-          !error_) {
+          error_.ok()) {
         error_ = missing();
         changed_.notify_all();
       }
     }
-    if (generation_ == mine) throw Error(*error_);
+    if (generation_ == mine) throw Error(error_.error());
   }
 
   void sum(int rank, std::span<double> values) override {
@@ -62,9 +61,9 @@ class HostCollective final : public Collective {
     barrier(rank);
   }
 
-  void fail(const Error& error) noexcept override {
+  void fail(const Status& error) noexcept override {
     const std::lock_guard lock(mutex_);
-    if (!error_) error_ = error;
+    if (error_.ok()) error_ = error;
     changed_.notify_all();
   }
 
@@ -83,7 +82,7 @@ class HostCollective final : public Collective {
   std::vector<bool> arrived_;  // guarded by mutex_, as all down to error_
   std::size_t waiting_ = 0;
   std::uint64_t generation_ = 0;
-  std::optional<Error> error_;
+  Status error_;
   std::vector<std::span<double>> values_;  // each written by its rank between barriers
 };
 

@@ -21,7 +21,7 @@ class Collective {
   /// Replaces the values by the sums over ranks, the same bits on each. All must give as many.
   virtual void sum(int rank, std::span<double> values) = 0;
   /// Ends every call with `error`; the first one counts.
-  virtual void fail(const Error& error) noexcept = 0;
+  virtual void fail(const Status& error) noexcept = 0;
 };
 
 /// Ranks that share memory: each adds up its part of the values for all, in the order of ranks, so

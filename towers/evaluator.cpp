@@ -56,7 +56,7 @@ Evaluation Evaluator::evaluate(std::uint64_t step) {
     if (late)
       if (const auto told = late->last()) add(told->loss);
   };
-  towers_.run(body, [this](const Error& /*error*/) { feed_.cancel(); });
+  towers_.run(body, [this](const Status& /*error*/) { feed_.cancel(); });
   Loss total;
   for (const Loss& part : parts) {
     total.sum += part.sum;
@@ -85,16 +85,17 @@ void ValidationTower::begin(VariableStore& from, std::uint64_t step) {
     try {
       result_ = evaluator_.evaluate(step);
     } catch (...) {
-      error_ = status_from_current_exception().error();
+      error_ = status_from_current_exception();
     }
   });
 }
 
 Evaluation ValidationTower::take() {
   thread_.join();
-  if (error_)
-    throw Error(error_->code(), "validation " + error_->cause(), error_->where(),
-                error_->original());
+  if (!error_.ok()) {
+    const Error& error = error_.error();
+    throw Error(error.code(), "validation " + error.cause(), error.where(), error.original());
+  }
   return *std::exchange(result_, std::nullopt);
 }
 

@@ -43,7 +43,7 @@ class ValidationTower {
   TowerSet towers_;
   Evaluator evaluator_;
   std::optional<Evaluation> result_;  // by the thread until it is joined, as error_
-  std::optional<Error> error_;
+  Status error_;
   std::thread thread_;
 };
 

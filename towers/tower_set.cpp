@@ -1,5 +1,6 @@
 #include "towers/tower_set.h"
 
+#include <new>
 #include <string>
 #include <thread>
 
@@ -9,6 +10,19 @@
 #include "towers/train_plan.h"
 
 namespace penstock::towers {
+namespace {
+
+Status naming(int tower, const Status& status) noexcept {
+  try {
+    const Error& error = status.error();
+    return Error(error.code(), "tower " + std::to_string(tower) + ": " + error.cause(),
+                 error.where(), error.original());
+  } catch (const std::bad_alloc&) {
+    return status;
+  }
+}
+
+}  // namespace
 
 TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
                    const std::vector<DevicePtr>& parts)
@@ -68,28 +82,33 @@ Pass TowerSet::pass(int tower, const StagedBatch& batch, bool training, std::uin
 }
 
 void TowerSet::run(const std::function<void(int)>& body,
-                   const std::function<void(const Error&)>& cancel) {
-  std::optional<Error> first;
-  const auto guarded = [&](int tower) {
+                   const std::function<void(const Status&)>& cancel) {
+  Status first;
+  const auto fail = [&](const Status& error) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (first.ok()) first = error;
+    others_->fail(first);
+    cancel(first);
+  };
+  const auto guarded = [&](int tower) noexcept {
     try {
       set_compute_threads(threads_);
       if (const Gpu* gpu = this->gpu(tower)) gpu->enter();
       body(tower);
     } catch (...) {
-      const Error error = status_from_current_exception().error();
-      const std::lock_guard lock(mutex_);
-      if (!first)
-        first = Error(error.code(), "tower " + std::to_string(tower) + ": " + error.cause(),
-                      error.where(), error.original());
-      others_->fail(*first);
-      cancel(*first);
+      fail(naming(tower, status_from_current_exception()));
     }
   };
   {
     std::vector<std::jthread> threads;
-    for (int tower = 0; tower < size(); ++tower) threads.emplace_back(guarded, tower);
+    try {
+      threads.reserve(static_cast<std::size_t>(size()));
+      for (int tower = 0; tower < size(); ++tower) threads.emplace_back(guarded, tower);
+    } catch (...) {  // those that have begun must not wait for the others
+      fail(status_from_current_exception());
+    }
   }
-  if (first) throw Error(*first);
+  if (!first.ok()) throw Error(first.error());
 }
 
 }  // namespace penstock::towers

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "towers/collective.h"
@@ -37,7 +36,7 @@ class TowerSet {
             FeedMode mode) const;
   /// Runs `body` for each tower on a thread of its own. After the first error, `cancel` is called
   /// with it. Throws it, naming the tower, once all have ended.
-  void run(const std::function<void(int)>& body, const std::function<void(const Error&)>& cancel);
+  void run(const std::function<void(int)>& body, const std::function<void(const Status&)>& cancel);
 
  private:
   const int threads_;

@@ -212,7 +212,7 @@ class Trainer::Impl {
       train_tower(log, tower, first, until, tickets ? &*tickets : nullptr);
       strategy_->leave(tower);
     };
-    towers_.run(body, [&](const Error& error) {
+    towers_.run(body, [&](const Status& error) {
       strategy_->fail(error);
       if (tickets) tickets->close();
       feed_->cancel();

@@ -179,10 +179,11 @@ void HostDevice::record(EventState& event, StreamState& stream, const Site&) {
   op.event = host(event).core();
   {
     MutexLock lock(mutex_);
-    op.ticket = ++op.event->recorded;
+    op.ticket = op.event->recorded + 1;
     op.fails = ++records_ == options_.faults.fail_record;
     op.sticky = options_.faults.sticky;
     host(stream).push(std::move(op));
+    host(event).core()->recorded += 1;  // not before: who waits for it waits for what was pushed
   }
 }
 

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 class NcclSum final : public BucketSum {
  public:
   NcclSum(VariableStore& store, std::size_t buckets, double timeout_s,
-          std::function<void(const Error&)> on_error)
+          std::function<void(const Status&)> on_error)
       : store_(store), timeout_s_(timeout_s), on_error_(std::move(on_error)) {
     std::map<DeviceId, std::size_t> known;
     for (int tower = 0; tower < store.towers(); ++tower) {
@@ -188,9 +188,9 @@ class NcclSum final : public BucketSum {
     constexpr auto kEvery = std::chrono::milliseconds(20);
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested() && !failed_) {
-      if (const std::optional<Error> found = look()) {
+      if (const Status found = look(); !found.ok()) {
         lock.unlock();
-        return on_error_(*found);
+        return on_error_(found);
       }
       const auto is_busy = [this] {
         for (const Rank& rank : ranks_)
@@ -205,7 +205,7 @@ class NcclSum final : public BucketSum {
     }
   }
 
-  std::optional<Error> look() {
+  Status look() noexcept try {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
       int state = Nccl::kSuccess;
@@ -222,7 +222,9 @@ class NcclSum final : public BucketSum {
                                                  std::to_string(timeout_s_) + " s");
       }
     }
-    return std::nullopt;
+    return {};
+  } catch (...) {
+    return status_from_current_exception();
   }
 
   std::string name_of(std::size_t rank) const {
@@ -233,7 +235,7 @@ class NcclSum final : public BucketSum {
   VariableStore& store_;
   const Nccl* nccl_ = nullptr;  // null: all towers share one device
   const double timeout_s_;
-  const std::function<void(const Error&)> on_error_;
+  const std::function<void(const Status&)> on_error_;
   std::vector<std::size_t> rank_of_;         // of each tower
   std::vector<std::vector<Event>> reached_;  // of each tower and bucket
   std::vector<void*> communicators_;
@@ -251,7 +253,7 @@ class NcclSum final : public BucketSum {
 
 std::unique_ptr<BucketSum> make_nccl_sum(VariableStore& store, std::size_t buckets,
                                          double timeout_s,
-                                         std::function<void(const Error&)> on_error) {
+                                         std::function<void(const Status&)> on_error) {
   return std::make_unique<NcclSum>(store, buckets, timeout_s, std::move(on_error));
 }
 

@@ -21,6 +21,6 @@ namespace penstock::towers {
 /// it makes connections, is waited for.
 std::unique_ptr<BucketSum> make_nccl_sum(VariableStore& store, std::size_t buckets,
                                          double timeout_s,
-                                         std::function<void(const Error&)> on_error);
+                                         std::function<void(const Status&)> on_error);
 
 }  // namespace penstock::towers

@@ -43,7 +43,7 @@ class Async final : public Strategy {
   }
 
   // Nobody waits for anybody.
-  void fail(const Error& /*error*/) noexcept override {}
+  void fail(const Status& /*error*/) noexcept override {}
   bool synchronous() const noexcept override { return false; }
 
   std::uint64_t step() const override {

@@ -44,7 +44,7 @@ class HostSum final : public BucketSum {
 };
 
 std::unique_ptr<BucketSum> make_sum(VariableStore& store, std::size_t buckets, double timeout_s,
-                                    std::function<void(const Error&)> on_error) {
+                                    std::function<void(const Status&)> on_error) {
   std::vector<Gpu*> gpus;
   for (int tower = 0; tower < store.towers(); ++tower)
     if (Gpu* gpu = store.gpu(tower)) gpus.push_back(gpu);
@@ -83,7 +83,7 @@ GradientExchange::GradientExchange(VariableStore& store, const StrategyOptions& 
       has_gradient_(store.of(0).size()),
       reached_(buckets_.size(), std::vector<char>(towers_.size())),
       sum_(make_sum(store, buckets_.size(), options.timeout_s,
-                    [this](const Error& error) { fail(error); })) {
+                    [this](const Status& error) { fail(error); })) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     std::size_t& count = trainable_.emplace_back();
     for (std::size_t v = buckets_[b].first; v < buckets_[b].last; ++v) {
@@ -106,7 +106,7 @@ void GradientExchange::begin(int tower, std::int64_t rows) {
   Tower& me = towers_[static_cast<std::size_t>(tower)];
   {
     const std::lock_guard lock(mutex_);
-    if (error_) throw Error(*error_);
+    if (!error_.ok()) throw Error(error_.error());
   }
   me.left = trainable_;
   me.rows = rows;
@@ -142,15 +142,15 @@ void GradientExchange::finish(int tower, std::int64_t rows) {
   {
     std::unique_lock lock(mutex_);
     const auto limit = std::chrono::duration<double>(timeout_s_);
-    while (!done_.wait_for(lock, limit, [&] { return steps_ >= mine || error_; })) {
+    while (!done_.wait_for(lock, limit, [&] { return steps_ >= mine || !error_.ok(); })) {
       error_ = missing();
-      if (error_) done_.notify_all();
+      if (!error_.ok()) done_.notify_all();
     }
-    if (error_) {
-      const Error error = *error_;
+    if (!error_.ok()) {
+      const Status error = error_;
       lock.unlock();
       sum_->fail();
-      throw error;
+      throw Error(error.error());
     }
   }
   sum_->follow(tower);
@@ -158,10 +158,10 @@ void GradientExchange::finish(int tower, std::int64_t rows) {
     variables[v]->has_gradient = has_gradient_[v] != 0;
 }
 
-void GradientExchange::fail(const Error& error) noexcept {
+void GradientExchange::fail(const Status& error) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (!error_) error_ = error;
+    if (error_.ok()) error_ = error;
     done_.notify_all();
     reached_changed_.notify_all();
   }
@@ -171,14 +171,15 @@ void GradientExchange::fail(const Error& error) noexcept {
 void GradientExchange::add_up_all(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (!reached_changed_.wait(lock, stop, [this] { return error_ || reached_by_all(); })) return;
-    if (error_) return;
+    if (!reached_changed_.wait(lock, stop, [this] { return !error_.ok() || reached_by_all(); }))
+      return;
+    if (!error_.ok()) return;
     const std::size_t now = next_;
     lock.unlock();
     try {
       sum_->add_up(buckets_[now], now, shares_of(buckets_[now]));
     } catch (...) {
-      return fail(status_from_current_exception().error());
+      return fail(status_from_current_exception());
     }
     lock.lock();
     reached_[now].assign(towers_.size(), 0);
@@ -225,13 +226,13 @@ std::vector<std::vector<Share>> GradientExchange::shares_of(const Bucket& bucket
   return shares;
 }
 
-std::optional<Error> GradientExchange::missing() const {
+Status GradientExchange::missing() const {
   std::string names;
   for (std::size_t t = 0; t < towers_.size(); ++t)
     if (reached_[next_][t] == 0) names += (names.empty() ? "" : ", ") + std::to_string(t);
-  if (names.empty()) return std::nullopt;
-  return Error(ErrorCode::no_progress, "tower " + names + " has not come to the exchange in " +
-                                           std::to_string(timeout_s_) + " s");
+  if (names.empty()) return {};
+  return Status(ErrorCode::no_progress, "tower " + names + " has not come to the exchange in " +
+                                            std::to_string(timeout_s_) + " s");
 }
 
 }  // namespace penstock::towers

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -70,7 +69,7 @@ class GradientExchange {
   /// given, or Error{no_progress} naming the towers that did not come in time.
   void finish(int tower, std::int64_t rows);
   /// Ends every call with `error`; the first one counts.
-  void fail(const Error& error) noexcept;
+  void fail(const Status& error) noexcept;
 
  private:
   struct Tower {
@@ -87,7 +86,7 @@ class GradientExchange {
   std::vector<std::vector<Share>> shares_of(const Bucket& bucket);
   /// Names who keeps the others waiting; nothing if it is the sum, which looks after itself. With
   /// mutex_ held.
-  std::optional<Error> missing() const;
+  Status missing() const;
 
   VariableStore& store_;
   const Combine combine_;
@@ -103,7 +102,7 @@ class GradientExchange {
   std::vector<std::vector<char>> reached_;  // of each bucket: by each tower
   std::size_t next_ = 0;                    // the bucket to be added up
   std::uint64_t steps_ = 0;                 // of which all buckets were
-  std::optional<Error> error_;
+  Status error_;
 
   std::unique_ptr<BucketSum> sum_;  // null: one tower
   std::jthread thread_;

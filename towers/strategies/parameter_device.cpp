@@ -37,7 +37,7 @@ class ParameterDevice final : public Strategy {
     meet(tower);
   }
 
-  void fail(const Error& error) noexcept override {
+  void fail(const Status& error) noexcept override {
     exchange_.fail(error);
     collective_->fail(error);
   }

@@ -23,7 +23,7 @@ class Replicated final : public Strategy {
     updaters_[t].apply(store_.of(tower), steps_[t]++);
   }
 
-  void fail(const Error& error) noexcept override { exchange_.fail(error); }
+  void fail(const Status& error) noexcept override { exchange_.fail(error); }
   std::uint64_t step() const override { return steps_.front(); }
   Slots slots(std::size_t variable) override { return updaters_.front().slots(variable); }
 

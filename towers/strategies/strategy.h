@@ -66,7 +66,7 @@ class Strategy {
   /// The tower makes no more steps before `settle`.
   virtual void leave(int /*tower*/) {}
   /// Ends all waiting with `error`.
-  virtual void fail(const Error& error) noexcept = 0;
+  virtual void fail(const Status& error) noexcept = 0;
 
   /// Updates so far.
   virtual std::uint64_t step() const = 0;

@@ -24,7 +24,7 @@ void SyncReplicas::push(int tower, std::int64_t rows) {
   HostSide& side = sides_[static_cast<std::size_t>(tower)];
   side.fetch();
   const std::lock_guard lock(mutex_);
-  if (error_) throw Error(*error_);
+  if (!error_.ok()) throw Error(error_.error());
   const ReplicaTokens::Push what = tokens_.push(local_[static_cast<std::size_t>(tower)]);
   if (what == ReplicaTokens::Push::dropped) {
     ++stats_.dropped;
@@ -36,7 +36,7 @@ void SyncReplicas::push(int tower, std::int64_t rows) {
 
 bool SyncReplicas::take(int tower) {
   const std::lock_guard lock(mutex_);
-  if (error_) throw Error(*error_);
+  if (!error_.ok()) throw Error(error_.error());
   const auto t = static_cast<std::size_t>(tower);
   if (!tokens_.take(local_[t])) return false;
   give(sides_[t]);
@@ -49,10 +49,11 @@ void SyncReplicas::update(int tower, std::int64_t rows) {
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.timeout_s);
   const auto t = static_cast<std::size_t>(tower);
   std::unique_lock lock(mutex_);
-  while (!error_ && !tokens_.take(local_[t]))
-    if (changed_.wait_until(lock, until) == std::cv_status::timeout && !error_ && !tokens_.ready())
+  while (error_.ok() && !tokens_.take(local_[t]))
+    if (changed_.wait_until(lock, until) == std::cv_status::timeout && error_.ok() &&
+        !tokens_.ready())
       throw Error(ErrorCode::no_progress, "no update was completed in time: too few towers push");
-  if (error_) throw Error(*error_);
+  if (!error_.ok()) throw Error(error_.error());
   give(sides_[t]);
 }
 
@@ -62,9 +63,9 @@ void SyncReplicas::leave(int tower) {
   changed_.notify_all();
 }
 
-void SyncReplicas::fail(const Error& error) noexcept {
+void SyncReplicas::fail(const Status& error) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!error_) error_ = error;
+  if (error_.ok()) error_ = error;
   changed_.notify_all();
 }
 

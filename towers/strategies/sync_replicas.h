@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "towers/strategies/host_side.h"
@@ -26,7 +25,7 @@ class SyncReplicas final : public Strategy {
   bool take(int tower);
   /// Its token goes to the others, so that those that are left can still complete updates.
   void leave(int tower) override;
-  void fail(const Error& error) noexcept override;
+  void fail(const Status& error) noexcept override;
 
   bool synchronous() const noexcept override { return false; }
   std::uint64_t step() const override;
@@ -56,7 +55,7 @@ class SyncReplicas final : public Strategy {
   std::vector<std::uint64_t> local_;  // the step that each tower computes for
   std::vector<double> weights_;       // rows that went into each variable's sum
   std::uint64_t pushed_ = 0;          // gradients in the sums
-  std::optional<Error> error_;
+  Status error_;
   StrategyStats stats_;
 };
 
