@@ -61,13 +61,10 @@ void on_read(png_structp png, png_bytep out, std::size_t size) {
 }
 
 bool read_header(Session& session, const Limits& limits) {
+  if (setjmp(session.failed) != 0) return false;  // making the structs may warn, too
   session.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning,
                                          &session, on_malloc, on_free);
-  if (session.png == nullptr) {
-    session.out_of_memory = true;
-    return false;
-  }
-  if (setjmp(session.failed) != 0) return false;
+  if (session.png == nullptr) return false;
   session.info = png_create_info_struct(session.png);
   if (session.info == nullptr) png_error(session.png, "out of memory");
   // Dimensions are checked against max_pixels, which libpng does not know.
