@@ -12,6 +12,27 @@
 #include "pipeline/engine/memory.h"
 
 namespace penstock {
+namespace {
+
+/// oneTBB prepares itself when it is used first, under a lock that it keeps for ever if memory is
+/// out just then. So it is used once while the process starts.
+[[maybe_unused]] const bool kPrepared = [] {
+  tbb::task_arena(1, 1).initialize();
+  return true;
+}();
+
+/// False if there is no memory for it. To be asked once: oneTBB would wait for ever for the end of
+/// an attempt that has failed.
+bool initialize(tbb::task_arena& arena) noexcept {
+  try {
+    arena.initialize();
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_waiting,
                  std::shared_ptr<TuningLog> log)
@@ -20,6 +41,7 @@ Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_wait
       consumers_waiting_(consumers_waiting),
       log_(std::move(log)),
       arena_(most, static_cast<unsigned>(most)),
+      has_arena_(initialize(arena_)),
       most_(most),
       asked_(Clock::now()),
       while_began_(asked_) {
@@ -63,10 +85,11 @@ void Workers::look() {
 
 void Workers::serve_in_arena() noexcept {
   try {
-    arena_.execute([this] { serve(); });
+    if (has_arena_) return arena_.execute([this] { serve(); });
   } catch (...) {
-    serve();  // no memory for a place in the arena, which only callables miss that use oneTBB
+    // As without an arena, which only callables miss that use oneTBB.
   }
+  serve();
 }
 
 void Workers::serve() noexcept {

@@ -63,6 +63,7 @@ class Workers {
   // Has a place for each of our threads and none for oneTBB's own. So what a callable does with
   // oneTBB is done by the run's threads, and no other thread has to be started for it.
   tbb::task_arena arena_;
+  const bool has_arena_;
 
   mutable Mutex mutex_;
   CondVar ready_;
