@@ -1,24 +1,35 @@
 #!/usr/bin/env bash
-# Kills a consumer PENSTOCK_KILLS times (2,000) and writes the figures into docs/reliability.md, with the date and the
-# machine. Takes a few minutes. Of another build: tools/reliability.sh build/asan/bin/crash_crash_test
+# Kills a consumer PENSTOCK_KILLS times (2,000), lets allocations fail in bursts at every 7th place, and writes the figures
+# into docs/reliability.md, with the date and the machine. Takes half an hour. The kills alone, of another build:
+# tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 test=${1:-}
 if [ -z "$test" ]; then
-  tools/build.sh release crash_crash_test
+  tools/build.sh release crash_crash_test storm_malloc_test storm_new_test
   test=build/release/bin/crash_crash_test
 fi
 page=docs/reliability.md
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-PENSTOCK_KILLS=${PENSTOCK_KILLS:-2000} "$test" --gtest_filter='Crash.*' | tee "$log"
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-{
-  sed '/<!-- kills -->/q' "$page"
-  printf '\nMeasured on %s, %s, %d CPUs, Linux %s.\n\n' "$(date -u +%F)" "$cpu" "$(nproc)" "$(uname -r)"
-  sed -n 's/^figure: /- /p' "$log"
-  printf '\n'
-  sed -n '/<!-- end of kills -->/,$p' "$page"
-} > "$log.page"
-mv "$log.page" "$page"
+
+# figures MARK COMMAND...: runs it and writes the figures that it prints between the page's marks.
+figures() {
+  local mark=$1
+  shift
+  "$@" | tee "$log"
+  {
+    sed "/<!-- $mark -->/q" "$page"
+    printf '\nMeasured on %s, %s, %d CPUs, Linux %s.\n\n' "$(date -u +%F)" "$cpu" "$(nproc)" "$(uname -r)"
+    sed -n 's/^figure: /- /p' "$log"
+    printf '\n'
+    sed -n "/<!-- end of $mark -->/,\$p" "$page"
+  } > "$log.page"
+  mv "$log.page" "$page"
+}
+
+figures kills env PENSTOCK_KILLS="${PENSTOCK_KILLS:-2000}" "$test" --gtest_filter='Crash.*'
+[ -z "${1:-}" ] || exit 0
+figures storms env PENSTOCK_STORM=full bash -c 'build/release/bin/storm_malloc_test && build/release/bin/storm_new_test'
