@@ -18,13 +18,16 @@ struct Setting {
   bool ample = true;  ///< memory; else as little as the graph does with
 };
 
+/// Bytes of memory that do, with room to spare, for records of files.
+inline constexpr std::uint64_t kLeastOfFiles = 64 << 10;
+
 /// A graph, and the run that is recorded of it.
 struct RecordedGraph {
   std::string name;
   /// Called for each setting; takes away what a run before has left behind.
   std::function<Dataset()> build;
   RunOptions options{.seed = 7, .epochs = 2};
-  std::uint64_t least = 64 << 10;  ///< bytes of memory that do
+  std::uint64_t least = 16 << 10;  ///< bytes of memory that do
   bool unordered = false;          ///< only what comes out counts, not in which order
   /// Not where a state tells how far ahead was drawn.
   bool same_first_state = true;

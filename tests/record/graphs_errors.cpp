@@ -1,4 +1,5 @@
 // Bad records and bad elements: in which place, with which address, and what is passed over.
+#include <algorithm>
 #include <atomic>
 
 #include "tests/record/data.h"
@@ -141,7 +142,7 @@ Dataset all_kinds(const Dataset& input) {
 }  // namespace
 
 std::vector<RecordedGraph> error_graphs() {
-  constexpr std::uint64_t kLarge = 2 << 20;
+  constexpr std::uint64_t kLarge = 128 << 10;
   const auto bad_records = [] { return tfrecord({damaged_tfrecords()}); };
   const auto bad_pictures = [] {
     return images(damaged_pictures()).map(decode_image().resize(8, 8)).batch(2);
@@ -153,7 +154,7 @@ std::vector<RecordedGraph> error_graphs() {
   RunOptions a_tenth_at_most = two_at_most;
   a_tenth_at_most.max_errors = UINT64_MAX;
   a_tenth_at_most.max_error_share = 0.1;
-  return {
+  std::vector<RecordedGraph> graphs{
       {.name = "errors_in_batches",
        .build = [] { return failing_each(with_text(noisy(numbers(23))), 7, 3).batch(4); }},
       {.name = "errors_in_batches_each_third",
@@ -200,13 +201,10 @@ std::vector<RecordedGraph> error_graphs() {
            }},
       {.name = "errors_of_specs", .build = [] { return of_other_shapes(numbers(9)).batch(2); }},
       {.name = "errors_of_shapes", .build = [] { return lists(numbers(9)).batch(2); }},
-      {.name = "errors_of_callables",
-       .build = [] { return all_kinds(numbers(26)); },
-       .least = 1 << 20},
+      {.name = "errors_of_callables", .build = [] { return all_kinds(numbers(26)); }},
       {.name = "errors_of_callables_skipped",
        .build = [] { return all_kinds(numbers(26)).batch(4); },
-       .options = kSkip,
-       .least = 1 << 20},
+       .options = kSkip},
       {.name = "errors_in_caches",
        .build = [] { return failing_each(numbers(9), 4, 1).cache().repeat(2).batch(3); }},
       {.name = "errors_before_gathering",
@@ -219,6 +217,8 @@ std::vector<RecordedGraph> error_graphs() {
                  .window(3, {.shift = 2});
            }},
   };
+  for (RecordedGraph& graph : graphs) graph.least = std::max(graph.least, kLeastOfFiles);
+  return graphs;
 }
 
 }  // namespace penstock::test

@@ -13,7 +13,7 @@ ImageOps small() {
 }  // namespace
 
 std::vector<RecordedGraph> image_graphs() {
-  constexpr std::uint64_t kLeast = 2 << 20;
+  constexpr std::uint64_t kLeast = 128 << 10;
   return {
       {.name = "images_folder",
        .build = [] { return images(pictures()).shuffle().map(small()).batch(4); },

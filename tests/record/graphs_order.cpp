@@ -69,10 +69,10 @@ std::vector<RecordedGraph> order_graphs() {
       {.name = "interleave_of_values",
        .build =
            [] { return noisy(numbers(5)).interleave(nested, x_spec(), {.cycle = 2}).batch(3); },
-       .least = 1 << 20},
+       .least = 64 << 10},
       {.name = "flat_map",
        .build = [] { return numbers(6).flat_map(nested, x_spec()); },
-       .least = 1 << 20},
+       .least = 64 << 10},
       {.name = "flat_map_of_files",
        .build =
            [] {
@@ -87,7 +87,8 @@ std::vector<RecordedGraph> order_graphs() {
                      },
                      Spec({{"record", DType::bytes, {}}}))
                  .batch(4);
-           }},
+           },
+       .least = kLeastOfFiles},
       {.name = "sample_from",
        .build =
            [] {

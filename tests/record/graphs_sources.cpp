@@ -1,5 +1,5 @@
 // A graph for each source, images aside.
-#include <zlib.h>
+#include <algorithm>
 
 #include "tests/record/data.h"
 #include "tests/record/graph.h"
@@ -56,7 +56,7 @@ Generator counter() {
 }  // namespace
 
 std::vector<RecordedGraph> source_graphs() {
-  return {
+  std::vector<RecordedGraph> graphs{
       {.name = "tar_members", .build = [] { return tar({member_tars()}).shuffle().batch(5); }},
       {.name = "tar_members_labelled",
        .build =
@@ -93,7 +93,7 @@ std::vector<RecordedGraph> source_graphs() {
                                     {"tokens", DType::i64, {-1}, {}, {}}}))
                  .padded_batch(5, {.values = {0, 0, 0, -1}});
            },
-       .least = 4 << 20},
+       .least = 128 << 10},
       {.name = "cifar10", .build = [] { return cifar10({cifar_file()}).shuffle().batch(2); }},
       {.name = "idx",
        .build =
@@ -154,6 +154,8 @@ std::vector<RecordedGraph> source_graphs() {
            },
        .options = {.seed = 7, .epochs = 2, .on_error = OnError::skip}},
   };
+  for (RecordedGraph& graph : graphs) graph.least = std::max(graph.least, kLeastOfFiles);
+  return graphs;
 }
 
 }  // namespace penstock::test

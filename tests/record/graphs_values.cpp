@@ -53,7 +53,7 @@ std::vector<RecordedGraph> value_graphs() {
        .build = [] { return noisy(numbers(9)).cache().take(3).repeat(2); }},
       {.name = "cache_file",
        .build = [] { return with_text(noisy(numbers(9))).cache(unused("numbers.cache")).batch(4); },
-       .least = 1 << 20},
+       .least = 64 << 10},
       {.name = "snapshot",
        .build =
            [] {
@@ -61,7 +61,7 @@ std::vector<RecordedGraph> value_graphs() {
              std::filesystem::create_directory(folder);
              return with_text(numbers(8)).snapshot(folder).repeat(2).shuffle({.buffer = 4});
            },
-       .least = 1 << 20},
+       .least = 64 << 10},
       {.name = "rebatch",
        .build =
            [] {
@@ -76,7 +76,7 @@ std::vector<RecordedGraph> value_graphs() {
                  4, [](const Dataset& w) { return noisy(w).filter(is_odd).batch(3); },
                  {.shift = 3, .drop_remainder = true});
            },
-       .least = 1 << 20},
+       .least = 64 << 10},
       {.name = "group_by_window",
        .build =
            [] {
@@ -92,7 +92,7 @@ std::vector<RecordedGraph> value_graphs() {
              };
              return numbers(20).group_by_window(third_of, options);
            },
-       .least = 1 << 20},
+       .least = 64 << 10},
       {.name = "bucket_by_length",
        .build =
            [] {

@@ -69,8 +69,9 @@ TEST_P(Records, AreWhatTheyWere) {
   for (const Setting& setting : settings()) {
     const Observed now = graph.observe(setting);
     const std::string other = difference(lines_of(was), lines_of(Entry{now.about, now.run, {}}));
-    ASSERT_EQ(other, "") << graph.name << ", " << text_of(setting);
-    ASSERT_EQ(difference({}, now.resumed), "") << graph.name << ", " << text_of(setting);
+    ASSERT_TRUE(other.empty()) << graph.name << ", " << text_of(setting) << ":\n" << other;
+    ASSERT_TRUE(now.resumed.empty()) << graph.name << ", " << text_of(setting) << ":\n"
+                                     << difference({}, now.resumed);
     for (const auto& [position, state] : now.states)
       EXPECT_LE(state.size(), 4096U) << graph.name << " at " << position;
   }
@@ -114,7 +115,8 @@ TEST_P(Images, AreTheSameOnEveryTarget) {
   for_each_target([&](const std::string& target) {
     if (graph.needs_vectors && (target == "SCALAR" || target == "EMU128")) return;
     const Observed now = observe(graph, {2, true});
-    EXPECT_EQ(difference(golden().at(graph.name).run, now.run), "") << target;
+    const std::string other = difference(golden().at(graph.name).run, now.run);
+    EXPECT_TRUE(other.empty()) << graph.name << " on " << target << ":\n" << other;
   });
 }
 
