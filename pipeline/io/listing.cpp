@@ -1,6 +1,7 @@
 // PosixFileSystem::list and glob.
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -81,24 +82,46 @@ std::vector<Child> children_of(const std::string& folder, bool may_be_absent) {
   }
 }
 
-void list_below(const std::string& folder, std::vector<Inode>& parents,
-                std::vector<std::string>& found) {
-  struct stat st;
-  if (::stat(folder.c_str(), &st) != 0) throw error_from_errno(errno, "list", folder);
-  const Inode self{st.st_dev, st.st_ino};
-  if (std::find(parents.begin(), parents.end(), self) != parents.end()) return;
-  parents.push_back(self);
-  for (const Child& child : children_of(folder, false)) {
-    std::string path = join(folder, child.name);
-    const Kind kind = child.kind ? *child.kind : kind_of(path);
-    if (kind == Kind::folder) {
-      list_below(path, parents, found);
-    } else if (kind == Kind::file) {
-      found.push_back(std::move(path));
+/// The files below a folder.
+class Listing {
+ public:
+  void add(const std::string& folder) {
+    struct stat st;
+    if (::stat(folder.c_str(), &st) != 0) throw error_from_errno(errno, "list", folder);
+    Visits& visits = visits_[{st.st_dev, st.st_ino}];
+    if (visits.under_way) return;
+    if (++visits.count > kMostWays)
+      throw Error(ErrorCode::out_of_range,
+                  "links lead to this folder by more than " + std::to_string(kMostWays) +
+                      " ways (folder_ways)",
+                  {.shard = folder});
+    visits.under_way = true;
+    for (const Child& child : children_of(folder, false)) {
+      std::string path = join(folder, child.name);
+      const Kind kind = child.kind ? *child.kind : kind_of(path);
+      if (kind == Kind::folder) {
+        add(path);
+      } else if (kind == Kind::file) {
+        found_.push_back(std::move(path));
+      }
     }
+    visits.under_way = false;
   }
-  parents.pop_back();
-}
+
+  std::vector<std::string> sorted() && {
+    std::sort(found_.begin(), found_.end());
+    return std::move(found_);
+  }
+
+ private:
+  struct Visits {
+    int count = 0;
+    bool under_way = false;  // of a folder that contains this one
+  };
+
+  std::map<Inode, Visits> visits_;
+  std::vector<std::string> found_;
+};
 
 /// Adds to `found` what matches the parts of `pattern` from `begin` on, below `folder`.
 void glob_below(const std::string& folder, std::string_view pattern,
@@ -132,11 +155,9 @@ bool has_pattern(std::string_view path) noexcept {
 }
 
 std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
-  std::vector<std::string> found;
-  std::vector<Inode> parents;
-  list_below(folder, parents, found);
-  std::sort(found.begin(), found.end());
-  return found;
+  Listing listing;
+  listing.add(folder);
+  return std::move(listing).sorted();
 }
 
 std::vector<std::string> PosixFileSystem::glob(const std::string& pattern) {

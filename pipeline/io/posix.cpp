@@ -77,6 +77,10 @@ int write_all(int fd, std::string_view text) noexcept {
   return 0;
 }
 
+Error changed_error(const std::string& path) {
+  return Error(ErrorCode::data_loss, "the file has changed since it was found", {.shard = path});
+}
+
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request) {
   return Error(ErrorCode::data_loss,
                "the file ends at byte " + std::to_string(file_size) + ", within the " +
@@ -97,12 +101,25 @@ OpenedFile open_regular(const std::string& path) {
   if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "read", path);
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
+  // Those of /proc say that they are empty, and would be taken for that.
+  char byte;
+  if (st.st_size == 0 && ::pread(fd, &byte, 1, 0) > 0)
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the system makes this file while it is read, so that it has no size: copy it first",
+        {.shard = path});
   return {std::move(owner), info_of(st)};
 }
 
 std::optional<FileInfo> info_of_open(int fd) noexcept {
   struct stat st;
   if (::fstat(fd, &st) != 0 || st.st_nlink == 0) return {};
+  return info_of(st);
+}
+
+std::optional<FileInfo> info_of_path(const std::string& path) noexcept {
+  struct stat st;
+  if (::stat(path.c_str(), &st) != 0) return {};
   return info_of(st);
 }
 

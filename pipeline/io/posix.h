@@ -51,6 +51,8 @@ DirectBlock make_direct_block() noexcept;
 Error error_from_errno(int error, std::string_view action, const std::string& path);
 /// Writes all of `text`, or returns why not: an errno. Short writes and EINTR don't show.
 int write_all(int fd, std::string_view text) noexcept;
+/// What is wrong with a file of which `File::unchanged` is false.
+Error changed_error(const std::string& path);
 /// The answer to a request that reaches past the end of a file.
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request);
 
@@ -65,6 +67,7 @@ struct OpenedFile {
 OpenedFile open_regular(const std::string& path);
 /// As of now; nothing if it was removed.
 std::optional<FileInfo> info_of_open(int fd) noexcept;
+std::optional<FileInfo> info_of_path(const std::string& path) noexcept;
 /// Reads `request` of the file `path`, which is open as `fd` and has `size` bytes, from `done`
 /// bytes on. Short reads and EINTR don't show.
 Status read_rest(int fd, const std::string& path, std::uint64_t size, const ReadRequest& request,
@@ -106,10 +109,15 @@ class PosixFileSystem : public FileSystem {
  public:
   FileInfo info(const std::string& path) override;
   bool is_directory(const std::string& path) override;
-  /// Symbolic links are followed, except to a folder that contains them.
+  /// Symbolic links are followed, except to a folder that contains them. Throws
+  /// Error{out_of_range} if links lead to one folder by more than `kMostWays` ways.
   std::vector<std::string> list(const std::string& folder) override;
   std::vector<std::string> glob(const std::string& pattern) override;
 };
+
+/// By how many ways a folder may be reached while another is listed. Folders that link to each
+/// other have more files than anybody could list.
+inline constexpr int kMostWays = 64;
 
 /// True if `path` has a character that a pattern gives a meaning to.
 bool has_pattern(std::string_view path) noexcept;

@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-class PreadFileSystem final : public PosixFileSystem {
+class PreadFileSystem : public PosixFileSystem {
  public:
   /// `pread` replaces the system call in tests.
   explicit PreadFileSystem(PreadFn pread = {}) : pread_(std::move(pread)) {}

@@ -79,16 +79,13 @@ OpenShard Shards::open(std::size_t shard) const {
     if (open_[shard].file != nullptr) return open_[shard];
   }
   OpenShard opened;
-  while (opened.file == nullptr) {
+  for (int tries = 1; opened.file == nullptr;) {
     try {
       opened = open_shard(*files_, shards_[shard].path);
     } catch (const Error& error) {
-      const MutexLock lock(mutex_);
-      if (error.code() != ErrorCode::resource_exhausted || open_count_ == 0) throw;
-      log_once(LogLevel::warning, "shards kept open",
-               "out of file descriptors (RLIMIT_NOFILE): keeping fewer shards open");
-      max_open_ = std::max<std::size_t>(1, open_count_ / 2);
-      while (open_count_ >= max_open_ && open_count_ > 0) close_oldest();
+      if (error.code() != ErrorCode::resource_exhausted) throw;
+      // What others have open for the moment, to read or to map it, they soon give back.
+      if (!keep_fewer_open() && !try_again(tries++)) throw;
     }
   }
   if (opened.file->info() != shards_[shard].info) throw changed_error(shards_[shard].path);
@@ -100,6 +97,16 @@ OpenShard Shards::open(std::size_t shard) const {
   return opened;
 }
 
+bool Shards::keep_fewer_open() const {
+  const MutexLock lock(mutex_);
+  if (open_count_ == 0) return false;
+  log_once(LogLevel::warning, "shards kept open",
+           "out of file descriptors (RLIMIT_NOFILE): keeping fewer shards open");
+  max_open_ = std::max<std::size_t>(1, open_count_ / 2);
+  while (open_count_ >= max_open_ && open_count_ > 0) close_oldest();
+  return true;
+}
+
 void Shards::close_oldest() const {
   std::size_t oldest = open_.size();
   for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -108,10 +115,6 @@ void Shards::close_oldest() const {
   }
   open_[oldest] = {};
   --open_count_;
-}
-
-Error changed_error(const std::string& path) {
-  return Error(ErrorCode::data_loss, "the file has changed since it was found", {.shard = path});
 }
 
 Error refused(const std::string& path, const std::string& what) {

@@ -10,11 +10,12 @@
 #include <penstock/file_system.h>
 
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/io/posix.h"
 
 namespace penstock {
 
-/// A shard that is open. `mapping` keeps `file` open for tensors that view `file->mapped()`; null
-/// if the file is not mapped.
+/// A shard that is open. `mapping` keeps `file` for tensors that view `file->mapped()`; null if the
+/// file is not mapped.
 struct OpenShard {
   std::shared_ptr<File> file;
   BufferPtr mapping;
@@ -45,6 +46,8 @@ class Shards {
     FileInfo info;
   };
 
+  /// False if none is open.
+  bool keep_fewer_open() const EXCLUDES(mutex_);
   void close_oldest() const REQUIRES(mutex_);
 
   // Constant after construction.
@@ -59,8 +62,6 @@ class Shards {
   mutable std::vector<std::uint64_t> last_use_ GUARDED_BY(mutex_);
 };
 
-/// What is wrong with a shard of which `File::unchanged` is false.
-Error changed_error(const std::string& path);
 /// The last part of a path.
 std::string base_name(const std::string& path);
 /// Why a file can't be one of these shards.

@@ -12,9 +12,8 @@ constexpr std::uint64_t kFar = 16 << 10;
 
 }  // namespace
 
-Window::Window(File& file) : file_(file), held_(file.mapped()) {
-  if (held_.empty()) memory_ = std::make_unique_for_overwrite<std::byte[]>(kBlock);
-}
+Window::Window(File& file)
+    : file_(file), memory_(std::make_unique_for_overwrite<std::byte[]>(kBlock)) {}
 
 std::span<const std::byte> Window::slice(std::uint64_t offset, std::size_t size) const noexcept {
   return held_.subspan(offset - start_, size);
@@ -38,7 +37,6 @@ std::span<const std::byte> Window::at_uncached(std::uint64_t offset, std::size_t
 }
 
 void Window::load(std::uint64_t offset, std::size_t size, bool uncached) {
-  if (memory_ == nullptr) memory_ = std::make_unique_for_overwrite<std::byte[]>(kBlock);
   size = std::min<std::uint64_t>(size, file_size() - offset);
   held_ = {};
   ReadRequest request{offset, size, memory_.get(), {}};

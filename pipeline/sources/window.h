@@ -33,7 +33,7 @@ class Window {
   std::span<const std::byte> held_;  // the bytes from start_ on
   std::uint64_t start_ = 0;
   std::uint64_t last_ = 0;  // offset of the last call
-  std::unique_ptr<std::byte[]> memory_;
+  const std::unique_ptr<std::byte[]> memory_;
 };
 
 }  // namespace penstock

@@ -14,6 +14,7 @@
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
+#include "pipeline/io/posix.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/sanitizer.h"
@@ -212,9 +213,66 @@ TEST(PosixFileSystem, FollowsLinksButNotInCircles) {
               ElementsAre(folder / "dangling.jpg", folder / "link.jpg"));
 }
 
-TEST(PosixFileSystem, SeesAFileChange) {
+/// Folders that each hold a file and links to all others.
+void make_linked_folders(const test::TempFolder& folder, int count) {
+  for (int i = 0; i < count; ++i) folder.write(std::to_string(i) + "/x.jpg", "x");
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      const std::string link = std::to_string(from) + "/to" + std::to_string(to);
+      if (from != to) {
+        ASSERT_EQ(::symlink((folder / std::to_string(to)).c_str(), (folder / link).c_str()), 0);
+      }
+    }
+  }
+}
+
+TEST(PosixFileSystem, FoldersThatLinkToEachOtherAreNotListedForEver) {
+  const test::TempFolder few;
+  make_linked_folders(few, 3);
+  // Each folder by itself, by way of one other, and by way of both others in either order.
+  EXPECT_EQ(default_file_system()->list(few.path()).size(), 3U * 5);
+  const test::TempFolder many;
+  make_linked_folders(many, 12);  // more files than there are bytes in any memory
+  try {
+    (void)default_file_system()->list(many.path());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_range);
+    EXPECT_THAT(error.what(), HasSubstr("more than 64 ways (folder_ways)"));
+  }
+  // As many ways as are allowed, and one more.
+  for (const int links : {kMostWays - 1, kMostWays}) {
+    const test::TempFolder folder;
+    folder.write("real/x.jpg", "x");
+    for (int i = 0; i < links; ++i)
+      ASSERT_EQ(::symlink("real", (folder / std::to_string(i)).c_str()), 0);
+    const auto list = [&] { return default_file_system()->list(folder.path()).size(); };
+    if (links < kMostWays) {
+      EXPECT_EQ(list(), static_cast<std::size_t>(kMostWays));
+    } else {
+      EXPECT_THROW((void)list(), Error);
+    }
+  }
+}
+
+TEST(PosixFileSystem, FilesThatHaveNoSizeAreNotTakenForEmptyOnes) {
+  for (const char* name : {"pread", "mmap", "io_uring"}) {
+    try {
+      make_file_system(name)->open("/proc/self/status");
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), HasSubstr("copy it first (/proc/self/status)"));
+    }
+  }
+}
+
+class ChangingFile : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ChangingFile, IsSeen) {
   const test::TempFolder folder;
-  const auto open = [&] { return default_file_system()->open(folder.write("f", "abc")); };
+  const FileSystemPtr files = make_file_system(GetParam());
+  const auto open = [&] { return files->open(folder.write("f", "abc")); };
   auto file = open();
   EXPECT_TRUE(file->unchanged());
   folder.write("f", "abcd");
@@ -230,6 +288,9 @@ TEST(PosixFileSystem, SeesAFileChange) {
       folder / "f", std::filesystem::last_write_time(folder / "f") - std::chrono::seconds(5));
   EXPECT_FALSE(file->unchanged());
 }
+
+INSTANTIATE_TEST_SUITE_P(All, ChangingFile, ::testing::Values("pread", "io_uring", "mmap"),
+                         [](const auto& test) { return test.param; });
 
 TEST(PosixFileSystem, GlobHasShellManners) {
   const test::TempFolder folder;

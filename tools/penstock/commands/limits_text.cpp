@@ -2,6 +2,7 @@
 
 #include <penstock/limits.h>
 
+#include "pipeline/io/posix.h"
 #include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/table.h"
 
@@ -21,6 +22,7 @@ std::string limits_text() {
   table.add({"max_name_bytes", bytes(limits.max_name_bytes), "a member's name"});
   table.add({"max_nesting", std::to_string(limits.max_nesting), "messages within messages"});
   table.add({"max_members", grouped(limits.max_members), "records of one shard"});
+  table.add({"folder_ways", std::to_string(kMostWays), "ways that links lead to one folder"});
   std::string text;
   for (const std::string& line : table.lines(100, false)) text += line + "\n";
   return text;

@@ -223,7 +223,11 @@ const Kind& run_kind() {
         "memory, at most 2GiB)",
         true, 1, kMostCount},
        {"slots", ValueType::integer, "batches prepared ahead", true, 1, 1e6},
-       text("io", "how files are read", {"pread", "io_uring", "mmap"}),
+       text(
+           "io",
+           "how files are read (default pread); with mmap a file that is cut while it is used ends "
+           "the run",
+           {"pread", "io_uring", "mmap"}),
        {"io_threads", ValueType::integer, "threads that wait for files", true, 1, kMostIoThreads},
        text("jpeg_backend",
             "who decodes JPEGs, with the same pixels (default auto: own where it is faster)",

@@ -1,0 +1,94 @@
+// What becomes of the program where the system has limits on files, or takes them away.
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include <sys/resource.h>
+
+#include "tests/support/files.h"
+#include "tests/support/program.h"
+#include "tests/support/records.h"
+#include "tests/support/sanitizer.h"
+
+namespace penstock::test {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using Flags = std::vector<std::string>;
+
+/// A soft limit of this process, and so of the programs that it starts.
+class SoftLimit {
+ public:
+  SoftLimit(__rlimit_resource resource, rlim_t limit) : resource_(resource) {
+    getrlimit(resource_, &before_);
+    const rlimit soft{limit, before_.rlim_max};
+    setrlimit(resource_, &soft);
+  }
+  SoftLimit(const SoftLimit&) = delete;
+  SoftLimit& operator=(const SoftLimit&) = delete;
+  ~SoftLimit() { setrlimit(resource_, &before_); }
+
+ private:
+  const __rlimit_resource resource_;
+  rlimit before_{};
+};
+
+TEST(FileLimits, AFileThatMayNotGrowIsAnError) {
+  const TempFolder folder;
+  for (const Flags& flags :
+       {Flags{"synth", folder / "made", "--images", "40", "--format", "tfrecord"},
+        Flags{"profile", "--range", "100000", "--batch", "2", "--quiet", "--digests",
+              folder / "digests"}}) {
+    const Outcome outcome = [&] {
+      const SoftLimit small(RLIMIT_FSIZE, 16 << 10);
+      return run_program(flags);
+    }();
+    EXPECT_EQ(outcome.code, 1) << flags[0] << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("File too large")) << flags[0];
+  }
+}
+
+/// Shards of records of 1,000 bytes.
+std::string tfrecords(const TempFolder& folder, int shards, int records) {
+  for (int shard = 0; shard < shards; ++shard) {
+    folder.write("part-" + std::to_string(100 + shard),
+                 tfrecords_of(std::vector<std::string>(records, noise(1000))));
+  }
+  return folder / "part-*";
+}
+
+TEST(FileLimits, FewDescriptors) {
+  if (kAddressSanitizer) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants some itself";
+  const TempFolder folder;
+  const std::string shards = tfrecords(folder, 40, 5);
+  const SoftLimit few(RLIMIT_NOFILE, 8);
+  for (const char* io : {"pread", "mmap"}) {
+    const Outcome outcome =
+        run_program({"profile", "--tfrecord", shards, "--shuffle", "--batch", "8", "--io", io,
+                     "--threads", "2", "--quiet", "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << io << ": " << outcome.err;
+    EXPECT_EQ(outcome.json()["elements"], 200) << io;
+  }
+}
+
+/// Whether the file is seen to be shorter before its pages are used or not is up to chance.
+TEST(FileLimits, AMappedFileThatIsCutIsAnError) {
+  for (int round = 0; round < 5; ++round) {
+    const TempFolder folder;
+    const std::string shards = tfrecords(folder, 1, 2000);
+    Program program({"profile", "--tfrecord", shards, "--shuffle", "--batch", "8", "--io", "mmap",
+                     "--epochs", "1000000", "--quiet"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200 + 30 * round));
+    std::filesystem::resize_file(folder / "part-100", 5000);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_THAT(outcome.err, AnyOf(HasSubstr("the file has changed since it was found"),
+                                   HasSubstr("part-100 was cut short")));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::test
