@@ -13,7 +13,7 @@
 namespace penstock::towers {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 constexpr std::uint64_t kMostHeader = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
 
@@ -48,23 +48,48 @@ DType dtype_of_text(const std::string& text) {
   refuse("an unknown dtype");
 }
 
-/// The header as JSON, whose objects name nothing twice.
-Json parse_header(std::string_view text) {
-  std::vector<std::set<std::string>> names;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > 4) refuse("its header is nested too deeply");
-    if (event == Json::parse_event_t::object_start) names.emplace_back();
-    if (event == Json::parse_event_t::object_end) names.pop_back();
-    if (event == Json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second)
-      refuse("its header names something twice");
+/// Refuses a header that is no JSON, nested deeply, or whose objects name something twice: of that
+/// nothing is left to see when it is parsed. (A callback of Json::parse could, but then each value
+/// takes time by the number of those before it.)
+class HeaderCheck final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool key(std::string& name) override {
+    if (!names_.back().insert(name).second) refuse("its header names something twice");
     return true;
-  };
-  Json header;
-  try {
-    header = Json::parse(text, watch);
-  } catch (const Json::exception&) {
+  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) override {
     refuse("its header is no JSON");
   }
+
+ private:
+  bool enter() {
+    if (names_.size() > 4) refuse("its header is nested too deeply");
+    names_.emplace_back();
+    return true;
+  }
+  bool leave() {
+    names_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> names_;  // of the objects, and arrays, that are open
+};
+
+Json parse_header(std::string_view text) {
+  HeaderCheck check;
+  Json::sax_parse(text, &check);
+  Json header = Json::parse(text);
   if (!header.is_object()) refuse("its header is no object");
   return header;
 }
@@ -110,18 +135,26 @@ NamedTensor parse_tensor(const std::string& name, const Json& entry, std::string
 
 std::string encode_safetensors(std::span<const NamedTensor> tensors,
                                const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  using Ordered = nlohmann::ordered_json;
+  const auto dumped = [](const Ordered& json) {
+    return json.dump(-1, ' ', false, Ordered::error_handler_t::replace);
+  };
+  std::string text = "{";
+  const auto add = [&](const std::string& name, const Ordered& entry) {
+    if (text.size() > 1) text += ',';
+    text += dumped(name) + ':' + dumped(entry);
+  };
+  if (!metadata.empty()) add("__metadata__", metadata);
   std::uint64_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     const std::uint64_t end = offset + tensor.bytes.size();
     const std::span<const std::int64_t> dims = tensor.shape.dims();
-    header[tensor.name] = {{"dtype", text_of(tensor.dtype)},
-                           {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())},
-                           {"data_offsets", {offset, end}}};
+    add(tensor.name, {{"dtype", text_of(tensor.dtype)},
+                      {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())},
+                      {"data_offsets", {offset, end}}});
     offset = end;
   }
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
   std::string file;
   file.reserve(kLengthBytes + text.size() + offset);
@@ -160,17 +193,18 @@ SafeTensors::SafeTensors(std::string file) : file_(std::move(file)) {
     return std::pair(tensor.bytes.data(), tensor.bytes.size());
   });
   const std::byte* at = std::as_bytes(std::span<const char>(data)).data();
-  for (const NamedTensor& tensor : tensors_) {
-    if (tensor.bytes.data() != at) refuse("tensors overlap or leave a gap");
-    at += tensor.bytes.size();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].bytes.data() != at) refuse("tensors overlap or leave a gap");
+    at += tensors_[i].bytes.size();
+    places_.emplace(tensors_[i].name, i);
   }
   if (at != std::as_bytes(std::span<const char>(data)).data() + data.size())
     refuse("there are bytes behind the last tensor");
 }
 
 const NamedTensor& SafeTensors::at(std::string_view name) const {
-  for (const NamedTensor& tensor : tensors_)
-    if (tensor.name == name) return tensor;
+  const auto place = places_.find(name);
+  if (place != places_.end()) return tensors_[place->second];
   throw Error(ErrorCode::not_found, "safetensors: no tensor " + std::string(name));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -44,6 +45,7 @@ class SafeTensors {
   std::string file_;
   std::map<std::string, std::string> metadata_;
   std::vector<NamedTensor> tensors_;
+  std::map<std::string, std::size_t, std::less<>> places_;  // by name, in tensors_
 };
 
 }  // namespace penstock::towers

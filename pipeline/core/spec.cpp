@@ -1,6 +1,7 @@
 #include <penstock/spec.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include <penstock/element.h>
 #include <penstock/error.h>
@@ -15,12 +16,13 @@ std::string describe(DType dtype, const Shape& shape) {
 }  // namespace
 
 Spec::Spec(std::vector<ComponentSpec> components) : components_(std::move(components)) {
+  std::unordered_set<std::string_view> names;
   for (std::size_t i = 0; i < components_.size(); ++i) {
     const std::string& name = components_[i].name;
     if (name.empty()) {
       throw Error(ErrorCode::invalid_argument, "component " + std::to_string(i) + " has no name");
     }
-    if (find(name) != static_cast<int>(i)) {
+    if (!names.insert(name).second) {
       throw Error(ErrorCode::invalid_argument, "two components are named '" + name + "'");
     }
   }

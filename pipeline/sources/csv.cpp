@@ -1,6 +1,7 @@
 #include "pipeline/sources/csv.h"
 
 #include <algorithm>
+#include <map>
 
 #include "pipeline/sources/csv_format.h"
 #include "pipeline/sources/shards.h"
@@ -27,6 +28,25 @@ TextFormat format_of(const CsvOptions& options) {
           .header = options.header};
 }
 
+/// Where each name stands among the fields; nothing if it stands there more than once.
+using Places = std::map<std::string_view, std::optional<std::size_t>>;
+Places places_of(const std::vector<std::string>& fields) {
+  Places places;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto [place, is_new] = places.emplace(fields[i], i);
+    if (!is_new) place->second.reset();
+  }
+  return places;
+}
+
+/// True if an unquoted field of the record has a \r.
+bool has_carriage_return(std::string_view record, std::span<const CsvField> fields) {
+  return std::ranges::any_of(fields, [&](const CsvField& field) {
+    const bool quoted = field.text.data() > record.data() && field.text.data()[-1] == '"';
+    return !quoted && field.text.find('\r') != std::string_view::npos;
+  });
+}
+
 /// A field that becomes a component.
 struct Kept {
   std::size_t field;
@@ -49,8 +69,9 @@ class CsvSource final : public Source {
     }
     std::vector<ComponentSpec> components;
     std::vector<std::string> names;
+    const Places places = places_of(fields);
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      keep(columns[i], fields, i);
+      keep(columns[i], places, i);
       components.push_back({columns[i].name, columns[i].dtype, {}});
       names.push_back(columns[i].name);
     }
@@ -87,8 +108,7 @@ class CsvSource final : public Source {
 
  private:
   std::vector<std::string> read_fields() const;
-  void keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
-            std::size_t position);
+  void keep(const CsvOptions::Column& column, const Places& places, std::size_t position);
   void parse(std::string_view record, const BufferPtr& owner, std::vector<CsvField>& fields,
              ReadItem& item, ReadContext& context) const;
   Tensor value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
@@ -116,6 +136,11 @@ std::vector<std::string> CsvSource::read_fields() const {
       first = record;
       const std::string problem = split_csv(without_end(*first), delimiter_, fields);
       if (!problem.empty()) throw refused(path, "the first record has " + problem);
+      // All of the file is its first record where nothing but \r ends lines.
+      if ((header_ || !record->ends_with('\n')) && has_carriage_return(*first, fields))
+        throw refused(path,
+                      "the first record has carriage returns: lines must end with \\n or \\r\\n, "
+                      "as tr '\\r' '\\n' makes them");
     } else if (header_ && without_end(*record) != without_end(*first)) {
       throw refused(path, "its header differs from that of " + records_.shards().path(0));
     }
@@ -130,23 +155,20 @@ std::vector<std::string> CsvSource::read_fields() const {
   return names;
 }
 
-void CsvSource::keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
-                     std::size_t position) {
+void CsvSource::keep(const CsvOptions::Column& column, const Places& places, std::size_t position) {
   const std::string& path = records_.shards().path(0);
   if (column.name.empty()) {
     throw refused(path, "column " + std::to_string(position) + " has no name");
   }
   std::size_t field = position;
   if (header_) {
-    const auto found = std::ranges::find(fields, column.name);
-    if (found == fields.end()) throw refused(path, "no column '" + column.name + "'");
-    if (std::find(found + 1, fields.end(), column.name) != fields.end()) {
-      throw refused(path, "two columns are named '" + column.name + "'");
-    }
-    field = static_cast<std::size_t>(found - fields.begin());
-  } else if (position >= fields.size()) {
+    const auto found = places.find(column.name);
+    if (found == places.end()) throw refused(path, "no column '" + column.name + "'");
+    if (!found->second) throw refused(path, "two columns are named '" + column.name + "'");
+    field = *found->second;
+  } else if (position >= field_count_) {
     throw refused(path, "no field for column '" + column.name + "': records have " +
-                            std::to_string(fields.size()));
+                            std::to_string(field_count_));
   }
   std::optional<Tensor> if_empty;
   if (column.dtype == DType::bytes) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "pipeline/io/fault.h"
@@ -288,6 +289,38 @@ TEST(Csv, Rejects) {
   CsvOptions options = csv_options({"a\n"});
   options.delimiter = '"';
   expect_error(ErrorCode::invalid_argument, "delimit", [&] { make_csv_source({"0"}, options); });
+}
+
+// Nothing but \r ends its lines: all of it would be a header, and there would be no record.
+TEST(Csv, LinesThatEndInCarriageReturnsAreRefused) {
+  for (const bool header : {true, false}) {
+    for (const char* text : {"a,b\r1,2\r", "a,b\r1,2", "a\r1\r2\r", "\"a\",b\r1,2\r", "a,b\r"}) {
+      CsvOptions options = csv_options({text});
+      options.header = header;
+      expect_error(ErrorCode::invalid_argument, "carriage returns",
+                   [&] { make_csv_source({"0"}, options); });
+    }
+    CsvOptions quoted = csv_options({"\"a\rb\",c\r\n1,2\r\n"});
+    quoted.header = header;
+    EXPECT_EQ(make_csv_source({"0"}, quoted)->size(), header ? 1U : 2U);
+  }
+  CsvOptions text = csv_options({"x\ry,1\nz,2\n"});  // no header, and lines that end
+  text.header = false;
+  EXPECT_EQ(make_csv_source({"0"}, text)->size(), 2U);
+}
+
+TEST(Csv, ManyColumnsTakeTimeByTheirNumber) {
+  constexpr int kColumns = 100'000;
+  std::string header, record;
+  for (int i = 0; i < kColumns; ++i) {
+    header += (i > 0 ? "," : "") + std::to_string(i);
+    record += i > 0 ? ",7" : "7";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const SourcePtr source = make_csv_source({"0"}, csv_options({header + "\n" + record + "\n"}));
+  EXPECT_EQ(source->spec().size(), kColumns);
+  // By the square of their number it takes minutes.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(Csv, Numbers) {

@@ -1,6 +1,7 @@
 // Checkpoints: going on to the bit, and what damaged files do.
 #include "towers/checkpoint.h"
 
+#include <chrono>
 #include <filesystem>
 
 #include <sys/stat.h>
@@ -50,6 +51,17 @@ TEST(SafeTensors, AreReadBack) {
   EXPECT_TRUE(std::ranges::equal(read.at("a/b").bytes, tensors[0].bytes));
   EXPECT_TRUE(std::ranges::equal(read.at("c").bytes, tensors[2].bytes));
   expect_error(ErrorCode::not_found, "no tensor d", [&] { static_cast<void>(read.at("d")); });
+}
+
+TEST(SafeTensors, ManyNamesTakeTimeByTheirNumber) {
+  constexpr int kNames = 100'000;
+  std::vector<NamedTensor> tensors;
+  for (int i = 0; i < kNames; ++i) tensors.push_back({std::to_string(i), DType::u8, {0}, {}});
+  const auto start = std::chrono::steady_clock::now();
+  const SafeTensors read(encode_safetensors(tensors, {}));
+  for (const NamedTensor& tensor : tensors) ASSERT_EQ(read.at(tensor.name).name, tensor.name);
+  // By the square of their number it takes minutes.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
 TEST(SafeTensors, WrongFilesAreRefused) {
