@@ -95,9 +95,22 @@ Tensor tensor_of(const Column& column, std::byte* data, const BufferPtr& owner) 
   return Tensor::of_bytes(texts).reshape(column.shape);
 }
 
+/// True if so many rows of a batch can be samples: some component has them. What holds nothing or
+/// is no batch has any.
+bool has_rows(const Element& element, std::int64_t rows) {
+  if (rows <= 0 || element.size() == 0) return true;
+  for (std::size_t i = 0; i < element.size(); ++i)
+    if (element[i].rank() > 0 && element[i].dim(0) >= rows) return true;
+  return false;
+}
+
 }  // namespace
 
 void encode_element(const Element& element, const Provenance& where, std::vector<std::byte>& out) {
+  if (!has_rows(element, element.valid_rows))
+    throw Error(ErrorCode::invalid_argument,
+                "a batch of " + std::to_string(element.valid_rows) +
+                    " valid rows can't be kept, since no component has as many");
   StateWriter header;
   header.put(static_cast<std::uint64_t>(element.valid_rows + 1));
   header.put(element.size());
@@ -157,6 +170,7 @@ Element decode_element(const BufferPtr& record, std::size_t size, const Spec& sp
   }
   if (rows > INT64_MAX) damaged("too many rows");
   element.valid_rows = static_cast<std::int64_t>(rows) - 1;
+  if (!has_rows(element, element.valid_rows)) damaged("more valid rows than rows");
   return element;
 }
 

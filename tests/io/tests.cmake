@@ -1,5 +1,6 @@
 penstock_test(io/crc32c core io)
 penstock_test(io/durable core io)
+penstock_test(io/element_codec core io)
 penstock_test(io/exclusive_file core io)
 penstock_test(io/fault core io)
 penstock_test(io/file_system core io)
