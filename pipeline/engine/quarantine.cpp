@@ -37,12 +37,33 @@ std::size_t sequence_at(std::string_view text) {
   return size;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = sequence_at(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string hex_of(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return hex;
+}
+
 std::string line_of(const Error& error) {
   const Provenance& where = error.where();
   const auto number = [](std::int64_t value) {
     return value < 0 ? std::string("null") : std::to_string(value);
   };
-  return "{\"shard\":" + json_string(where.shard) + ",\"offset\":" + number(where.offset) +
+  const std::string hex =
+      is_utf8(where.shard) ? "" : ",\"shard_hex\":\"" + hex_of(where.shard) + '"';
+  return "{\"shard\":" + json_string(where.shard) + hex + ",\"offset\":" + number(where.offset) +
          ",\"length\":" + number(where.length) + ",\"index\":" + number(where.index) +
          ",\"stage\":" + json_string(where.stage) +
          ",\"code\":" + json_string(name_of(error.code())) +

@@ -13,8 +13,9 @@
 namespace penstock {
 
 /// Appends a line of JSON for each bad element: {"shard", "offset", "length", "index", "stage",
-/// "code", "cause"}, null where unknown. Each line once, also over several runs: a run that goes on
-/// from a state meets some elements again. Thread-safe.
+/// "code", "cause"}, null where unknown. A shard's name that is not UTF-8 also stands as
+/// "shard_hex", its bytes in hexadecimal digits. Each line once, also over several runs: a run that
+/// goes on from a state meets some elements again. Thread-safe.
 class Quarantine {
  public:
   /// An empty path: does nothing. Throws Error{unavailable | not_found} if the file can't be

@@ -76,6 +76,29 @@ TEST_F(Replay, MakesQuarantinedRecordsAgain) {
         << line;
 }
 
+TEST_F(Replay, FindsFilesWhoseNamesAreNotUtf8) {
+  const std::string name = "images/cat\xff/\xc3\x28.jpg";
+  const std::string path = folder_.write(name, "no JPEG at all");
+  const Flags pipeline{"--images", folder_ / "images", "--resize", "8x8"};
+  const std::string file = folder_ / "bad.jsonl";
+  profile_json(pipeline + Flags{"--batch", "1", "--on-error", "skip", "--quarantine", file});
+  const json line = json::parse(read_file(file));
+  EXPECT_THAT(line["shard"].get<std::string>(), HasSubstr("\xef\xbf\xbd"));
+  const Outcome again = run_program(Flags{"replay"} + pipeline +
+                                    Flags{"--record", file + ",1", "--raw", folder_ / "raw"});
+  EXPECT_EQ(again.code, 1) << again.err;
+  EXPECT_EQ(read_file(folder_ / "raw"), "no JPEG at all") << again.err;
+  json wrong = line;
+  for (const char* hex : {"7", "7g", "+1", "zz", "7071727"}) {
+    wrong["shard_hex"] = hex;
+    folder_.write("wrong.jsonl", wrong.dump());
+    const Outcome refused =
+        run_program(Flags{"replay"} + pipeline + Flags{"--record", folder_ / "wrong.jsonl,1"});
+    EXPECT_EQ(refused.code, 2) << hex;
+    EXPECT_THAT(refused.err, HasSubstr("shard_hex")) << hex;
+  }
+}
+
 TEST_F(Replay, MakesAnyBatchAgain) {
   const std::string digests = folder_ / "digests";
   for (const Flags& graph : std::vector<Flags>{

@@ -1,6 +1,7 @@
 #include "tools/penstock/run/replay.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <numeric>
 #include <optional>
@@ -56,6 +57,19 @@ Dataset one_of(const Dataset& source, const QuarantinedRecord& record) {
   return source.skip(record.index).take(1);
 }
 
+/// The bytes that pairs of hexadecimal digits stand for; nothing if it is none.
+std::optional<std::string> bytes_of_hex(std::string_view hex) {
+  std::string bytes;
+  for (; hex.size() >= 2; hex.remove_prefix(2)) {
+    unsigned value = 0;
+    const auto [stop, error] = std::from_chars(hex.data(), hex.data() + 2, value, 16);
+    if (stop != hex.data() + 2 || error != std::errc()) return std::nullopt;
+    bytes.push_back(static_cast<char>(value));
+  }
+  if (!hex.empty()) return std::nullopt;
+  return bytes;
+}
+
 }  // namespace
 
 Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint64_t epoch,
@@ -107,6 +121,13 @@ QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line) {
     to = found->is_null() ? -1 : found->get<std::int64_t>();
   };
   take_text("shard", record.shard);
+  if (json.contains("shard_hex")) {
+    std::string hex;
+    take_text("shard_hex", hex);
+    const std::optional<std::string> name = bytes_of_hex(hex);
+    if (!name) throw UsageError("has a shard_hex that is none", where);
+    record.shard = *name;
+  }
   take_number("offset", record.offset);
   take_number("length", record.length);
   take_number("index", record.index);
