@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <penstock/durable_file.h>
 #include <penstock/error.h>
 #include <penstock/log.h>
 #include <penstock/rng.h>
@@ -135,6 +136,19 @@ RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strat
   return position;
 }
 
+/// What `write_durably` leaves when it is killed.
+void remove_unfinished(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with("step-") || !name.ends_with(std::string(kSuffix) + ".partial")) continue;
+    std::error_code ignored;  // it does no harm
+    const bool is_plain = at->symlink_status(ignored).type() == fs::file_type::regular &&
+                          at->hard_link_count(ignored) == 1;
+    if (is_plain) fs::remove(at->path(), ignored);
+  }
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(std::string folder) : folder_(std::move(folder)) {
@@ -143,12 +157,16 @@ Checkpoints::Checkpoints(std::string folder) : folder_(std::move(folder)) {
   if (error)
     throw Error(ErrorCode::unavailable, "can't make folder " + folder_ + ": " + error.message());
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int why = errno;
   // Where folders can't be locked, two runs at once are the user's care.
-  if (why != EWOULDBLOCK) return;
+  if (lock_ < 0) return;
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
+    remove_unfinished(folder_);
+    return;
+  }
+  if (errno != EWOULDBLOCK) return;
+  const std::string holder = lock_holder(lock_);
   ::close(lock_);
-  throw Error(ErrorCode::unavailable, "another run keeps its checkpoints in " + folder_ +
+  throw Error(ErrorCode::unavailable, holder + " keeps its checkpoints in " + folder_ +
                                           ": wait for its end, or name another folder");
 }
 
@@ -175,13 +193,14 @@ void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPositi
   metadata["digest"] = digest_of(tensors, metadata);
   std::string name = std::to_string(position.step);
   name.insert(0, 12 - std::min<std::size_t>(12, name.size()), '0');
-  write_durably(folder_ + "/step-" + name + std::string(kSuffix),
-                encode_safetensors(tensors, metadata));
-  const std::vector<std::string> all = files();
-  for (std::size_t i = 0; i + kKept < all.size(); ++i) {
-    std::error_code ignored;  // one too many does no harm
-    fs::remove(all[i], ignored);
-  }
+  const std::string file = folder_ + "/step-" + name + std::string(kSuffix);
+  write_durably(file, encode_safetensors(tensors, metadata));
+  damaged_.erase(file);
+  std::vector<std::string> whole = files();
+  std::erase_if(whole, [&](const std::string& one) { return damaged_.contains(one); });
+  std::error_code ignored;  // one too many does no harm
+  for (std::size_t i = 0; i + kKept < whole.size(); ++i) fs::remove(whole[i], ignored);
+  for (const std::string& one : damaged_) fs::remove(one, ignored);
 }
 
 std::vector<std::string> Checkpoints::files() const {
@@ -189,16 +208,15 @@ std::vector<std::string> Checkpoints::files() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(kSuffix))
+    if (name.starts_with("step-") && name.ends_with(kSuffix) && entry.is_regular_file(error))
       found.push_back(entry.path().string());
   }
   std::ranges::sort(found);
   return found;
 }
 
-std::optional<RunPosition> Checkpoints::restore(
-    VariableStore& store, Strategy& strategy,
-    const std::map<std::string, std::string>& setting) const {
+std::optional<RunPosition> Checkpoints::restore(VariableStore& store, Strategy& strategy,
+                                                const std::map<std::string, std::string>& setting) {
   const std::vector<std::string> all = files();
   if (all.empty()) return std::nullopt;
   for (auto path = all.rbegin(); path != all.rend(); ++path) {
@@ -208,6 +226,7 @@ std::optional<RunPosition> Checkpoints::restore(
       if (error.code() != ErrorCode::data_loss)
         throw Error(error.code(), error.cause(), {.shard = *path});
       log(LogLevel::warning, "checkpoint " + *path + " is passed over: " + error.cause());
+      damaged_.insert(*path);
     }
   }
   throw Error(ErrorCode::data_loss, "every checkpoint in " + folder_ + " is damaged");

@@ -4,6 +4,7 @@
 #include <penstock/batch_ops.h>      // IWYU pragma: export
 #include <penstock/dataset.h>        // IWYU pragma: export
 #include <penstock/device.h>         // IWYU pragma: export
+#include <penstock/durable_file.h>   // IWYU pragma: export
 #include <penstock/feed.h>           // IWYU pragma: export
 #include <penstock/image_records.h>  // IWYU pragma: export
 #include <penstock/log.h>            // IWYU pragma: export

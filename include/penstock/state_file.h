@@ -12,7 +12,8 @@ namespace penstock {
 /// crash of the process and of the machine; whenever it is interrupted, `load_state` finds this
 /// state or the one before, never a mixture. A symbolic link is followed; a folder, a device or a
 /// pipe is refused. Throws Error{unavailable | resource_exhausted | not_found} naming the path;
-/// what was there before can then still be loaded. One writer at a time.
+/// what was there before can then still be loaded. Threads and processes may save to one path: each
+/// waits up to 10 s for `path` + ".lock", which stays, and the error says which process holds it.
 void save_state(const std::string& path, std::string_view state);
 
 /// The newest whole state at `path`, or nothing if there never was one. A damaged newest state is

@@ -1,8 +1,8 @@
 #include "pipeline/io/durable.h"
 
-#include <atomic>
 #include <cerrno>
 #include <climits>
+#include <optional>
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,15 +10,9 @@
 #include <unistd.h>
 
 #include "pipeline/core/kill_point.h"
-#include "pipeline/io/posix.h"
 
 namespace penstock {
 namespace {
-
-std::string temporary_name(const std::string& path) {
-  static std::atomic<unsigned> count{0};
-  return path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
-}
 
 /// Of a symbolic link, beside which a relative target begins; empty for anything else.
 std::string target_of(const std::string& path) {
@@ -29,9 +23,16 @@ std::string target_of(const std::string& path) {
   return target.front() == '/' ? target : folder_of(path) + "/" + target;
 }
 
+/// Of the file that is replaced; nothing if there is none.
+std::optional<mode_t> mode_at(const std::string& path) {
+  struct stat st {};
+  if (::stat(path.c_str(), &st) != 0) return std::nullopt;
+  return st.st_mode & 0777;
+}
+
 }  // namespace
 
-std::string replaceable(const std::string& path) {
+std::string follow_links(const std::string& path) {
   std::string name = path;
   constexpr int kMostLinks = 40;  // as the kernel's
   int links = 0;
@@ -39,25 +40,66 @@ std::string replaceable(const std::string& path) {
     if (++links > kMostLinks) throw error_from_errno(ELOOP, "write", path);
     name = std::move(next);
   }
-  struct stat st;
-  if (::stat(name.c_str(), &st) != 0 || S_ISREG(st.st_mode)) return name;
+  return name;
+}
+
+std::string replaceable(const std::string& path) {
+  std::string name = follow_links(path);
+  struct stat st {};
+  if (::stat(name.c_str(), &st) != 0) return name;
   if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "write", path);
-  throw Error(ErrorCode::unavailable, "can't write: not a regular file", {.shard = path});
+  if (!S_ISREG(st.st_mode))
+    throw Error(ErrorCode::unavailable, "can't write: not a regular file", {.shard = path});
+  return name;
 }
 
-DurableFile::DurableFile(const std::string& path, WriteFault fault, std::string temporary)
-    : path_(replaceable(path)), fault_(std::move(fault)) {
-  const int how = temporary.empty() ? O_EXCL : O_TRUNC;
-  const std::string name = temporary.empty() ? temporary_name(path_) : std::move(temporary);
+void write_durably(const std::string& path, std::string_view contents) {
+  DurableFile file(path);
+  file.append(std::as_bytes(std::span(contents)));
+  file.commit();
+}
+
+DurableFile::DurableFile(const std::string& path, WriteFault fault, PartialOptions options)
+    : path_(replaceable(path)), fault_(std::move(fault)), resumable_(options.resumable) {
+  const std::optional<mode_t> mode = mode_at(path_);
+  // A rename needs no leave of the file's.
+  if (mode && ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0)
+    throw error_from_errno(errno, "write", path_);
   step("create", [&] {
-    fd_ = UniqueFd(::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644));
-    return static_cast<bool>(fd_);
+    partial_ = make_partial(path_, mode.value_or(0666), options);
+    return true;
   });
-  temporary_ = name;
+  struct stat st {};
+  // The mask of new files' modes is not for one that was there before.
+  if (mode && ::fstat(partial_.fd.get(), &st) == 0 && (st.st_mode & 0777) != *mode &&
+      ::fchmod(partial_.fd.get(), *mode) != 0) {
+    const int error = errno;
+    if (!resumable_) ::unlink(partial_.name.c_str());
+    throw error_from_errno(error, "set the mode", path_);
+  }
 }
 
+// Removed while it is still locked, so that it is no other writer's.
 DurableFile::~DurableFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!partial_.name.empty() && !resumable_) ::unlink(partial_.name.c_str());
+}
+
+std::size_t DurableFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n = ::pread(partial_.fd.get(), out.data() + done, out.size() - done,
+                              static_cast<off_t>(offset + done));
+    if (n < 0 && errno != EINTR) throw error_from_errno(errno, "read", partial_.name);
+    if (n == 0) break;
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
+void DurableFile::keep(std::uint64_t size) {
+  const auto at = static_cast<off_t>(size);
+  step("cut", [&] { return ::ftruncate(partial_.fd.get(), at) == 0; });
+  step("seek", [&] { return ::lseek(partial_.fd.get(), at, SEEK_SET) == at; });
 }
 
 void DurableFile::step(const char* what, const std::function<bool()>& act) {
@@ -71,7 +113,7 @@ void DurableFile::step(const char* what, const std::function<bool()>& act) {
 void DurableFile::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     step("write", [&] {
-      const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+      const ssize_t written = ::write(partial_.fd.get(), bytes.data(), bytes.size());
       if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
       return written >= 0;
     });
@@ -82,15 +124,15 @@ void DurableFile::commit(const std::string& keep_as) {
   // EINTR of a sync is an error like any other here: its data may be gone.
   int error = 0;
   step("sync", [&] {
-    error = ::fsync(fd_.get()) == 0 ? 0 : errno;
+    error = ::fsync(partial_.fd.get()) == 0 ? 0 : errno;
     return true;
   });
   if (error != 0) throw error_from_errno(error, "sync", path_);
   if (!keep_as.empty()) {
     step("keep", [&] { return ::rename(path_.c_str(), keep_as.c_str()) == 0 || errno == ENOENT; });
   }
-  step("rename", [&] { return ::rename(temporary_.c_str(), path_.c_str()) == 0; });
-  temporary_.clear();
+  step("rename", [&] { return ::rename(partial_.name.c_str(), path_.c_str()) == 0; });
+  partial_.name.clear();
   UniqueFd folder;
   step("sync folder", [&] {
     folder = UniqueFd(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 
+#include <penstock/durable_file.h>
+
+#include "pipeline/io/partial_file.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {
@@ -14,16 +18,21 @@ namespace penstock {
 /// "sync", "keep", "rename", "sync folder"), returns 0 or the errno to fail with.
 using WriteFault = std::function<int(const char* step)>;
 
-/// The file that writing `path` replaces: where its symbolic links lead, which may be nothing yet.
-/// Throws Error{unavailable | not_found} naming `path` for what a rename must not take the place
-/// of: a folder, a device, a pipe.
+/// Where the symbolic links of `path` lead, which may be nothing yet; `path` if it is none. Throws
+/// Error{not_found} for links in a circle.
+std::string follow_links(const std::string& path);
+/// The file that writing `path` replaces: where its links lead. Throws Error{unavailable |
+/// not_found} naming `path` for what a rename must not take the place of: a folder, a device, a
+/// pipe.
 std::string replaceable(const std::string& path);
 
-/// Writes to a temporary file in the same folder; `commit` syncs it, renames it over `path` and
-/// syncs the folder. Without `commit`, or after any error, nothing is left behind and an older file
-/// at `path` is as it was (an error of "sync folder" aside: the new file then is complete, its name
-/// may not survive a crash). A failed sync is never retried: the kernel may have dropped the data.
-/// A symbolic link stays one, its target is replaced. Used by one thread.
+/// The one way to write a file beside another: under a name of its own in the same folder, see
+/// `make_partial`; `commit` syncs it, renames it over `path` and syncs the folder. Without
+/// `commit`, or after any error, nothing is left behind and an older file at `path` is as it was
+/// (an error of "sync folder" aside: the new file then is complete, its name may not survive a
+/// crash). A failed sync is never retried: the kernel may have dropped the data. A symbolic link
+/// stays one, its target is replaced, and keeps its mode. What a killed writer left is removed by
+/// the next. Used by one thread.
 ///
 ///     DurableFile file(path);
 ///     file.append(header);
@@ -32,13 +41,17 @@ std::string replaceable(const std::string& path);
 class DurableFile {
  public:
   /// Throws Error{unavailable | resource_exhausted | not_found} naming the path, as do all members;
-  /// also for what is no regular file, see `replaceable`.
-  /// `temporary`: the temporary file's name, for a file with one writer at a time: what a killed
-  /// writer left there is replaced. By default a name of its own.
-  explicit DurableFile(const std::string& path, WriteFault fault = {}, std::string temporary = {});
+  /// also what `replaceable` and `make_partial` throw, and for a file that may not be written. With
+  /// `options.resumable` what was appended stays without `commit`, too.
+  explicit DurableFile(const std::string& path, WriteFault fault = {}, PartialOptions options = {});
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   ~DurableFile();
+
+  /// Before the first `append`: bytes that were left behind, from `offset` on; fewer at their end.
+  std::size_t read(std::uint64_t offset, std::span<std::byte> out) const;
+  /// Before the first `append`: goes on behind `size` of these bytes; drops the rest.
+  void keep(std::uint64_t size);
 
   void append(std::span<const std::byte> bytes);
   /// With `keep_as` the older file at `path` is not lost but gets that name, before the new one
@@ -49,10 +62,10 @@ class DurableFile {
   /// Carries out one step of the system's; throws if it or the fault returns an error.
   void step(const char* what, const std::function<bool()>& act);
 
-  std::string path_;
-  std::string temporary_;  // empty once there is nothing to remove
-  WriteFault fault_;
-  UniqueFd fd_;
+  const std::string path_;
+  const WriteFault fault_;
+  const bool resumable_;
+  PartialFile partial_;  // its name is empty once it is renamed
 };
 
 }  // namespace penstock

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kMagic = "penstock state 1";
 constexpr std::size_t kLengthBytes = 8;
+constexpr std::chrono::seconds kPatience{10};  // for others that save, which takes milliseconds
 constexpr std::size_t kHeaderBytes = kMagic.size() + kLengthBytes + 4;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -35,10 +36,6 @@ std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size
 
 std::string previous_of(const std::string& path) {
   return path + ".previous";
-}
-
-std::string temporary_of(const std::string& path) {
-  return path + ".tmp";
 }
 
 /// Nothing if there is no such file. Throws Error{data_loss} if it is damaged.
@@ -78,37 +75,43 @@ std::string parse_state_file(std::string_view bytes) {
   return std::string(state);
 }
 
-void write_state(const std::string& path, std::string_view state, WriteFault fault) {
+StateFile::StateFile(const std::string& path, std::chrono::milliseconds patience)
+    : path_(replaceable(path)), lock_(path_, patience) {}
+
+void StateFile::check() const {
+  const DurableFile can_be_written(path_);
+}
+
+void StateFile::save(std::string_view state, WriteFault fault) {
   if (state.size() > kMaxStateBytes) {
     throw Error(ErrorCode::out_of_range,
                 "a state of " + std::to_string(state.size()) + " bytes exceeds the limit of " +
                     std::to_string(kMaxStateBytes),
-                {.shard = path});
+                {.shard = path_});
   }
   const std::string length = little_endian(state.size(), kLengthBytes);
   const std::uint32_t sum = crc32c(bytes_of(state), crc32c(bytes_of(length)));
-  // All beside the file that a symbolic link leads to: a rename can't leave its file system.
-  const std::string file_path = replaceable(path);
+  const MutexLock lock(mutex_);
   // Only a whole state is worth keeping.
   bool keep = false;
   try {
-    keep = read_state(file_path).has_value();
+    keep = read_state(path_).has_value();
   } catch (const Error&) {
     keep = false;
   }
-  DurableFile file(file_path, std::move(fault), temporary_of(file_path));
+  DurableFile file(path_, std::move(fault));
   file.append(bytes_of(std::string(kMagic) + length + little_endian(sum, 4)));
   file.append(bytes_of(state));
-  file.commit(keep ? previous_of(file_path) : std::string());
+  file.commit(keep ? previous_of(path_) : std::string());
 }
 
-void check_state_path(const std::string& path) {
-  const std::string file_path = replaceable(path);
-  const DurableFile file(file_path, {}, temporary_of(file_path));
+std::vector<std::string> companions_of_state(const std::string& path) {
+  const std::string file_path = follow_links(path);
+  return {previous_of(file_path), file_path + ".lock"};
 }
 
 void save_state(const std::string& path, std::string_view state) {
-  write_state(path, state, {});
+  StateFile(path, kPatience).save(state);
 }
 
 std::optional<std::string> load_state(const std::string& path) {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <penstock/state_file.h>
 
+#include "pipeline/core/thread_annotations.h"
 #include "pipeline/io/durable.h"
+#include "pipeline/io/file_lock.h"
 
 namespace penstock {
 
@@ -16,10 +20,27 @@ namespace penstock {
 
 inline constexpr std::uint64_t kMaxStateBytes = 256ULL << 20;
 
-/// What `save_state` does, with faults.
-void write_state(const std::string& path, std::string_view state, WriteFault fault);
-/// Throws what `save_state` would if it can't write there: before there is a state.
-void check_state_path(const std::string& path);
+/// The file of one run's states, which no other run can write meanwhile. Thread-safe.
+class StateFile {
+ public:
+  /// Throws Error{unavailable} naming the process that has the file and has not given it back after
+  /// `patience`.
+  explicit StateFile(const std::string& path, std::chrono::milliseconds patience = {});
+
+  const std::string& path() const noexcept { return path_; }
+  /// Throws what `save` would if it can't write there: before there is a state.
+  void check() const;
+  /// See `save_state`.
+  void save(std::string_view state, WriteFault fault = {}) EXCLUDES(mutex_);
+
+ private:
+  const std::string path_;  // where links lead: all is beside that, which a rename can't leave
+  const FileLock lock_;
+  Mutex mutex_;
+};
+
+/// The files beside a state's that belong to it.
+std::vector<std::string> companions_of_state(const std::string& path);
 /// The state in the bytes of a state file. Throws Error{data_loss} if they are not whole.
 std::string parse_state_file(std::string_view bytes);
 

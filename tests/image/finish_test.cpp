@@ -287,7 +287,7 @@ TEST(Dump, RefusesWhatIsNoImage) {
 
 TEST(Dump, AFileThatCannotBeWritten) {
   const Tensor pixels = Tensor::allocate(DType::u8, {2, 2, 3});
-  test::expect_error(ErrorCode::unavailable, "/no/such/folder",
+  test::expect_error(ErrorCode::not_found, "/no/such/folder",
                      [&] { dump_image(pixels, "/no/such/folder/x.png"); });
 }
 

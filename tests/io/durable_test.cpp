@@ -87,6 +87,22 @@ TEST(Durable, AFullDiskLeavesTheOldFile) {
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
+TEST(Durable, KeepsTheModeOfWhatItReplaces) {
+  const test::TempFolder folder;
+  const mode_t mask = ::umask(027);
+  save(folder / "new", "new");
+  EXPECT_EQ(std::filesystem::status(folder / "new").permissions(),
+            static_cast<std::filesystem::perms>(0640));
+  for (const mode_t mode : {0600U, 0644U, 0664U, 0777U}) {
+    folder.write("old", "old");
+    ASSERT_EQ(::chmod((folder / "old").c_str(), mode), 0);
+    save(folder / "old", "new");
+    EXPECT_EQ(std::filesystem::status(folder / "old").permissions(),
+              static_cast<std::filesystem::perms>(mode));
+  }
+  ::umask(mask);
+}
+
 TEST(Durable, AMissingFolderIsNotFound) {
   const test::TempFolder folder;
   try {

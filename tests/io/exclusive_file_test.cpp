@@ -83,7 +83,8 @@ TEST(ExclusiveFile, CanGoOnWhereAWriterStopped) {
 TEST(ExclusiveFile, HasOneWriter) {
   const TempFolder folder;
   auto first = std::make_unique<ExclusiveFile>(folder / "a");
-  expect_error(ErrorCode::unavailable, "another run is writing",
+  expect_error(ErrorCode::unavailable,
+               "process " + std::to_string(::getpid()) + " is writing the file",
                [&] { ExclusiveFile(folder / "a"); });
   first->append(as_bytes("first"));
   first->commit();

@@ -2,17 +2,28 @@
 
 #include <cerrno>
 #include <map>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 
+#include "tests/support/errors.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
+#include "tests/support/strangers.h"
+#include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace {
 
 using testing::HasSubstr;
+
+void write_state(const std::string& path, std::string_view state, WriteFault fault = {}) {
+  StateFile(path).save(state, std::move(fault));
+}
 
 std::vector<std::string> names_in(const test::TempFolder& folder) {
   std::vector<std::string> names;
@@ -31,8 +42,9 @@ TEST(StateFile, KeepsTheLastTwo) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     save_state(path, states[i]);
     EXPECT_EQ(load_state(path), states[i]);
-    EXPECT_EQ(names_in(folder), i == 0 ? std::vector<std::string>{"state"}
-                                       : std::vector<std::string>({"state", "state.previous"}));
+    EXPECT_EQ(names_in(folder),
+              i == 0 ? std::vector<std::string>({"state", "state.lock"})
+                     : std::vector<std::string>({"state", "state.lock", "state.previous"}));
     if (i > 0) {
       EXPECT_EQ(load_state(path + ".previous"), before);
     }
@@ -102,7 +114,7 @@ TEST(StateFile, AnyFailingStepLeavesAWholeState) {
       }
       EXPECT_EQ(load_state(path), renamed ? "new" : "old") << n;
       for (const std::string& name : names_in(folder))
-        EXPECT_THAT(name, testing::AnyOf("state", "state.previous"));
+        EXPECT_THAT(name, testing::AnyOf("state", "state.lock", "state.previous"));
       if (!failed) break;
     }
     EXPECT_EQ(fails, 7);  // create, write twice, sync, keep, rename, sync folder
@@ -138,7 +150,7 @@ class PowerCuts {
   const std::vector<std::pair<Disk, bool>>& outcomes() const { return outcomes_; }
 
  private:
-  static constexpr const char* kTemporary = "state.tmp";
+  static constexpr const char* kTemporary = "state.partial";
 
   void add_outcomes() {
     std::vector<std::string> parts{contents_};
@@ -214,6 +226,72 @@ TEST(StateFile, APowerCutAnywhereLeavesTheOldOrTheNew) {
     } else {
       EXPECT_GT(found["bad"], 0) << "a disk that ignores fsync must be seen to lose a promise";
     }
+  }
+}
+
+// Each of them is whole, and so is the one before, whoever saved last.
+TEST(StateFile, ThreadsAndProcessesMaySaveAtOnce) {
+  const test::TimeLimit limit(60);
+  const test::TempFolder folder;
+  const std::string path = folder / "state";
+  constexpr int kSaves = 40;
+  const auto state_of = [](int writer, int number) {
+    return std::to_string(writer) + ":" + test::noise(20'000, static_cast<std::uint64_t>(number));
+  };
+  const auto save_all = [&](int writer) {
+    for (int i = 0; i < kSaves; ++i) save_state(path, state_of(writer, i));
+  };
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    save_all(0);
+    ::_exit(0);
+  }
+  {
+    std::vector<std::jthread> threads;
+    for (int writer = 1; writer <= 2; ++writer) threads.emplace_back(save_all, writer);
+    const auto is_whole = [&](const std::string& state) {
+      for (int i = 0; i < kSaves; ++i)
+        if (state.substr(1) == state_of(0, i).substr(1)) return true;
+      return false;
+    };
+    for (int i = 0; i < kSaves; ++i) {
+      for (const std::string& name : {path, path + ".previous"}) {
+        const std::optional<std::string> state = load_state(name);
+        EXPECT_TRUE(!state || is_whole(*state)) << name;
+      }
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(load_state(path) && load_state(path + ".previous"));
+  EXPECT_EQ(names_in(folder), std::vector<std::string>({"state", "state.lock", "state.previous"}));
+}
+
+TEST(StateFile, IsOneRunsAtATime) {
+  const test::TempFolder folder;
+  std::filesystem::create_symlink("state", folder / "link");
+  StateFile run(folder / "state");
+  run.save("first");
+  for (const char* name : {"state", "link"})
+    test::expect_error(ErrorCode::unavailable, "process " + std::to_string(::getpid()),
+                       [&] { StateFile(folder / name); });
+  run.save("second");
+  EXPECT_EQ(load_state(folder / "link"), "second");
+}
+
+TEST(StateFile, TouchesNothingThatStandsBesideIt) {
+  const test::TimeLimit limit(20);
+  for (const test::Stranger& stranger : test::strangers()) {
+    const test::TempFolder folder;
+    const std::string victim = folder.write("victim", "precious");
+    stranger.put(folder / "state.partial", victim);
+    save_state(folder / "state", "one");
+    save_state(folder / "state", "two");
+    EXPECT_EQ(load_state(folder / "state"), "two") << stranger.name;
+    EXPECT_EQ(test::read_file(victim), "precious") << stranger.name;
+    EXPECT_TRUE(stranger.stands(folder / "state.partial", victim)) << stranger.name;
   }
 }
 

@@ -29,23 +29,29 @@ struct Outcome {
 };
 
 /// A run of the program, its output in files, or what it prints in the file `out`. Killed and
-/// awaited at the end of the scope.
+/// awaited at the end of the scope. `variables`: "NAME=value", added to the environment.
 class Program {
  public:
-  explicit Program(std::vector<std::string> arguments, std::string out = {}) {
+  explicit Program(std::vector<std::string> arguments, std::string out = {},
+                   std::vector<std::string> variables = {}) {
     arguments.insert(arguments.begin(), PENSTOCK_PROGRAM);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     if (out.empty()) out = folder_ / "out";
     const std::string err = folder_ / "err";
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      environment.push_back(*variable);
+    environment.push_back(nullptr);
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_CREAT | O_WRONLY, 0600);
     posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_CREAT | O_WRONLY, 0600);
     const int failed =
-        posix_spawn(&process_, PENSTOCK_PROGRAM, &files, nullptr, argv.data(), environ);
+        posix_spawn(&process_, PENSTOCK_PROGRAM, &files, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&files);
     if (failed != 0) throw std::runtime_error("can't start " PENSTOCK_PROGRAM);
   }
@@ -57,10 +63,22 @@ class Program {
     waitpid(process_, nullptr, 0);
   }
 
+  pid_t id() const noexcept { return process_; }
   void signal(int number) const { kill(process_, number); }
+  /// True once it has ended.
+  bool ended() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == process_;
+  }
   std::string written_to_stderr() const { return read_file(folder_ / "err"); }
 
-  Outcome wait() {
+  /// Kills it after so many seconds, if that is not 0.
+  Outcome wait(int limit_s = 0) {
+    for (int left_ms = limit_s * 1000; limit_s > 0 && !ended(); left_ms -= 2) {
+      if (left_ms <= 0) signal(SIGKILL);
+      usleep(2000);
+    }
     int status = 0;
     waitpid(std::exchange(process_, -1), &status, 0);
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <csetjmp>
-#include <fstream>
 
 #include <png.h>
+
+#include <penstock/durable_file.h>
 
 namespace penstock::image {
 
@@ -109,11 +110,7 @@ std::vector<std::byte> encode_png(const Tensor& pixels) {
 
 void dump_image(const Tensor& image, const std::string& path, const NormalizeOptions& normalize) {
   const std::vector<std::byte> bytes = encode_png(to_pixels(image, normalize));
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) throw Error(ErrorCode::unavailable, "cannot write " + path);
+  write_durably(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace penstock::image

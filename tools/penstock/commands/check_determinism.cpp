@@ -7,10 +7,10 @@
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/determinism.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 
 namespace penstock::tool {

@@ -9,11 +9,11 @@
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/run/build.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/profile.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
 
 namespace penstock::tool {

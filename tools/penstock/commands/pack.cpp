@@ -8,10 +8,10 @@
 
 #include "pipeline/core/most_threads.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
@@ -66,6 +66,7 @@ class Pack final : public Command {
 
   int run() override {
     Interrupts interrupts;
+    check_distinct({{"--out", out_}, {"--json", json_}});
     check_output(json_);
     const auto start = Clock::now();
     options_.kind = kind_ == "indexed" ? ImageRecordKind::indexed : ImageRecordKind::coefficients;

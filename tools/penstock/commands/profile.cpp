@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 #include <unistd.h>
@@ -10,12 +11,12 @@
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/profile.h"
 #include "tools/penstock/run/towers.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
@@ -105,11 +106,20 @@ class Profile final : public Command {
     const PipelineSpec spec = flags_.finish();
     std::vector<std::string> made;
     if (!dump_.empty()) made.push_back(dump_.at(1));
+    check_distinct(outputs_of(spec));
     for (const std::string& path : {json_, html_, trace_}) check_output(path, made);
-    if (!options_.state_file.empty()) check_state_path(options_.state_file);
+    std::optional<StateFile> state;
+    if (!options_.state_file.empty()) {
+      options_.state = &state.emplace(options_.state_file);
+      state->check();
+    }
     options_.seed = random_seed();
     if (!options_.state_file.empty() && options_.devices.empty() && options_.digests_file.empty())
       throw UsageError("--state requires --digests");
+    std::error_code absent;
+    const auto digests = std::filesystem::status(options_.digests_file, absent);
+    if (options_.state != nullptr && exists(digests) && !is_regular_file(digests))
+      throw UsageError("must be a regular file: --state goes on with it", "--digests");
     if (on_device(spec) && options_.devices.empty())
       throw UsageError("needs --device: the images are made there", "--on-device");
     if (max_bytes_.empty()) max_bytes_ = on_device(spec) ? "64MiB" : "1MiB";
@@ -165,6 +175,23 @@ class Profile final : public Command {
         "--on-device 64MiB)")
         ->type_name("BYTES");
     add("--device-memory", device_memory_, "bounds each tower's slots: 64MiB")->type_name("BYTES");
+  }
+
+  /// All files that a run writes by name.
+  std::vector<Output> outputs_of(const PipelineSpec& spec) const {
+    std::vector<Output> outputs{{"--state", options_.state_file},
+                                {"--digests", options_.digests_file},
+                                {"--json", json_},
+                                {"--html", html_},
+                                {"--trace", trace_},
+                                {"--quarantine", spec.run.get("quarantine", std::string())}};
+    if (!options_.state_file.empty())
+      for (const std::string& path : companions_of_state(options_.state_file))
+        outputs.push_back({"a file of --state", path});
+    for (const Settings& stage : spec.stages)
+      if (stage.kind().name == "cache")
+        outputs.push_back({"--cache", stage.get("file", std::string())});
+    return outputs;
   }
 
   static bool on_device(const PipelineSpec& spec) {

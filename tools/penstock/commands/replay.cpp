@@ -9,11 +9,11 @@
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/digest_log.h"
 #include "tools/penstock/run/dump.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/replay.h"
 #include "tools/penstock/shards/describe_element.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
 
@@ -65,6 +65,7 @@ class Replay final : public Command {
     if (at_.empty() == record_.empty()) throw UsageError("one of --at and --record is needed");
     std::vector<std::string> made;
     if (!dump_.empty()) made.push_back(dump_.at(1));
+    check_distinct({{"--json", json_}, {"--raw", raw_}});
     check_output(json_, made);
     const PipelineSpec spec = flags_.finish();
     Json json;

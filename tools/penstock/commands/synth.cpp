@@ -6,8 +6,8 @@
 
 #include "pipeline/core/most_threads.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"

@@ -10,13 +10,13 @@
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/train_data.h"
 #include "tools/penstock/run/train_view.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
 #include "towers/checkpoint.h"
@@ -84,6 +84,7 @@ class Train final : public Command {
     // well.
     Interrupts interrupts(options_.checkpoint_folder.empty() ? kTerminated : kOk);
     const std::vector<std::string> folders{options_.checkpoint_folder, events_};
+    check_distinct({{"--json", json_}, {"--export", export_}});
     for (const std::string& path : {json_, export_}) check_output(path, folders);
     const towers::ModelKind& kind = chosen_model();
     finish_options(kind);

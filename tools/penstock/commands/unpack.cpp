@@ -9,10 +9,10 @@
 
 #include "pipeline/io/durable.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/text.h"
 
 namespace penstock::tool {

@@ -57,14 +57,14 @@ void Consumer::resume() {
 }
 
 void Consumer::save(Iterator& iterator, Report& report) {
-  if (options_.state_file.empty()) return;
+  if (options_.state == nullptr) return;
   const auto start = Clock::now();
   digests_->sync();
   progress_.log_bytes = digests_->bytes();
   progress_.digest = digest_->total();
   progress_.iterator = iterator.save();
   report.state_bytes = std::max<std::uint64_t>(report.state_bytes, progress_.iterator.size());
-  save_progress(options_.state_file, progress_);
+  save_progress(*options_.state, progress_);
   report.digest_s += since(start);
 }
 
@@ -115,7 +115,7 @@ void Consumer::consume(Iterator& iterator, Report& report) {
   if (report.ending != Ending::failed) save(iterator, report);
   report.wall_s = since(start);
   if (digest_) report.digest = digest_->total();
-  if (digests_) digests_->flush();
+  if (digests_) digests_->sync();
 }
 
 namespace {

@@ -5,21 +5,32 @@
 #include <optional>
 #include <string_view>
 
-#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <penstock/file_system.h>
 
+#include "pipeline/io/file_lock.h"
 #include "tools/penstock/report/digest.h"
+#include "tools/penstock/run/outputs.h"
 
 namespace penstock::tool {
 namespace {
 
 constexpr std::size_t kBuffer = 64 << 10;
 
-UniqueFd open_file(const std::string& path, int how) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644));
-  if (!fd) throw error_from_errno(errno, "write", path);
+/// Of a file the first `bytes` stay, and it is locked.
+UniqueFd open_file(const std::string& path, std::uint64_t bytes) {
+  UniqueFd fd = open_in_place(path);
+  struct stat st {};
+  if (::fstat(fd.get(), &st) != 0) throw error_from_errno(errno, "write", path);
+  if (!S_ISREG(st.st_mode)) return fd;
+  if (try_lock(fd.get(), path) == Locked::by_another)
+    throw Error(ErrorCode::unavailable, lock_holder(fd.get()) + " is writing the file",
+                {.shard = path});
+  const auto end = static_cast<off_t>(bytes);
+  if (::ftruncate(fd.get(), end) != 0 || ::lseek(fd.get(), end, SEEK_SET) != end)
+    throw error_from_errno(errno, "cut", path);
   return fd;
 }
 
@@ -67,14 +78,10 @@ std::vector<DigestLine> digests_in(const std::string& path, std::uint64_t bytes)
   return lines;
 }
 
-DigestLog::DigestLog(std::string path) : path_(std::move(path)), fd_(open_file(path_, O_TRUNC)) {}
+DigestLog::DigestLog(std::string path) : DigestLog(std::move(path), 0) {}
 
 DigestLog::DigestLog(std::string path, std::uint64_t bytes)
-    : path_(std::move(path)), fd_(open_file(path_, 0)), bytes_(bytes) {
-  const auto end = static_cast<off_t>(bytes);
-  if (::ftruncate(fd_.get(), end) != 0 || ::lseek(fd_.get(), end, SEEK_SET) != end)
-    throw error_from_errno(errno, "cut", path_);
-}
+    : path_(std::move(path)), fd_(open_file(path_, bytes)), bytes_(bytes) {}
 
 void DigestLog::add(std::uint64_t epoch, std::uint64_t batch, std::uint64_t elements,
                     std::uint64_t digest) {
@@ -86,12 +93,8 @@ void DigestLog::add(std::uint64_t epoch, std::uint64_t batch, std::uint64_t elem
 }
 
 void DigestLog::flush() {
-  std::string_view rest = buffer_;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd_.get(), rest.data(), rest.size());
-    if (written < 0 && errno != EINTR) throw error_from_errno(errno, "write", path_);
-    if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (const int reason = write_all(fd_.get(), buffer_))
+    throw error_from_errno(reason, "write", path_);
   buffer_.clear();
 }
 

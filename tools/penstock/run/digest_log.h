@@ -9,12 +9,13 @@
 
 namespace penstock::tool {
 
-/// Lines `epoch batch elements digest`, one for each batch, in a file. Buffered; what was not
-/// flushed when the process dies is lost. Members throw Error{unavailable | resource_exhausted}
-/// naming the file. Used by one thread.
+/// Lines `epoch batch elements digest`, one for each batch, in a file that no other run writes
+/// meanwhile. Buffered; what was not flushed when the process dies is lost. Lines are whole, also
+/// where the disk is full. Members throw Error{unavailable | resource_exhausted} naming the file.
+/// Used by one thread.
 class DigestLog {
  public:
-  /// A new file, or an old one emptied.
+  /// A new file, or an old one emptied; see open_in_place.
   explicit DigestLog(std::string path);
   /// Goes on behind the first `bytes` of an old file; the rest is cut off.
   DigestLog(std::string path, std::uint64_t bytes);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "pipeline/work/image/dump.h"
-#include "tools/penstock/support/process.h"
+#include "tools/penstock/run/outputs.h"
 
 namespace penstock::tool {
 namespace {

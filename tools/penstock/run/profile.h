@@ -22,6 +22,7 @@ struct ProfileOptions {
   bool digest = false;             ///< of everything
   std::string digests_file;        ///< a line for each batch; empty: none
   std::string state_file;          ///< where the position is kept; empty: nowhere
+  StateFile* state = nullptr;      ///< that file, locked for this run
   std::uint64_t save_every = 100;  ///< batches
   /// Where there is no state file yet: those of all consumers of a run that goes on with another
   /// number of them.

@@ -3,7 +3,6 @@
 #include <array>
 
 #include <penstock/error.h>
-#include <penstock/state_file.h>
 
 #include "pipeline/core/state.h"
 
@@ -20,11 +19,11 @@ auto numbers_of(P& progress) {
 
 }  // namespace
 
-void save_progress(const std::string& path, const Progress& progress) {
+void save_progress(StateFile& file, const Progress& progress) {
   StateWriter writer;
   for (const std::uint64_t* number : numbers_of(progress)) writer.put(*number);
   writer.put_bytes(progress.iterator);
-  save_state(path, std::string(kMagic) + writer.bytes());
+  file.save(std::string(kMagic) + writer.bytes());
 }
 
 std::optional<Progress> load_progress(const std::string& path) {

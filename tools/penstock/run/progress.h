@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "pipeline/io/state_file.h"
+
 namespace penstock::tool {
 
 /// What one process tells the one that goes on.
@@ -20,7 +22,7 @@ struct Progress {
 };
 
 /// Durably, see penstock::save_state.
-void save_progress(const std::string& path, const Progress& progress);
+void save_progress(StateFile& file, const Progress& progress);
 /// Nothing if there is no such file. Throws Error{data_loss} if it is damaged or something else.
 std::optional<Progress> load_progress(const std::string& path);
 

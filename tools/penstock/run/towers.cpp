@@ -198,14 +198,14 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
     progress.seed = start.seed;
     progress.iterator = feed->save();
     report.state_bytes = std::max<std::uint64_t>(report.state_bytes, progress.iterator.size());
-    save_progress(options.state_file, progress);
+    save_progress(*options.state, progress);
   };
   std::optional<Digest> digest;
   if (options.digest) {
     if (feed->towers() > 1) throw UsageError("digests one device alone", "--digest");
     digest.emplace();
   }
-  const bool saves = !options.state_file.empty();
+  const bool saves = options.state != nullptr;
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
   Towers towers(*feed, {.step_ns = static_cast<std::int64_t>(step_ms * 1e6),
                         .batch_limit = limit > before.batches ? limit - before.batches : limit,

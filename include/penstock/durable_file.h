@@ -1,0 +1,19 @@
+// Files that are there in full or not at all, and who writes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// Writes a file so that after a crash it is there in full, or what was there before is. A symbolic
+/// link is followed, a folder, a device or a pipe is refused; a file that is replaced keeps its
+/// mode. Of two writers at once the last one wins. Throws Error{unavailable | resource_exhausted |
+/// not_found} naming it.
+void write_durably(const std::string& path, std::string_view contents);
+
+/// "process 708" that has locked an open file or folder by flock(2), or "another process" where the
+/// system does not say.
+std::string lock_holder(int fd);
+
+}  // namespace penstock

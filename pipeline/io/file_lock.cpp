@@ -1,0 +1,100 @@
+#include "pipeline/io/file_lock.h"
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <penstock/log.h>
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPause{2};
+
+UniqueFd open_lock(const std::string& name) {
+  for (;;) {
+    UniqueFd fd(
+        ::open(name.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+    struct stat st {};
+    if (fd && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode)) return fd;
+    if (fd || errno == ELOOP || errno == ENXIO)
+      throw Error(ErrorCode::unavailable, "can't lock: not a regular file", {.shard = name});
+    if (errno != EINTR) throw error_from_errno(errno, "lock", name);
+  }
+}
+
+/// A line of /proc/locks, see proc(5): "1: FLOCK  ADVISORY  WRITE 708 08:01:131 0 EOF". Others wait
+/// for it, where it has an arrow behind the number.
+struct LockLine {
+  long process = 0;
+  unsigned long major = 0;
+  unsigned long minor = 0;
+  unsigned long long inode = 0;
+
+  static LockLine parse(const std::string& line) {
+    std::istringstream in(line);
+    std::string number, kind, strength, access;
+    LockLine lock;
+    char colon = 0;
+    if (!(in >> number >> kind >> strength >> access >> lock.process) || kind != "FLOCK") return {};
+    in >> std::hex >> lock.major >> colon >> lock.minor >> colon >> std::dec >> lock.inode;
+    return in ? lock : LockLine{};
+  }
+};
+
+}  // namespace
+
+std::string lock_holder(int fd) {
+  struct stat st {};
+  std::ifstream locks("/proc/locks");
+  long process = 0;
+  if (::fstat(fd, &st) == 0) {
+    for (std::string line; std::getline(locks, line);) {
+      const LockLine lock = LockLine::parse(line);
+      if (lock.process <= 0 || lock.inode != st.st_ino) continue;
+      // Some file systems have another number for themselves than for their files.
+      const bool same = lock.major == major(st.st_dev) && lock.minor == minor(st.st_dev);
+      if (same || process == 0) process = lock.process;
+      if (same) break;
+    }
+  }
+  return process > 0 ? "process " + std::to_string(process) : "another process";
+}
+
+Locked try_lock(int fd, const std::string& path) {
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return Locked::by_another;
+    if (errno == ENOSYS || errno == EOPNOTSUPP) return Locked::not_supported;
+    throw error_from_errno(errno, "lock", path);
+  }
+  return Locked::yes;
+}
+
+FileLock::FileLock(const std::string& path, std::chrono::milliseconds patience)
+    : fd_(open_lock(path + ".lock")) {
+  const auto until = Clock::now() + patience;
+  Locked locked = try_lock(fd_.get(), path);
+  while (locked == Locked::by_another && Clock::now() < until) {
+    std::this_thread::sleep_for(kPause);
+    locked = try_lock(fd_.get(), path);
+  }
+  if (locked == Locked::by_another)
+    throw Error(
+        ErrorCode::unavailable,
+        lock_holder(fd_.get()) + " has locked the file: wait for its end, or name another file",
+        {.shard = path});
+  if (locked == Locked::not_supported)
+    log_once(LogLevel::warning, "lock",
+             path + ": the file system has no locks, so nothing keeps two runs apart");
+}
+
+}  // namespace penstock

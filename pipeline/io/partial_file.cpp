@@ -1,0 +1,96 @@
+#include "pipeline/io/partial_file.h"
+
+#include <cerrno>
+#include <optional>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/io/file_lock.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kMostNames = 100;  // of which all but one are strangers' things
+
+std::string partial_name(const std::string& path, int number) {
+  return path + ".partial" + (number == 0 ? "" : "-" + std::to_string(number));
+}
+
+/// Nothing if something has the name.
+std::optional<UniqueFd> create_new(const std::string& name, const std::string& path, mode_t mode) {
+  for (;;) {
+    UniqueFd fd(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (fd) return fd;
+    if (errno == EEXIST) return std::nullopt;
+    if (errno != EINTR) throw error_from_errno(errno, "write", path);
+  }
+}
+
+bool is_plain_file(const struct stat& st) noexcept {
+  return S_ISREG(st.st_mode) && st.st_nlink == 1;
+}
+
+/// A plain file that has the name already; nothing if it is something else, or gone.
+UniqueFd open_found(const std::string& name, bool resumable) {
+  struct stat st {};
+  // Looked at before it is opened: to open some devices does something.
+  if (::lstat(name.c_str(), &st) != 0 || !is_plain_file(st)) return {};
+  const int how = resumable ? O_RDWR : O_RDONLY;
+  UniqueFd fd(::open(name.c_str(), how | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &st) != 0 || !is_plain_file(st)) return {};
+  return fd;
+}
+
+bool is_mine(int fd) noexcept {
+  struct stat st {};
+  return ::fstat(fd, &st) == 0 && st.st_uid == ::geteuid();
+}
+
+bool is_free(const std::string& name) noexcept {
+  struct stat st {};
+  return ::lstat(name.c_str(), &st) != 0 && errno == ENOENT;
+}
+
+}  // namespace
+
+bool is_named(int fd, const std::string& name) noexcept {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(fd, &opened) == 0 && ::lstat(name.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+PartialFile make_partial(const std::string& path, mode_t mode, PartialOptions options) {
+  for (int number = 0; number < kMostNames;) {
+    std::string name = partial_name(path, number);
+    if (std::optional<UniqueFd> fd = create_new(name, path, mode)) {
+      const Locked locked = try_lock(fd->get(), path);
+      // Whoever came between takes it for left behind, and removes it.
+      if (locked == Locked::by_another || !is_named(fd->get(), name)) continue;
+      return {*std::move(fd), std::move(name)};
+    }
+    UniqueFd found = open_found(name, options.resumable);
+    if (!found) {
+      if (!is_free(name)) ++number;
+      continue;
+    }
+    const Locked locked = try_lock(found.get(), path);
+    if (locked == Locked::by_another && options.exclusive)
+      throw Error(ErrorCode::unavailable, lock_holder(found.get()) + " is writing the file",
+                  {.shard = path});
+    if (locked != Locked::yes || !is_mine(found.get())) {
+      ++number;
+    } else if (is_named(found.get(), name)) {
+      if (options.resumable) return {std::move(found), std::move(name)};
+      // Removed while it is locked, so that it is no other writer's.
+      if (::unlink(name.c_str()) != 0 && errno != ENOENT) ++number;
+    }
+  }
+  throw Error(ErrorCode::unavailable,
+              "can't create: all names up to " + partial_name(path, kMostNames - 1) + " are taken",
+              {.shard = path});
+}
+
+}  // namespace penstock
