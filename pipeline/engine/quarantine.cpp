@@ -10,6 +10,8 @@
 #include <penstock/file_system.h>
 #include <penstock/log.h>
 
+#include "pipeline/io/durable.h"
+
 namespace penstock {
 namespace {
 
@@ -95,8 +97,19 @@ std::string json_string(std::string_view text) {
 
 Quarantine::Quarantine(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  MutexLock lock(mutex_);
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  const MutexLock lock(mutex_);
+  try {
+    open();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::resource_exhausted) throw;
+    give_up(error);
+  }
+}
+
+void Quarantine::open() {
+  static_cast<void>(replaceable(path_));  // a pipe would be waited for
+  fd_ =
+      UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!fd_) throw error_from_errno(errno, "write", path_);
   const auto bytes = make_file_system("pread")->open(path_)->read_all(kMostLogged);
   std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -112,6 +125,11 @@ Quarantine::Quarantine(std::string path) : path_(std::move(path)) {
   }
 }
 
+void Quarantine::give_up(const Error& error) {
+  fd_ = UniqueFd();
+  log(LogLevel::warning, std::string("the quarantine goes on without its file: ") + error.what());
+}
+
 void Quarantine::add(const Error& error) noexcept {
   try {
     MutexLock lock(mutex_);
@@ -119,10 +137,7 @@ void Quarantine::add(const Error& error) noexcept {
     std::string line = line_of(error);
     if (known_.contains(line)) return;
     if (const int reason = write_all(fd_.get(), line + "\n")) {
-      fd_ = UniqueFd();
-      log(LogLevel::warning, std::string("the quarantine goes on without its file: ") +
-                                 error_from_errno(reason, "write", path_).what());
-      return;
+      return give_up(error_from_errno(reason, "write", path_));
     }
     known_.insert(std::move(line));
   } catch (...) {

@@ -19,12 +19,15 @@ namespace penstock {
 class Quarantine {
  public:
   /// An empty path: does nothing. Throws Error{unavailable | not_found} if the file can't be
-  /// opened.
+  /// opened, or is no regular one; a full disk is said through the log, and nothing is written.
   explicit Quarantine(std::string path);
   /// Never throws: the first line that can't be written is said through the log, and is the last.
   void add(const Error& error) noexcept EXCLUDES(mutex_);
 
  private:
+  void open() REQUIRES(mutex_);
+  void give_up(const Error& error) REQUIRES(mutex_);
+
   const std::string path_;
   Mutex mutex_;
   UniqueFd fd_ GUARDED_BY(mutex_);

@@ -42,6 +42,14 @@ ErrorCode code_of(int error) noexcept {
   }
 }
 
+/// Cuts what was written last off a file, unless something was written behind it, or it is a pipe.
+void take_back(int fd, off_t bytes) noexcept {
+  struct stat st {};
+  const off_t end = ::lseek(fd, 0, SEEK_CUR);
+  if (bytes == 0 || end < bytes || ::fstat(fd, &st) != 0 || st.st_size != end) return;
+  if (::ftruncate(fd, end - bytes) == 0) ::lseek(fd, end - bytes, SEEK_SET);
+}
+
 }  // namespace
 
 UniqueFd::~UniqueFd() {
@@ -69,10 +77,16 @@ Error error_from_errno(int error, std::string_view action, const std::string& pa
 }
 
 int write_all(int fd, std::string_view text) noexcept {
+  off_t taken = 0;
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return errno;
+    if (written < 0 && errno != EINTR) {
+      const int reason = errno;
+      take_back(fd, taken);
+      return reason;
+    }
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    if (written > 0) taken += written;
   }
   return 0;
 }

@@ -49,7 +49,7 @@ DirectBlock make_direct_block() noexcept;
 /// "can't <action>: <the system's reason>" with the path as provenance. ENOENT and its kin are
 /// not_found, lack of descriptors, memory or disk is resource_exhausted, the rest unavailable.
 Error error_from_errno(int error, std::string_view action, const std::string& path);
-/// Writes all of `text`, or returns why not: an errno. Short writes and EINTR don't show.
+/// Writes all of `text`, or returns why not, an errno, and takes back the part that had room.
 int write_all(int fd, std::string_view text) noexcept;
 /// What is wrong with a file of which `File::unchanged` is false.
 Error changed_error(const std::string& path);

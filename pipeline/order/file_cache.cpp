@@ -40,9 +40,9 @@ class FileCacheIterator final : public OrderIterator {
     const std::lock_guard lock(store.mutex);
     located([&] {
       if (!store.file) store.file = plan_.open();
-      if (store.file) return replay_from(store.file, 0);
-      if (!store.filling) writer_ = std::make_unique<CacheFileWriter>(plan_.path, plan_.key);
+      if (store.file) replay_from(store.file, 0);
     });
+    if (!file_ && !store.filling) start_writing();
     if (!file_) input_ = plan_.open_input();
     store.filling = store.filling || writer_;  // at last: nobody takes back what threw
   }
@@ -113,9 +113,23 @@ class FileCacheIterator final : public OrderIterator {
         throw;
       }
       stop_filling();
-      log_once(LogLevel::warning, "cache.unwritten",
-               "cache: " + std::string(error.what()) + "; going on without the file");
+      say_unwritten(error);
     }
+  }
+
+  /// As `keep`; but a file that is not to be written, since it is another run's, is an error.
+  void start_writing() {
+    try {
+      located([&] { writer_ = std::make_unique<CacheFileWriter>(plan_.path, plan_.key); });
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::resource_exhausted) throw;
+      say_unwritten(error);
+    }
+  }
+
+  static void say_unwritten(const Error& error) {
+    log_once(LogLevel::warning, "cache.unwritten",
+             "cache: " + std::string(error.what()) + "; going on without the file");
   }
 
   template <typename F>

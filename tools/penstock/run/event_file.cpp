@@ -1,18 +1,24 @@
 #include "tools/penstock/run/event_file.h"
 
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <new>
 #include <span>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <penstock/error.h>
+#include <penstock/log.h>
 
 #include "pipeline/io/crc32c.h"
 
 namespace penstock::tool {
 namespace {
+
+constexpr std::size_t kBuffer = 64 << 10;
 
 enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -55,11 +61,20 @@ double now() {
 EventFile::EventFile(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const std::string path = folder + "/events.out.tfevents." +
+  if (error) throw error_from_errno(error.value(), "make the folder", folder);
+  const std::string name = folder + "/events.out.tfevents." +
                            std::to_string(static_cast<std::int64_t>(now())) + ".penstock." +
                            std::to_string(::getpid());
-  out_.open(path, std::ios::binary);
-  if (error || !out_) throw Error(ErrorCode::unavailable, "can't write " + path);
+  for (int number = 0; !fd_; ++number) {
+    path_ = number == 0 ? name : name + "." + std::to_string(number);
+    fd_ =
+        UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (fd_ || errno == EEXIST || errno == EINTR) continue;
+    const Error failed = error_from_errno(errno, "write", path_);
+    if (failed.code() != ErrorCode::resource_exhausted) throw failed;
+    give_up(failed);
+    return;
+  }
   std::string first = event(now(), 0);
   put_bytes(first, 3, "brain.Event:2");
   write(first);
@@ -87,7 +102,25 @@ void EventFile::write(std::string_view message) {
   put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(length)))));
   record += message;
   put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(message)))));
-  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  buffer_ += record;
+  if (buffer_.size() >= kBuffer) flush();
+}
+
+void EventFile::flush() noexcept {
+  const int reason = fd_ ? write_all(fd_.get(), buffer_) : 0;
+  buffer_.clear();
+  if (reason == 0) return;
+  try {
+    give_up(error_from_errno(reason, "write", path_));
+  } catch (const std::bad_alloc&) {
+    fd_ = UniqueFd();
+    log(LogLevel::warning, "TensorBoard gets no more: the file can't be written");
+  }
+}
+
+void EventFile::give_up(const Error& error) {
+  fd_ = UniqueFd();
+  log(LogLevel::warning, std::string("TensorBoard gets no more: ") + error.what());
 }
 
 }  // namespace penstock::tool
