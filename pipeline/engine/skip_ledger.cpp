@@ -5,7 +5,8 @@
 namespace penstock {
 
 Status SkipLedger::add(const Account& account, std::uint64_t reached, const Error& error) {
-  quarantine_.add(error);
+  // What a cancelled run gives up is not bad.
+  if (error.code() != ErrorCode::cancelled) quarantine_.add(error);
   MutexLock lock(mutex_);
   if (!over_.ok()) return over_;  // the same error on its way through the next stage
   if (!account.counted) return {};
