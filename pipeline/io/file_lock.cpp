@@ -18,6 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPause{2};
+constexpr std::chrono::milliseconds kUntilNamed{100};
+constexpr const char* kUnnamed = "another process";
 
 UniqueFd open_lock(const std::string& name) {
   for (;;) {
@@ -66,7 +68,7 @@ std::string lock_holder(int fd) {
       if (same) break;
     }
   }
-  return process > 0 ? "process " + std::to_string(process) : "another process";
+  return process > 0 ? "process " + std::to_string(process) : kUnnamed;
 }
 
 Locked try_lock(int fd, const std::string& path) {
@@ -81,20 +83,24 @@ Locked try_lock(int fd, const std::string& path) {
 
 FileLock::FileLock(const std::string& path, std::chrono::milliseconds patience)
     : fd_(open_lock(path + ".lock")) {
-  const auto until = Clock::now() + patience;
-  Locked locked = try_lock(fd_.get(), path);
-  while (locked == Locked::by_another && Clock::now() < until) {
+  const auto start = Clock::now();
+  for (;;) {
+    const Locked locked = try_lock(fd_.get(), path);
+    if (locked == Locked::not_supported)
+      log_once(LogLevel::warning, "lock",
+               path + ": the file system has no locks, so nothing keeps two runs apart");
+    if (locked != Locked::by_another) return;
+    const auto waited = Clock::now() - start;
+    if (waited >= patience) {
+      const std::string holder = lock_holder(fd_.get());
+      // Whom the system does not name may have ended just now.
+      if (holder != kUnnamed || waited >= patience + kUntilNamed)
+        throw Error(ErrorCode::unavailable,
+                    holder + " has locked the file: wait for its end, or name another file",
+                    {.shard = path});
+    }
     std::this_thread::sleep_for(kPause);
-    locked = try_lock(fd_.get(), path);
   }
-  if (locked == Locked::by_another)
-    throw Error(
-        ErrorCode::unavailable,
-        lock_holder(fd_.get()) + " has locked the file: wait for its end, or name another file",
-        {.shard = path});
-  if (locked == Locked::not_supported)
-    log_once(LogLevel::warning, "lock",
-             path + ": the file system has no locks, so nothing keeps two runs apart");
 }
 
 }  // namespace penstock
