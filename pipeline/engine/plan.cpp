@@ -72,7 +72,9 @@ Plan compile(const Dataset& dataset, const RunOptions& options) {
   plan.root_ = dataset.node();
   const Node& root = *plan.root_;
   plan.add(root, -1, 0);
-  plan.memory_limit_ = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes();
+  // What can't be allocated at all is no limit.
+  plan.memory_limit_ = std::min<std::uint64_t>(
+      options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(), PTRDIFF_MAX);
   plan.threads_ = options.threads > 0 ? options.threads : usable_cpus();
   plan.seed_ = options.seed;
   for (const PlannedStage& stage : plan.stages_) {
