@@ -96,10 +96,11 @@ class Entropy {
   static bool begin(File& one, const std::vector<std::byte>& file) {
     const jpeg::Header& header = one.header;
     // The last pixel: its row, and so all in front of it, must be decoded.
+    Whole sink;
     const bool ready = jpeg::read_header(file, one.header) == jpeg::Foreign::none &&
                        one.picture.begin(header, file, 1) == jpeg::Foreign::none &&
                        one.picture.choose({.region = {header.height - 1, header.width - 1, 1, 1}},
-                                          1U << 30) == jpeg::Foreign::none;
+                                          1U << 30, sink) == jpeg::Foreign::none;
     if (ready) one.picture.begin_row();
     return ready;
   }

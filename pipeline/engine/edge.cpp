@@ -158,7 +158,7 @@ std::size_t Edge::pull(std::span<Item> out) {
       return 1;
     } else if (const std::size_t count = deliver(out); count > 0) {
       return count;
-    } else if (drained()) {
+    } else if (drained() || run_.steps_back()) {
       return 0;
     } else {
       const Resting resting;

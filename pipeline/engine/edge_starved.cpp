@@ -66,6 +66,7 @@ bool Edge::make_again(Group& group, std::size_t from, bool last_try) {
     work[0].element.clear();
     work[0].status = Status();
     if (!group.failures.empty() && group.failures.back().first == at) group.failures.pop_back();
+    group.starved_codecs = context.starved_codecs();
     group.context.reset();
     return false;
   }

@@ -18,6 +18,12 @@ std::uint64_t since(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
+/// Rounded up, as --memory takes it.
+std::string in_mebibytes(std::uint64_t bytes) {
+  constexpr std::uint64_t kMebibyte = 1 << 20;
+  return std::to_string(bytes / kMebibyte + (bytes % kMebibyte > 0 ? 1 : 0)) + "MiB";
+}
+
 /// Calls `use(begin, end)` for each run of items with the same program.
 template <typename F>
 void for_each_run(std::span<const Item> items, F use) {
@@ -169,6 +175,7 @@ void GroupContext::absorb(GroupContext& part) {
   promised_ += std::exchange(part.promised_, 0);
   starved_ = std::max(starved_, part.starved_);
   allocated_ += part.allocated_;
+  starved_codecs_ = std::max(starved_codecs_, part.starved_codecs_);
   std::move(part.read_parts.begin(), part.read_parts.end(), std::back_inserter(read_parts));
 }
 
@@ -180,8 +187,38 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
                 "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
                     std::to_string(memory_.limit()) + " has no room for them");
   }
-  allocated_ += buffer->size();
+  allocated_ += Memory::rounded(bytes);  // whatever buffer it was
   return buffer;
+}
+
+// Whether there can ever be room is judged by the limit and the slots alone, never by what others
+// have at the moment; and the error is that of the element alone, which says what it takes in all.
+void GroupContext::take(std::uint64_t bytes) {
+  const std::uint64_t beside = memory_.beside_slots();
+  const std::uint64_t all = saturating_sum(allocated_, bytes);
+  if (bytes <= beside && memory_.charge(bytes)) {
+    codecs_ += bytes;
+    allocated_ = all;
+    return;
+  }
+  starved_ = std::max(starved_, bytes <= beside ? bytes : UINT64_MAX);
+  starved_codecs_ = std::max(starved_codecs_, all);
+  throw Error(ErrorCode::resource_exhausted,
+              "needs " + std::to_string(bytes) + " bytes to decode, and the memory budget of " +
+                  std::to_string(memory_.limit()) +
+                  " has no room for them; it takes at least --memory " +
+                  in_mebibytes(saturating_sum(memory_.limit() - beside, all)));
+}
+
+void GroupContext::give(std::uint64_t bytes) noexcept {
+  bytes = std::min(bytes, codecs_);
+  if (bytes == 0) return;
+  codecs_ -= bytes;
+  memory_.discharge(bytes);
+}
+
+void GroupContext::end_codecs() noexcept {
+  give(codecs_);
 }
 
 void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
@@ -250,6 +287,7 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, const 
       } catch (...) {
         fail_all(run_work, status_from_current_exception());
       }
+      context.end_codecs();
       finish_step(run_items, run_work, steps[s].stage, steps[s].counters, steps[s].fixed_bytes,
                   start);
     }

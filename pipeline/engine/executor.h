@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/core/codec_budget.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/places.h"
 #include "pipeline/engine/retry.h"
@@ -16,16 +17,25 @@ namespace penstock {
 
 /// Gives ops and sources their memory. `starved` remembers that the budget had no room, so that the
 /// work can be done again when it has. One per group; not synchronised.
-class GroupContext final : public WorkContext {
+class GroupContext final : public WorkContext, public CodecBudget {
  public:
   GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled)
       : memory_(memory), retry_(retry) {
     key_ = key;
     cancelled_ = &cancelled;
   }
-  ~GroupContext() override { memory_.unreserve(promised_); }
+  ~GroupContext() override {
+    memory_.unreserve(promised_);
+    end_codecs();
+  }
 
   BufferPtr allocate(std::size_t bytes) override;
+  void take(std::uint64_t bytes) override;
+  void give(std::uint64_t bytes) noexcept override;
+  /// What codecs have not given back is given back.
+  void end_codecs() noexcept;
+  /// Bytes of all requests so far, if one of a codec's found no room; else 0.
+  std::uint64_t starved_codecs() const noexcept { return starved_codecs_; }
   /// Takes over bytes that were reserved for this group.
   void promise(std::uint64_t bytes) { promised_ += bytes; }
   bool starved() const noexcept { return starved_ > 0; }
@@ -55,6 +65,8 @@ class GroupContext final : public WorkContext {
   std::uint64_t promised_ = 0;
   std::uint64_t starved_ = 0;
   std::uint64_t allocated_ = 0;
+  std::uint64_t codecs_ = 0;  // bytes that they have
+  std::uint64_t starved_codecs_ = 0;
 };
 
 /// Carries out the programs of `items`, in runs of equal programs; the results, or why there are

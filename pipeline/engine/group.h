@@ -33,6 +33,10 @@ struct Group {
   std::size_t redone = 0;  // items of a starved group that are made, from the first on
   std::size_t taken = 0;   // results that were delivered, where they are single values
 
+  /// Of a starved group: what the element that is made next takes in all, if it is a codec that
+  /// found no room; else 0.
+  std::uint64_t starved_codecs = 0;
+
   std::uint64_t read_bytes = 0;  // that reading the items will take, as far as is known
   /// True if all items are records of one source with the same program: the first of them tells
   /// what holds for all.

@@ -37,6 +37,11 @@ bool ordered(const Node& root) {
   return !any_of(root, [](const Node& node) { return !node.ordered(); });
 }
 
+bool again_the_same(const Node& root) {
+  return !any_of(root,
+                 [](const Node& node) { return node.inputs().empty() && !node.deterministic(); });
+}
+
 std::string unsavable(const Node& root) {
   if (ordered(root)) return {};
   const Node* node = &under_batch(root);
@@ -69,6 +74,18 @@ std::string inelastic(const Node& root) {
   if (any_of(input, is_shard)) return "it has several shards";
   if (!ordered(input)) return "an unordered map stands in front of shard";
   return {};
+}
+
+std::string line_of(const EpochStats& epoch, Guarantee guarantee) {
+  std::string line = "epoch " + std::to_string(epoch.epoch) + ": " +
+                     std::to_string(epoch.elements) + " elements in " +
+                     std::to_string(epoch.batches) + " batches, " + std::to_string(epoch.skipped) +
+                     " skipped";
+  line += epoch.expected < 0 ? ", how many there are is not known"
+                             : ", " + std::to_string(epoch.missing) + " missing, " +
+                                   std::to_string(epoch.repeated) + " repeated";
+  if (epoch.padded_rows > 0) line += ", " + std::to_string(epoch.padded_rows) + " rows of padding";
+  return line + "; " + std::string(name_of(guarantee));
 }
 
 std::int64_t expected_elements(const Node& root) {

@@ -4,14 +4,19 @@
 #include <string>
 
 #include <penstock/dataset.h>
+#include <penstock/stats.h>
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
 Guarantee guarantee_of(const Node& root);
+/// The audit of an epoch that was delivered to its end, as a line.
+std::string line_of(const EpochStats& epoch, Guarantee guarantee);
 /// False if the order of the elements is that in which they were finished.
 bool ordered(const Node& root);
+/// False if a source is the user's, and may give other records when it is read again.
+bool again_the_same(const Node& root);
 /// Elements (rows, of batches) that an epoch of this graph has; -1 if it does not tell.
 std::int64_t expected_elements(const Node& root);
 /// Why no position of this graph can be saved; empty if it can. An unordered map gives other

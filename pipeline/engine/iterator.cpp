@@ -7,7 +7,9 @@
 #include <penstock/log.h>
 #include <penstock/plan.h>
 
+#include "pipeline/core/state.h"
 #include "pipeline/engine/forks.h"
+#include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/run.h"
 #include "pipeline/engine/saved_run.h"
 
@@ -29,7 +31,9 @@ Error away_from_home() {
 class Iterator::Impl {
  public:
   Impl(Plan plan, const RunOptions& options)
-      : forks_(first_forks()), epochs_(options.epochs), run_(std::move(plan), options) {}
+      : forks_(first_forks()), epochs_(options.epochs), run_(std::move(plan), options) {
+    if (run_.plan().unsavable().empty() && again_the_same(run_.root())) run_.allow_step_back();
+  }
 
   Impl(Plan plan, const RunOptions& options, const SavedRun& saved)
       : Impl(std::move(plan), options) {
@@ -46,20 +50,7 @@ class Iterator::Impl {
     ended_ = saved.ended;
     saved.restore_records(run_.root());
     if (ended_ || saved.epoch >= epochs_) return;
-    SegmentPtr opened = run_.open(epoch_);
-    if (!saved.tree.empty()) {
-      // Some stages do work again to get there, which this thread waits for, or does itself.
-      const Waiting waiting(run_);
-      const AtWork at_work(run_);
-      StateReader tree(saved.tree);
-      opened->restore(tree);
-    }
-    Segment& tree = *opened;
-    {
-      MutexLock lock(trees_mutex_);
-      current_ = std::move(opened);
-    }
-    watch(tree, epoch_);
+    open(saved.tree);
   }
 
   std::string save() {
@@ -114,10 +105,8 @@ class Iterator::Impl {
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     Item item;
     try {
-      Segment& source = current();
-      const Waiting waiting(run_);
-      const bool over = source.pull({&item, 1}) == 0;
-      failed_ = over && source.broken();
+      bool over = pull(item);
+      for (; over && !failed_ && run_.steps_back(); over = pull(item)) step_back();
       ended_ = over && !failed_;
     } catch (...) {
       if (run_.cancelled()) return Next(run_.why_stopped());
@@ -235,17 +224,36 @@ class Iterator::Impl {
       if (finished_.size() == kKeptEpochs) finished_.erase(finished_.begin());
       finished_.push_back(in_epoch_);
     }
-    std::string line = "epoch " + std::to_string(in_epoch_.epoch) + ": " +
-                       std::to_string(in_epoch_.elements) + " elements in " +
-                       std::to_string(in_epoch_.batches) + " batches, " +
-                       std::to_string(in_epoch_.skipped) + " skipped";
-    line += in_epoch_.expected < 0 ? ", how many there are is not known"
-                                   : ", " + std::to_string(in_epoch_.missing) + " missing, " +
-                                         std::to_string(in_epoch_.repeated) + " repeated";
-    if (in_epoch_.padded_rows > 0) {
-      line += ", " + std::to_string(in_epoch_.padded_rows) + " rows of padding";
+    return line_of(in_epoch_, run_.plan().guarantee());
+  }
+
+  /// True if nothing comes.
+  bool pull(Item& item) REQUIRES(consumer_mutex_) {
+    Segment& source = current();
+    const Waiting waiting(run_);
+    const bool over = source.pull({&item, 1}) == 0;
+    failed_ = over && source.broken();
+    return over;
+  }
+
+  /// Takes everything down and goes on from where the consumer is, as one does who restores what
+  /// it saved.
+  void step_back() REQUIRES(consumer_mutex_) {
+    StateWriter position;
+    SegmentPtr old;
+    {
+      MutexLock lock(trees_mutex_);
+      current_->save(position);
+      old.swap(current_);
     }
-    return line + "; " + std::string(name_of(run_.plan().guarantee()));
+    old.reset();  // may still be opening the next epoch
+    {
+      MutexLock lock(trees_mutex_);
+      old.swap(upcoming_);
+    }
+    old.reset();
+    run_.stepped_back();
+    open(position.take());
   }
 
   /// The tree of this epoch, which only the consumer replaces.
@@ -254,7 +262,19 @@ class Iterator::Impl {
       MutexLock lock(trees_mutex_);
       if (current_) return *current_;
     }
+    return open({});
+  }
+
+  /// Opens this epoch at a position; an empty one is its beginning.
+  Segment& open(std::string_view position) REQUIRES(consumer_mutex_) {
     SegmentPtr opened = run_.open(epoch_);
+    if (!position.empty()) {
+      // Some stages do work again to get there, which this thread waits for, or does itself.
+      const Waiting waiting(run_);
+      const AtWork at_work(run_);
+      StateReader state(position);
+      opened->restore(state);
+    }
     Segment& tree = *opened;
     {
       MutexLock lock(trees_mutex_);

@@ -75,13 +75,64 @@ void Memory::unreserve(std::uint64_t bytes) {
   released_.notify_all();
 }
 
-bool Memory::charge(std::uint64_t bytes) {
+void Memory::set_least_slots(std::uint64_t bytes) {
   MutexLock lock(mutex_);
-  if (bytes > limit_ - live_ - reserved_) return false;
+  least_slots_ = std::min(bytes, limit_);
+}
+
+std::uint64_t Memory::beside_slots() const {
+  MutexLock lock(mutex_);
+  return limit_ - least_slots_;
+}
+
+bool Memory::take_room(std::uint64_t bytes, std::uint64_t beside) {
+  const std::uint64_t room = limit_ - live_ - reserved_;
+  if (beside > room || bytes > room - beside) return false;
   trim(bytes);
   live_ += bytes;
   peak_ = std::max(peak_, live_ + idle_);
   return true;
+}
+
+bool Memory::charge_slot(std::uint64_t bytes, Slots which) {
+  MutexLock lock(mutex_);
+  const std::uint64_t least = std::max(least_slots_, first_slots_);
+  if (which == Slots::another && for_codecs_ > 0 &&
+      bytes > limit_ - least - std::min(limit_ - least, for_codecs_ + more_slots_)) {
+    return false;
+  }
+  if (!take_room(bytes, 0)) return false;
+  (which == Slots::first ? first_slots_ : more_slots_) += bytes;
+  return true;
+}
+
+void Memory::discharge_slot(std::uint64_t bytes, bool first) {
+  MutexLock lock(mutex_);
+  (first ? first_slots_ : more_slots_) -= bytes;
+  live_ -= bytes;
+  ++releases_;
+  released_.notify_all();
+}
+
+bool Memory::charge(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (take_room(bytes, least_slots_ - std::min(least_slots_, first_slots_))) return true;
+  scarce_ = true;
+  return false;
+}
+
+bool Memory::keep_for_codecs(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  const std::uint64_t most = limit_ - least_slots_;
+  if (more_slots_ == 0 || for_codecs_ == most) return false;
+  // A request that fails although as much was kept wants more than it said.
+  for_codecs_ = std::min(most, std::max(bytes, 2 * for_codecs_));
+  return true;
+}
+
+bool Memory::has_too_many_slots() const {
+  MutexLock lock(mutex_);
+  return for_codecs_ > 0 && more_slots_ > 0 && more_slots_ > limit_ - least_slots_ - for_codecs_;
 }
 
 void Memory::discharge(std::uint64_t bytes) {

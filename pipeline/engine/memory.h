@@ -12,11 +12,11 @@
 
 namespace penstock {
 
-/// Every byte of a run's slots, records and intermediate tensors. Three accounts: `live` bytes are
-/// in use, `reserved` ones are promised to work that was dispatched, `idle` ones lie in buffers
-/// that wait to be reused. Always live + reserved <= limit and live + idle <= limit, so that a
-/// promise can be kept by freeing idle buffers. Thread-safe. Buffers may outlive the run: they
-/// share it.
+/// Every byte of a run's slots, records and intermediate tensors, and what codecs take beside their
+/// tables and a few rows. Three accounts: `live` bytes are in use, `reserved` ones are promised to
+/// work that was dispatched, `idle` ones lie in buffers that wait to be reused. Always live +
+/// reserved <= limit and live + idle <= limit, so that a promise can be kept by freeing idle
+/// buffers. Thread-safe. Buffers may outlive the run: they share it.
 class Memory : public std::enable_shared_from_this<Memory> {
  public:
   /// A limit beyond what can be allocated at all is that.
@@ -34,9 +34,27 @@ class Memory : public std::enable_shared_from_this<Memory> {
   bool reserve(std::uint64_t bytes) EXCLUDES(mutex_);
   void unreserve(std::uint64_t bytes) EXCLUDES(mutex_);
 
-  /// Bytes that stay for the whole run, such as slots; false if there is no room.
+  /// The slots that a run can't do without: one of each batch stage. Said once, before all else.
+  void set_least_slots(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// What lies beside them, whatever else is in use now.
+  std::uint64_t beside_slots() const EXCLUDES(mutex_);
+
+  /// Which slot of its stage is charged. `another` leaves the room that is kept for codecs.
+  enum class Slots { first, another, another_if_must };
+  /// Bytes of a slot; false if there is no room.
+  bool charge_slot(std::uint64_t bytes, Slots which) EXCLUDES(mutex_);
+  /// `first`: the stage has no other.
+  void discharge_slot(std::uint64_t bytes, bool first) EXCLUDES(mutex_);
+
+  /// Bytes that a codec allocates itself, beside all slots there are and the first of each stage;
+  /// false if there is no room.
   bool charge(std::uint64_t bytes) EXCLUDES(mutex_);
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// Keeps room for codecs that take so much at once: slots but the first of each stage will be
+  /// made beside it. False if as much was kept already, or no slot stands in the way.
+  bool keep_for_codecs(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// True if there are more slots than leave that room.
+  bool has_too_many_slots() const EXCLUDES(mutex_);
 
   /// A buffer of at least `bytes`, taken from `promised` as far as that goes; null if there is no
   /// room now. As long as there always was it may be an idle one of up to twice the size.
@@ -64,6 +82,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   PoolBuffer* take_idle(int wanted) noexcept REQUIRES(mutex_);
   void give(PoolBuffer* buffer) noexcept EXCLUDES(mutex_);
   void trim(std::uint64_t wanted) REQUIRES(mutex_);
+  bool take_room(std::uint64_t bytes, std::uint64_t beside) REQUIRES(mutex_);
 
   const std::uint64_t limit_;
   Allocator& allocator_;
@@ -73,6 +92,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t reserved_ GUARDED_BY(mutex_) = 0;
   std::uint64_t idle_ GUARDED_BY(mutex_) = 0;
   std::uint64_t peak_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t least_slots_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // that were made
+  std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // that were made beside the first
+  std::uint64_t for_codecs_ GUARDED_BY(mutex_) = 0;
   std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class

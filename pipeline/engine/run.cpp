@@ -137,6 +137,12 @@ Run::Run(Plan plan, const RunOptions& options)
     counters_.push_back(std::make_unique<StageCounters>());
     if (stage.batches) batch_stages_ += stage.uses;
   }
+  std::uint64_t slots = 0;  // with spare rows
+  for (const PlannedStage& stage : plan_.stages()) {
+    if (!stage.batches || !stage.batches->in_place) continue;
+    slots = saturating_sum(slots, saturating_product(stage.uses, layout_for(*stage.node).bytes));
+  }
+  memory_->set_least_slots(slots);
   int most = threads_for(options).waiting;
   if (options.io_threads == 0 && most == kUsualReaders) {
     most = std::clamp(kReadersEach * threads_, kReadersEach, kMostThreads);  // tried when needed
@@ -378,6 +384,10 @@ bool Run::wait_for_memory(Patience& patience) {
 bool Run::evict() {
   MutexLock lock(edges_mutex_);
   return std::any_of(edges_.begin(), edges_.end(), [](Edge* edge) { return edge->evict(); });
+}
+
+bool Run::steps_back() const noexcept {
+  return working == nullptr && steps_back_.load(std::memory_order_acquire);
 }
 
 std::vector<StageStats> Run::stages() const {

@@ -182,6 +182,16 @@ class Run final : public RunServices {
   bool wait_for_memory(Patience& patience);
   /// Gives up one result that was made ahead of its time. False if there is none.
   bool evict() EXCLUDES(edges_mutex_);
+  /// Says that the consumer can step back: it can save its position and go on from there.
+  void allow_step_back() noexcept { may_step_back_ = true; }
+  /// For a codec that finds no room for so many bytes because batches were begun ahead: keeps room
+  /// for such, and has the consumer open the epoch again where it stands, with fewer batches at
+  /// once. False if that would gain nothing.
+  bool step_back(std::uint64_t bytes) noexcept;
+  /// True for the consumer's own thread, if it is to do so…
+  bool steps_back() const noexcept;
+  /// …which it now does: everything is taken down. What was charged comes again.
+  void stepped_back() noexcept EXCLUDES(mutex_);
   StarvedLine& starved() noexcept { return starved_; }
   /// What a stage's groups were like so far, in all epochs.
   struct Learnt {
@@ -212,7 +222,9 @@ class Run final : public RunServices {
   Retry retry_{options_};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> lost_count_{false};
-  bool first_counted_ = true;  // constant once something was opened
+  std::atomic<bool> steps_back_{false};
+  bool may_step_back_ = false;  // constant once something was opened
+  bool first_counted_ = true;   // constant once something was opened
 
   // Constant after construction.
   std::vector<std::unique_ptr<StageCounters>> counters_;  // of each stage of the plan

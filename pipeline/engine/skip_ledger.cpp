@@ -103,6 +103,15 @@ void SkipLedger::restore(const Account& account, Passed passed) {
   charge(account, passed);
 }
 
+void SkipLedger::step_back() {
+  MutexLock lock(mutex_);
+  std::uint64_t bad = 0;
+  for (const auto& [whose, passed] : since_) bad += passed.bad;
+  since_.clear();
+  errors_.count -= bad;
+  while (errors_.first.size() > errors_.count) errors_.first.pop_back();
+}
+
 ErrorStats SkipLedger::stats() const {
   MutexLock lock(mutex_);
   return errors_;

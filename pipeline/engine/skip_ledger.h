@@ -65,6 +65,8 @@ class SkipLedger {
   void restore(const StageCounters* stage, Passed passed) EXCLUDES(mutex_);
   /// …and in that, as the stage's own state says.
   void restore(const Account& account, Passed passed) EXCLUDES(mutex_);
+  /// Forgets what stages have passed since `begin`: the epoch is opened anew, and restored.
+  void step_back() EXCLUDES(mutex_);
 
  private:
   /// Returns what the stage has passed in all.

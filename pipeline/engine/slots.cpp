@@ -296,10 +296,8 @@ SlotPool::SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory>
       limit_(limit) {}
 
 SlotPool::~SlotPool() {
-  for (Slot* slot : free_) {
-    delete slot;
-    memory_->discharge(layout_.bytes);
-  }
+  MutexLock lock(mutex_);
+  for (Slot* slot : free_) drop(slot);
 }
 
 Ref<Slot> SlotPool::take(Make make) {
@@ -312,7 +310,11 @@ Ref<Slot> SlotPool::take(Make make) {
     if (!free_.empty()) {
       slot = free_.back();
       free_.pop_back();
-    } else if (made_ >= most || !memory_->charge(layout_.bytes)) {
+    } else if (made_ >= most ||
+               !memory_->charge_slot(layout_.bytes, made_ == 0 ? Memory::Slots::first
+                                                    : make == Make::beyond
+                                                        ? Memory::Slots::another_if_must
+                                                        : Memory::Slots::another)) {
       return {};
     } else {
       ++made_;
@@ -324,10 +326,8 @@ Ref<Slot> SlotPool::take(Make make) {
       MutexLock lock(mutex_);
       free_.reserve(made_);  // giving it back needs no memory
     } catch (...) {
-      delete slot;
       MutexLock lock(mutex_);
-      --made_;
-      memory_->discharge(layout_.bytes);
+      drop(slot);
       throw;
     }
   }
@@ -352,6 +352,18 @@ void SlotPool::narrow(std::size_t most) {
   limit_ = std::min(limit_, most);
 }
 
+void SlotPool::drop_free() noexcept {
+  MutexLock lock(mutex_);
+  for (Slot* slot : free_) drop(slot);
+  free_.clear();
+}
+
+void SlotPool::drop(Slot* slot) noexcept {
+  delete slot;
+  --made_;
+  memory_->discharge_slot(layout_.bytes, made_ == 0);
+}
+
 std::size_t SlotPool::limit() const {
   MutexLock lock(mutex_);
   return limit_;
@@ -366,10 +378,8 @@ void SlotPool::give(Slot* slot) noexcept {
   bool worthwhile = true;
   {
     MutexLock lock(mutex_);
-    if (made_ > limit_) {
-      --made_;
-      delete slot;
-      memory_->discharge(layout_.bytes);
+    if (made_ > limit_ || (made_ > 1 && memory_->has_too_many_slots())) {
+      drop(slot);
     } else {
       free_.push_back(slot);
     }

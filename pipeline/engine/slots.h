@@ -125,6 +125,8 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   /// Raises the limit by a quarter, up to `most`, if the last time was a while ago and memory has
   /// room for another slot. Returns the limit before, or 0 if it was left alone.
   std::size_t widen(std::size_t most) EXCLUDES(mutex_);
+  /// Lets go of the slots that nobody uses, so that there is as much room as there can be.
+  void drop_free() noexcept EXCLUDES(mutex_);
   /// Lowers the limit to `most`; slots beyond it go as they come back.
   void narrow(std::size_t most) EXCLUDES(mutex_);
   std::size_t limit() const EXCLUDES(mutex_);
@@ -133,6 +135,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
  private:
   friend class Slot;
   void give(Slot* slot) noexcept EXCLUDES(mutex_);
+  void drop(Slot* slot) noexcept REQUIRES(mutex_);
 
   const SlotLayout layout_;
   const std::shared_ptr<Memory> memory_;

@@ -111,7 +111,27 @@ bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
   }
   if (++tries_ <= others) return false;  // one of them may have room, and then give some back
   tries_ = 0;
+  patience_.renew();
+  return !run_.step_back(entry.group->starved_codecs);
+}
+
+bool Run::step_back(std::uint64_t bytes) noexcept {
+  if (bytes == 0 || !may_step_back_ || cancelled()) return false;
+  if (!steps_back_.load(std::memory_order_acquire)) {
+    if (!memory_->keep_for_codecs(bytes)) return false;
+    steps_back_.store(true, std::memory_order_release);
+  }
+  wake_pulls();
   return true;
+}
+
+void Run::stepped_back() noexcept {
+  ledger_.step_back();
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [place, pool] : pools_) pool->drop_free();
+  }
+  steps_back_.store(false, std::memory_order_release);
 }
 
 }  // namespace penstock

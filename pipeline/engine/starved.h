@@ -34,7 +34,8 @@ class Patience {
 /// and element by element: those first that the consumer of their edge waits for, which gets single
 /// values as they are made. When nothing else is at work and such a group still finds no room,
 /// results that were made ahead of their time are given up (`Run::evict`), but for the oldest of
-/// each edge, and made again later; only when there are none left does the element fail. So a full
+/// each edge, and made again later; then batches that were begun ahead, if a codec asks; only when
+/// there are none left does the element fail. So a full
 /// budget does not hang, nor fail what one element at a time can do, unless values that wait as
 /// the input of a later stage's group hold it, which are not given up. Thread-safe.
 class StarvedLine {

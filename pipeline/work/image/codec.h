@@ -18,6 +18,10 @@ namespace penstock::image {
 /// kernels load whole vectors.
 inline constexpr std::size_t kRowPadding = 192;
 
+/// What a decoder, and what is done with its pixels, each take for an image without asking, and may
+/// keep for the next. More is asked for, and let go of with the image.
+inline constexpr std::size_t kUnaskedBytes = 96U << 10;
+
 struct Size {
   int height = 0;
   int width = 0;
@@ -60,6 +64,9 @@ class PixelSink {
   /// The next `count` rows of the region, interleaved u8, each followed by kRowPadding readable
   /// bytes. The memory is the decoder's and valid during the call.
   virtual void rows(const std::uint8_t* pixels, std::size_t stride, int count) = 0;
+  /// Called before the decoder takes so many bytes for this image beside those before, more than
+  /// kUnaskedBytes. May throw: there is no room.
+  virtual void make_room(std::uint64_t /*bytes*/) {}
 };
 
 /// One image to decode. `status` and `warned` are the answer: the verdict on the bytes that the

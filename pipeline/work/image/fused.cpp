@@ -14,12 +14,24 @@ namespace {
 
 /// The most images that any decoder works on at once.
 constexpr std::size_t kMaxLanes = 32;
+/// What a thread's pipes keep for the next images, together.
+constexpr std::size_t kMostKept = 3U << 20;
 /// As many as keep a decoder's lanes busy.
 constexpr std::size_t kGroup = kMaxLanes;
 
 struct ThreadState {
   Decoders decoders;
   std::array<Pipe, kMaxLanes> pipes;
+
+  void keep_little() noexcept {
+    std::size_t kept = 0;
+    for (Pipe& pipe : pipes) {
+      kept += pipe.kept();
+      if (kept <= kMostKept) continue;
+      kept -= pipe.kept();
+      pipe.let_go_of_all();
+    }
+  }
 };
 
 ThreadState& thread_state() {
@@ -109,6 +121,7 @@ class FusedOp final : public WorkOp {
     const auto flush = [&] {
       state.decoders.decode({jobs.data(), count}, *chain_->decode);
       for (std::size_t i = 0; i < count; ++i) complete(jobs[i], state.pipes[i], *owners[i]);
+      state.keep_little();
       count = 0;
     };
     for (WorkItem& item : items) {

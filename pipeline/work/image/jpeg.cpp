@@ -15,6 +15,7 @@
 
 #include "pipeline/work/image/color.h"
 #include "pipeline/work/image/exif.h"
+#include "pipeline/work/image/jpeg_memory.h"
 #include "pipeline/work/image/jpeg_tables.h"
 
 namespace penstock::image {
@@ -220,6 +221,8 @@ class JpegDecoder final : public Decoder {
         job.status = status_from_current_exception();
       }
       jpeg_abort_decompress(&session_.info);
+      if (rows_.size() > kUnaskedBytes) rows_ = std::vector<std::uint8_t>();
+      if (converted_.size() > kUnaskedBytes) converted_ = std::vector<std::uint8_t>();
     }
   }
 
@@ -255,6 +258,11 @@ class JpegDecoder final : public Decoder {
     const DecodePlan plan = job.sink->plan(image);
     if (plan.region.empty()) return;
 
+    // What is above the limit the library will refuse.
+    const WorkingBytes bytes = working_bytes(info, kBlockRows);
+    if (bytes.coefficients + bytes.rows > kUnaskedBytes &&
+        bytes.coefficients <= options.limits.max_codec_bytes)
+      job.sink->make_room(bytes.coefficients + bytes.rows);
     info.scale_num = 1;
     info.scale_denom = static_cast<unsigned>(plan.denominator);
     require(start(session_), session_);

@@ -32,6 +32,8 @@ class PassRunner {
   void end() { writer_.end(); }
 
   bool pads() const noexcept { return resizes_; }
+  /// That it keeps, but for a few rows.
+  std::size_t bytes() const noexcept { return resizer_.bytes(); }
 
  private:
   Geometry geometry_;

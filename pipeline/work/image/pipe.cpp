@@ -1,9 +1,11 @@
 #include "pipeline/work/image/pipe.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
+#include "pipeline/core/codec_budget.h"
 #include "pipeline/work/image/adjust.h"
 #include "pipeline/work/image/orient.h"
 
@@ -11,8 +13,9 @@ namespace penstock::image {
 
 namespace {
 
-/// Larger working memory is given back after each image.
-constexpr std::size_t kKeep = 8U << 20;
+/// Larger working memory is given back after each image. More than is unasked, because images of
+/// the usual output sizes that are adjusted need it each time.
+constexpr std::size_t kKeep = 256U << 10;
 /// A batch of larger images does not fit any cache.
 constexpr std::size_t kStream = 128U << 10;
 
@@ -22,12 +25,16 @@ int missing(int length, int denominator) {
 
 }  // namespace
 
+std::size_t Scratch::stride_of(Size size) noexcept {
+  const std::size_t pixels =
+      static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width);
+  return (pixels + Planes::kPlaneMultiple - 1) / Planes::kPlaneMultiple * Planes::kPlaneMultiple;
+}
+
 void Scratch::reset(Size to, int to_channels) {
   size = to;
   channels = to_channels;
-  const std::size_t pixels =
-      static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width);
-  stride = (pixels + Planes::kPlaneMultiple - 1) / Planes::kPlaneMultiple * Planes::kPlaneMultiple;
+  stride = stride_of(to);
   values.resize(stride * static_cast<std::size_t>(channels));
 }
 
@@ -38,6 +45,65 @@ void Pipe::begin(const ImageOps::Chain& chain, const OutputFormat& format, const
   random_ = &random;
   context_ = &context;
   row_ = row;
+  taken_bytes_ = 0;
+  let_go();  // of what an image left behind that came to a bad end
+}
+
+void Pipe::make_room(std::uint64_t bytes) {
+  auto* const budget = dynamic_cast<CodecBudget*>(context_);
+  if (budget == nullptr) return;
+  budget->take(bytes);
+  taken_bytes_ += bytes;
+}
+
+void Pipe::let_go() noexcept {
+  for (Scratch* scratch : {&stored_, &scratch_[0], &scratch_[1]}) {
+    if (scratch->values.capacity() > kKeep) *scratch = {};
+  }
+  if (runner_.bytes() > kKeep) runner_ = {};
+  if (padded_.capacity() > kKeep) padded_ = std::vector<std::uint8_t>();
+  if (taken_bytes_ == 0) return;
+  dynamic_cast<CodecBudget&>(*context_).give(taken_bytes_);
+  taken_bytes_ = 0;
+}
+
+void Pipe::abandon() noexcept {
+  result_ = Tensor();
+  let_go();
+}
+
+std::size_t Pipe::kept() const noexcept {
+  return stored_.values.capacity() + scratch_[0].values.capacity() + scratch_[1].values.capacity() +
+         runner_.bytes() + padded_.capacity();
+}
+
+void Pipe::let_go_of_all() noexcept {
+  stored_ = {};
+  for (Scratch& scratch : scratch_) scratch = {};
+  runner_ = {};
+  padded_ = std::vector<std::uint8_t>();
+}
+
+/// What the passes will take beside their result, at most.
+std::uint64_t Pipe::scratch_bytes(int denominator) const noexcept {
+  constexpr auto kChannels = std::uint64_t{3};
+  std::array<std::uint64_t, 2> scratch{};
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < passes_.size(); ++i) {
+    const Geometry& geometry = passes_[i].geometry;
+    if (!is_last(i) || passes_[i].adjustments.count > 0) {
+      std::uint64_t& bytes = scratch[i % 2];
+      bytes = std::max(bytes, kChannels * Scratch::stride_of(geometry.size()));
+    }
+    const auto canvas = static_cast<std::uint64_t>(geometry.canvas.width);
+    const auto source = static_cast<std::uint64_t>(geometry.source_crop.width);
+    std::uint64_t bytes = kChannels * (source + 2 * canvas + 2 * kRowPadding);
+    if (geometry.resized)
+      bytes += Resizer::bytes_for(geometry.source_crop, geometry.target, geometry.window,
+                                  i == 0 ? denominator : 1);
+    most = std::max(most, bytes);
+  }
+  return scratch[0] + scratch[1] + most;
 }
 
 DecodePlan Pipe::plan(const ImageInfo& info) {
@@ -68,9 +134,11 @@ DecodePlan Pipe::plan(const ImageInfo& info) {
 
   format_.stream = result_.nbytes() >= kStream;
 
-  if (orientation_ != 1) return plan_oriented(info);
   Shrink shrink;
   if (info.scalable) shrink.denominator = choose_denominator(passes_.front().geometry);
+  const std::uint64_t bytes = scratch_bytes(shrink.denominator);
+  if (bytes > kUnaskedBytes) make_room(bytes);
+  if (orientation_ != 1) return plan_oriented(info);
   return {.denominator = shrink.denominator, .region = begin_pass(shrink)};
 }
 
@@ -86,7 +154,12 @@ DecodePlan Pipe::plan_oriented(const ImageInfo& info) {
   const Rect part = begin_pass(shrink);
   const auto divided = [&](int length) { return (length + denominator - 1) / denominator; };
   const Rect region = turn.stored(part, {divided(size.height), divided(size.width)});
-  stored_.reset({region.height, region.width}, channels_);
+  // As it is stored, and turned.
+  const Size stored{region.height, region.width};
+  const std::uint64_t bytes =
+      2 * static_cast<std::uint64_t>(channels_) * Scratch::stride_of(stored);
+  if (bytes > kUnaskedBytes) make_room(bytes);
+  stored_.reset(stored, channels_);
   return {.denominator = denominator, .region = region};
 }
 
@@ -194,9 +267,7 @@ Tensor Pipe::finish() {
     feed(done, begin_pass({}));
     runner_.end();
   }
-  for (Scratch* scratch : {&stored_, &scratch_[0], &scratch_[1]}) {
-    if (scratch->values.size() > kKeep) *scratch = {};
-  }
+  let_go();
   return std::move(result_);
 }
 

@@ -19,6 +19,7 @@ struct Scratch {
   std::size_t stride = 0;  ///< of planes
   std::vector<std::uint8_t> values;
 
+  static std::size_t stride_of(Size size) noexcept;
   void reset(Size to, int to_channels);
   std::uint8_t* row(int y) noexcept { return values.data() + offset(y); }
   const std::uint8_t* row(int y) const noexcept { return values.data() + offset(y); }
@@ -29,7 +30,7 @@ struct Scratch {
 
 /// Runs chains of ops, one image after the other. The first pass takes the source's rows as they
 /// come and, if it is the only one, writes straight to the destination: no whole image is ever
-/// held. Not synchronised; keeps its memory.
+/// held. Not synchronised; keeps its memory, if that is little.
 class Pipe final : public PixelSink {
  public:
   /// Starts an image. `format` is the chain's; `row` is where its values go, or null: then into
@@ -39,15 +40,22 @@ class Pipe final : public PixelSink {
 
   DecodePlan plan(const ImageInfo& info) override;
   void rows(const std::uint8_t* pixels, std::size_t stride, int count) override;
+  /// Takes them of the context's budget until the image ends.
+  void make_room(std::uint64_t bytes) override;
   /// Instead of a decoder: takes the pixels of a contiguous u8 tensor [height, width, channels].
   void take(const Tensor& pixels);
 
   /// After the last row: the result.
   Tensor finish();
   /// Instead of `finish`, for an image that failed: lets go of its memory.
-  void abandon() noexcept { result_ = Tensor(); }
+  void abandon() noexcept;
+  /// Bytes that it keeps now, about; and lets go of.
+  std::size_t kept() const noexcept;
+  void let_go_of_all() noexcept;
 
  private:
+  std::uint64_t scratch_bytes(int denominator) const noexcept;
+  void let_go() noexcept;
   bool is_last(std::size_t pass) const noexcept { return pass + 1 == passes_.size(); }
   DecodePlan plan_oriented(const ImageInfo& info);
   Rect begin_pass(const Shrink& shrink);
@@ -61,6 +69,7 @@ class Pipe final : public PixelSink {
   const StepRandom* random_ = nullptr;
   WorkContext* context_ = nullptr;
   std::byte* row_ = nullptr;
+  std::uint64_t taken_bytes_ = 0;  // of the context's budget
 
   std::vector<Pass> passes_;
   std::size_t pass_ = 0;  // that runs now

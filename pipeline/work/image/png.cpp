@@ -124,8 +124,9 @@ class PngDecoder final : public Decoder {
       // libpng has no code for it, and may have gone on without what it wanted the memory for.
       if (session.out_of_memory) job.status = Status::out_of_memory();
       png_destroy_read_struct(&session.png, &session.info, nullptr);
-      if (pixels_.size() > kKeep) pixels_ = {};
-      if (row_pointers_.size() * sizeof(png_bytep) > kKeep) row_pointers_ = {};
+      if (pixels_.size() > kUnaskedBytes) pixels_ = std::vector<std::uint8_t>();
+      if (row_pointers_.size() * sizeof(png_bytep) > kUnaskedBytes / 2)
+        row_pointers_ = std::vector<png_bytep>();
     }
   }
 
@@ -157,7 +158,9 @@ class PngDecoder final : public Decoder {
     const std::size_t channels = color ? 3 : 1;
     const std::size_t stride = width * channels + kRowPadding;
     const std::size_t rows = interlaced ? height : 1;
-    check_memory(stride * rows + width * kLibraryBytesPerColumn, options.limits);
+    const std::size_t bytes = (stride + sizeof(png_bytep)) * rows + width * kLibraryBytesPerColumn;
+    check_memory(bytes, options.limits);
+    if (bytes > kUnaskedBytes) job.sink->make_room(bytes);
     if (pixels_.size() < stride * rows) pixels_.resize(stride * rows);
     if (interlaced) {
       row_pointers_.resize(height);
@@ -188,8 +191,6 @@ class PngDecoder final : public Decoder {
 
   /// libpng keeps two rows, at up to eight bytes a pixel.
   static constexpr std::size_t kLibraryBytesPerColumn = 16;
-  /// Larger working memory is given back after each image.
-  static constexpr std::size_t kKeep = 4U << 20;
 
   std::vector<std::uint8_t> pixels_;
   std::vector<png_bytep> row_pointers_;

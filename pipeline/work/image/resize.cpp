@@ -33,6 +33,31 @@ void Resizer::begin(const Axis& rows, const Axis& columns, int channels) {
   grow(out_, out_size_, width_);
 }
 
+std::size_t Resizer::bytes() const noexcept {
+  const auto filter = [](const Filter& one) {
+    return static_cast<std::size_t>(one.count()) * (static_cast<std::size_t>(one.taps()) + 8);
+  };
+  return sizeof(std::int16_t) * ring_size_ + out_size_ +
+         2 * sizeof(std::int16_t) * (filter(rows_) + filter(columns_));
+}
+
+std::uint64_t Resizer::bytes_for(const Rect& crop, Size target, const Rect& window,
+                                 int denominator) noexcept {
+  // A triangle spans twice the scale, and at least a sample to each side; whole vectors of them.
+  const auto taps = [denominator](int from, int to) {
+    const int scale = from / (std::max(to, 1) * denominator) + 1;
+    return static_cast<std::uint64_t>(2 * scale + 1 + 16);
+  };
+  const std::uint64_t down = taps(crop.height, target.height);
+  const std::uint64_t across = taps(crop.width, target.width);
+  const auto height = static_cast<std::uint64_t>(std::max(window.height, 0));
+  const auto width = static_cast<std::uint64_t>(std::max(window.width, 0));
+  // Of the columns' weights there is a second copy, in the order of the vectors.
+  return sizeof(std::int16_t) * (down * planes_width(static_cast<int>(width), 3) + down * height +
+                                 4 * across * width) +
+         planes_width(static_cast<int>(width), 3) + sizeof(std::int32_t) * (height + width);
+}
+
 std::int16_t* Resizer::slot(int source_row) noexcept {
   return ring_.get() + static_cast<std::size_t>(source_row % rows_.taps()) * width_;
 }

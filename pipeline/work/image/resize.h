@@ -45,6 +45,12 @@ class Resizer {
   /// The next row that is complete, valid until the next call; no values if there is none.
   PlanarRow pop();
 
+  /// That it keeps, about.
+  std::size_t bytes() const noexcept;
+  /// That it takes at most to make `window` of `target` of a crop that is shrunk by `denominator`.
+  static std::uint64_t bytes_for(const Rect& crop, Size target, const Rect& window,
+                                 int denominator) noexcept;
+
  private:
   std::int16_t* slot(int source_row) noexcept;
 

@@ -181,7 +181,7 @@ class OwnDecoder final : public image::Decoder {
       slot.job = nullptr;
       return Foreign::none;
     }
-    foreign = slot.picture.choose(slot.plan, options.limits.max_codec_bytes);
+    foreign = slot.picture.choose(slot.plan, options.limits.max_codec_bytes, *job.sink);
     if (foreign != Foreign::none) {
       resume(slot, options, foreign);
     } else {

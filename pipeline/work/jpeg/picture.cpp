@@ -169,7 +169,11 @@ void Picture::begin_row() {
 }
 
 Picture::Progress Picture::end_row(image::PixelSink& sink) {
-  if (!is_good(scan_)) return Progress::left;
+  const auto leave = [&] {
+    let_go();
+    return Progress::left;
+  };
+  if (!is_good(scan_)) return leave();
   if (lead_ > 0) return Progress::more;
   // A file of one component has a row of MCUs for each row of blocks, but none below the image.
   const int block_rows = divide_up(header_->height, kBlockSide);
@@ -180,7 +184,7 @@ Picture::Progress Picture::end_row(image::PixelSink& sink) {
   }
   row_ = 0;
   const bool last = next_imcu_ == last_imcu_;
-  if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return Progress::left;
+  if (last && (whole_ ? !at_end(scan_) : !far_from_end(scan_))) return leave();
   return close_row(sink);
 }
 
@@ -196,7 +200,9 @@ Picture::Progress Picture::close_row(image::PixelSink& sink) {
   if (context_ && next_imcu_ < imcu_rows_) end -= header_->max_vertical;
   end = std::min(end, region_.top + region_.height);
   if (end > region_.top + given_) give(end - region_.top, sink);
-  return last ? Progress::done : Progress::more;
+  if (!last) return Progress::more;
+  let_go();
+  return Progress::done;
 }
 
 const std::uint8_t* Picture::pixel_row(Strip& strip, int y) {

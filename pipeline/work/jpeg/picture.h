@@ -28,7 +28,7 @@ struct Strip : StripPlan {
   std::uint8_t* pixels = nullptr;  ///< an upsampled row
 };
 
-/// Decodes regions. Keeps its memory from one to the next. Not synchronised.
+/// Decodes regions. Keeps its memory from one to the next, if that is little. Not synchronised.
 class Picture {
  public:
   Picture() = default;
@@ -41,7 +41,8 @@ class Picture {
   /// The same for an image whose blocks come from elsewhere than its scan.
   Foreign begin(const Header& header, int channels);
   /// Chooses what to decode: `plan` is within the image. Returns why it can't be done, or none.
-  Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes);
+  /// Asks `sink` for room.
+  Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes, image::PixelSink& sink);
   /// Behind `choose`, of a file in an indexed record, which must outlive the image: only the
   /// intervals that the region touches will be decoded. Throws Error{data_loss} if they do not fit
   /// the file.
@@ -75,7 +76,8 @@ class Picture {
   /// In front of a row of samples, and behind it.
   static constexpr std::size_t kMargin = 64;
 
-  bool layout(std::uint64_t max_bytes);
+  bool layout(std::uint64_t max_bytes, image::PixelSink& sink);
+  void let_go() noexcept;
   void make_room(Strip& strip, int imcu_row);
   void pad_edges(Strip& strip, int imcu_row);
   void give(int end, image::PixelSink& sink);

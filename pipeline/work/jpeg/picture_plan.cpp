@@ -11,16 +11,14 @@ using both::divide_up;
 
 /// Rows above an iMCU row that may still be needed: one row group and its context.
 constexpr int kMaxKept = 5;
-/// Larger working memory is given back after the image.
-constexpr std::size_t kKeep = 8U << 20;
-
 constexpr std::size_t align(std::size_t bytes) noexcept {
   return (bytes + 63) / 64 * 64;
 }
 
 }  // namespace
 
-Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) {
+Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes,
+                        image::PixelSink& sink) {
   const Header& header = *header_;
   given_ = 0;  // also if the library will do it all
   kernels_ = &row_kernels();
@@ -75,10 +73,10 @@ Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes) 
   rows_ = single ? header.components[0].vertical : 1;
   row_ = 0;
   next_imcu_ = 0;
-  return layout(max_bytes) ? Foreign::none : Foreign::memory;
+  return layout(max_bytes, sink) ? Foreign::none : Foreign::memory;
 }
 
-bool Picture::layout(std::uint64_t max_bytes) {
+bool Picture::layout(std::uint64_t max_bytes, image::PixelSink& sink) {
   const auto blocks_across = [&](const Component& component) {
     return static_cast<std::size_t>(scan_.mcus) * static_cast<std::size_t>(component.horizontal);
   };
@@ -96,9 +94,9 @@ bool Picture::layout(std::uint64_t max_bytes) {
         align(static_cast<std::size_t>(region_.width + 4 * kBlockSide) + 2 * kMargin + kRowSlack);
   }
   if (size > max_bytes) return false;
-  if (memory_.size() < size || memory_.size() > std::max(kKeep, size)) {
-    memory_ = std::vector<std::uint8_t>(size);
-  }
+  let_go();  // of what an image left behind that came to a bad end
+  if (size > image::kUnaskedBytes) sink.make_room(size);
+  if (memory_.size() < size) memory_ = std::vector<std::uint8_t>(size);
   const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
   std::uint8_t* at = memory_.data() + (64 - address % 64) % 64;
   const auto take = [&](std::size_t bytes) {
@@ -118,6 +116,10 @@ bool Picture::layout(std::uint64_t max_bytes) {
     scan_.planes[place].stride = strip.stride;
   }
   return true;
+}
+
+void Picture::let_go() noexcept {
+  if (memory_.size() > image::kUnaskedBytes) memory_ = std::vector<std::uint8_t>();
 }
 
 }  // namespace penstock::jpeg

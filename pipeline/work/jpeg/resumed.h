@@ -22,6 +22,7 @@ class Resumed final : public image::PixelSink {
     if (passed < count)
       sink_.rows(pixels + static_cast<std::size_t>(passed) * stride, stride, count - passed);
   }
+  void make_room(std::uint64_t bytes) override { sink_.make_room(bytes); }
 
  private:
   image::PixelSink& sink_;

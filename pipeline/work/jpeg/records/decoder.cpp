@@ -22,6 +22,24 @@ std::array<std::atomic<std::uint64_t>, kRecordKinds>& counters() noexcept {
   return counters;
 }
 
+/// Sampling factors are at most this.
+constexpr int kMaxFactor = 4;
+
+/// That `jpeg_of` takes, at most: coefficients of ours and of the library's, and a file that grows
+/// while it is written.
+std::uint64_t bytes_of_jpeg_of(const Record& record) noexcept {
+  const std::uint64_t file = record.payload.size() + record.metadata.size();
+  if (record.kind != RecordKind::coefficients) return file;
+  const BlockGrid grid(record.header);
+  std::uint64_t blocks = 0;
+  for (std::size_t c = 0; c < grid.across.size(); ++c) {
+    // The library pads them to whole MCUs.
+    blocks += static_cast<std::uint64_t>(grid.across[c] + kMaxFactor) *
+              static_cast<std::uint64_t>(grid.down[c] + kMaxFactor);
+  }
+  return 2 * sizeof(std::int16_t) * kBlockSize * blocks + 4 * file;
+}
+
 class RecordDecoder final : public image::Decoder {
  public:
   void decode(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept override {
@@ -65,7 +83,7 @@ class RecordDecoder final : public image::Decoder {
     const DecodePlan plan = job.sink->plan(info);
     job.status = Status();
     if (plan.region.empty()) return;
-    if (picture_.choose(plan, options.limits.max_codec_bytes) != Foreign::none)
+    if (picture_.choose(plan, options.limits.max_codec_bytes, *job.sink) != Foreign::none)
       return leave_planned(record, job, options, plan);
     const image::Size shrunk = picture_.shrunk();
     if (plan.region == image::Rect{0, 0, shrunk.height, shrunk.width}) record.check_rest();
@@ -100,6 +118,8 @@ class RecordDecoder final : public image::Decoder {
   }
 
   void leave(const Record& record, DecodeJob& job, const DecodeOptions& options) {
+    const std::uint64_t bytes = bytes_of_jpeg_of(record);
+    if (bytes > image::kUnaskedBytes) job.sink->make_room(bytes);
     const std::vector<std::byte> jpeg = jpeg_of(record, options.limits);
     if (!library_) library_ = image::make_jpeg_decoder();
     DecodeJob whole{jpeg, job.sink};
