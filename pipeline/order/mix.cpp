@@ -185,9 +185,9 @@ class SampleNode final : public MixNode {
  public:
   SampleNode(const std::vector<NodePtr>& inputs, const MixWeights& weights, bool fixed,
              MixOptions options)
-      : MixNode(
-            inputs, inputs.size(), relaxed(inputs, "sample_from"),
-            fixed ? mixed_cardinality(inputs, weights.changes().front().weights, options) : kUnknown),
+      : MixNode(inputs, inputs.size(), relaxed(inputs, "sample_from"),
+                fixed ? mixed_cardinality(inputs, weights.changes().front().weights, options)
+                      : kUnknown),
         weights_(weights),
         initial_(weights.changes().front().weights),
         options_(options) {}
@@ -215,7 +215,7 @@ class SampleNode final : public MixNode {
 
  private:
   static std::int64_t mixed_cardinality(const std::vector<NodePtr>& inputs,
-                                     const std::vector<double>& weights, MixOptions options) {
+                                        const std::vector<double>& weights, MixOptions options) {
     std::int64_t total = 0;
     bool ends = false;
     for (std::size_t i = 0; i < inputs.size() && i < weights.size(); ++i) {
