@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 
 #include <penstock/error.h>
@@ -72,6 +74,16 @@ int run(int argc, char** argv) {
   return kUsage;
 }
 
+/// What is freed goes back to the system, or --memory would say little of what the process has:
+/// glibc keeps up to 64 MiB for each of its arenas, and raises its thresholds as it goes. Scratch
+/// of the usual images is below these and stays.
+void give_memory_back() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 512 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
+#endif
+}
+
 int guarded_run(int argc, char** argv) {
   try {
     return run(argc, argv);
@@ -92,6 +104,7 @@ int guarded_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace penstock;
+  tool::give_memory_back();
   tool::handle_file_signals();
   tool::log_to_stderr();
   const int code = tool::guarded_run(argc, argv);
