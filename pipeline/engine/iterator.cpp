@@ -1,6 +1,7 @@
 #include <penstock/iterator.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include <penstock/dataset.h>
@@ -10,6 +11,7 @@
 #include "pipeline/core/state.h"
 #include "pipeline/engine/forks.h"
 #include "pipeline/engine/guarantee.h"
+#include "pipeline/engine/leaving.h"
 #include "pipeline/engine/run.h"
 #include "pipeline/engine/saved_run.h"
 
@@ -146,6 +148,7 @@ class Iterator::Impl {
     MutexLock lock(consumer_mutex_);
     if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
     SegmentPtr old;
+    const bool in_the_middle = !ended_;
     {
       MutexLock trees(trees_mutex_);
       old.swap(current_);
@@ -153,6 +156,9 @@ class Iterator::Impl {
       ended_ = failed_ = false;
       in_epoch_ = {};
     }
+    const std::chrono::milliseconds deadline(run_.options().close_deadline_ms);
+    if (in_the_middle && !leaving_.destroy(std::move(old), run_.cancelled_flag(), deadline))
+      return false;
     old.reset();
     errors_before_ += run_.ledger().begin(epoch_key(run_.seed(), epoch_));
     Segment* tree = nullptr;
@@ -306,6 +312,7 @@ class Iterator::Impl {
   const std::uint64_t forks_;
   const std::uint64_t epochs_;
   Run run_;
+  Leaving leaving_;  // of the consumer
   Mutex consumer_mutex_;
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
   // The epoch can't go on: over for the consumer, but not for who restores what it saved.

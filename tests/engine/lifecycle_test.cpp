@@ -279,6 +279,30 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
   EXPECT_LE(settled_threads(before), before);
 }
 
+TEST(Lifecycle, AnEpochIsLeftInTimeAlthoughAReadHangs) {
+  const test::TimeLimit limit(60);
+  std::vector<std::pair<std::string, std::string>> files;
+  for (int i = 0; i < 40; ++i)
+    files.emplace_back("f/" + std::to_string(i) + ".jpg", std::string(5000, 'x'));
+  const auto faulty = std::make_shared<FaultFileSystem>(
+      make_memory_file_system(files), FaultOptions{.delay_share = 1e-9, .hang_nth = 100});
+  ImagesOptions options;
+  options.files = faulty;
+  options.index_folder = "-";
+  std::optional<Iterator> iterator =
+      images("f", options).batch(4).iterate({.epochs = 3, .threads = 1, .close_deadline_ms = 20});
+  (void)iterator->next();
+  while (faulty->hanging() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::atomic<bool> went_on{true};
+  std::jthread consumer([&] { went_on = iterator->next_epoch(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  iterator->cancel();
+  consumer.join();
+  EXPECT_FALSE(went_on);
+  iterator.reset();
+  faulty->release();
+}
+
 TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
   if (test::kAddressSanitizer) GTEST_SKIP() << kKept;
   const auto same = [](Element element) { return element; };

@@ -1,0 +1,38 @@
+#include "pipeline/engine/leaving.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pipeline/core/start_thread.h"
+
+namespace penstock {
+
+bool Leaving::destroy(SegmentPtr tree, const std::atomic<bool>& cancelled,
+                      std::chrono::milliseconds deadline) {
+  using Clock = std::chrono::steady_clock;
+  if (!tree) return true;
+  done_ = false;
+  try {
+    thread_ = start_thread("leaving an epoch", [this, tree = std::move(tree)]() mutable {
+      tree.reset();
+      done_ = true;
+    });
+  } catch (...) {
+    return true;  // the tree went with what would have run
+  }
+  auto until = Clock::now() + deadline;
+  // Mostly it takes microseconds.
+  for (auto pause = std::chrono::microseconds(10); !done_;
+       pause = std::min(2 * pause, std::chrono::microseconds(2000))) {
+    if (!cancelled) {
+      until = Clock::now() + deadline;
+    } else if (Clock::now() > until) {
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+  thread_.join();
+  return true;
+}
+
+}  // namespace penstock
