@@ -97,5 +97,19 @@ TEST(Interrupts, OneMuchLaterEndsTheProcess) {
   }
 }
 
+TEST(Interrupts, WhatDoesNotEndIsEnded) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto run = [&] {
+      Interrupts interrupts(0, std::chrono::seconds(1));
+      std::atomic<int> calls{0};
+      const Cancellation cancellation(interrupts, [&] { ++calls; });
+      send(signal, calls, 1);
+      pause_for(std::chrono::seconds(10));
+      _exit(kDone);
+    };
+    EXPECT_EXIT(run(), ExitedWithCode(128 + signal), "did not end");
+  }
+}
+
 }  // namespace
 }  // namespace penstock::tool

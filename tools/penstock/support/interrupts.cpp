@@ -1,15 +1,20 @@
 #include "tools/penstock/support/interrupts.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <string_view>
 #include <system_error>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "pipeline/core/start_thread.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/terminal.h"
 
@@ -24,6 +29,21 @@ sigset_t handled() {
   return set;
 }
 
+using Clock = std::chrono::steady_clock;
+
+/// What this process has had written to disks so far; 0 if nobody can tell. Source: proc_pid_io(5).
+std::uint64_t written_bytes() noexcept {
+  std::array<char, 512> text{};
+  const int file = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t size = read(file, text.data(), text.size() - 1);
+  close(file);
+  constexpr std::string_view kName = "\nwrite_bytes: ";
+  const std::string_view all(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  const std::size_t at = all.find(kName);
+  return at == all.npos ? 0 : std::strtoull(text.data() + at + kName.size(), nullptr, 10);
+}
+
 [[noreturn]] void leave_now(int code) {
   if (isatty(STDERR_FILENO) == 1) {
     const auto written = write(STDERR_FILENO, Canvas::kRestore.data(), Canvas::kRestore.size());
@@ -34,14 +54,15 @@ sigset_t handled() {
 
 }  // namespace
 
-Interrupts::Interrupts(int terminated) : terminated_(terminated) {
+Interrupts::Interrupts(int terminated, std::chrono::seconds patience)
+    : terminated_(terminated), patience_(patience) {
   const sigset_t set = handled();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   wake_ = eventfd(0, EFD_CLOEXEC);
   if (signals_ < 0 || wake_ < 0)
     throw std::system_error(errno, std::generic_category(), "can't wait for signals");
-  thread_ = std::thread([this] { wait(); });
+  thread_ = start_thread("signals", [this] { wait(); });
 }
 
 Interrupts::~Interrupts() {
@@ -65,13 +86,15 @@ int Interrupts::exit_code() const noexcept {
   return received() == SIGTERM ? terminated_ : kInterrupted;
 }
 
-void Interrupts::wait() {
-  using Clock = std::chrono::steady_clock;
+void Interrupts::wait() noexcept {
   Clock::time_point first;
   for (;;) {
+    constexpr int kLook_ms = 200;
     std::array<pollfd, 2> ready{{{signals_, POLLIN, 0}, {wake_, POLLIN, 0}}};
-    if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return;
+    const int found = poll(ready.data(), ready.size(), received() == 0 ? -1 : kLook_ms);
+    if (found < 0 && errno != EINTR) return;
     if (ready[1].revents != 0) return;
+    if (received() != 0) look_whether_it_hangs();
     signalfd_siginfo info{};
     if (read(signals_, &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);
@@ -80,12 +103,27 @@ void Interrupts::wait() {
         leave_now(signal == SIGTERM ? kTerminated : kInterrupted);
       continue;
     }
-    first = Clock::now();
+    first = patient_since_ = Clock::now();
+    written_ = written_bytes();
     const std::lock_guard lock(mutex_);
     received_.store(signal, std::memory_order_release);
     if (!begun_) leave_now(exit_code());
     if (callback_) callback_();
   }
+}
+
+void Interrupts::look_whether_it_hangs() noexcept {
+  constexpr std::uint64_t kMuch = 1U << 20;
+  if (Clock::now() - patient_since_ < patience_) return;
+  const std::uint64_t written = written_bytes();
+  if (written >= written_ + kMuch) {
+    written_ = written;
+    patient_since_ = Clock::now();
+    return;
+  }
+  constexpr std::string_view kWhy = "penstock: something did not end when it was told to\n";
+  static_cast<void>(write(STDERR_FILENO, kWhy.data(), kWhy.size()) < 0);
+  leave_now(received() == SIGTERM ? kTerminated : kInterrupted);
 }
 
 }  // namespace penstock::tool

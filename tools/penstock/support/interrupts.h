@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -15,15 +16,19 @@ namespace penstock::tool {
 /// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
 /// own; one that comes kInsists or more later restores the terminal and ends the process at once.
 /// Sooner it is the same request: `timeout` sends each signal twice, to its child and to the group.
+/// What does not end by itself is ended: once `patience` has passed since the signal, in which the
+/// process did not write much either, such as a checkpoint.
 /// Until `on_signal` is called, while data are opened and scanned, there is nothing to save: any
 /// signal ends the process at once. Make it before any other thread, so that all inherit the
 /// blocked signals; one at a time.
 class Interrupts {
  public:
   static constexpr std::chrono::seconds kInsists{1};
+  static constexpr std::chrono::seconds kPatience{20};
 
-  /// `terminated`: the exit code for a SIGTERM that the program follows in its own way.
-  explicit Interrupts(int terminated = kTerminated);
+  /// `terminated`: the exit code for a SIGTERM that the program follows in its own way. Throws
+  /// Error{resource_exhausted} if no thread can be started.
+  explicit Interrupts(int terminated = kTerminated, std::chrono::seconds patience = kPatience);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -37,16 +42,21 @@ class Interrupts {
   int exit_code() const noexcept;
 
  private:
-  void wait();
+  void wait() noexcept;
+  void look_whether_it_hangs() noexcept;
 
   const int terminated_;
+  const std::chrono::seconds patience_;
   std::atomic<int> received_{0};
   int signals_ = -1;  // signalfd
   int wake_ = -1;     // eventfd
   std::mutex mutex_;
   std::function<void()> callback_;  // guarded by mutex_
   bool begun_ = false;              // guarded by mutex_: on_signal was called
-  std::thread thread_;
+  // Of the thread:
+  std::chrono::steady_clock::time_point patient_since_;
+  std::uint64_t written_ = 0;  // bytes of the process, until then
+  std::jthread thread_;
 };
 
 /// A signal calls `cancel` while this lives.

@@ -1,6 +1,7 @@
 #include "tools/penstock/support/messages.h"
 
 #include <cstdio>
+#include <new>
 
 #include "tools/penstock/support/text.h"
 
@@ -18,9 +19,15 @@ void log_to_stderr() {
   });
 }
 
-void print_error(std::string_view text) {
+void print_error(std::string_view text) noexcept {
   std::fflush(stdout);
-  std::fprintf(stderr, "penstock: %s\n", printable(text).c_str());
+  try {
+    std::fprintf(stderr, "penstock: %s\n", printable(text).c_str());
+  } catch (const std::bad_alloc&) {
+    std::fputs("penstock: ", stderr);
+    for (const char byte : text) std::fputc(byte >= 0x20 && byte < 0x7f ? byte : '?', stderr);
+    std::fputc('\n', stderr);
+  }
 }
 
 }  // namespace penstock::tool

@@ -13,6 +13,6 @@ std::string message_line(LogLevel level, std::string_view message);
 /// Makes stderr the library's log sink, for warnings.
 void log_to_stderr();
 /// "penstock: <what> (<where>)".
-void print_error(std::string_view text);
+void print_error(std::string_view text) noexcept;
 
 }  // namespace penstock::tool
