@@ -10,8 +10,10 @@
 #include <thread>
 
 #include <penstock/penstock.h>
+#include <penstock/plan.h>
 
 #include "pipeline/engine/blocking_pool.h"
+#include "pipeline/engine/run.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -212,6 +214,21 @@ TEST(Workers, ARunSaysWhatItDecidedAndDeliversTheSame) {
   }
   EXPECT_EQ(seen[0].size(), 400U);
   EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST(Run, ACountBelowZeroEndsTheRunWithAnError) {
+  for (const bool shared : {false, true}) {
+    penstock::Run run(compile(range(10), {.threads = 1}), {.threads = 1});
+    std::size_t count = 1;
+    const auto take_off = [&] { shared ? (void)run.take_off(run.active) : run.take_off(count); };
+    if (shared) ++run.active;
+    take_off();
+    EXPECT_FALSE(run.cancelled());
+    take_off();
+    EXPECT_EQ(shared ? static_cast<std::size_t>(run.active) : count, 0U) << "not wrapped";
+    EXPECT_TRUE(run.cancelled());
+    EXPECT_EQ(run.why_stopped().code(), ErrorCode::internal);
+  }
 }
 
 }  // namespace
