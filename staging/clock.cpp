@@ -6,6 +6,8 @@
 
 #include <penstock/error.h>
 
+#include "pipeline/core/start_thread.h"
+
 namespace penstock {
 
 class RealClock final : public Clock {
@@ -31,7 +33,8 @@ class RealClock final : public Clock {
  private:
   class Thread final : public Handle {
    public:
-    explicit Thread(std::function<void()> body) : thread_(std::move(body)) {}
+    explicit Thread(std::function<void()> body)
+        : thread_(start_thread("staging", std::move(body))) {}
 
    private:
     std::jthread thread_;

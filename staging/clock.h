@@ -51,6 +51,7 @@ class Clock {
    public:
     virtual ~Handle() = default;
   };
+  /// `body` must not throw. Throws Error{resource_exhausted} if no thread can be started.
   virtual std::unique_ptr<Handle> start(Rank rank, std::function<void()> body) = 0;
 };
 

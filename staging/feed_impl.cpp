@@ -72,6 +72,8 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   } catch (...) {
     cancel();
     threads_.clear();
+    MutexLock lock(fail_mutex_);
+    dying_ = true;
     throw;
   }
 }

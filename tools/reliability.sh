@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Kills a consumer PENSTOCK_KILLS times (2,000), lets allocations fail in bursts at every 7th place, kills one of
 # three processes that want the same state PENSTOCK_FIGHTS times (200), lets the disk be full at every step of every file,
-# measures the memory of 40 graphs from outside, and writes the figures into docs/reliability.md, with the date and the machine. Takes an hour. The kills alone, of
+# measures the memory of 40 graphs from outside, tries every limit on threads and addresses, and writes the figures into
+# docs/reliability.md, with the date and the machine. Takes an hour. The kills alone, of
 # another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ cd "$(dirname "$0")/.."
 test=${1:-}
 if [ -z "$test" ]; then
   tools/build.sh release crash_crash_test storm_malloc_test storm_new_test e2e_contention_test e2e_full_disk_test \
-    rss_rss_test
+    rss_rss_test limits_limits_test
   test=build/release/bin/crash_crash_test
 fi
 page=docs/reliability.md
@@ -38,3 +39,4 @@ figures storms env PENSTOCK_STORM=full bash -c 'build/release/bin/storm_malloc_t
 figures files env PENSTOCK_FIGHTS="${PENSTOCK_FIGHTS:-200}" PENSTOCK_DISKS=all \
   bash -c 'build/release/bin/e2e_contention_test && build/release/bin/e2e_full_disk_test'
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
+figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test

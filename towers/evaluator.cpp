@@ -6,6 +6,7 @@
 #include <penstock/error.h>
 
 #include "towers/gpu/late_loss.h"
+#include "towers/start_thread.h"
 
 namespace penstock::towers {
 namespace {
@@ -81,7 +82,7 @@ void ValidationTower::begin(VariableStore& from, std::uint64_t step) {
     Variable& to = *towers_.store().of(0)[v];
     assign(to.gpu, on_host(from.of(0)[v]->gpu, from.of(0)[v]->value).values(), to.value);
   }
-  thread_ = std::thread([this, step] {
+  thread_ = start_thread("validation", [this, step] {
     try {
       result_ = evaluator_.evaluate(step);
     } catch (...) {

@@ -44,7 +44,7 @@ class ValidationTower {
   Evaluator evaluator_;
   std::optional<Evaluation> result_;  // by the thread until it is joined, as error_
   Status error_;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace penstock::towers

@@ -1,6 +1,10 @@
 #include "towers/onednn.h"
 
+#include <mutex>
+#include <new>
 #include <string>
+
+#include <sys/mman.h>
 
 #include <penstock/error.h>
 
@@ -18,6 +22,14 @@ std::string compute_instructions() {
   return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
          std::to_string(version->patch) + " set " +
          std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa()));
+}
+
+void check_room_for_code() {
+  constexpr std::size_t kUsual = 16U << 20;
+  void* const room =
+      ::mmap(nullptr, kUsual, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kUsual);
 }
 
 const dnnl::engine& cpu_engine() {
@@ -42,10 +54,13 @@ dnnl::memory memory_of(const dnnl::memory::desc& desc, const Array& array) {
 
 void gemm(const Gemm& form, const float* a, const float* b, float* c) {
   if (form.m == 0 || form.n == 0) return;
+  static std::once_flag first;
+  std::call_once(first, check_room_for_code);
   const dnnl::status status =
       dnnl::sgemm(form.transpose_a ? 'T' : 'N', form.transpose_b ? 'T' : 'N', form.m, form.n,
                   form.k, 1.0F, a, form.transpose_a ? form.m : form.k, b,
                   form.transpose_b ? form.k : form.n, form.beta, c, form.n);
+  if (status == dnnl::status::out_of_memory) throw std::bad_alloc();
   if (status != dnnl::status::success)
     throw Error(ErrorCode::internal,
                 "oneDNN's sgemm failed: " + std::to_string(static_cast<int>(status)));

@@ -16,6 +16,10 @@ void set_compute_threads(int threads);
 /// Names the instructions that oneDNN uses here: the bits of a sum depend on them, too.
 std::string compute_instructions();
 
+/// Call before oneDNN may make code: where it gets no memory for that it writes to null. Throws
+/// std::bad_alloc if there is none, as far as can be told. Takes microseconds.
+void check_room_for_code();
+
 /// The CPU, and the calling thread's stream.
 const dnnl::engine& cpu_engine();
 dnnl::stream& cpu_stream();

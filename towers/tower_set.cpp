@@ -7,6 +7,7 @@
 #include <penstock/error.h>
 
 #include "towers/onednn.h"
+#include "towers/start_thread.h"
 #include "towers/train_plan.h"
 
 namespace penstock::towers {
@@ -95,6 +96,9 @@ void TowerSet::run(const std::function<void(int)>& body,
       set_compute_threads(threads_);
       if (const Gpu* gpu = this->gpu(tower)) gpu->enter();
       body(tower);
+    } catch (const dnnl::error& error) {
+      fail(naming(tower, error.status == dnnl_out_of_memory ? Status::out_of_memory()
+                                                            : status_from_current_exception()));
     } catch (...) {
       fail(naming(tower, status_from_current_exception()));
     }
@@ -103,7 +107,9 @@ void TowerSet::run(const std::function<void(int)>& body,
     std::vector<std::jthread> threads;
     try {
       threads.reserve(static_cast<std::size_t>(size()));
-      for (int tower = 0; tower < size(); ++tower) threads.emplace_back(guarded, tower);
+      for (int tower = 0; tower < size(); ++tower)
+        threads.push_back(
+            start_thread("tower " + std::to_string(tower), [&guarded, tower] { guarded(tower); }));
     } catch (...) {  // those that have begun must not wait for the others
       fail(status_from_current_exception());
     }

@@ -55,9 +55,11 @@ namespace {
 
 // Made when the process starts, so that it can be had when there is no memory, and never destroyed,
 // because threads may outlive static objects.
-const std::shared_ptr<const Error>& kOutOfMemory = *new std::shared_ptr<const Error>(
-    std::make_shared<const Error>(ErrorCode::resource_exhausted, "out of memory", Provenance(),
-                                  std::make_exception_ptr(std::bad_alloc())));
+const std::shared_ptr<const Error>& kOutOfMemory =
+    *new std::shared_ptr<const Error>(std::make_shared<const Error>(
+        ErrorCode::resource_exhausted,
+        "out of memory (RLIMIT_AS, RLIMIT_DATA, the container or the machine)", Provenance(),
+        std::make_exception_ptr(std::bad_alloc())));
 
 Status status_of_current_exception() {
   try {

@@ -39,7 +39,7 @@ Edge::Edge(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContex
       key_(epoch_key(run.options().seed, context.epoch)),
       account_{counters_, key_, context.counted},
       input_(std::move(input)),
-      breakdown_(Parcel::make(Status(ErrorCode::resource_exhausted, "out of memory"))),
+      breakdown_(Parcel::make(Status::out_of_memory())),
       free_order_(has_unordered(owner)) {
   run_.add(*this);
 }

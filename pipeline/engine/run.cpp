@@ -64,8 +64,9 @@ Threads threads_for(const RunOptions& options) {
   const int wanted = threads.compute + threads.waiting + kOthers;
   const int found = startable_threads(wanted);
   if (found == wanted) return threads;
-  const std::string what = "only " + std::to_string(found) +
-                           " threads can be started (RLIMIT_NPROC, or the container's pids.max)";
+  const std::string what =
+      "only " + std::to_string(found) +
+      " threads can be started (RLIMIT_NPROC, RLIMIT_AS or the container's pids.max)";
   if (found < kOthers + 2) {
     throw Error(ErrorCode::resource_exhausted,
                 what + ", and a run takes " + std::to_string(kOthers + 2));

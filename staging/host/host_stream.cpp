@@ -85,7 +85,12 @@ void HostStream::execute(Op& op) {
       std::memset(op.to, 0, op.bytes);
       break;
     case Op::Kind::call:
-      if (op.call) op.call();
+      try {
+        if (op.call) op.call();
+      } catch (...) {
+        MutexLock lock(device_.mutex_);
+        device_.error_ = status_from_current_exception();
+      }
       if (op.takes_ns > 0) device_.clock_.sleep_until(start + op.takes_ns);
       break;
     case Op::Kind::guard:

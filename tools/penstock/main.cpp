@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
+#include <execinfo.h>
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -93,6 +95,9 @@ int guarded_run(int argc, char** argv) {
   } catch (const Error& error) {
     print_error(error.what());
     return error.code() == ErrorCode::invalid_argument ? kUsage : kFailed;
+  } catch (const std::bad_alloc&) {
+    print_error(Status::out_of_memory().error().what());
+    return kFailed;
   } catch (const std::exception& error) {
     print_error(error.what());
     return kFailed;
@@ -106,6 +111,9 @@ int main(int argc, char** argv) {
   using namespace penstock;
   tool::give_memory_back();
   tool::handle_file_signals();
+  // The C library finds what ends threads when it first needs it, and aborts if there is no memory.
+  void* frame = nullptr;
+  static_cast<void>(::backtrace(&frame, 1));
   tool::log_to_stderr();
   const int code = tool::guarded_run(argc, argv);
   // What is printed lies in a buffer until now: a full disk is met here, or was before.

@@ -14,6 +14,7 @@
 #include <penstock/error.h>
 
 #include "towers/gpu/gpu.h"
+#include "towers/start_thread.h"
 
 namespace penstock::towers {
 namespace {
@@ -36,7 +37,7 @@ class NcclSum final : public BucketSum {
       for (std::size_t b = 0; b < buckets; ++b) reached.emplace_back(gpu.device());
     }
     if (ranks_.size() > 1) connect();
-    watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+    watcher_ = start_thread("watching NCCL", [this](const std::stop_token& stop) { watch(stop); });
   }
   ~NcclSum() override {
     watcher_.request_stop();

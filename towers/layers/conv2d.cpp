@@ -61,6 +61,7 @@ class Conv2d final : public Layer {
     const dnnl::memory::dims strides{options_.stride, options_.stride};
     const dnnl::memory::dims low{options_.padding.low, options_.padding.low};
     const dnnl::memory::dims high{options_.padding.high, options_.padding.high};
+    check_room_for_code();
     const auto method = dnnl::algorithm::convolution_direct;
     // Its own scratch memory oneDNN keeps for the thread that makes a primitive, and a tower's
     // thread need not be the same at each step.

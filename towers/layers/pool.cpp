@@ -44,6 +44,7 @@ class Pool final : public Layer {
     const dnnl::memory::dims kernel{options_.kernel, options_.kernel};
     const dnnl::memory::dims low{options_.padding.low, options_.padding.low};
     const dnnl::memory::dims high{options_.padding.high, options_.padding.high};
+    check_room_for_code();
     forward_.emplace(
         dnnl::pooling_forward::desc(dnnl::prop_kind::forward_training, method, channels_last(in),
                                     channels_last(out), strides, kernel, low, high),

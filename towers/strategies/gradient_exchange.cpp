@@ -8,6 +8,7 @@
 #include <penstock/error.h>
 
 #include "towers/gpu/nccl_sum.h"
+#include "towers/start_thread.h"
 
 namespace penstock::towers {
 namespace {
@@ -94,7 +95,8 @@ GradientExchange::GradientExchange(VariableStore& store, const StrategyOptions& 
     }
   }
   if (sum_ != nullptr && !buckets_.empty())
-    thread_ = std::jthread([this](const std::stop_token& stop) { add_up_all(stop); });
+    thread_ = start_thread("the exchange of gradients",
+                           [this](const std::stop_token& stop) { add_up_all(stop); });
 }
 
 GradientExchange::~GradientExchange() {

@@ -2,11 +2,15 @@
 
 #include <chrono>
 #include <cstdio>
+#include <new>
+#include <utility>
 
 #include <unistd.h>
 
+#include <penstock/error.h>
 #include <penstock/log.h>
 
+#include "pipeline/core/start_thread.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
@@ -21,6 +25,16 @@ constexpr std::chrono::milliseconds kEvery{100};
 constexpr double kWarnAfter_s = 30;
 constexpr double kGrace_s = 5;
 
+/// Messages are lost rather than handed to a monitor that is gone.
+void restore_sink() noexcept {
+  set_log_sink(nullptr);  // allocates nothing
+  try {
+    log_to_stderr();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
 }  // namespace
 
 Monitor::Monitor(Scene scene, Watched watched, MonitorOptions options)
@@ -29,54 +43,82 @@ Monitor::Monitor(Scene scene, Watched watched, MonitorOptions options)
       options_(options),
       traits_(traits_of(stderr)),
       canvas_(stderr) {
-  set_log_sink([this](LogLevel level, std::string_view message) {
-    if (level != LogLevel::warning) return;
-    const std::lock_guard lock(mutex_);
-    messages_.push_back(message_line(level, message));
-  });
-  thread_ = std::thread([this] { watch(); });
+  try {
+    set_log_sink([this](LogLevel level, std::string_view message) {
+      if (level != LogLevel::warning) return;
+      const std::lock_guard lock(mutex_);
+      messages_.push_back(message_line(level, message));
+    });
+    thread_ = start_thread("watching the run", [this] { watch(); });
+  } catch (...) {
+    restore_sink();
+    fall_silent(status_from_current_exception().error().what());
+  }
 }
 
 Monitor::~Monitor() {
-  finish();
+  stop();
 }
 
 std::vector<Timeline::Point> Monitor::finish() {
+  stop();
+  try {
+    return timeline_.points();
+  } catch (const std::bad_alloc&) {
+    fall_silent(Status::out_of_memory().error().what());
+    return {};
+  }
+}
+
+void Monitor::stop() noexcept {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   stop_.notify_all();
-  if (thread_.joinable()) {
-    thread_.join();
-    log_to_stderr();
-    canvas_.clear();
-    print_messages();
-  }
-  return timeline_.points();
+  thread_.join();
+  restore_sink();
+  canvas_.clear();
+  print_messages();
 }
 
-void Monitor::watch() {
+void Monitor::fall_silent(const char* why) noexcept {
+  if (!std::exchange(silent_, true))
+    std::fprintf(stderr, "penstock: warning: what the run does is not all watched: %s\n", why);
+}
+
+void Monitor::watch() noexcept {
   const auto start = Clock::now();
-  timeline_.add(0, watched_.stats());
+  const auto elapsed = [&start] {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto guarded = [this](const auto& body) {
+    try {
+      body();
+    } catch (...) {
+      fall_silent(status_from_current_exception().error().what());
+    }
+  };
+  guarded([&] { timeline_.add(0, watched_.stats()); });
   std::unique_lock lock(mutex_);
   for (auto next = start + kEvery; !stop_.wait_until(lock, next, [this] { return stopping_; });
        next = std::max(next + kEvery, Clock::now())) {
     lock.unlock();
-    look(std::chrono::duration<double>(Clock::now() - start).count());
+    guarded([&] { look(elapsed()); });
     lock.lock();
   }
   lock.unlock();
-  timeline_.add(std::chrono::duration<double>(Clock::now() - start).count(), watched_.stats());
+  guarded([&] { timeline_.add(elapsed(), watched_.stats()); });
 }
 
 void Monitor::look(double now_s) {
-  const Stats stats = watched_.stats();
   const Moment moment = watched_.moment();
+  check_progress(now_s, moment);
+  print_messages();
+  const Stats stats = watched_.stats();
   meter_.add(now_s, stats);
   timeline_.add(now_s, stats);
-  check_progress(now_s, stats, moment);
-  print_messages();
   if (options_.quiet) return;
   if (traits_.interactive) {
     const TerminalTraits now = traits_of(stderr);
@@ -87,7 +129,8 @@ void Monitor::look(double now_s) {
   }
 }
 
-void Monitor::check_progress(double now_s, const Stats& stats, const Moment& moment) {
+// First of all, and without memory, so that the watchdog sees what the rest can't.
+void Monitor::check_progress(double now_s, const Moment& moment) noexcept {
   if (moment.delivered != last_delivered_) {
     last_delivered_ = moment.delivered;
     last_change_s_ = now_s;
@@ -97,10 +140,7 @@ void Monitor::check_progress(double now_s, const Stats& stats, const Moment& mom
   const double still_s = now_s - last_change_s_;
   const double limit_s = options_.watchdog_s;
   if (limit_s > 0 && still_s >= limit_s && !gave_up()) {
-    gave_up_.store(true, std::memory_order_release);
-    canvas_.clear();
-    std::fprintf(stderr, "%s\n", still_picture(stats, still_s).c_str());
-    watched_.give_up();
+    give_up(still_s);
   } else if (limit_s > 0 && still_s >= limit_s + kGrace_s) {
     // Some thread waits for something that can't be cancelled; nothing is left to be saved.
     canvas_.clear();
@@ -109,10 +149,20 @@ void Monitor::check_progress(double now_s, const Stats& stats, const Moment& mom
     _exit(kNoProgress);
   } else if (still_s - warned_s_ >= kWarnAfter_s && limit_s <= 0) {
     warned_s_ = still_s;
-    const std::lock_guard lock(mutex_);
-    messages_.push_back(
-        message_line(LogLevel::warning, "nothing was delivered for " + human_seconds(still_s)));
+    canvas_.clear();
+    std::fprintf(stderr, "penstock: warning: nothing was delivered for %.0f s\n", still_s);
   }
+}
+
+void Monitor::give_up(double still_s) noexcept {
+  gave_up_.store(true, std::memory_order_release);
+  canvas_.clear();
+  try {
+    std::fprintf(stderr, "%s\n", still_picture(watched_.stats(), still_s).c_str());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "penstock: nothing was delivered for %.0f s\n", still_s);
+  }
+  watched_.give_up();
 }
 
 void Monitor::print_messages() {

@@ -32,7 +32,8 @@ struct Watched {
 
 /// A thread that looks at a run ten times a second until destroyed. On a terminal it redraws a
 /// picture on stderr, elsewhere it writes a line now and then. While it lives it is the library's
-/// log sink, and lets warnings through.
+/// log sink, and lets warnings through. It never ends a run that it can't watch: where there is no
+/// thread or no memory for a look it says so once, and goes on with the next.
 class Monitor {
  public:
   Monitor(Scene scene, Watched watched, MonitorOptions options);
@@ -46,9 +47,12 @@ class Monitor {
   std::vector<Timeline::Point> finish();
 
  private:
-  void watch();
+  void watch() noexcept;
   void look(double now_s);
-  void check_progress(double now_s, const Stats& stats, const Moment& moment);
+  void check_progress(double now_s, const Moment& moment) noexcept;
+  void give_up(double still_s) noexcept;
+  void stop() noexcept;
+  void fall_silent(const char* why) noexcept;
   void print_messages();
 
   const Scene scene_;
@@ -65,12 +69,13 @@ class Monitor {
   double last_change_s_ = 0;
   std::uint64_t last_delivered_ = 0;
   double warned_s_ = 0;
+  bool silent_ = false;  // said that something was not seen
 
   std::mutex mutex_;
   std::condition_variable stop_;
   bool stopping_ = false;              // guarded by mutex_
   std::vector<std::string> messages_;  // guarded by mutex_
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace penstock::tool

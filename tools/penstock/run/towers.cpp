@@ -9,6 +9,7 @@
 
 #include <penstock/version.h>
 
+#include "pipeline/core/start_thread.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/monitor.h"
 #include "tools/penstock/run/tower_work.h"
@@ -124,17 +125,25 @@ void Towers::run(Report& report) {
   start_ns_ = now_ns();
   ended_before_ = feed_.epochs(0);
   epoch_ = 1;
-  std::vector<std::optional<Error>> errors(static_cast<std::size_t>(feed_.towers()));
+  std::vector<Status> errors(static_cast<std::size_t>(feed_.towers()));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(errors.size());
     for (int t = 0; t < feed_.towers(); ++t) {
-      threads.emplace_back([this, t, &error = errors[static_cast<std::size_t>(t)]] {
-        try {
-          step(t);
-        } catch (...) {
-          error = status_from_current_exception().error();
-        }
-      });
+      Status& error = errors[static_cast<std::size_t>(t)];
+      try {
+        threads.push_back(start_thread("a tower", [this, t, &error] {
+          try {
+            step(t);
+          } catch (...) {
+            error = status_from_current_exception();
+          }
+        }));
+      } catch (...) {
+        error = status_from_current_exception();
+        stop();
+        feed_.cancel();  // the other towers wait for what this one would have taken
+      }
     }
   }
   report.wall_s = seconds_since(start_ns_);
@@ -165,10 +174,10 @@ void Towers::run(Report& report) {
   audit(stats.run, report);
   report.stats = std::move(stats.run);
   report.ending = over() || steps_.batch_limit > 0 ? Ending::batch_limit : Ending::finished;
-  for (const std::optional<Error>& error : errors) {
-    if (!error || weight(ending_of(*error)) <= weight(report.ending)) continue;
-    report.ending = ending_of(*error);
-    report.failure = error;
+  for (const Status& error : errors) {
+    if (error.ok() || weight(ending_of(error.error())) <= weight(report.ending)) continue;
+    report.ending = ending_of(error.error());
+    report.failure = error.error();
   }
 }
 

@@ -116,7 +116,11 @@ void make_group(const SynthOptions& options, const std::vector<std::string>& fau
   };
   {
     std::vector<std::jthread> pool;
-    for (int t = 1; t < threads; ++t) pool.emplace_back(work);
+    try {
+      for (int t = 1; t < threads; ++t) pool.emplace_back(work);
+    } catch (const std::system_error&) {
+      // Those that could be started do it all.
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);
