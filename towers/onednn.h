@@ -36,5 +36,7 @@ struct Gemm {
   float beta = 0;
 };
 void gemm(const Gemm& form, const float* a, const float* b, float* c);
+/// Has oneDNN make its code for `gemm` now, while nobody else takes memory.
+void prepare_gemm();
 
 }  // namespace penstock::towers

@@ -46,6 +46,7 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
       store_.use(tower, gpu);
       streams_.push_back(gpu.stream());
     } else {
+      prepare_gemm();
       own_streams_.emplace_back(device, "tower " + std::to_string(tower));
       streams_.push_back(own_streams_.back());
     }
