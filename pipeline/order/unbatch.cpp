@@ -138,7 +138,8 @@ class UnbatchNode final : public Node {
   static bool may_pad(const Node& batches) {
     if (batches.pads()) return true;
     if (batches.batches()) return false;
-    return std::ranges::any_of(batches.inputs(), [](const NodePtr& node) { return may_pad(*node); });
+    return std::ranges::any_of(batches.inputs(),
+                               [](const NodePtr& node) { return may_pad(*node); });
   }
   static std::int64_t unbatched(const Node& batches) {
     const std::int64_t count = batches.cardinality();
