@@ -97,8 +97,11 @@ void FeedJournal::forget_what_is_given() {
     if (!kept_[i].position.empty()) last = i;
     if (!is_given(kept_[i].event)) break;
   }
-  for (std::size_t i = 0; i < last; ++i) spare_.push_back(kept_.pop_front());
-  first_ += last;
+  for (std::size_t i = 0; i < last; ++i) {
+    Kept gone = kept_.pop_front();
+    ++first_;  // at once: what follows may find no memory, and others go on
+    spare_.push_back(std::move(gone));
+  }
 }
 
 void FeedJournal::save(StateWriter& writer) const {
