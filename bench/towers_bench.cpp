@@ -51,8 +51,8 @@ double resident(const towers::ModelKind& kind, const Dataset& images,
         seconds = now_s() - start;
         batch->release(set.stream(tower));
       },
-      [&](const Error& error) {
-        strategy->fail(error);
+      [&](const Status& status) {
+        strategy->fail(status);
         feed.cancel();
       });
   return static_cast<double>(steps) * static_cast<double>(options.batch) / seconds;
