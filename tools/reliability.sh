@@ -2,8 +2,8 @@
 # Kills a consumer PENSTOCK_KILLS times (2,000), lets allocations fail in bursts at every 7th place, kills one of
 # three processes that want the same state PENSTOCK_FIGHTS times (200), lets the disk be full at every step of every file,
 # measures the memory of 40 graphs from outside, tries every limit on threads and addresses, and writes the figures into
-# docs/reliability.md, with the date and the machine. Takes an hour. The kills alone, of
-# another build: tools/reliability.sh build/asan/bin/crash_crash_test
+# docs/reliability.md, with the date and the machine; then watches feeds, towers and every stage by ThreadSanitizer.
+# Takes two hours. The kills alone, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,3 +40,7 @@ figures files env PENSTOCK_FIGHTS="${PENSTOCK_FIGHTS:-200}" PENSTOCK_DISKS=all \
   bash -c 'build/release/bin/e2e_contention_test && build/release/bin/e2e_full_disk_test'
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
+# What CI has no time for.
+tools/setup.sh --checks
+tools/sanitized.sh tsan staging/{feed,feed_state,feed_proof,share_slots} towers/{trainer,exchange,strategies} \
+  conformance/{conformance,semantics_order,semantics_batch,semantics_errors,semantics_cache,semantics_interleave}
