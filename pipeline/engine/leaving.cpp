@@ -9,7 +9,6 @@ namespace penstock {
 
 bool Leaving::destroy(SegmentPtr tree, const std::atomic<bool>& cancelled,
                       std::chrono::milliseconds deadline) {
-  using Clock = std::chrono::steady_clock;
   if (!tree) return true;
   done_ = false;
   try {
@@ -20,13 +19,13 @@ bool Leaving::destroy(SegmentPtr tree, const std::atomic<bool>& cancelled,
   } catch (...) {
     return true;  // the tree went with what would have run
   }
-  auto until = Clock::now() + deadline;
+  auto until = std::chrono::steady_clock::now() + deadline;
   // Mostly it takes microseconds.
   for (auto pause = std::chrono::microseconds(10); !done_;
        pause = std::min(2 * pause, std::chrono::microseconds(2000))) {
     if (!cancelled) {
-      until = Clock::now() + deadline;
-    } else if (Clock::now() > until) {
+      until = std::chrono::steady_clock::now() + deadline;
+    } else if (std::chrono::steady_clock::now() > until) {
       return false;
     }
     std::this_thread::sleep_for(pause);
