@@ -6,6 +6,7 @@
 #include <penstock/log.h>
 
 #include "pipeline/core/most_threads.h"
+#include "pipeline/core/sizes.h"
 #include "pipeline/engine/batch_edge.h"
 #include "pipeline/engine/inline_values.h"
 #include "pipeline/engine/value_edge.h"
