@@ -1,21 +1,22 @@
 // Places where a test ends the process as a crash would.
 #pragma once
 
+#include <atomic>
+
 namespace penstock {
 
-#ifdef PENSTOCK_KILL_POINTS
-static constexpr bool kKillPoints = true;
-#else
-static constexpr bool kKillPoints = false;
-#endif
+/// What is called at a kill point, on whatever thread is there, with the point's name. It may end
+/// the process; it must not throw, nor call the library.
+using KillPointObserver = void (*)(const char* name);
 
-/// Defined by the crash harness (tests/crash), which compiles the files with kill points again for
-/// itself; the library has none.
-void kill_point_reached(const char* name);
+/// Null but in the crash harness (tests/crash), which sets it before a run begins.
+inline std::atomic<KillPointObserver> kill_point_observer{nullptr};
 
-/// Internal linkage: means one thing in the library and another in the harness.
-static inline void kill_point([[maybe_unused]] const char* name) {
-  if constexpr (kKillPoints) kill_point_reached(name);
+/// A moment at which the process may end without a trace, and what was promised must hold. One load
+/// and a branch, so for places that are met once for a group, a batch or a file, not an element.
+inline void kill_point(const char* name) {
+  if (const KillPointObserver observer = kill_point_observer.load(std::memory_order_acquire))
+    observer(name);
 }
 
 }  // namespace penstock

@@ -112,17 +112,13 @@ void consume(const penstock::Dataset& dataset, const penstock::RunOptions& run,
   the_log.add("end");
 }
 
-}  // namespace
-
-namespace penstock {
-
-void kill_point_reached(const char* name) {
+void die_here(const char* name) {
   if (kill_name != name || kill_count.fetch_sub(1) != 1) return;
   the_log.add("kill " + kill_name);
   ::raise(SIGKILL);
 }
 
-}  // namespace penstock
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 7) return 2;
@@ -136,6 +132,7 @@ int main(int argc, char** argv) {
     const auto graphs = penstock::test::crash_graphs(argv[1]);
     const auto& graph = graphs.at(static_cast<std::size_t>(std::atoi(argv[2])));
     the_log.open(argv[3]);
+    penstock::kill_point_observer = die_here;
     Options options;
     options.state_file = argv[4];
     options.save_every = std::strtoull(argv[5], nullptr, 10);
