@@ -1,6 +1,7 @@
 #include "pipeline/sources/cifar10.h"
 
 #include "pipeline/sources/fixed_rows.h"
+#include "pipeline/sources/parallel.h"
 
 namespace penstock {
 namespace {
@@ -77,7 +78,7 @@ class Cifar10Source final : public Source {
 }  // namespace
 
 SourcePtr make_cifar10_source(const Paths& paths, const FileOptions& options) {
-  return std::make_shared<Cifar10Source>(paths, options);
+  return made_patiently([&] { return std::make_shared<const Cifar10Source>(paths, options); });
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "pipeline/sources/fixed_records.h"
 
 #include "pipeline/sources/fixed_rows.h"
+#include "pipeline/sources/parallel.h"
 
 namespace penstock {
 namespace {
@@ -62,7 +63,8 @@ class FixedRecordsSource final : public Source {
 SourcePtr make_fixed_records_source(const Paths& paths, std::uint64_t record_bytes,
                                     const FixedRecordOptions& options) {
   if (record_bytes == 0) throw Error(ErrorCode::invalid_argument, "fixed_records of 0 bytes");
-  return std::make_shared<FixedRecordsSource>(paths, record_bytes, options);
+  return made_patiently(
+      [&] { return std::make_shared<const FixedRecordsSource>(paths, record_bytes, options); });
 }
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/idx_format.h"
+#include "pipeline/sources/parallel.h"
 #include "pipeline/sources/shards.h"
 
 namespace penstock {
@@ -128,7 +129,7 @@ SourcePtr make_idx_source(const std::string& images_path, const std::string& lab
     throw refused(images_path, "idx takes one file of images and one of labels, not " +
                                    std::to_string(shards->size()) + " files");
   }
-  return std::make_shared<IdxSource>(shards, options.limits);
+  return made_patiently([&] { return std::make_shared<const IdxSource>(shards, options.limits); });
 }
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include "pipeline/io/read_count.h"
 #include "pipeline/sources/image_list.h"
+#include "pipeline/sources/parallel.h"
 #include "pipeline/sources/shards.h"
 
 namespace penstock {
@@ -90,7 +91,8 @@ class ImagesSource final : public Source {
 }  // namespace
 
 SourcePtr make_images_source(const std::string& folder_or_pattern, const ImagesOptions& options) {
-  return std::make_shared<ImagesSource>(folder_or_pattern, options);
+  return made_patiently(
+      [&] { return std::make_shared<const ImagesSource>(folder_or_pattern, options); });
 }
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/npy_format.h"
+#include "pipeline/sources/parallel.h"
 #include "pipeline/sources/shards.h"
 
 namespace penstock {
@@ -74,8 +75,9 @@ class NpySource final : public Source {
 
 SourcePtr make_npy_source(const Paths& paths, const FileOptions& options) {
   const auto shards = std::make_shared<const Shards>(options.files, paths);
-  const std::vector<NpyHeader> headers = read_headers(*shards);
-  return std::make_shared<NpySource>(shards, headers, options.limits);
+  return made_patiently([&] {
+    return std::make_shared<const NpySource>(shards, read_headers(*shards), options.limits);
+  });
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// A loop over several threads, for what is done once when a source is made.
+// What is done once, when a source is made: over several threads, and again where reads fail.
 #pragma once
 
 #include <cstddef>
@@ -18,5 +18,12 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
 bool try_again(int tries);
 /// Does `work` again as long as it throws Error{unavailable} and `try_again` says so.
 void patiently(const std::function<void()>& work);
+/// What `make` returns, done again in the same way.
+template <typename F>
+auto made_patiently(const F& make) {
+  decltype(make()) made;
+  patiently([&] { made = make(); });
+  return made;
+}
 
 }  // namespace penstock

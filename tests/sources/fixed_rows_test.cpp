@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/sources/cifar10.h"
 #include "pipeline/sources/fixed_records.h"
@@ -111,28 +110,6 @@ TEST(FixedRecords, Rejects) {
   });
   ASSERT_TRUE(missing);
   EXPECT_THAT(missing->what(), testing::AllOf(HasSubstr("x"), HasSubstr("y*")));
-}
-
-TEST(FixedRecords, AReplacedFileIsAnErrorNotAMixture) {
-  const auto files = files_with({{"a", "aaaabbbb"}, {"b", "cccc"}});
-  const SourcePtr source = make_fixed_records_source({"a", "b"}, 4, records_in(files));
-  EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("aaaa", "bbbb", "cccc"));
-  files->add("a", "AAAABBBB");
-  const std::vector<ReadOutcome> outcomes = read_source(*source);
-  EXPECT_EQ(outcomes[0].error->code(), ErrorCode::data_loss);
-  EXPECT_THAT(outcomes[0].error->what(), HasSubstr("changed"));
-  EXPECT_THAT(outcomes[1].error->what(), HasSubstr("(a"));
-  EXPECT_EQ(outcomes[2].text(), "cccc");
-}
-
-TEST(FixedRecords, SplitReadsDoNotShow) {
-  const std::string bytes = noise(1000);
-  const auto files = files_with({{"a", bytes}});
-  const auto split =
-      std::make_shared<FaultFileSystem>(files, FaultOptions{.seed = 3, .split = true});
-  const auto outcomes = read_source(*make_fixed_records_source({"a"}, 10, records_in(split)));
-  ASSERT_EQ(outcomes.size(), 100U);
-  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(outcomes[i].text(), bytes.substr(10 * i, 10));
 }
 
 TEST(FixedRows, HostilePromises) {

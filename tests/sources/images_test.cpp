@@ -120,29 +120,6 @@ TEST_F(Images, ALargeFileIsRefusedBeforeItsMemory) {
   EXPECT_TRUE(read_source(*make("train", "", 24))[0].error == std::nullopt);
 }
 
-TEST_F(Images, EveryFailedOperationIsOneRecordsError) {
-  // Past the operations of construction, fail each until a pass is clean.
-  const auto counting = std::make_shared<FaultFileSystem>(files_, FaultOptions{});
-  ImagesOptions options;
-  options.files = counting;
-  make_images_source("train", options);
-  const std::uint64_t start = counting->operations();
-  int clean_after = 0;
-  for (std::uint64_t nth = start + 1;; ++nth) {
-    options.files = std::make_shared<FaultFileSystem>(files_, FaultOptions{.fail_nth = nth});
-    int failed = 0;
-    for (const ReadOutcome& outcome : read_source(*make_images_source("train", options))) {
-      if (!outcome.error) continue;
-      ++failed;
-      EXPECT_THAT(outcome.error->what(), HasSubstr("train/"));
-    }
-    ASSERT_LE(failed, 1);
-    if (failed == 0) break;
-    ASSERT_LT(++clean_after, 100);
-  }
-  EXPECT_EQ(clean_after, 8);  // an open and a read for each of four
-}
-
 TEST_F(Images, TheFirstFileMayBeBadAsAnyOther) {
   const auto counting = std::make_shared<FaultFileSystem>(files_, FaultOptions{});
   ImagesOptions options;

@@ -164,30 +164,6 @@ TEST(Generate, EachStreamIsFresh) {
   EXPECT_THAT(numbers_of(source), ElementsAre(0, 1, 2));
 }
 
-TEST(Generate, EndIsTheEndForEver) {
-  const SourcePtr source = make_generate_source(counting(1), numbers_spec(), "mine");
-  const std::unique_ptr<RecordStream> stream = source->stream();
-  test::HeapContext context;
-  ReadItem item;
-  EXPECT_TRUE(stream->next(item, context));
-  EXPECT_EQ(stream->locate().to_string(), "mine record 0");
-  EXPECT_FALSE(stream->next(item, context));
-  EXPECT_FALSE(stream->next(item, context));
-}
-
-TEST(Generate, SkipPassesOver) {
-  const SourcePtr source = make_generate_source(counting(5), numbers_spec(), "mine");
-  const std::unique_ptr<RecordStream> stream = source->stream();
-  test::HeapContext context;
-  stream->skip(3, context);
-  ReadItem item;
-  ASSERT_TRUE(stream->next(item, context));
-  EXPECT_EQ(item.index, 3U);
-  EXPECT_EQ(item.element["x"].item<std::int64_t>(), 3);
-  stream->skip(100, context);
-  EXPECT_FALSE(stream->next(item, context));
-}
-
 TEST(Generate, FailuresAreTheRecords) {
   const auto make = [] {
     return [next = 0](Element& out) mutable {

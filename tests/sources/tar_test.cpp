@@ -422,56 +422,7 @@ TEST(TarDamage, RandomDamageNeverCrashes) {
   }
 }
 
-TEST(TarDamage, TheNthFailureIsSurfacedAndNothingElseIsHarmed) {
-  std::string shard;
-  for (int i = 0; i < 300; ++i)
-    shard += tar_member("c/" + std::to_string(i) + ".jpg",
-                        test::noise(1500, static_cast<std::uint64_t>(i)));
-  const auto inner = make_memory_file_system({{"a", shard + tar_end()}});
-  TarOptions options;
-  options.files = inner;
-  const auto sound = texts_of(read_source(*make_tar_source({"a"}, options)));
-  ASSERT_EQ(sound.size(), 300u);
-  for (std::uint64_t n = 1;; ++n) {
-    ASSERT_LT(n, 1000u);
-    const auto files = std::make_shared<FaultFileSystem>(inner, FaultOptions{.fail_nth = n});
-    options.files = files;
-    try {
-      const auto got = read_source(*make_tar_source({"a"}, options));
-      if (files->injected() == 0) {
-        EXPECT_EQ(texts_of(got), sound);
-        break;
-      }
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        if (got[i].error) {
-          EXPECT_EQ(got[i].error->code(), ErrorCode::unavailable);
-          EXPECT_EQ(got[i].error->where().shard, "a");
-        } else {
-          EXPECT_EQ(got[i].text(), sound[i]);
-        }
-      }
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unavailable);
-      EXPECT_EQ(error.where().shard, "a");
-    }
-  }
-}
-
 // ---- Every file system, and real data.
-
-TEST(Tar, EveryFileSystemGivesTheSame) {
-  const test::TempFolder folder;
-  folder.write("s-0.tar", three_samples());
-  std::vector<std::vector<Values>> all;
-  for (const char* name : {"pread", "io_uring", "mmap"}) {
-    TarOptions options;
-    options.files = make_file_system(name);
-    all.push_back(read(*make_tar_source({folder / "s-*.tar"}, options)));
-  }
-  ASSERT_EQ(all[0].size(), 3u);
-  EXPECT_EQ(all[1], all[0]);
-  EXPECT_EQ(all[2], all[0]);
-}
 
 TEST(Tar, OneReadAndOneBufferForNeighbours) {
   std::string shard;

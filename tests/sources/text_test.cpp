@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/sources/csv.h"
 #include "pipeline/sources/csv_format.h"
@@ -94,47 +93,6 @@ TEST(TextLines, Limits) {
   EXPECT_THAT(texts_of(outcomes), ElementsAre("1", "2", "!out_of_range", "!out_of_range", "4"));
   EXPECT_THAT(outcomes[2].error->cause(), HasSubstr("max_members"));
   EXPECT_THAT(outcomes[3].error->cause(), HasSubstr("12 bytes"));
-}
-
-TEST(TextLines, AChangedFileIsAnError) {
-  FileOptions options;
-  const auto files = memory({"one\ntwo\n", "three\n"});
-  options.files = files;
-  const SourcePtr source = make_text_lines_source({"0", "1"}, options);
-  files->add("0", "ONE\nTWO\n");
-  const std::vector<ReadOutcome> outcomes = read_source(*source);
-  EXPECT_THAT(texts_of(outcomes), ElementsAre("!data_loss", "!data_loss", "three"));
-  EXPECT_THAT(outcomes[0].error->what(), HasSubstr("changed"));
-}
-
-TEST(TextLines, AScanThatFailsIsDoneAgainAndThenAnError) {
-  const auto inner = memory({"one\ntwo\n", "three\n"});
-  for (const std::uint64_t count : {1U, 1000U}) {
-    bool clean = false;
-    for (std::uint64_t nth = 1; !clean; ++nth) {
-      ASSERT_LT(nth, 50U);
-      const auto files = std::make_shared<FaultFileSystem>(
-          inner, FaultOptions{.fail_nth = nth, .fail_count = count});
-      FileOptions options;
-      options.files = files;
-      try {
-        const auto source = make_text_lines_source({"0", "1"}, options);
-        const bool scan_failed = files->injected() > 0;
-        std::size_t errors = 0;
-        for (const ReadOutcome& outcome : read_source(*source)) errors += outcome.error ? 1 : 0;
-        if (count == 1) {  // reading itself is done again by the engine, if it is told to
-          EXPECT_FALSE(scan_failed && errors > 0) << nth;
-        } else {
-          EXPECT_EQ(errors > 0, files->injected() > 0) << nth;
-        }
-        clean = files->injected() == 0;
-      } catch (const Error& error) {
-        EXPECT_EQ(count, 1000U) << nth;
-        EXPECT_EQ(error.code(), ErrorCode::unavailable);
-        EXPECT_FALSE(error.where().shard.empty());
-      }
-    }
-  }
 }
 
 TEST(TextLines, IndexIsKeptBesideLargeFiles) {

@@ -378,62 +378,6 @@ TEST(TFRecord, DamageInACacheIsReadAgain) {
   EXPECT_GE(log.count("from the disk again"), 1u);
 }
 
-/// Whatever operation fails, and those behind it, so many in all: good records are right, and
-/// errors say where. How many of them were surfaced.
-std::size_t count_errors(std::uint64_t nth, std::uint64_t count, std::uint64_t& injected) {
-  const std::vector<std::string> records = some_records();
-  const auto files = std::make_shared<FaultFileSystem>(
-      make_memory_file_system({{"a", tfrecords_of({records.begin(), records.begin() + 150})},
-                               {"b", tfrecords_of({records.begin() + 150, records.end()})}}),
-      FaultOptions{.fail_nth = nth, .fail_count = count});
-  TFRecordOptions options;
-  options.files = files;
-  std::vector<ReadOutcome> got;
-  std::size_t errors = 0;
-  try {
-    got = read_source(*make_tfrecord_source({"a", "b"}, options));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unavailable);
-    EXPECT_FALSE(error.where().shard.empty());
-    ++errors;
-  }
-  injected = files->injected();
-  std::size_t at = 0;  // the record that should come
-  for (const ReadOutcome& outcome : got) {
-    if (outcome.error) {
-      ++errors;
-      EXPECT_EQ(outcome.error->code(), ErrorCode::unavailable);
-      EXPECT_GE(outcome.error->where().offset, 0);
-      // One record, or all behind it that the shard has, because the index ends there.
-      const bool rest = outcome.error->cause().find("bytes are lost") != std::string::npos;
-      EXPECT_EQ(outcome.error->where().shard, at < 150 ? "a" : "b");
-      at = !rest ? at + 1 : at < 150 ? 150 : records.size();
-    } else {
-      EXPECT_EQ(outcome.text(), records.at(at++));
-    }
-  }
-  EXPECT_TRUE(errors > 0 || got.size() == records.size());
-  return errors;
-}
-
-TEST(TFRecord, ANthReadThatFailsIsDoneAgain) {
-  std::uint64_t injected = 1;
-  std::uint64_t n = 1;
-  for (; injected > 0; n += 1 + n / 8) {
-    ASSERT_LT(n, 10'000U);
-    EXPECT_EQ(count_errors(n, 1, injected), 0U) << n;
-  }
-  EXPECT_GT(n, 40U);
-}
-
-TEST(TFRecord, ReadsThatGoOnFailingAreSurfacedAndNothingElseIsHarmed) {
-  std::uint64_t injected = 1;
-  for (std::uint64_t n = 1; injected > 0; n += 1 + n / 3) {
-    const std::size_t errors = count_errors(n, 1000, injected);
-    EXPECT_EQ(errors > 0, injected > 0) << n;
-  }
-}
-
 TEST(TFRecord, RandomFaultsNeverGiveWrongBytes) {
   const std::vector<std::string> records = some_records();
   const auto inner = make_memory_file_system({{"a", tfrecords_of(records)}});
@@ -453,18 +397,6 @@ TEST(TFRecord, RandomFaultsNeverGiveWrongBytes) {
       }
     } catch (const Error&) {
     }
-  }
-}
-
-TEST(TFRecord, EverySplitReadGivesTheSameBytes) {
-  const std::vector<std::string> records = some_records();
-  const auto inner = make_memory_file_system({{"a", tfrecords_of(records)}});
-  for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    TFRecordOptions options;
-    options.files =
-        std::make_shared<FaultFileSystem>(inner, FaultOptions{.seed = seed, .split = true});
-    ASSERT_THAT(texts_of(read_source(*make_tfrecord_source({"a"}, options))),
-                ElementsAreArray(records));
   }
 }
 
