@@ -87,7 +87,7 @@ class FusedOp final : public WorkOp {
       decode(items, context);
     } else {
       for (WorkItem& item : items) {
-        if (item.status.ok()) item.status = process(item, context);
+        if (item.status.ok() && item.keep) item.status = process(item, context);
       }
     }
   }
@@ -125,7 +125,7 @@ class FusedOp final : public WorkOp {
       count = 0;
     };
     for (WorkItem& item : items) {
-      if (!item.status.ok()) continue;
+      if (!item.status.ok() || !item.keep) continue;
       try {
         const std::size_t component = position(item.element);
         const std::string_view bytes = item.element[component].bytes_at();

@@ -69,7 +69,7 @@ class DeviceOp final : public WorkOp {
     std::vector<WorkItem*> left;
     std::vector<Pass> passes;
     for (WorkItem& item : items) {
-      if (!item.status.ok()) continue;
+      if (!item.status.ok() || !item.keep) continue;
       try {
         if (!hand_on(item, passes, context)) left.push_back(&item);
       } catch (...) {
