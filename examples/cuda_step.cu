@@ -25,7 +25,7 @@ int run() {
   const ps::DevicePtr gpu = ps::devices("cuda:0").front();
   ps::Feed feed(ps::range(1000).batch(8), {gpu});
   const ps::Stream compute(gpu, "compute");
-  const auto stream = static_cast<cudaStream_t>(compute.view().state().native());
+  const auto stream = static_cast<cudaStream_t>(compute.view().native());
   auto* sum = reinterpret_cast<unsigned long long*>(gpu->allocate(sizeof(unsigned long long)));
   cudaMemsetAsync(sum, 0, sizeof(*sum), stream);
 

@@ -63,7 +63,7 @@ int run() {
   const ps::DevicePtr gpu = ps::devices("cuda:0").front();
   ps::Feed feed(lines(), {gpu}, {.slots = kSlots});
   const ps::Stream compute(gpu, "compute");
-  const auto stream = static_cast<cudaStream_t>(compute.view().state().native());
+  const auto stream = static_cast<cudaStream_t>(compute.view().native());
   auto* model = reinterpret_cast<float*>(gpu->allocate(2 * sizeof(float)));
   check(cudaMemsetAsync(model, 0, 2 * sizeof(float), stream));
 

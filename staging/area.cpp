@@ -28,7 +28,8 @@ std::shared_ptr<StagingPool> own_pool(const DevicePtr& device, const BatchLayout
 StagingState::StagingState(DevicePtr device, const Spec& batches, std::int64_t rows,
                            const StagingOptions& options, std::shared_ptr<StagingPool> pool)
     : device_(std::move(device)),
-      clock_(device_->clock()),
+      backend_(device_->backend()),
+      clock_(backend_.time()),
       layout_(batches, rows, options.max_bytes),
       in_place_(device_->unified()),
       watchdog_ns_(static_cast<std::int64_t>(options.watchdog_s * 1e9)),
@@ -37,7 +38,7 @@ StagingState::StagingState(DevicePtr device, const Spec& batches, std::int64_t r
       mutex_(pool_->mutex),
       change_(pool_->changed) {
   copy_.emplace(device_, "copy");
-  if (device_->guards()) guard_.emplace(device_, "guard");
+  if (backend_.guards()) guard_.emplace(device_, "guard");
   const int ahead = options.ahead < 0 ? slots() - 1 : options.ahead;
   for (int i = 0; i < slots() + ahead; ++i) {
     flights_.push_back(std::make_unique<Flight>(device_));
@@ -99,7 +100,7 @@ void StagingState::wait_for_change(std::int64_t since) {
   const std::int64_t now = clock_.now();
   const std::int64_t waited = now - since;
   if (waited >= watchdog_ns_) find_what_hangs();
-  clock_.wait(mutex_, change_, now + watchdog_ns_ - waited % watchdog_ns_);
+  wait_on(clock_, mutex_, change_, now + watchdog_ns_ - waited % watchdog_ns_);
 }
 
 void StagingState::await_copy(const Flight& flight) {
@@ -167,14 +168,14 @@ void StagingState::close() noexcept {
   MutexLock lock(mutex_);
   closed_ = true;
   changed();
-  device_->kick(kick_);
+  backend_.kick(kick_);
 }
 
 void StagingState::fail(const Status& error) noexcept {
   MutexLock lock(mutex_);
   if (failed_.ok()) failed_ = error;
   changed();
-  device_->kick(kick_);
+  backend_.kick(kick_);
 }
 
 void StagingState::observe(BatchObserver* observer) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <penstock/device_backend.h>
 #include <penstock/staging_area.h>
 
 #include "pipeline/core/ring.h"
@@ -146,7 +147,8 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   bool advance(Flight& flight, std::vector<Piece>& dropped) REQUIRES(mutex_);
 
   const DevicePtr device_;
-  Clock& clock_;
+  DeviceBackend& backend_;  // its own
+  TimeSource& clock_;
   const BatchLayout layout_;
   const bool in_place_;  // batches need not be copied
   const std::int64_t watchdog_ns_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "staging/area.h"
+#include "staging/range.h"
 
 namespace penstock {
 
@@ -25,7 +26,7 @@ StagedBatch StagingState::lease(Flight& flight) {
 }
 
 std::optional<StagedBatch> StagingState::get() {
-  const Range range(*device_, "penstock: wait for a batch");
+  const Range range(backend_, "penstock: wait for a batch");
   MutexLock lock(mutex_);
   const std::int64_t asked = clock_.now();
   ask_for_slots(true);
@@ -140,12 +141,12 @@ void StagingState::drop_hold(Flight& flight) {
     const StreamView guard = *guard_;
     guard.wait(flight.ready);
     for (std::size_t i = 0; i < slot.releases; ++i) guard.wait(slot.released[i]);
-    device_->guard({slot.data, pool_->bytes()}, false, guard.state());
+    backend_.guard({slot.data, pool_->bytes()}, false, guard.state());
     guard.record(*slot.closed);
   }
   if (flight.copied && !in_place_) give_slot(flight);
   changed();
-  device_->kick(kick_);
+  backend_.kick(kick_);
 }
 
 }  // namespace penstock

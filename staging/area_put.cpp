@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "staging/area.h"
+#include "staging/range.h"
 
 namespace penstock {
 
@@ -47,20 +48,20 @@ StagingSlot& StagingState::claim(Flight& flight) {
 }
 
 void StagingState::open(StagingSlot& slot) {
-  if (slot.packed != nullptr) device_->take_over(slot.packed);
+  if (slot.packed != nullptr) backend_.take_over(slot.packed);
   // Whatever used the slot before comes first, on the device.
   const StreamView copy = *copy_;
   for (std::size_t i = 0; i < slot.releases; ++i) copy.wait(slot.released[i]);
   slot.releases = 0;
   if (slot.closed && !in_place_) {
     copy.wait(*slot.closed);
-    device_->guard({slot.data, pool_->bytes()}, true, copy.state());
+    backend_.guard({slot.data, pool_->bytes()}, true, copy.state());
   }
 }
 
 void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
   layout_.check(pieces, padded_rows);
-  const Range range(*device_, "penstock: put a batch");
+  const Range range(backend_, "penstock: put a batch");
   Flight& flight = *permit.flight_;
   flight.pieces.assign(std::make_move_iterator(pieces.begin()),
                        std::make_move_iterator(pieces.end()));
@@ -84,7 +85,7 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
     flight.staged = true;
   }
   changed();
-  device_->kick(kick_);
+  backend_.kick(kick_);
   if (!error.ok()) throw Error(error.error());
 }
 
@@ -93,7 +94,7 @@ void StagingState::fill(Flight& flight, StagingSlot& slot, std::int64_t padded_r
   for (const Piece& piece : flight.pieces) rows += piece.count;
   flight.times.rows = rows;
   flight.times.put = clock_.now();
-  for (const Piece& piece : flight.pieces) device_->take_over(piece.batch[0].data());
+  for (const Piece& piece : flight.pieces) backend_.take_over(piece.batch[0].data());
   const bool view = in_place_ && flight.pieces.size() == 1 && padded_rows <= rows;
   const StreamView copy = *copy_;
   copy.record(flight.begin);
@@ -126,7 +127,7 @@ void StagingState::copy_rows(Flight& flight, StagingSlot& slot, std::size_t c,
   for (const Piece& piece : flight.pieces) {
     const Tensor& from = piece.batch[c];
     const std::span<const std::byte> bytes = rows_of(from, piece.first, piece.count);
-    device_->host_access(bytes, !piece.shared);
+    backend_.host_access(bytes, !piece.shared);
     flight.copies.add({to, bytes.data(), bytes.size()}, from.owner().get());
     to += bytes.size();
     shape = from.shape().drop_front();
@@ -152,7 +153,7 @@ void StagingState::pack_text(Flight& flight, StagingSlot& slot, std::size_t c) {
     std::memcpy(offsets, &end, sizeof(end));
     offsets += sizeof(end);
   };
-  device_->host_access({slot.packed + part.offset, part.offsets_bytes}, true);
+  backend_.host_access({slot.packed + part.offset, part.offsets_bytes}, true);
   for (const Piece& piece : flight.pieces) {
     const Tensor& tensor = piece.batch[c];
     shape = tensor.shape().drop_front();

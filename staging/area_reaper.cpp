@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "staging/area.h"
+#include "staging/range.h"
 
 namespace penstock {
 
@@ -29,9 +30,9 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
     flight.copied = true;
     flight.times.copy_begin = flight.begin.view().completed_ns();
     flight.times.ready = flight.ready.view().completed_ns();
-    if (flight.slot->packed != nullptr) device_->hand_over(flight.slot->packed);
+    if (flight.slot->packed != nullptr) backend_.hand_over(flight.slot->packed);
     if (!in_place_) {
-      for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
+      for (const Piece& piece : flight.pieces) backend_.hand_over(piece.batch[0].data());
       std::swap(dropped, flight.pieces);
       if (flight.released) give_slot(flight);
     }
@@ -51,7 +52,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   if (flight.has_pass) flight.times.passed = flight.passed.view().completed_ns();
   if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);
   if (in_place_) {
-    for (const Piece& piece : flight.pieces) device_->hand_over(piece.batch[0].data());
+    for (const Piece& piece : flight.pieces) backend_.hand_over(piece.batch[0].data());
     std::swap(dropped, flight.pieces);
     give_slot(flight);
   }
@@ -71,8 +72,8 @@ void StagingState::reap_until_over() {
       if (!collect(events)) break;
     }
     {
-      const Range range(*device_, "penstock: wait for the device");
-      device_->wait_any(events, kick_);
+      const Range range(backend_, "penstock: wait for the device");
+      backend_.wait_any(events, kick_);
     }
     const Status status = device_->status();
     if (!status.ok()) {

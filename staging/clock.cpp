@@ -10,49 +10,6 @@
 
 namespace penstock {
 
-class RealClock final : public Clock {
- public:
-  std::int64_t now() const noexcept override {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
-  bool wait(Mutex& mutex, Signal& signal, std::int64_t deadline) override REQUIRES(mutex) {
-    if (deadline == kNever) {
-      signal.changed_.wait(mutex);
-      return true;
-    }
-    const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline)};
-    return signal.changed_.wait_until(mutex, until);
-  }
-  void notify(Signal& signal) noexcept override { signal.changed_.notify_all(); }
-  Actor start(Rank, std::function<void()> body) override {
-    return std::make_unique<Thread>(std::move(body));
-  }
-
- private:
-  class Thread final : public Handle {
-   public:
-    explicit Thread(std::function<void()> body)
-        : thread_(start_thread("staging", std::move(body))) {}
-
-   private:
-    std::jthread thread_;
-  };
-};
-
-Clock& Clock::real() noexcept {
-  static RealClock clock;
-  return clock;
-}
-
-void Clock::sleep_until(std::int64_t deadline) {
-  Mutex mutex;
-  Signal never;
-  MutexLock lock(mutex);
-  while (now() < deadline) wait(mutex, never, deadline);
-}
-
 thread_local VirtualClock::Task* VirtualClock::self = nullptr;
 
 VirtualClock::VirtualClock() {
@@ -125,7 +82,7 @@ bool VirtualClock::wait_as(Task& task, const Signal& signal, std::int64_t deadli
   return !task.timed_out;
 }
 
-bool VirtualClock::wait(Mutex& mutex, Signal& signal, std::int64_t deadline) {
+bool VirtualClock::wait(std::mutex& mutex, Signal& signal, std::int64_t deadline) {
   Task& me = *self;
   bool woken = false;
   bool dead = false;
@@ -151,7 +108,7 @@ void VirtualClock::notify(Signal& signal) noexcept {
   }
 }
 
-class VirtualClock::VirtualHandle final : public Clock::Handle {
+class VirtualClock::VirtualHandle final : public TimeSource::Thread {
  public:
   VirtualHandle(VirtualClock& clock, Rank rank, std::function<void()> body) : clock_(clock) {
     MutexLock lock(clock_.mutex_);

@@ -1,71 +1,39 @@
-// Time and threads of staging, real or simulated.
+// How staging waits, and simulated time for tests.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
+#include <mutex>
 #include <vector>
+
+#include <penstock/time_source.h>
 
 #include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 
-/// What actors wait on. Belongs to one mutex, like a condition variable.
-class Signal {
- private:
-  friend class RealClock;
-  CondVar changed_;
-};
+using Signal = TimeSource::Signal;
+using Rank = TimeSource::Rank;
+/// A running actor, as `TimeSource::start` makes it; destroying it joins.
+using Actor = std::unique_ptr<TimeSource::Thread>;
 
-/// Who goes first of those who could go at the same simulated moment.
-struct Rank {
-  int device = 0;
-  int stream = 0;
-  friend auto operator<=>(const Rank&, const Rank&) = default;
-};
+/// `TimeSource::wait` with a mutex that the analysis knows to be held.
+inline bool wait_on(TimeSource& time, Mutex& mutex, Signal& signal,
+                    std::int64_t deadline = TimeSource::kNever) REQUIRES(mutex) {
+  return time.wait(mutex.native(), signal, deadline);
+}
 
-/// Everything in staging that waits, waits here. With the real clock these are threads and
-/// condition variables; with a simulated one at most one actor runs at a time, host code takes no
-/// time, and time goes on when all of them wait. Thread-safe.
-class Clock {
- public:
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-  virtual ~Clock() = default;
-  /// Nanoseconds since some moment; never goes back.
-  virtual std::int64_t now() const noexcept = 0;
-  /// Waits for the signal, or until `deadline`. False once that has passed. May return without
-  /// cause.
-  virtual bool wait(Mutex& mutex, Signal& signal, std::int64_t deadline = kNever)
-      REQUIRES(mutex) = 0;
-  /// Wakes all who wait for it.
-  virtual void notify(Signal& signal) noexcept = 0;
-  void sleep_until(std::int64_t deadline);
-
-  /// The real clock, of which there is one.
-  static Clock& real() noexcept;
-
-  /// A running actor, as `start` makes it; destroying it joins.
-  class Handle {
-   public:
-    virtual ~Handle() = default;
-  };
-  /// `body` must not throw. Throws Error{resource_exhausted} if no thread can be started.
-  virtual std::unique_ptr<Handle> start(Rank rank, std::function<void()> body) = 0;
-};
-
-using Actor = std::unique_ptr<Clock::Handle>;
-
-/// Simulated time. The constructing thread is an actor, with the lowest rank; it must destroy the
+/// Simulated time: at most one actor runs at a time, host code takes no time, and time goes on when
+/// all of them wait. The constructing thread is an actor, with the lowest rank; it must destroy the
 /// clock, after all others have ended. Threads that are no actors must not wait on it. Where every
 /// actor waits for another, each wait throws Error{internal}.
-class VirtualClock final : public Clock {
+class VirtualClock final : public TimeSource {
  public:
   VirtualClock();
   ~VirtualClock() override;
   std::int64_t now() const noexcept override EXCLUDES(mutex_);
-  bool wait(Mutex& mutex, Signal& signal, std::int64_t deadline = kNever) override REQUIRES(mutex)
+  bool wait(std::mutex& mutex, Signal& signal, std::int64_t deadline = kNever) override
       EXCLUDES(mutex_);
   void notify(Signal& signal) noexcept override EXCLUDES(mutex_);
   Actor start(Rank rank, std::function<void()> body) override EXCLUDES(mutex_);

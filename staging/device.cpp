@@ -1,4 +1,4 @@
-#include <penstock/device.h>
+#include <penstock/device_backend.h>
 
 #include <map>
 #include <utility>
@@ -16,37 +16,56 @@ void Device::check() {
 }
 
 bool EventView::done() const {
-  return device_->done(*state_);
+  return device_->backend().done(*state_);
 }
 void EventView::synchronize(Site site) const {
-  device_->synchronize(*state_, site);
+  device_->backend().synchronize(*state_, site);
 }
 std::int64_t EventView::completed_ns() const {
-  return device_->completed_ns(*state_);
+  return device_->backend().completed_ns(*state_);
 }
 
 void StreamView::record(EventView event, Site site) const {
-  device_->record(event.state(), *state_, site);
+  device_->backend().record(event.state(), *state_, site);
 }
 void StreamView::wait(EventView event, Site site) const {
-  device_->wait(*state_, event.state(), site);
+  device_->backend().wait(*state_, event.state(), site);
 }
 void StreamView::copy(const Copy& copy, Site site) const {
-  if (copy.bytes > 0) device_->copy(copy, *state_, site);
+  if (copy.bytes > 0) device_->backend().copy(copy, *state_, site);
 }
 void StreamView::clear(std::span<std::byte> memory, Site site) const {
-  if (!memory.empty()) device_->clear(memory, *state_, site);
+  if (!memory.empty()) device_->backend().clear(memory, *state_, site);
 }
 void StreamView::busy(std::int64_t nanoseconds) const {
-  device_->busy(nanoseconds, *state_);
+  device_->backend().busy(nanoseconds, *state_);
 }
 void StreamView::synchronize(Site site) const {
-  device_->synchronize(*state_, site);
+  device_->backend().synchronize(*state_, site);
 }
 
-Event::Event(const DevicePtr& device) : device_(device), state_(device->create_event()) {}
+const std::string& StreamView::name() const noexcept {
+  return state_->name();
+}
+void* StreamView::native() const noexcept {
+  return state_->native();
+}
+
+Event::Event(const DevicePtr& device) : device_(device), state_(device->backend().create_event()) {}
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+Event::~Event() = default;
+
+Stream::Stream(DevicePtr device, std::unique_ptr<StreamState> state)
+    : device_(std::move(device)), state_(std::move(state)) {}
 Stream::Stream(const DevicePtr& device, std::string name)
-    : device_(device), state_(device->create_stream(std::move(name))) {}
+    : Stream(device, device->backend().create_stream(std::move(name))) {}
+Stream Stream::wrap(const DevicePtr& device, void* native) {
+  return {device, device->backend().wrap_stream(native)};
+}
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&&) noexcept = default;
+Stream::~Stream() = default;
 
 DevicePtr device(DeviceId id) {
   static Mutex mutex;

@@ -27,7 +27,8 @@ DeviceId DeviceId::parse(std::string_view text) {
 }
 
 std::string DeviceId::to_string() const {
-  return (kind == DeviceKind::host ? "host:" : "cuda:") + std::to_string(index);
+  const char* const names[] = {"host:", "cuda:", "other:"};
+  return names[static_cast<std::size_t>(kind)] + std::to_string(index);
 }
 
 }  // namespace penstock

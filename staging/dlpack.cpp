@@ -192,8 +192,17 @@ Managed* export_component(const std::shared_ptr<StagedBatch>& batch, dlpack::DLD
 ExportedBatch::ExportedBatch(StagedBatch batch, StreamView consumer)
     : batch_(std::make_shared<StagedBatch>(std::move(batch))) {
   const DeviceId id = consumer.device().id();
-  device_ = {id.kind == DeviceKind::cuda ? dlpack::kCuda : dlpack::kCpu,
-             id.kind == DeviceKind::cuda ? id.index : 0};
+  switch (id.kind) {
+    case DeviceKind::host:
+      device_ = {dlpack::kCpu, 0};
+      break;
+    case DeviceKind::cuda:
+      device_ = {dlpack::kCuda, id.index};
+      break;
+    case DeviceKind::other:
+      device_ = {dlpack::kExtDev, id.index};
+      break;
+  }
   batch_->wait(consumer);
 }
 

@@ -36,7 +36,7 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
                  std::vector<std::shared_ptr<StagingPool>> pools, bool drop_remainder)
     : options_(std::move(options)),
       rows_(rows),
-      clock_(devices.at(0)->clock()),
+      clock_(devices.at(0)->backend().time()),
       sources_(std::move(sources)),
       maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows, drop_remainder),
       journal_(static_cast<int>(devices.size())),
@@ -44,7 +44,7 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   maker_.go_on_at(state.position);
   looked_ns_ = now();
   for (DevicePtr& device : devices) {
-    if (&device->clock() != &clock_)
+    if (&device->backend().time() != &clock_)
       throw Error(ErrorCode::invalid_argument, "a feed's devices share one clock");
     std::shared_ptr<StagingPool> pool = pools.empty() ? nullptr : pools[towers_.size()];
     towers_.push_back(
@@ -239,7 +239,8 @@ void Feed::Impl::feed_in_turn() {
 
 void Feed::Impl::lay(Dish dish) {
   MutexLock lock(table_mutex_);
-  while (table_.size() >= towers_.size() && !closing_) clock_.wait(table_mutex_, table_changed_);
+  while (table_.size() >= towers_.size() && !closing_)
+    wait_on(clock_, table_mutex_, table_changed_);
   table_.push_back(std::move(dish));
   clock_.notify(table_changed_);
 }
@@ -253,7 +254,7 @@ void Feed::Impl::lay_ends(const Step& step, std::uint64_t event) {
       table_.push_back({{}, event, at, t, true, step.error});
   }
   clock_.notify(table_changed_);
-  while (!table_.empty() && !closing_) clock_.wait(table_mutex_, table_changed_);
+  while (!table_.empty() && !closing_) wait_on(clock_, table_mutex_, table_changed_);
 }
 
 void Feed::Impl::lay_table() {
@@ -291,7 +292,7 @@ Feed::Impl::Dish Feed::Impl::take_dish(int tower) {
       clock_.notify(table_changed_);
       return dish;
     }
-    clock_.wait(table_mutex_, table_changed_);
+    wait_on(clock_, table_mutex_, table_changed_);
   }
   throw Error(ErrorCode::cancelled, "the feed is closed");
 }

@@ -92,7 +92,7 @@ class Feed::Impl {
 
   const FeedOptions options_;
   const std::int64_t rows_;  // of one tower's full batch
-  Clock& clock_;
+  TimeSource& clock_;
   const std::vector<BatchSourcePtr> sources_;
   FeederTimeline timeline_;
   StepMaker maker_;

@@ -2,9 +2,10 @@
 
 #include <limits>
 
+#include <penstock/device_backend.h>
+
 #include "staging/cuda/module.h"
 #include "staging/finish_functor.h"
-#include "staging/host/host_device.h"
 #include "staging/layout.h"
 
 namespace penstock {
@@ -35,13 +36,14 @@ std::span<const std::byte> bytes_of(const DeviceTensor& tensor) {
 template <typename Plan, typename Value>
 void launch(StreamView stream, const Plan& plan, std::int64_t volume, Value value,
             std::vector<std::span<const std::byte>> reads, std::span<const std::byte> writes) {
-  static_cast<HostDevice&>(stream.device())
-      .launch(stream, {.run =
-                           [plan, volume, value] {
-                             for (std::int64_t at = 0; at < volume; ++at) value(plan, at);
-                           },
-                       .reads = std::move(reads),
-                       .writes = {writes}});
+  stream.device().backend().launch({.run =
+                                        [plan, volume, value] {
+                                          for (std::int64_t at = 0; at < volume; ++at)
+                                            value(plan, at);
+                                        },
+                                    .reads = std::move(reads),
+                                    .writes = {writes}},
+                                   stream.state(), Site::current());
 }
 
 }  // namespace

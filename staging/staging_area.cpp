@@ -103,8 +103,8 @@ StagingPermit::~StagingPermit() {
 struct StagingArea::Reaper {
   explicit Reaper(const std::shared_ptr<StagingState>& state)
       : area(*state),
-        thread(state->device().clock().start({state->device().id().index, kRank},
-                                             [&area = *state] { area.reap(); })) {}
+        thread(state->device().backend().time().start({state->device().id().index, kRank},
+                                                      [&area = *state] { area.reap(); })) {}
   ~Reaper() { area.close(); }
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;

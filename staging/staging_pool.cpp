@@ -45,7 +45,7 @@ void StagingPool::make_slots() {
     try {
       slot.data = device_->allocate(options_.bytes);
       if (options_.packed) slot.packed = pinned_->allocate(options_.bytes);
-      if (device_->guards()) slot.closed.emplace(device_);
+      if (device_->backend().guards()) slot.closed.emplace(device_);
     } catch (const Error& error) {
       if (i < least || error.code() != ErrorCode::resource_exhausted) throw;
       log(LogLevel::warning,

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include <penstock/device.h>
+#include <penstock/device_backend.h>
 
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"

@@ -23,6 +23,8 @@ void check_options(const TrainOptions& options) {
     refuse("towers that do not wait for each other are not deterministic");
   if (options.threads < 0) refuse("a tower can't compute on less than one thread");
   for (const DevicePtr& device : options.devices) {
+    if (device->id().kind == DeviceKind::other)
+      refuse("a network computes on host and cuda devices, and on no others");
     const bool gpu = computes_on_gpu(options, *device);
     if (!gpu && options.precision != Precision::f32)
       refuse("towers on host devices compute in f32; tf32 and bf16 are of cuda devices");

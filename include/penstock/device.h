@@ -1,4 +1,5 @@
-// Devices, streams and events: as in CUDA, behind one interface.
+// Devices, streams and events: as in CUDA, behind one interface. What implements them is a
+// DeviceBackend: penstock/device_backend.h.
 #pragma once
 
 #include <compare>
@@ -15,9 +16,10 @@
 
 namespace penstock {
 
-class Clock;
 class Device;
-class Stream;
+class DeviceBackend;
+class EventState;
+class StreamState;
 using DevicePtr = std::shared_ptr<Device>;
 /// Where a call was made, for reports. Every asynchronous call takes one, by default its caller's.
 struct Site {
@@ -30,31 +32,19 @@ struct Site {
   }
 };
 
-enum class DeviceKind : std::uint8_t { host, cuda };
+/// `other`: of a back end from outside, which whoever wrote it makes.
+enum class DeviceKind : std::uint8_t { host, cuda, other };
 
-/// Which device: "cuda:0", "host:1". A type, so that it is not taken for another number.
+/// Which device: "cuda:0", "host:1", "other:0". A type, so that it is not taken for another number.
 struct DeviceId {
   DeviceKind kind = DeviceKind::host;
   int index = 0;
 
-  /// Throws Error{invalid_argument} for anything but "host:N" or "cuda:N".
+  /// Throws Error{invalid_argument} for anything but "host:N" or "cuda:N": others have no name by
+  /// which they could be opened.
   static DeviceId parse(std::string_view text);
   std::string to_string() const;
   friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
-};
-
-/// What a device knows of a stream or an event; made by `Device`, seen through views.
-class StreamState {
- public:
-  virtual ~StreamState() = default;
-  /// What it is called in errors and reports.
-  virtual const std::string& name() const noexcept = 0;
-  /// The runtime's own handle (cudaStream_t), or null.
-  virtual void* native() const noexcept { return nullptr; }
-};
-class EventState {
- public:
-  virtual ~EventState() = default;
 };
 
 /// A point in a stream's work. Cheap to copy; the owner must outlive it. Thread-safe.
@@ -101,7 +91,10 @@ class StreamView {
   void busy(std::int64_t nanoseconds) const;
   /// Blocks the calling thread until all work is done.
   void synchronize(Site site = Site::current()) const;
-  const std::string& name() const noexcept { return state_->name(); }
+  /// What it is called in errors and reports.
+  const std::string& name() const noexcept;
+  /// The runtime's own handle (cudaStream_t), or null where there is none.
+  void* native() const noexcept;
   Device& device() const noexcept { return *device_; }
   StreamState& state() const noexcept { return *state_; }
 
@@ -114,6 +107,9 @@ class StreamView {
 class Event {
  public:
   explicit Event(const DevicePtr& device);
+  Event(Event&&) noexcept;
+  Event& operator=(Event&&) noexcept;
+  ~Event();
   EventView view() const noexcept { return {*device_, *state_}; }
   operator EventView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
 
@@ -125,10 +121,17 @@ class Event {
 class Stream {
  public:
   Stream(const DevicePtr& device, std::string name);
+  /// A stream that somebody else owns, by its `native` handle (a cudaStream_t), which must outlive
+  /// this. Throws Error{invalid_argument} where streams have none, as on the host.
+  static Stream wrap(const DevicePtr& device, void* native);
+  Stream(Stream&&) noexcept;
+  Stream& operator=(Stream&&) noexcept;
+  ~Stream();
   StreamView view() const noexcept { return {*device_, *state_}; }
   operator StreamView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
 
  private:
+  Stream(DevicePtr device, std::unique_ptr<StreamState> state);
   DevicePtr device_;
   std::unique_ptr<StreamState> state_;
 };
@@ -148,12 +151,8 @@ struct DeviceCounters {
   std::uint64_t host_waits = 0;  ///< `synchronize` calls; the reaper's waits are not counted
 };
 
-/// What interrupts one reaper's wait.
-struct Kick {
-  bool raised = false;  ///< the device's
-};
-
-/// A GPU, or the host that behaves like one. Thread-safe. Made by `device` or `devices`.
+/// A GPU, the host that behaves like one, or what somebody wrote a back end for. Thread-safe. Made
+/// by `device` or `devices`, or by the back end's own function.
 class Device : public std::enable_shared_from_this<Device> {
  public:
   virtual ~Device() = default;
@@ -186,55 +185,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Throws what `status` tells.
   void check();
 
-  // What views call.
-  virtual std::unique_ptr<StreamState> create_stream(std::string name) = 0;
-  virtual std::unique_ptr<EventState> create_event() = 0;
-  /// A stream that somebody else owns (a cudaStream_t). Throws Error{invalid_argument} on the host.
-  virtual std::unique_ptr<StreamState> wrap_stream(void* native) = 0;
-  virtual void record(EventState& event, StreamState& stream, const Site& site) = 0;
-  virtual void wait(StreamState& stream, EventState& event, const Site& site) = 0;
-  virtual void copy(const Copy& copy, StreamState& stream, const Site& site) = 0;
-  virtual void clear(std::span<std::byte> memory, StreamState& stream, const Site& site) = 0;
-  virtual void busy(std::int64_t nanoseconds, StreamState& stream) = 0;
-  virtual bool done(EventState& event) = 0;
-  virtual void synchronize(EventState& event, const Site& site) = 0;
-  virtual void synchronize(StreamState& stream, const Site& site) = 0;
-  virtual std::int64_t completed_ns(EventState& event) = 0;
-
-  // For staging.
-  /// Threads and waits of this device's staging use it, so that time may be simulated.
-  virtual Clock& clock() noexcept = 0;
-  /// Blocks a reaper thread until one of the events is done, or its flag was raised by `kick`;
-  /// takes the flag down. Where the runtime can't wait for one of several, until the first is done.
-  virtual void wait_any(std::span<const EventView> events, Kick& flag) = 0;
-  virtual void kick(Kick& flag) noexcept = 0;
-  /// What the calling thread does from here on, for profilers (NVTX); nests. See `Range`.
-  virtual void begin_range(const char* /*name*/) noexcept {}
-  virtual void end_range() noexcept {}
-
-  // What the host's checker must be told; nothing elsewhere.
-  /// The calling thread writes or reads this memory now.
-  virtual void host_access(std::span<const std::byte> /*memory*/, bool /*writes*/,
-                           const Site& /*site*/ = Site::current()) {}
-  /// Whoever takes `what` over comes after everything this thread knows to be done.
-  virtual void hand_over(const void* /*what*/) {}
-  virtual void take_over(const void* /*what*/) {}
-  /// True if `guard` does something.
-  virtual bool guards() const noexcept { return false; }
-  /// Memory that nobody may touch until it is opened again, in stream order.
-  virtual void guard(std::span<std::byte> /*memory*/, bool /*open*/, StreamState& /*stream*/) {}
-};
-
-/// Names what a thread does in a scope, for profilers.
-class Range {
- public:
-  Range(Device& device, const char* name) noexcept : device_(device) { device_.begin_range(name); }
-  ~Range() { device_.end_range(); }
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
-
- private:
-  Device& device_;
+  /// What streams, events and staging call, and nobody else needs to.
+  virtual DeviceBackend& backend() noexcept = 0;
 };
 
 /// Opens "cuda:0" or "host:0". Calls for one id share the device. Throws Error{not_found} if there

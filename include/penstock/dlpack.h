@@ -14,7 +14,7 @@ namespace penstock {
 /// and 1.x), so that a pointer to one may be handed over as a pointer to the other.
 namespace dlpack {
 
-enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3 };
+enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kExtDev = 12 };
 enum TypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
 
 struct DLDevice {

@@ -54,6 +54,8 @@ class CAPABILITY("mutex") Mutex {
   void unlock() RELEASE() { mutex_.unlock(); }
   /// Tells the analysis that the caller holds it, where it cannot see so (in a callback).
   void assert_held() const ASSERT_CAPABILITY(this) {}
+  /// The mutex itself, for what waits on it and knows of no capability.
+  std::mutex& native() noexcept { return mutex_; }
 
  private:
   friend class CondVar;

@@ -65,7 +65,7 @@ cudaEvent_t native(EventState& event) {
   return static_cast<CudaEvent&>(event).event();
 }
 
-class CudaDevice final : public Device {
+class CudaDevice final : public DeviceBackend {
  public:
   CudaDevice(int index, const CudaServices& services)
       : index_(index),
@@ -104,7 +104,6 @@ class CudaDevice final : public Device {
     counters.pageable_fallbacks = pinned_->refused;
     return counters;
   }
-  std::int64_t now() const noexcept override { return clock_.now(); }
 
   std::byte* allocate(std::size_t bytes) override {
     const DeviceMemory have = memory();
@@ -245,14 +244,14 @@ class CudaDevice final : public Device {
     require(kernel(plan, volume, native(stream)), "a finishing kernel");
   }
 
-  Clock& clock() noexcept override { return clock_; }
+  TimeSource& time() const noexcept override { return clock_; }
 
   void wait_any(std::span<const EventView> events, Kick& flag) override {
     {
       MutexLock lock(mutex_);
       if (std::exchange(flag.raised, false)) return;
       if (events.empty()) {
-        while (!flag.raised) clock_.wait(mutex_, kicked_);
+        while (!flag.raised) wait_on(clock_, mutex_, kicked_);
         flag.raised = false;
         return;
       }
@@ -291,7 +290,7 @@ class CudaDevice final : public Device {
   }
 
   const int index_;
-  Clock& clock_;
+  TimeSource& clock_;
   const CUcontext context_;
   const std::shared_ptr<Pinned> pinned_;
   CudaStream base_stream_;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <penstock/device.h>
+#include <penstock/device_backend.h>
 
 #include "staging/cuda/module.h"
 

@@ -48,7 +48,7 @@ const CudaModule& cuda_module() {
 }
 
 DevicePtr open_cuda(int index) {
-  static const CudaServices services{&Clock::real(), &log_once};
+  static const CudaServices services{&TimeSource::real(), &log_once};
   return cuda_module().open(index, services);
 }
 

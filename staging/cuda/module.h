@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <penstock/device.h>
+#include <penstock/device_backend.h>
 #include <penstock/log.h>
 
 namespace penstock {
@@ -17,13 +17,13 @@ struct Batch;
 
 /// What the module gets from the library: its own copies of such things are not the program's.
 struct CudaServices {
-  Clock* clock = nullptr;
+  TimeSource* clock = nullptr;
   void (*log_once)(LogLevel level, std::string_view once, std::string_view message) = nullptr;
 };
 
 /// What the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 5;
+  static constexpr int kVersion = 6;
   int version = kVersion;
   /// Devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found}, saying what is missing.
   int (*count)() = nullptr;

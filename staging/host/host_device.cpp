@@ -66,7 +66,7 @@ std::shared_ptr<HostDevice> HostDevice::make(HostOptions options) {
 
 HostDevice::HostDevice(HostOptions options)
     : options_(std::move(options)),
-      clock_(options_.clock != nullptr ? *options_.clock : Clock::real()),
+      clock_(options_.clock != nullptr ? *options_.clock : TimeSource::real()),
       checker_(options_.check ? std::make_unique<Checker>() : nullptr),
       pinned_(std::make_shared<Pinned>(id(), options_.faults.fail_pinning)) {}
 
@@ -157,10 +157,6 @@ std::unique_ptr<EventState> HostDevice::create_event() {
   return std::make_unique<HostEvent>(*this);
 }
 
-std::unique_ptr<StreamState> HostDevice::wrap_stream(void*) {
-  throw Error(ErrorCode::invalid_argument, id().to_string() + " has no streams of anybody else");
-}
-
 void HostDevice::enqueue(StreamState& stream, Op op) {
   HostStream& to = host(stream);
   MutexLock lock(mutex_);
@@ -228,16 +224,16 @@ void HostDevice::busy(std::int64_t nanoseconds, StreamState& stream) {
   enqueue(stream, std::move(op));
 }
 
-void HostDevice::launch(StreamView stream, HostWork work, Site site) {
+void HostDevice::launch(HostWork work, StreamState& stream, const Site& site) {
   if (checker_) {
-    const int actor = host(stream.state()).checked_as();
+    const int actor = host(stream).checked_as();
     for (const auto& memory : work.reads) checker_->access(actor, memory, false, site);
     for (const auto& memory : work.writes) checker_->access(actor, memory, true, site);
   }
   Op op;
   op.call = std::move(work.run);
   op.takes_ns = work.takes_ns;
-  enqueue(stream.state(), std::move(op));
+  enqueue(stream, std::move(op));
 }
 
 void HostDevice::guard(std::span<std::byte> memory, bool open, StreamState& stream) {
@@ -266,7 +262,7 @@ void HostDevice::synchronize(EventState& event, const Site&) {
     MutexLock lock(mutex_);
     ++counters_.host_waits;
     const std::uint64_t ticket = core.recorded;
-    while (core.completed < ticket && !hung_) clock_.wait(mutex_, core.done);
+    while (core.completed < ticket && !hung_) wait_on(clock_, mutex_, core.done);
   }
   if (checker_) checker_->saw(&event);
 }
@@ -278,7 +274,7 @@ void HostDevice::synchronize(StreamState& stream, const Site&) {
     of.device_.mutex_.assert_held();  // the same one
     ++counters_.host_waits;
     const std::uint64_t until = of.enqueued_;
-    while (of.executed_ < until && !hung_) clock_.wait(mutex_, of.idle_);
+    while (of.executed_ < until && !hung_) wait_on(clock_, mutex_, of.idle_);
   }
   if (checker_) checker_->saw_stream(of.checked_as());
 }
@@ -296,7 +292,7 @@ void HostDevice::wait_any(std::span<const EventView> events, Kick& flag) {
     });
   };
   MutexLock lock(mutex_);
-  while (!flag.raised && !any_done() && lost_.ok()) clock_.wait(mutex_, progress_);
+  while (!flag.raised && !any_done() && lost_.ok()) wait_on(clock_, mutex_, progress_);
   flag.raised = false;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <penstock/device.h>
+#include <penstock/device_backend.h>
 
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
@@ -26,7 +26,7 @@ struct HostFaults {
 
 struct HostOptions {
   int index = 0;
-  Clock* clock = nullptr;          ///< null: the real one. Must outlive the device
+  TimeSource* clock = nullptr;     ///< null: the real one. Must outlive the device
   bool unified = true;             ///< false: batches are copied to memory of the device's own
   double bytes_per_s = 0;          ///< of all copies together; 0: as fast as memory is
   std::int64_t latency_ns = 0;     ///< until a copy is seen to be done
@@ -35,22 +35,17 @@ struct HostOptions {
   HostFaults faults{};
 };
 
-/// Work for a stream, with what it says it reads and writes.
-struct HostWork {
-  std::function<void()> run{};
-  std::vector<std::span<const std::byte>> reads{};
-  std::vector<std::span<const std::byte>> writes{};
-  std::int64_t takes_ns = 0;  ///< simulated or slept, behind `run`
-};
-
-class HostDevice final : public Device {
+class HostDevice final : public DeviceBackend {
  public:
   static std::shared_ptr<HostDevice> make(HostOptions options);
   explicit HostDevice(HostOptions options);
   ~HostDevice() override;
 
   /// A kernel, so to speak.
-  void launch(StreamView stream, HostWork work, Site site = Site::current());
+  void launch(StreamView stream, HostWork work, Site site = Site::current()) {
+    launch(std::move(work), stream.state(), site);
+  }
+  void launch(HostWork work, StreamState& stream, const Site& site) override;
   /// What the checker found; empty unless `check`.
   std::vector<Hazard> hazards() const;
 
@@ -59,7 +54,6 @@ class HostDevice final : public Device {
   bool unified() const noexcept override { return options_.unified; }
   DeviceMemory memory() const override EXCLUDES(mutex_);
   DeviceCounters counters() const noexcept override EXCLUDES(mutex_);
-  std::int64_t now() const noexcept override { return clock_.now(); }
   std::byte* allocate(std::size_t bytes) override EXCLUDES(mutex_);
   void deallocate(std::byte* data, std::size_t bytes, Site site = Site::current()) noexcept override
       EXCLUDES(mutex_);
@@ -67,7 +61,6 @@ class HostDevice final : public Device {
   Status status() noexcept override EXCLUDES(mutex_);
   std::unique_ptr<StreamState> create_stream(std::string name) override;
   std::unique_ptr<EventState> create_event() override;
-  std::unique_ptr<StreamState> wrap_stream(void* native) override;
   void record(EventState& event, StreamState& stream, const Site& site) override EXCLUDES(mutex_);
   void wait(StreamState& stream, EventState& event, const Site& site) override EXCLUDES(mutex_);
   void copy(const Copy& copy, StreamState& stream, const Site& site) override;
@@ -77,7 +70,7 @@ class HostDevice final : public Device {
   void synchronize(EventState& event, const Site& site) override EXCLUDES(mutex_);
   void synchronize(StreamState& stream, const Site& site) override EXCLUDES(mutex_);
   std::int64_t completed_ns(EventState& event) override EXCLUDES(mutex_);
-  Clock& clock() noexcept override { return clock_; }
+  TimeSource& time() const noexcept override { return clock_; }
   void wait_any(std::span<const EventView> events, Kick& flag) override EXCLUDES(mutex_);
   void kick(Kick& flag) noexcept override EXCLUDES(mutex_);
   void host_access(std::span<const std::byte> memory, bool writes,
@@ -102,7 +95,7 @@ class HostDevice final : public Device {
   static Mutex& mutex_of_all();
 
   const HostOptions options_;
-  Clock& clock_;
+  TimeSource& clock_;
   const std::unique_ptr<Checker> checker_;  // null unless `check`
   std::shared_ptr<Pinned> pinned_;
 

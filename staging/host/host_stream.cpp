@@ -31,7 +31,7 @@ void HostStream::push(Op op) {
 void HostStream::serve() {
   MutexLock lock(device_.mutex_);
   for (;;) {
-    while (queue_.empty() && !stopping_) device_.clock_.wait(device_.mutex_, work_);
+    while (queue_.empty() && !stopping_) wait_on(device_.clock_, device_.mutex_, work_);
     if (queue_.empty()) return;
     Op op = queue_.pop_front();
     const bool alive = device_.lost_.ok();
@@ -39,7 +39,7 @@ void HostStream::serve() {
       if (alive || op.kind == Op::Kind::record) execute_locked(op);
     } else if (alive && op.kind == Op::Kind::copy && op.fails) {
       device_.hung_ = true;
-      while (!stopping_ && device_.lost_.ok()) device_.clock_.wait(device_.mutex_, work_);
+      while (!stopping_ && device_.lost_.ok()) wait_on(device_.clock_, device_.mutex_, work_);
     } else if (alive) {
       lock.unlock();
       execute(op);
@@ -52,12 +52,12 @@ void HostStream::serve() {
 }
 
 void HostStream::execute_locked(Op& op) {
-  Clock& clock = device_.clock_;
+  TimeSource& clock = device_.clock_;
   HostEventCore& event = *op.event;
   if (op.kind == Op::Kind::wait) {
     waits_for_ = op.event;
     while (event.completed < op.ticket && device_.lost_.ok() && !(stopping_ && device_.hung_)) {
-      clock.wait(device_.mutex_, event.done);
+      wait_on(clock, device_.mutex_, event.done);
     }
     waits_for_.reset();
     return;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <penstock/device.h>
+#include <penstock/device_backend.h>
 
 #include "pipeline/core/ring.h"
 #include "staging/clock.h"

@@ -4,7 +4,6 @@
 
 #include "pipeline/work/image/on_device.h"
 #include "staging/cuda/module.h"
-#include "staging/host/host_device.h"
 #include "staging/layout.h"
 #include "staging/reconstruct/twin.h"
 
@@ -105,11 +104,12 @@ void Reconstructor::run(StreamView stream, const DeviceTensor& bytes, const Devi
     return;
   }
   const auto offsets = static_cast<std::size_t>(batch.count + 1) * sizeof(std::uint64_t);
-  static_cast<HostDevice&>(stream.device())
-      .launch(stream, {.run = [batch] { reconstruct::run_here(batch); },
-                       .reads = {{bytes.data, offsets}, {plans.data, plans.nbytes()}},
-                       .writes = {{out.data, out.nbytes()},
-                                  {reinterpret_cast<const std::byte*>(batch.work), impl_->bytes}}});
+  stream.device().backend().launch(
+      {.run = [batch] { reconstruct::run_here(batch); },
+       .reads = {{bytes.data, offsets}, {plans.data, plans.nbytes()}},
+       .writes = {{out.data, out.nbytes()},
+                  {reinterpret_cast<const std::byte*>(batch.work), impl_->bytes}}},
+      stream.state(), Site::current());
 }
 
 }  // namespace penstock

@@ -57,13 +57,13 @@ std::vector<Hazard> hazards_with(Mistake mistake, int slots, std::uint64_t pause
   };
   const Rng rng(pause_seed, 0, 0);
   std::vector<DeviceTensor> last_labels;
-  const Actor producer = device->clock().start({0, 100}, [&] {
+  const Actor producer = device->backend().time().start({0, 100}, [&] {
     for (int k = 0; k < 12; ++k) area.put(numbers(4 * k, 4));
   });
   for (int k = 0; k < 12; ++k) {
     StagedBatch batch = *area.get();
     // A schedule of its own for each seed.
-    device->clock().sleep_until(
+    device->backend().time().sleep_until(
         device->now() + static_cast<std::int64_t>((pause_seed * 37 + 11 * k) % 3) * 200 * kUs);
     DeviceTensor labels = batch["x"];
     if (mistake == Mistake::mixed_slots && !last_labels.empty()) labels = last_labels.back();
@@ -149,7 +149,7 @@ TEST(SlotGuardDeathTest, ASlotOutsideALeaseCantBeTouched) {
           data = batch["x"].data;
           if (static_cast<int>(*data) > 1) std::exit(0);  // in the lease: fine
         }
-        device->clock().sleep_until(device->now() + 300 * kMs);
+        device->backend().time().sleep_until(device->now() + 300 * kMs);
         std::exit(static_cast<int>(*data));
       },
       "");
@@ -170,7 +170,7 @@ Costs costs_of(HostOptions options, int batches, std::int64_t rows) {
   std::vector<Element> pool;
   for (int i = 0; i < 8; ++i) pool.push_back(numbers(i, rows));
   constexpr int kWarm = 2'000;
-  const Actor producer = device->clock().start({0, 100}, [&] {
+  const Actor producer = device->backend().time().start({0, 100}, [&] {
     for (int k = 0; k < batches + kWarm; ++k) {
       Piece piece{pool[static_cast<std::size_t>(k) % pool.size()], 0, rows};
       area.put(area.reserve(), {&piece, 1});
@@ -244,7 +244,7 @@ TEST(AreaFaults, ALostDeviceIsToldToEverybody) {
         for (;;) endless();
       });
     };
-    const Actor producer = device->clock().start({0, 100}, [&] {
+    const Actor producer = device->backend().time().start({0, 100}, [&] {
       EXPECT_EQ(lost([&] { area.put(numbers(0, 4)); }), ErrorCode::device_lost);
     });
     EXPECT_EQ(lost([&] {
@@ -380,7 +380,7 @@ TEST(AreaFaults, DestroyedAtRandomNothingHangsOrLeaks) {
           area.put_end();
         }));
       };
-      Actor producer = device->clock().start({0, 100}, produce);
+      Actor producer = device->backend().time().start({0, 100}, produce);
       for (int k = 0; k < std::min(produced, consumed); ++k) {
         std::optional<StagedBatch> batch = area.get();
         if (!batch) break;

@@ -24,10 +24,10 @@ constexpr std::int64_t kMs = 1'000'000;
 class StagingAreaOn : public OnEachDevice {
  protected:
   Actor start(std::function<void()> body) {
-    return device().clock().start({device().id().index, 1 << 10}, std::move(body));
+    return device().backend().time().start({device().id().index, 1 << 10}, std::move(body));
   }
   void pause(std::int64_t nanoseconds) {
-    device().clock().sleep_until(device().now() + nanoseconds);
+    device().backend().time().sleep_until(device().now() + nanoseconds);
   }
 };
 

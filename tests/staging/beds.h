@@ -12,6 +12,9 @@
 #include "staging/clock.h"
 #include "staging/host/host_device.h"
 
+/// examples/own_device.cpp: a device that knows nothing but public headers.
+penstock::DevicePtr make_threads_device(int index);
+
 namespace penstock::test {
 
 /// A device, and the clock it may need.
@@ -49,6 +52,10 @@ inline std::vector<BedKind> bed_kinds() {
                                               .latency_ns = 5'000,
                                               .check = true});
          return Bed{std::move(clock), std::move(device)};
+       }},
+      {"example",
+       [] {
+         return Bed{nullptr, make_threads_device(0)};
        }},
       {"cuda",
        [] {

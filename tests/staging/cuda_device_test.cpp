@@ -23,7 +23,7 @@ struct Runtime {
   bool pins = true;
   int pinned = 0;  // and not freed
   int peers = 0;   // calls that enable one
-  penstock::Clock* clock = nullptr;
+  penstock::TimeSource* clock = nullptr;
   double rate = 1;  // of the device's clock
 };
 Runtime runtime;

@@ -30,7 +30,7 @@ class OnGpu : public testing::Test {
 };
 
 cudaStream_t native(StreamView stream) {
-  return static_cast<cudaStream_t>(stream.state().native());
+  return static_cast<cudaStream_t>(stream.native());
 }
 
 /// A graph for each slot, captured in the strictest mode while the feeder and the reaper go on.

@@ -163,14 +163,14 @@ TEST_P(DeviceConformance, AReaperWaitsForAnyEventOrAKick) {
   slow.view().busy(100 * kMs);
   slow.view().record(second);
   const std::vector<EventView> events{first.view(), second.view()};
-  device().wait_any(events, kick);
+  device().backend().wait_any(events, kick);
   EXPECT_TRUE(first.view().done());
   EXPECT_FALSE(second.view().done());
-  device().kick(kick);
+  device().backend().kick(kick);
   const std::vector<EventView> rest{second.view()};
-  device().wait_any(rest, kick);
+  device().backend().wait_any(rest, kick);
   EXPECT_FALSE(kick.raised);
-  device().wait_any(rest, kick);
+  device().backend().wait_any(rest, kick);
   EXPECT_TRUE(second.view().done());
 }
 
@@ -218,11 +218,25 @@ TEST_P(DeviceConformance, HostWaitsAreCounted) {
   const std::uint64_t before = device().counters().host_waits;
   stream.view().record(event);
   const std::vector<EventView> events{event.view()};
-  device().wait_any(events, kick);
+  device().backend().wait_any(events, kick);
   EXPECT_EQ(device().counters().host_waits, before);
   event.view().synchronize();
   stream.view().synchronize();
   EXPECT_EQ(device().counters().host_waits, before + 2);
+}
+
+TEST_P(DeviceConformance, AStreamOfSomebodyElseIsKnownByItsHandle) {
+  EXPECT_THROW(static_cast<void>(Stream::wrap(shared(), nullptr)), Error);
+  const Stream own(shared(), "own");
+  if (own.view().native() == nullptr) return;
+  const Stream wrapped = Stream::wrap(shared(), own.view().native());
+  const Event first(shared());
+  const Event second(shared());
+  own.view().record(first);
+  own.view().busy(20 * kMs);
+  wrapped.view().record(second);
+  second.view().synchronize();
+  EXPECT_GE(second.view().completed_ns() - first.view().completed_ns(), 19 * kMs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance, testing::ValuesIn(test::bed_kinds()),
@@ -232,8 +246,9 @@ TEST(DeviceId, IsReadAndWritten) {
   for (const char* text : {"host:0", "host:1", "cuda:0", "cuda:1023"}) {
     EXPECT_EQ(DeviceId::parse(text).to_string(), text);
   }
+  EXPECT_EQ((DeviceId{DeviceKind::other, 2}).to_string(), "other:2");
   for (const char* text : {"", "host", "host:", "host:-1", "cuda:1024", "cuda:0 ", "gpu:0",
-                           "host:x", "cuda:99999999999999999999", "cuda:0x1"}) {
+                           "other:0", "host:x", "cuda:99999999999999999999", "cuda:0x1"}) {
     EXPECT_THROW(DeviceId::parse(text), Error) << text;
   }
 }

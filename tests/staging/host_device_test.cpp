@@ -79,7 +79,7 @@ TEST(VirtualTime, ADeadlockIsAnError) {
   Mutex mutex;
   Signal never;
   MutexLock lock(mutex);
-  EXPECT_THROW(clock.wait(mutex, never), Error);
+  EXPECT_THROW(wait_on(clock, mutex, never), Error);
 }
 
 // Two streams of two devices hand a number to and fro, each behind the other's event.

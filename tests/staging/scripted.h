@@ -20,11 +20,11 @@ struct Script {
   std::int64_t step = 1;
   std::int64_t rows = 1;  ///< of a batch
   std::uint64_t epochs = 1;
-  std::int64_t row_bytes = 8;  ///< at least 8
-  Clock* clock = nullptr;      ///< null: batches take no time
-  std::int64_t takes_ns = 0;   ///< each
-  std::int64_t fails_at = -1;  ///< batch
-  Stats stats{};               ///< of one batch
+  std::int64_t row_bytes = 8;   ///< at least 8
+  TimeSource* clock = nullptr;  ///< null: batches take no time
+  std::int64_t takes_ns = 0;    ///< each
+  std::int64_t fails_at = -1;   ///< batch
+  Stats stats{};                ///< of one batch
   bool saves = true;
 };
 

@@ -13,6 +13,11 @@ penstock_test(staging/finish)
 penstock_test(staging/reconstruct)
 penstock_test(staging/reconstruct_feed)
 penstock_test(staging/numa)  # of the CUDA module, and asks nothing of CUDA
+# The example is a program; here, its device is one of those that the tests run on.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/examples/own_device.cpp PROPERTIES COMPILE_DEFINITIONS main=main_of_own_device)
+foreach(name device area finish reconstruct)
+  target_sources(staging_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/examples/own_device.cpp)
+endforeach()
 target_sources(staging_numa_test PRIVATE ${PROJECT_SOURCE_DIR}/staging/cuda/numa.cpp)
 if(PENSTOCK_HAVE_CUDA)
   add_library(staging_cuda_faults OBJECT staging/cuda_faults.cu)

@@ -11,6 +11,9 @@
 #include "tests/towers/twins.h"
 #include "towers/layers/batch_norm.h"
 
+/// examples/own_device.cpp.
+penstock::DevicePtr make_threads_device(int index);
+
 namespace penstock::towers {
 namespace {
 
@@ -205,6 +208,9 @@ TEST(GpuTrainer, WhatItCantDoIsRefused) {
   options = options_for(1, 4);
   options.precision = Precision::bf16;
   refused(options, "towers on host devices compute in f32");
+  options = options_for(1, 4);
+  options.devices = {make_threads_device(0)};
+  refused(options, "a network computes on host and cuda devices");
 }
 
 }  // namespace

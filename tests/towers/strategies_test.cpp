@@ -264,7 +264,7 @@ Counts strategy_of(int aggregate, const std::vector<std::int64_t>& durations, st
       waiting.push_back(tower);
       clock.notify(pushed);
       while (waiting.front() != tower || !strategy.take(tower))
-        if (!clock.wait(mutex, pushed, until + 1)) return;
+        if (!wait_on(clock, mutex, pushed, until + 1)) return;
       waiting.pop_front();
       clock.notify(pushed);
     }

@@ -18,3 +18,4 @@ foreach(name gpu gpu_trainer exchange failures evaluation)
   target_sources(towers_${name}_test PRIVATE towers/fake_gpu.cpp towers/fake_cudnn.cpp towers/fake_pointwise.cpp
     towers/fake_nccl.cpp)
 endforeach()
+target_sources(towers_gpu_trainer_test PRIVATE ${PROJECT_SOURCE_DIR}/examples/own_device.cpp)  # see staging/tests.cmake

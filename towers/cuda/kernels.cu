@@ -1,6 +1,8 @@
 // The module: each plan of towers/gpu/kernels.h as a kernel.
 #include <cuda_runtime_api.h>
 
+#include <penstock/device_backend.h>
+
 #include "towers/gpu/kernels.h"
 
 namespace penstock::towers {

@@ -35,7 +35,7 @@ Gpu::Gpu(DevicePtr device, const GpuLibraries& libraries, Precision precision, b
       result_(memory_.get(), DType::f64) {
   enter();
   check_cudnn(cudnn().create(&handles_.cudnn));
-  check_cudnn(cudnn().set_stream(handles_.cudnn, stream().state().native()));
+  check_cudnn(cudnn().set_stream(handles_.cudnn, stream().native()));
   if (libraries_.blas.create(&handles_.blas) != 0)
     throw Error(ErrorCode::unavailable, device_->id().to_string() + ": cuBLASLt makes no handle");
   result_.resize({4});
@@ -130,7 +130,7 @@ void Gpu::gemm(const Gemm& form, const void* a, const void* b, void* c, bool sum
   const float alpha = 1;
   ensure(lt.matmul(handles_.blas, product.object, &alpha, b, left.object, a, right.object,
                    &form.beta, c, result.object, c, result.object, nullptr, nullptr, 0,
-                   stream().state().native()));
+                   stream().native()));
 }
 
 Array on_host(Gpu* gpu, const Array& array) {

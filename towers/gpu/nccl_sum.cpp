@@ -160,7 +160,7 @@ class NcclSum final : public BucketSum {
       float* sums = values(ranks_[r].towers.front(), bucket.begin);
       note(name_of(r),
            nccl_->all_reduce(sums, sums, bucket.end - bucket.begin, Nccl::kFloat, Nccl::kSum,
-                             communicators_[r], ranks_[r].stream.view().state().native()));
+                             communicators_[r], ranks_[r].stream.view().native()));
     }
     const int ended = nccl_->group_end();
     for (std::size_t r = 0; r < ranks_.size() && ended != Nccl::kSuccess; ++r) {

@@ -1,0 +1,21 @@
+// Names what a thread does in a scope, for profilers.
+#pragma once
+
+#include <penstock/device_backend.h>
+
+namespace penstock {
+
+class Range {
+ public:
+  Range(DeviceBackend& device, const char* name) noexcept : device_(device) {
+    device_.begin_range(name);
+  }
+  ~Range() { device_.end_range(); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  DeviceBackend& device_;
+};
+
+}  // namespace penstock

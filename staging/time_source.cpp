@@ -1,0 +1,60 @@
+#include <penstock/time_source.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <penstock/error.h>
+
+#include "pipeline/core/start_thread.h"
+
+namespace penstock {
+
+class RealTime final : public TimeSource {
+ public:
+  std::int64_t now() const noexcept override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  bool wait(std::mutex& mutex, Signal& signal, std::int64_t deadline) override {
+    std::unique_lock<std::mutex> lock(mutex, std::adopt_lock);
+    bool woken = true;
+    if (deadline == kNever) {
+      signal.changed_.wait(lock);
+    } else {
+      const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline)};
+      woken = signal.changed_.wait_until(lock, until) == std::cv_status::no_timeout;
+    }
+    lock.release();
+    return woken;
+  }
+  void notify(Signal& signal) noexcept override { signal.changed_.notify_all(); }
+  std::unique_ptr<Thread> start(Rank, std::function<void()> body) override {
+    return std::make_unique<SystemThread>(std::move(body));
+  }
+
+ private:
+  class SystemThread final : public Thread {
+   public:
+    explicit SystemThread(std::function<void()> body)
+        : thread_(start_thread("staging", std::move(body))) {}
+
+   private:
+    std::jthread thread_;
+  };
+};
+
+TimeSource& TimeSource::real() noexcept {
+  static RealTime time;
+  return time;
+}
+
+void TimeSource::sleep_until(std::int64_t deadline) {
+  std::mutex mutex;
+  Signal never;
+  const std::lock_guard<std::mutex> lock(mutex);
+  while (now() < deadline) wait(mutex, never, deadline);
+}
+
+}  // namespace penstock
