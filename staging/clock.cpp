@@ -5,8 +5,7 @@
 #include <thread>
 
 #include <penstock/error.h>
-
-#include "pipeline/core/start_thread.h"
+#include <penstock/start_thread.h>
 
 namespace penstock {
 

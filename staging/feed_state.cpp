@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "pipeline/core/state.h"
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+#include <penstock/state.h>
 
 namespace penstock {
 namespace {

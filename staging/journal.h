@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <penstock/state.h>
+
 #include "pipeline/core/ring.h"
-#include "pipeline/core/state.h"
 #include "pipeline/core/thread_annotations.h"
 
 namespace penstock {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipeline/core/state.h"
+#include <penstock/state.h>
 
 namespace penstock {
 namespace {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
-# whichever it meets; branches on a stage's name, which its typed traits are for; and casts around types in the engine.
+# whichever it meets; branches on a stage's name, which its typed traits are for; casts around types in the engine; and
+# the inside of the library in the program.
 # Each folder may include itself and those before it in the list; public headers only the standard
 # library and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
@@ -46,6 +47,9 @@ awk -v layers="$layers" '
   /name\(\) *[!=]= *"|is_batch\(|"[a-z_]+" *[!=]= *[a-z_>.-]*name\(\)/ && FILENAME ~ /^(pipeline|staging|towers)\// {
     refuse("a branch on a name; ask for a typed trait")
   }
+  /kind(\(\))?(\.name)? *[!=]= *("|[a-z_.>-]*kind)/ && FILENAME ~ /^tools\// {
+    refuse("a branch on the name of a source or stage; give its kind a typed field")
+  }
   /(const|dynamic)_cast</ && FILENAME ~ /^(pipeline\/(engine|order)|staging)\// {
     refuse("a cast around a type")
   }
@@ -60,7 +64,9 @@ awk -v layers="$layers" '
     if (name ~ /(^|\/)\.\.?\//) refuse("relative include of " name)
     else if (quoted && (theirs == 0 || theirs == 1)) refuse("\"" name "\" is none of our folders: use <>")
     else if (!quoted && theirs > 1) refuse("<" name "> is internal: use \"\"")
-    else if (FILENAME ~ /^(staging|towers|tools\/penstock)\// && path ~ /^pipeline\/(engine|order)\//)
+    else if (FILENAME ~ /^tools\/penstock\// && path ~ /^(pipeline|staging)\//)
+      refuse("the program may include public headers, the trainer and its own only, not " name)
+    else if (FILENAME ~ /^(staging|towers)\// && path ~ /^pipeline\/(engine|order)\//)
       refuse("the engine is reached by its public headers, not by " name)
     else if (mine == towers && theirs > 1 && theirs != towers)
       refuse("the trainer may include public headers and its own only, not " name)

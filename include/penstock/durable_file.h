@@ -12,6 +12,14 @@ namespace penstock {
 /// not_found} naming it.
 void write_durably(const std::string& path, std::string_view contents);
 
+/// Throws what `write_durably` would throw if it can't write there, before there is anything to
+/// write, and leaves what is there as it is.
+void check_writable(const std::string& path);
+
+/// Where the symbolic links of `path` lead, which may be nothing yet; `path` if it is none. Throws
+/// Error{not_found} for links in a circle.
+std::string follow_links(const std::string& path);
+
 /// "process 708" that has locked an open file or folder by flock(2), or "another process" where the
 /// system does not say.
 std::string lock_holder(int fd);

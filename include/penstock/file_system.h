@@ -92,4 +92,9 @@ FileSystemPtr default_file_system();
 /// Files that live in memory: names and their contents.
 FileSystemPtr make_memory_file_system(std::vector<std::pair<std::string, std::string>> files);
 
+/// The path of the file that "mmap" has mapped at `address`, or null: for a handler of SIGBUS.
+/// Valid while whoever touched the address waits. Async-signal-safe. Knows the first 4,096 files
+/// that are mapped at a time.
+const char* mapped_file_at(const void* address) noexcept;
+
 }  // namespace penstock

@@ -75,6 +75,13 @@ class ImageOps {
   /// The chain as a work op.
   WorkOpPtr op() const;
 
+  /// The component that it works on.
+  const std::string& component() const noexcept;
+  /// True for what `on_device` returned.
+  bool is_on_device() const noexcept;
+  /// The component that such a chain adds: what a Reconstructor is told of each image.
+  std::string plan_component() const;
+
   struct Step;
   struct Chain;
   /// For the library.

@@ -45,6 +45,9 @@ enum class OnError {
   retry,  ///< reads that failed with ErrorCode::unavailable are done again; else as `fail`
 };
 
+inline constexpr int kMostThreads = 1023;    ///< that compute in one run
+inline constexpr int kMostIoThreads = 4096;  ///< that wait for files
+
 struct RunOptions {
   /// Every random number derives from it; two runs with the same seed give the same bytes.
   std::uint64_t seed = 0;

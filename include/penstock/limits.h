@@ -20,4 +20,8 @@ struct Limits {
   std::uint64_t max_members = 10'000'000;  ///< records of one shard
 };
 
+/// By how many ways a folder may be reached through links while another is listed. Folders that
+/// link to each other have more files than anybody could list.
+inline constexpr int kMostWays = 64;
+
 }  // namespace penstock

@@ -1,9 +1,13 @@
 // States of runs, kept in files that survive a crash.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace penstock {
 
@@ -20,5 +24,30 @@ void save_state(const std::string& path, std::string_view state);
 /// passed over with a warning through the log. Throws Error{data_loss} if all that is there is
 /// damaged, Error{unavailable | not_found} if it can't be read or is no regular file.
 std::optional<std::string> load_state(const std::string& path);
+
+/// The file of one run's states, which no other run can write meanwhile. Thread-safe.
+class StateFile {
+ public:
+  /// Throws Error{unavailable} naming the process that has the file and has not given it back after
+  /// `patience`.
+  explicit StateFile(const std::string& path, std::chrono::milliseconds patience = {});
+  StateFile(const StateFile&) = delete;
+  StateFile& operator=(const StateFile&) = delete;
+  ~StateFile();
+
+  const std::string& path() const noexcept;
+  /// Throws what `save` would if it can't write there: before there is a state.
+  void check() const;
+  /// See `save_state`. `fault`, for tests, is called before each step of the system's, and returns
+  /// 0 or the errno to fail with.
+  void save(std::string_view state, std::function<int(const char* step)> fault = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The files beside a state's that belong to it: the state before, and the lock.
+std::vector<std::string> companions_of_state(const std::string& path);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-#include "pipeline/core/state.h"
+#include <penstock/state.h>
 
 #include <penstock/error.h>
 

@@ -6,7 +6,8 @@
 #include <bit>
 #include <utility>
 
-#include "pipeline/core/start_thread.h"
+#include <penstock/start_thread.h>
+
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/waits.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
 
 namespace penstock {
 namespace {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/core/state.h"
+#include <penstock/state.h>
+
 #include "pipeline/order/node.h"
 
 namespace penstock {

@@ -1,11 +1,11 @@
 // The public functions of include/penstock/image_records.h.
+#include <penstock/crc32c.h>
 #include <penstock/image_records.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "pipeline/engine/memory.h"
-#include "pipeline/io/crc32c.h"
 #include "pipeline/sources/image_list.h"
 #include "pipeline/sources/image_records.h"
 #include "pipeline/sources/image_records_writer.h"

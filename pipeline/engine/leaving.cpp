@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "pipeline/core/start_thread.h"
+#include <penstock/start_thread.h>
 
 namespace penstock {
 

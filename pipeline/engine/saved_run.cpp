@@ -4,10 +4,10 @@
 #include <functional>
 #include <set>
 
+#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/state.h>
 
-#include "pipeline/core/state.h"
-#include "pipeline/io/crc32c.h"
 #include "pipeline/order/shard.h"
 
 namespace penstock {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include <penstock/log.h>
+#include <penstock/start_thread.h>
 
-#include "pipeline/core/start_thread.h"
 #include "pipeline/engine/memory.h"
 
 namespace penstock {

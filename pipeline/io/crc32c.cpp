@@ -1,4 +1,4 @@
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
 
 #include <cstring>
 

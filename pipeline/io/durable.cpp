@@ -59,6 +59,10 @@ void write_durably(const std::string& path, std::string_view contents) {
   file.commit();
 }
 
+void check_writable(const std::string& path) {
+  const DurableFile can_be_written(path);
+}
+
 DurableFile::DurableFile(const std::string& path, WriteFault fault, PartialOptions options)
     : path_(replaceable(path)), fault_(std::move(fault)), resumable_(options.resumable) {
   const std::optional<mode_t> mode = mode_at(path_);

@@ -18,9 +18,6 @@ namespace penstock {
 /// "sync", "keep", "rename", "sync folder"), returns 0 or the errno to fail with.
 using WriteFault = std::function<int(const char* step)>;
 
-/// Where the symbolic links of `path` lead, which may be nothing yet; `path` if it is none. Throws
-/// Error{not_found} for links in a circle.
-std::string follow_links(const std::string& path);
 /// The file that writing `path` replaces: where its links lead. Throws Error{unavailable |
 /// not_found} naming `path` for what a rename must not take the place of: a folder, a device, a
 /// pipe.

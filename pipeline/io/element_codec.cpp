@@ -3,10 +3,9 @@
 #include <bit>
 #include <cstring>
 
+#include <penstock/crc32c.h>
 #include <penstock/error.h>
-
-#include "pipeline/core/state.h"
-#include "pipeline/io/crc32c.h"
+#include <penstock/state.h>
 
 namespace penstock {
 namespace {

@@ -24,9 +24,4 @@ class FileLock {
   UniqueFd fd_;
 };
 
-/// Tries to lock an open file for its holder, whose end ends the lock, however it ends.
-enum class Locked { yes, by_another, not_supported };
-/// Throws Error{unavailable | resource_exhausted} naming `path`.
-Locked try_lock(int fd, const std::string& path);
-
 }  // namespace penstock

@@ -15,9 +15,4 @@ class MmapFileSystem final : public PreadFileSystem {
   std::shared_ptr<File> open(const std::string& path) override;
 };
 
-/// The path of the file that is mapped at `address`, or null: for a handler of SIGBUS. Valid while
-/// whoever touched the address waits. Async-signal-safe. Knows the first 4,096 files that are
-/// mapped at a time.
-const char* mapped_file_at(const void* address) noexcept;
-
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What the file systems that stand on POSIX share: descriptors, errors, listing and patterns.
+// What the file systems that stand on POSIX share: open files, listing and patterns.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,10 @@
 #include <vector>
 
 #include <penstock/file_system.h>
+#include <penstock/limits.h>
+#include <penstock/posix.h>
 
 namespace penstock {
-
-/// Owner of a file descriptor.
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) noexcept : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~UniqueFd();
-
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 /// Where a path's last part lies: "." if it names no folder.
 std::string folder_of(const std::string& path);
@@ -46,11 +29,6 @@ using DirectBlock = std::unique_ptr<std::byte, FreeDirect>;
 /// Null if there is no memory.
 DirectBlock make_direct_block() noexcept;
 
-/// "can't <action>: <the system's reason>" with the path as provenance. ENOENT and its kin are
-/// not_found, lack of descriptors, memory or disk is resource_exhausted, the rest unavailable.
-Error error_from_errno(int error, std::string_view action, const std::string& path);
-/// Writes all of `text`, or returns why not, an errno, and takes back the part that had room.
-int write_all(int fd, std::string_view text) noexcept;
 /// What is wrong with a file of which `File::unchanged` is false.
 Error changed_error(const std::string& path);
 /// The answer to a request that reaches past the end of a file.
@@ -114,10 +92,6 @@ class PosixFileSystem : public FileSystem {
   std::vector<std::string> list(const std::string& folder) override;
   std::vector<std::string> glob(const std::string& pattern) override;
 };
-
-/// By how many ways a folder may be reached while another is listed. Folders that link to each
-/// other have more files than anybody could list.
-inline constexpr int kMostWays = 64;
 
 /// True if `path` has a character that a pattern gives a meaning to.
 bool has_pattern(std::string_view path) noexcept;

@@ -3,10 +3,13 @@
 #include <span>
 #include <vector>
 
+#include <penstock/crc32c.h>
 #include <penstock/file_system.h>
 #include <penstock/log.h>
 
-#include "pipeline/io/crc32c.h"
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/io/durable.h"
+#include "pipeline/io/file_lock.h"
 
 namespace penstock {
 namespace {
@@ -75,34 +78,49 @@ std::string parse_state_file(std::string_view bytes) {
   return std::string(state);
 }
 
-StateFile::StateFile(const std::string& path, std::chrono::milliseconds patience)
-    : path_(replaceable(path)), lock_(path_, patience) {}
+struct StateFile::Impl {
+  Impl(const std::string& given, std::chrono::milliseconds patience)
+      : path(replaceable(given)), lock(path, patience) {}
 
-void StateFile::check() const {
-  const DurableFile can_be_written(path_);
+  const std::string path;  // where links lead: all is beside that, which a rename can't leave
+  const FileLock lock;
+  Mutex saving;
+};
+
+StateFile::StateFile(const std::string& path, std::chrono::milliseconds patience)
+    : impl_(std::make_unique<Impl>(path, patience)) {}
+StateFile::~StateFile() = default;
+
+const std::string& StateFile::path() const noexcept {
+  return impl_->path;
 }
 
-void StateFile::save(std::string_view state, WriteFault fault) {
+void StateFile::check() const {
+  check_writable(impl_->path);
+}
+
+void StateFile::save(std::string_view state, std::function<int(const char* step)> fault) {
+  const std::string& path = impl_->path;
   if (state.size() > kMaxStateBytes) {
     throw Error(ErrorCode::out_of_range,
                 "a state of " + std::to_string(state.size()) + " bytes exceeds the limit of " +
                     std::to_string(kMaxStateBytes),
-                {.shard = path_});
+                {.shard = path});
   }
   const std::string length = little_endian(state.size(), kLengthBytes);
   const std::uint32_t sum = crc32c(bytes_of(state), crc32c(bytes_of(length)));
-  const MutexLock lock(mutex_);
+  const MutexLock lock(impl_->saving);
   // Only a whole state is worth keeping.
   bool keep = false;
   try {
-    keep = read_state(path_).has_value();
+    keep = read_state(path).has_value();
   } catch (const Error&) {
     keep = false;
   }
-  DurableFile file(path_, std::move(fault));
+  DurableFile file(path, std::move(fault));
   file.append(bytes_of(std::string(kMagic) + length + little_endian(sum, 4)));
   file.append(bytes_of(state));
-  file.commit(keep ? previous_of(path_) : std::string());
+  file.commit(keep ? previous_of(path) : std::string());
 }
 
 std::vector<std::string> companions_of_state(const std::string& path) {

@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstring>
 
+#include <penstock/crc32c.h>
 #include <penstock/file_system.h>
 
-#include "pipeline/io/crc32c.h"
 #include "pipeline/io/element_codec.h"
 
 namespace penstock {

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include <penstock/stage_options.h>
-
-#include "pipeline/core/state.h"
+#include <penstock/state.h>
 
 namespace penstock {
 

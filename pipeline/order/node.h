@@ -13,8 +13,8 @@
 #include <penstock/description.h>
 #include <penstock/plan.h>
 #include <penstock/rng.h>
+#include <penstock/state.h>
 
-#include "pipeline/core/state.h"
 #include "pipeline/order/item.h"
 
 namespace penstock {

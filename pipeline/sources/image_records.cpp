@@ -2,9 +2,9 @@
 
 #include <charconv>
 
+#include <penstock/crc32c.h>
 #include <penstock/log.h>
 
-#include "pipeline/io/crc32c.h"
 #include "pipeline/sources/image_records_format.h"
 #include "pipeline/sources/indexed_read.h"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
 
 namespace penstock::records_file {
 

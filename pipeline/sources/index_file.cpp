@@ -3,7 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "pipeline/io/durable.h"
 
 namespace penstock {

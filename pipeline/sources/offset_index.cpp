@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include <penstock/crc32c.h>
 #include <penstock/log.h>
 
-#include "pipeline/io/crc32c.h"
 #include "pipeline/sources/index_file.h"
 #include "pipeline/sources/parallel.h"
 

@@ -2,7 +2,8 @@
 
 #include <cstring>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "pipeline/sources/window.h"
 
 namespace penstock::tfrecord_file {

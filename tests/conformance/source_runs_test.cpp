@@ -6,9 +6,9 @@
 #include <atomic>
 #include <thread>
 
+#include <penstock/crc32c.h>
 #include <penstock/iterator.h>
 
-#include "pipeline/io/crc32c.h"
 #include "tests/conformance/source_suite.h"
 #include "tests/support/canceller.h"
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/crc32c.h>
 #include <penstock/image_records.h>
 #include <penstock/sources.h>
 
-#include "pipeline/io/crc32c.h"
 #include "pipeline/sources/image_records_format.h"
 #include "tests/support/deflate.h"
 #include "tests/support/files.h"

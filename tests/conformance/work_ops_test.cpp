@@ -6,7 +6,8 @@
 #include <cctype>
 #include <thread>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "tests/conformance/work_ops.h"
 #include "tests/support/context.h"
 

@@ -16,8 +16,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <penstock/crc32c.h>
+
 #include "pipeline/core/kill_point.h"
-#include "pipeline/io/crc32c.h"
 #include "tests/crash/graphs.h"
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 
+#include <penstock/error.h>
 #include <penstock/rng.h>
 #include <penstock/state_file.h>
 

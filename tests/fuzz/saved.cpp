@@ -2,11 +2,11 @@
 #include <array>
 #include <cstring>
 
+#include <penstock/crc32c.h>
 #include <penstock/dataset.h>
 #include <penstock/iterator.h>
 
 #include "pipeline/engine/fingerprint.h"
-#include "pipeline/io/crc32c.h"
 #include "pipeline/sources/csv.h"
 #include "pipeline/sources/index_file.h"
 #include "pipeline/sources/tar.h"

@@ -15,6 +15,7 @@ put include/penstock/good.h '#include <cstdint>' '#include <penstock/error.h>'
 put pipeline/engine/good.cpp '#include <penstock/good.h>' '#include <tbb/task_arena.h>' \
   '#include "pipeline/core/a.h"' '#include "pipeline/work/image/b.h"' '#include "pipeline/engine/c.h"'
 put tests/engine/good_test.cpp '#include <gtest/gtest.h>' '#include "pipeline/engine/c.h"' '#include "tests/support/d.h"'
+put tools/penstock/good.cpp '#include <penstock/good.h>' '#include "towers/layer.h"' '#include "tools/penstock/a.h"'
 put towers/good.cpp '#include <penstock/good.h>' '#include <dnnl.hpp>' '#include "towers/layer.h"'
 put examples/good.cpp '#include <penstock/good.h>' '#include <iostream>'
 put pipeline/core/names.h 'class Twice;' 'namespace penstock {' 'class Twice {' '};' 'namespace {' 'struct Mine {' '};' \
@@ -41,7 +42,9 @@ put pipeline/order/bad3.h '#include "penstock/good.h"'
 put staging/names.cpp 'namespace penstock {' '' 'struct Twice final {' '};' '}  // namespace penstock'
 put staging/engine.cpp '#include "pipeline/engine/c.h"'
 put towers/engine.cpp 'x' '#include "pipeline/order/c.h"'
-put tools/penstock/engine.cpp '#include "pipeline/engine/c.h"'
+put tools/penstock/engine.cpp '#include "pipeline/engine/c.h"' '#include "pipeline/io/d.h"' '#include "staging/e.h"'
+put tools/penstock/graph/identity.cpp 'if (stage.kind().name == "batch") return;' 'return kind != "map";' \
+  'if (stage.kind().name == kind) return;' 'if (kind.name == name) return;' 'if (stage.kind().role == StageRole::batch) return;'
 put pipeline/order/identity.cpp 'if (node.name() == "batch") return;' 'if ("map" != stage->name()) return;' 'is_batch(x);'
 put pipeline/engine/casts.cpp 'auto& a = const_cast<A&>(b);' 'auto* c = dynamic_cast<C*>(d);'
 put pipeline/work/cast.cpp 'auto* c = dynamic_cast<C*>(d);'
@@ -53,7 +56,9 @@ fi
 expected="examples/bad.cpp:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/order/bad.h:1 pipeline/order/bad2.h:1 pipeline/order/bad3.h:1 pipeline/sources/bad.cu:1
 pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/order/identity.cpp:1 pipeline/order/identity.cpp:2
-pipeline/order/identity.cpp:3 staging/engine.cpp:1 tools/penstock/engine.cpp:1 towers/engine.cpp:2
+pipeline/order/identity.cpp:3 staging/engine.cpp:1 towers/engine.cpp:2 tools/penstock/engine.cpp:1
+tools/penstock/engine.cpp:2 tools/penstock/engine.cpp:3 tools/penstock/graph/identity.cpp:1
+tools/penstock/graph/identity.cpp:2 tools/penstock/graph/identity.cpp:3
 pipeline/work/image/bad.h:1 staging/bad.cuh:1 staging/names.cpp:3 tools/penstock/bad.cpp:1 towers/bad.h:1
 towers/bad.h:2"
 named=$(cut -d: -f1,2 <<<"$output" | LC_ALL=C sort)

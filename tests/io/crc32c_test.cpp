@@ -1,6 +1,7 @@
-#include "pipeline/io/crc32c.h"
 
 #include <gtest/gtest.h>
+
+#include <penstock/crc32c.h>
 
 #include "tests/support/files.h"
 

@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "tests/support/errors.h"
 
 namespace penstock {

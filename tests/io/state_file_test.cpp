@@ -1,4 +1,5 @@
 #include "pipeline/io/state_file.h"
+#include "pipeline/io/durable.h"
 
 #include <cerrno>
 #include <map>

@@ -12,7 +12,8 @@
 
 #include <hwy/highway.h>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "tests/support/decoding.h"

@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/crc32c.h>
 #include <penstock/image.h>
 #include <penstock/iterator.h>
 
-#include "pipeline/io/crc32c.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/jpeg_coefficients.h"

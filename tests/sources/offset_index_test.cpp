@@ -6,7 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"
 #include "pipeline/sources/csv.h"

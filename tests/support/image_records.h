@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "pipeline/work/jpeg/records/layout.h"
 
 namespace penstock::test {

@@ -10,7 +10,8 @@
 
 #include <unistd.h>
 
-#include "pipeline/io/mmap.h"
+#include <penstock/file_system.h>
+
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/terminal.h"
 

@@ -108,9 +108,13 @@ std::vector<std::byte> encode_png(const Tensor& pixels) {
   return out;
 }
 
-void dump_image(const Tensor& image, const std::string& path, const NormalizeOptions& normalize) {
-  const std::vector<std::byte> bytes = encode_png(to_pixels(image, normalize));
+}  // namespace penstock::image
+
+namespace penstock {
+
+void dump_image(const Tensor& pixels, const std::string& path, const NormalizeOptions& normalize) {
+  const std::vector<std::byte> bytes = image::encode_png(image::to_pixels(pixels, normalize));
   write_durably(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-}  // namespace penstock::image
+}  // namespace penstock

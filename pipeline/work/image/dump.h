@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <penstock/image.h>
+#include <penstock/image_codec.h>
 #include <penstock/tensor.h>
 
 namespace penstock::image {
@@ -16,9 +17,5 @@ Tensor to_pixels(const Tensor& image, const NormalizeOptions& normalize = {});
 
 /// A PNG of pixels, u8 [height, width, 1 or 3]. Throws Error{invalid_argument} for others.
 std::vector<std::byte> encode_png(const Tensor& pixels);
-
-/// Writes `to_pixels(image)` as a PNG. Throws Error{unavailable} if the file can't be written.
-void dump_image(const Tensor& image, const std::string& path,
-                const NormalizeOptions& normalize = {});
 
 }  // namespace penstock::image

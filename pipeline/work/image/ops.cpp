@@ -134,6 +134,18 @@ ImageOps ImageOps::on_device() const {
   return ImageOps(std::move(chain));
 }
 
+const std::string& ImageOps::component() const noexcept {
+  return chain_->component;
+}
+
+bool ImageOps::is_on_device() const noexcept {
+  return chain_->on_device;
+}
+
+std::string ImageOps::plan_component() const {
+  return image::plan_component(chain_->component);
+}
+
 WorkOpPtr ImageOps::op() const {
   if (chain_->on_device) return image::make_device_op(chain_);
   return image::make_fused_op(chain_);

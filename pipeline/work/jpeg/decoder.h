@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include <penstock/image_codec.h>
+
 #include "pipeline/work/image/codec.h"
 #include "pipeline/work/jpeg/header.h"
 
@@ -19,9 +21,7 @@ namespace penstock::jpeg {
 inline constexpr std::size_t kFewImages = 4;
 std::unique_ptr<image::Decoder> make_decoder(std::size_t few = kFewImages);
 
-/// Who decodes JPEGs; pixels and verdicts are the same. `automatic` is `own` where it is faster: on
-/// machines with a SIMD target for it.
-enum class Backend { automatic, own, libjpeg_turbo };
+using Backend = JpegBackend;
 
 /// For all decoders that the process makes from now on. Thread-safe.
 void choose(Backend backend) noexcept;

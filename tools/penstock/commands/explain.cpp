@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/records/decoder.h"
+#include <penstock/image_codec.h>
+
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
@@ -64,10 +64,9 @@ class Explain final : public Command {
     }
     const RunOptions run = run_options(spec, 0);
     const Dataset dataset = build(spec);
-    std::string text = dataset.explain(run) + "JPEGs: " + jpeg::describe_choice() + "\n";
-    if (text.find("image_records(") != text.npos)
-      text += "image records: " + jpeg::describe_record_choice() + "\n";
-    if (text.find("image_on_device(") != text.npos)
+    std::string text = dataset.explain(run) + "JPEGs: " + describe_jpeg_backend() + "\n";
+    if (reads_image_records(spec)) text += "image records: " + describe_record_decoding() + "\n";
+    if (leaves_work_to_device(spec))
       text +=
           "on the device: coefficient records become images there; all else is decoded here and "
           "normalised there\n";

@@ -2,7 +2,6 @@
 
 #include <penstock/limits.h>
 
-#include "pipeline/io/posix.h"
 #include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/table.h"
 

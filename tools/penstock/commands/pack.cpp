@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <penstock/image_records.h>
+#include <penstock/iterator.h>
 
-#include "pipeline/core/most_threads.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"

@@ -5,12 +5,14 @@
 
 #include <unistd.h>
 
-#include "pipeline/io/state_file.h"
+#include <penstock/state_file.h>
+
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
+#include "tools/penstock/run/build.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/profile.h"
 #include "tools/penstock/run/towers.h"
@@ -120,9 +122,9 @@ class Profile final : public Command {
     const auto digests = std::filesystem::status(options_.digests_file, absent);
     if (options_.state != nullptr && exists(digests) && !is_regular_file(digests))
       throw UsageError("must be a regular file: --state goes on with it", "--digests");
-    if (on_device(spec) && options_.devices.empty())
+    if (leaves_work_to_device(spec) && options_.devices.empty())
       throw UsageError("needs --device: the images are made there", "--on-device");
-    if (max_bytes_.empty()) max_bytes_ = on_device(spec) ? "64MiB" : "1MiB";
+    if (max_bytes_.empty()) max_bytes_ = leaves_work_to_device(spec) ? "64MiB" : "1MiB";
     options_.feed.max_bytes = bytes_of(max_bytes_, "--max-bytes");
     if (!device_memory_.empty())
       options_.feed.device_memory = bytes_of(device_memory_, "--device-memory");
@@ -189,15 +191,9 @@ class Profile final : public Command {
       for (const std::string& path : companions_of_state(options_.state_file))
         outputs.push_back({"a file of --state", path});
     for (const Settings& stage : spec.stages)
-      if (stage.kind().name == "cache")
-        outputs.push_back({"--cache", stage.get("file", std::string())});
+      if (const std::string& file = stage.kind().output; !file.empty())
+        outputs.push_back({stage.kind().flag(), stage.get(file, std::string())});
     return outputs;
-  }
-
-  static bool on_device(const PipelineSpec& spec) {
-    return std::any_of(spec.stages.begin(), spec.stages.end(), [](const Settings& stage) {
-      return stage.kind().name == "decode" && stage.get("on_device", false);
-    });
   }
 
   static std::uint64_t bytes_of(const std::string& text, const std::string& flag) {

@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pipeline/core/most_threads.h"
+#include <penstock/iterator.h>
+
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <penstock/durable_file.h>
 #include <penstock/image_records.h>
 
-#include "pipeline/io/durable.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/pass.h"
@@ -107,9 +107,7 @@ class Unpack final : public Command {
     if (error)
       throw Error(ErrorCode::unavailable, "can't make the folder: " + error.message(),
                   {.shard = path.parent_path().string(), .stage = {}});
-    DurableFile file(path.string());
-    file.append(std::as_bytes(std::span(image)));
-    file.commit();
+    write_durably(path.string(), image);
     return image.size();
   }
 

@@ -1,5 +1,7 @@
 #include "tools/penstock/graph/flags.h"
 
+#include <algorithm>
+
 #include "tools/penstock/graph/kinds.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
@@ -33,25 +35,60 @@ CLI::Option* in_order(CLI::App& app, const std::string& flag, const std::string&
   return option->trigger_on_parse()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+std::string in_capitals(std::string word) {
+  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return word;
+}
+
 std::string value_name(const Kind& kind) {
   std::string name;
   for (const Parameter& parameter : kind.parameters) {
     if (parameter.type == ValueType::boolean || (!parameter.required && !name.empty())) break;
-    std::string word = parameter.type == ValueType::extent ? "N|HxW" : parameter.name;
-    if (parameter.type != ValueType::extent)
-      for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    name += (name.empty() ? "" : ",") + word;
+    name += (name.empty() ? "" : ",") +
+            (parameter.type == ValueType::extent ? "N|HxW" : in_capitals(parameter.name));
   }
   const bool required = !kind.parameters.empty() && kind.parameters.front().required;
   return required || name.empty() ? name : "[" + name + "]";
 }
 
 std::string source_value_name(const Kind& kind) {
-  if (kind.name == "images") return "DIR|GLOB";
-  if (kind.name == "idx") return "IMAGES[,LABELS]";
-  if (kind.name == "range") return "N|START,STOP[,STEP]";
-  if (kind.name == "synthetic") return "SPEC";
-  return "GLOB...";
+  switch (kind.form) {
+    case FlagForm::paths:
+      return "GLOB...";
+    case FlagForm::pattern:
+      return "DIR|GLOB";
+    case FlagForm::parts: {
+      std::string name = in_capitals(kind.parameters.front().name);
+      for (std::size_t i = 1; i < kind.parameters.size(); ++i)
+        name += "[," + in_capitals(kind.parameters[i].name) + "]";
+      return name;
+    }
+    case FlagForm::range:
+      return "N|START,STOP[,STEP]";
+    case FlagForm::text:
+      return in_capitals(kind.parameters.front().name);
+  }
+  return {};
+}
+
+/// Whether a shell may have made several values of the one that is wanted.
+bool is_of_files(FlagForm form) {
+  return form != FlagForm::range && form != FlagForm::text;
+}
+
+void set_parts(Settings& source, const std::string& text) {
+  const std::vector<std::string> parts = split(text, ',');
+  if (parts.size() > source.kind().parameters.size())
+    throw UsageError("takes " + source_value_name(source.kind()) + ", got " + in_quotes(text));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    source.set(source.kind().parameters[i].name, parts[i]);
+}
+
+/// The first stage of that role.
+const Kind& kind_of(StageRole role) {
+  const std::vector<Kind>& kinds = stage_kinds();
+  return *std::find_if(kinds.begin(), kinds.end(),
+                       [role](const Kind& kind) { return kind.role == role; });
 }
 
 void set_range(Settings& source, const std::string& text) {
@@ -79,28 +116,25 @@ void PipelineFlags::add_sources(CLI::App& app) {
   for (const Kind& kind : source_kinds())
     in_order(app, kind.flag(), kind.help,
              [this, &kind](const CLI::results_t& values) { set_source(kind, values); })
-        ->expected(1, kind.name == "range" || kind.name == "synthetic" ? 1 : kMany)
+        ->expected(1, is_of_files(kind.form) ? kMany : 1)
         ->type_name(source_value_name(kind))
         ->group("Source (one of)");
 }
 
 void PipelineFlags::set_source(const Kind& kind, const std::vector<std::string>& values) {
   if (spec_.source)
-    throw UsageError(spec_.source->kind().name == kind.name
+    throw UsageError(&spec_.source->kind() == &kind
                          ? "is given twice; a pattern or several values name several files"
                          : "there is already a source, " + spec_.source->kind().flag());
   Settings source(kind);
-  if (kind.find("paths") != nullptr) {
+  if (kind.form == FlagForm::paths) {
     source.set("paths", List(values));
   } else if (values.size() != 1) {
     throw UsageError("takes one value, got " + std::to_string(values.size()) +
                      "; put a pattern in quotes, so that the shell leaves it alone");
-  } else if (kind.name == "idx") {
-    const std::vector<std::string> files = split(values[0], ',');
-    if (files.size() > 2) throw UsageError("takes IMAGES[,LABELS], got " + in_quotes(values[0]));
-    source.set("images", files[0]);
-    if (files.size() == 2) source.set("labels", files[1]);
-  } else if (kind.name == "range") {
+  } else if (kind.form == FlagForm::parts) {
+    set_parts(source, values[0]);
+  } else if (kind.form == FlagForm::range) {
     set_range(source, values[0]);
   } else {
     source.set(kind.parameters.front().name, values[0]);
@@ -131,11 +165,12 @@ void PipelineFlags::add_source_options(CLI::App& app) {
       {"--index-folder", "index_folder", nullptr, "DIR", "where offset indices are kept"},
   };
   for (const Option& option : kOptions)
-    in_order(app, option.flag, option.help,
-             [this, option](const CLI::results_t& values) {
-               const std::string value = option.value != nullptr ? option.value : values.at(0);
-               source_options_.push_back({option.flag, "", option.parameter, value, 0});
-             })
+    in_order(
+        app, option.flag, option.help,
+        [this, option](const CLI::results_t& values) {
+          const std::string value = option.value != nullptr ? option.value : values.at(0);
+          source_options_.push_back({option.flag, StageRole::other, option.parameter, value, 0});
+        })
         ->expected(option.value != nullptr ? 0 : 1)
         ->type_name(option.type)
         ->group("Source options");
@@ -158,21 +193,22 @@ void PipelineFlags::add_stages(CLI::App& app) {
   }
   struct Option {
     const char* flag;
-    const char* kind;
+    StageRole role;
     const char* parameter;
     const char* help;
   };
   static constexpr Option kOptions[] = {
-      {"--drop-remainder", "batch", "drop_remainder", "of --batch: drop a short last batch"},
-      {"--orient", "decode", "orient", "of --decode: apply the EXIF orientation"},
-      {"--on-device", "decode", "on_device",
+      {"--drop-remainder", StageRole::batch, "drop_remainder",
+       "of --batch: drop a short last batch"},
+      {"--orient", StageRole::decode, "orient", "of --decode: apply the EXIF orientation"},
+      {"--on-device", StageRole::decode, "on_device",
        "of --decode: coefficient records become images on the --device"},
   };
   for (const Option& option : kOptions)
     in_order(app, option.flag, option.help,
              [this, option](const CLI::results_t&) {
                stage_options_.push_back(
-                   {option.flag, option.kind, option.parameter, "", spec_.stages.size()});
+                   {option.flag, option.role, option.parameter, "", spec_.stages.size()});
              })
         ->expected(0)
         ->type_name("")
@@ -187,7 +223,8 @@ void PipelineFlags::add_run(CLI::App& app, const std::string& default_seed) {
                                                              : "N";
     if (parameter.type == ValueType::text) type = "FILE";
     if (!parameter.choices.empty()) type = join(parameter.choices, "|");
-    const std::string default_text = parameter.name == "seed" ? " (" + default_seed + ")" : "";
+    const bool seed = &parameter == run_kind().find("seed");
+    const std::string default_text = seed ? " (" + default_seed + ")" : "";
     in_order(app, flag, parameter.help + default_text,
              [this, name = parameter.name](const CLI::results_t& values) {
                spec_.run.set_text(name, values.at(0));
@@ -210,20 +247,18 @@ void PipelineFlags::apply_source_options() {
   if (spec_.source) at_flag(spec_.source->kind().flag(), [&] { spec_.source->require_all(); });
 }
 
-void PipelineFlags::apply_to_stage(const std::string& kind, const std::string& parameter,
+void PipelineFlags::apply_to_stage(StageRole role, const std::string& parameter,
                                    std::size_t position, const std::string& flag) {
-  const auto matches = [&](const Settings& stage) {
-    return stage.kind().name == kind || (kind == "batch" && stage.kind().name == "padded_batch");
-  };
+  const auto matches = [&](const Settings& stage) { return stage.kind().role == role; };
   for (std::size_t i = position; i-- > 0;)
     if (matches(spec_.stages[i])) return spec_.stages[i].set(parameter, true);
   for (std::size_t i = position; i < spec_.stages.size(); ++i)
     if (matches(spec_.stages[i])) return spec_.stages[i].set(parameter, true);
-  if (kind == "decode") {
+  if (role == StageRole::decode) {
     // An image op implies decoding: say so, to hang the option on it.
     for (std::size_t i = 0; i < spec_.stages.size(); ++i) {
-      if (!spec_.stages[i].kind().image) continue;
-      Settings decode(*find_kind(stage_kinds(), kind));
+      if (!spec_.stages[i].kind().is_image()) continue;
+      Settings decode(kind_of(role));
       decode.set(parameter, true);
       spec_.stages.insert(spec_.stages.begin() + static_cast<std::ptrdiff_t>(i), decode);
       return;
@@ -248,7 +283,7 @@ PipelineSpec PipelineFlags::finish() {
   }
   apply_source_options();
   for (const Late& late : stage_options_)
-    apply_to_stage(late.kind, late.parameter, late.position, late.flag);
+    apply_to_stage(late.role, late.parameter, late.position, late.flag);
   return std::move(spec_);
 }
 

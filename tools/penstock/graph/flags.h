@@ -37,12 +37,12 @@ class PipelineFlags {
   void set_source(const Kind& kind, const std::vector<std::string>& values);
   void apply_source_options();
   /// Sets a boolean of the last stage of that kind, or else of the first one that follows.
-  void apply_to_stage(const std::string& kind, const std::string& parameter, std::size_t position,
+  void apply_to_stage(StageRole role, const std::string& parameter, std::size_t position,
                       const std::string& flag);
 
   struct Late {
     std::string flag;
-    std::string kind;
+    StageRole role;  ///< of the stages that it may be of; not of a source's
     std::string parameter;
     std::string value;
     std::size_t position;  ///< stages given before it

@@ -31,13 +31,35 @@ struct Parameter {
   List choices = {};  ///< of text; empty: any
 };
 
+/// How a source's flag takes what it reads.
+enum class FlagForm {
+  paths,    ///< GLOB...: any number, for the parameter `paths`
+  pattern,  ///< DIR|GLOB: one, for the first parameter; a shell may have made several of it
+  parts,    ///< A[,B]: one, whose parts are the parameters in their order
+  range,    ///< N|START,STOP[,STEP]
+  text,     ///< one, for the first parameter
+};
+
+/// What a stage is to the flags and commands that concern only some.
+enum class StageRole {
+  other,
+  decode,   ///< decodes images; image stages imply it
+  image,    ///< another step of a fused chain of image ops
+  element,  ///< works on elements one by one, but in no such chain
+  batch,    ///< what --drop-remainder is of
+};
+
 /// A kind of source or stage.
 struct Kind {
   std::string name;  ///< as in TOML: "random_resized_crop"; its flag is "--random-resized-crop"
   std::string help;
   std::vector<Parameter> parameters;  ///< in the order in which a flag's value gives them
-  bool image = false;                 ///< a step of a fused chain of image ops
+  StageRole role = StageRole::other;
+  FlagForm form = FlagForm::paths;  ///< of a source
+  std::string output = {};          ///< the parameter that names a file which it writes
+  bool packed_images = false;       ///< without `record_bytes` it reads what `penstock pack` wrote
 
+  bool is_image() const noexcept { return role == StageRole::decode || role == StageRole::image; }
   std::string flag() const;
   const Parameter* find(std::string_view parameter) const noexcept;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <penstock/feed.h>
+#include <penstock/image_codec.h>
 #include <penstock/stats.h>
 
 #include "tools/penstock/report/meter.h"
@@ -20,20 +21,6 @@ namespace penstock::tool {
 /// How a run ended.
 enum class Ending { finished, batch_limit, interrupted, failed, no_progress, device_lost };
 std::string_view name_of(Ending ending) noexcept;
-
-/// How the run's images were decoded.
-struct Decoding {
-  DecoderStats images;
-  std::array<std::uint64_t, 4> jpeg_scales{};  ///< JPEGs at full size, 1/2, 1/4 and 1/8
-  std::uint64_t jpeg_rows = 0;                 ///< decoded, at those scales
-  std::uint64_t jpeg_rows_spared = 0;          ///< outside of crops
-  std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by our own back end
-  /// JPEGs that it left to libjpeg-turbo, by reason; those only that happened.
-  std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
-  std::uint64_t on_device = 0;          ///< images left to a device as coefficients
-  std::uint64_t jpeg_coefficients = 0;  ///< image records decoded, by kind
-  std::uint64_t jpeg_indexed = 0;
-};
 
 /// An epoch that was delivered to its end.
 struct EpochAudit {
@@ -59,7 +46,7 @@ struct Report {
   std::string io;
   std::string version;  ///< of Penstock
   std::string jpeg_backend;
-  Decoding decoding;
+  DecodingCounts decoding;
   std::optional<std::uint64_t> digest;
   std::optional<double> step_ms;
   /// Delivered by earlier processes, where the run went on from a state.

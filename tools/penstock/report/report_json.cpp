@@ -17,7 +17,7 @@ Json error_json(const Error& error) {
           {"cause", error.cause()}};
 }
 
-Json decoding_json(const Decoding& decoding) {
+Json decoding_json(const DecodingCounts& decoding) {
   constexpr const char* kScales[] = {"1", "1/2", "1/4", "1/8"};
   Json scales;
   for (std::size_t i = 0; i < decoding.jpeg_scales.size(); ++i)

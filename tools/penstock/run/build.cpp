@@ -1,12 +1,12 @@
 #include "tools/penstock/run/build.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include <penstock/batch_ops.h>
+#include <penstock/image_codec.h>
 
-#include "pipeline/work/image/chain.h"
-#include "pipeline/work/jpeg/decoder.h"
 #include "tools/penstock/run/identity.h"
 #include "tools/penstock/run/image_chain.h"
 #include "tools/penstock/support/numbers.h"
@@ -188,10 +188,12 @@ Dataset add_stage(const Dataset& in, const Settings& stage) {
   return kAdders.at(stage.kind().name)(in, stage);
 }
 
-jpeg::Backend jpeg_backend(const Settings& run) {
-  const std::string name = run.get("jpeg_backend", std::string("auto"));
-  if (name == "own") return jpeg::Backend::own;
-  return name == "auto" ? jpeg::Backend::automatic : jpeg::Backend::libjpeg_turbo;
+JpegBackend jpeg_backend(const Settings& run) {
+  static const std::map<std::string, JpegBackend> kBackends{
+      {"auto", JpegBackend::automatic},
+      {"own", JpegBackend::own},
+      {"libjpeg-turbo", JpegBackend::libjpeg_turbo}};
+  return kBackends.at(run.get("jpeg_backend", std::string("auto")));
 }
 
 Built with_stages(Dataset dataset, const std::vector<Settings>& stages) {
@@ -201,10 +203,10 @@ Built with_stages(Dataset dataset, const std::vector<Settings>& stages) {
     const std::optional<ImageOps> ops = chain.take();
     if (!ops) return;
     built.dataset = built.dataset.map(*ops);
-    if (ops->chain().on_device) built.on_device = ops;
+    if (ops->is_on_device()) built.on_device = ops;
   };
   for (const Settings& stage : stages) {
-    if (stage.kind().image) {
+    if (stage.kind().is_image()) {
       chain.add(stage, built.dataset.spec());
       continue;
     }
@@ -218,9 +220,19 @@ Built with_stages(Dataset dataset, const std::vector<Settings>& stages) {
 }  // namespace
 
 Built build_for_devices(const PipelineSpec& spec) {
-  jpeg::choose(jpeg_backend(spec.run));
+  choose_jpeg_backend(jpeg_backend(spec.run));
   const FileSystemPtr files = make_file_system(spec.run.get("io", std::string("pread")));
   return with_stages(build_source(*spec.source, files), spec.stages);
+}
+
+bool reads_image_records(const PipelineSpec& spec) {
+  return spec.source->kind().packed_images && !spec.source->has("record_bytes");
+}
+
+bool leaves_work_to_device(const PipelineSpec& spec) {
+  return std::any_of(spec.stages.begin(), spec.stages.end(), [](const Settings& stage) {
+    return stage.kind().role == StageRole::decode && stage.get("on_device", false);
+  });
 }
 
 Dataset build(const PipelineSpec& spec) {

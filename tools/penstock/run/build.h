@@ -25,6 +25,11 @@ struct Built {
 };
 Built build_for_devices(const PipelineSpec& spec);
 
+/// True if its images are what `penstock pack` wrote. REQUIRES: spec.source.
+bool reads_image_records(const PipelineSpec& spec);
+/// True if it has image ops that a device is to carry out.
+bool leaves_work_to_device(const PipelineSpec& spec);
+
 /// The same behind a dataset that is there already.
 Dataset add_stages(Dataset dataset, const std::vector<Settings>& stages);
 

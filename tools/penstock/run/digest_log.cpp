@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <penstock/durable_file.h>
 #include <penstock/file_system.h>
 
-#include "pipeline/io/file_lock.h"
 #include "tools/penstock/report/digest.h"
 #include "tools/penstock/run/outputs.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/io/posix.h"
+#include <penstock/posix.h>
 
 namespace penstock::tool {
 

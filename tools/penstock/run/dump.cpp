@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "pipeline/work/image/dump.h"
+#include <penstock/image_codec.h>
+
 #include "tools/penstock/run/outputs.h"
 
 namespace penstock::tool {
@@ -77,7 +78,7 @@ void Dump::write(const Tensor& image, std::int64_t label) {
     const std::string_view text = image.bytes_at();
     write_output(path + (text.starts_with("\x89PNG") ? ".png" : ".jpg"), text);
   } else {
-    image::dump_image(image, path + ".png");
+    dump_image(image, path + ".png");
   }
   ++written_;
 }

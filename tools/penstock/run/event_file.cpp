@@ -10,10 +10,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <penstock/crc32c.h>
 #include <penstock/error.h>
 #include <penstock/log.h>
-
-#include "pipeline/io/crc32c.h"
 
 namespace penstock::tool {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/io/posix.h"
+#include <penstock/posix.h>
 
 namespace penstock::tool {
 

@@ -1,6 +1,6 @@
 #include "tools/penstock/run/image_chain.h"
 
-#include <array>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -66,7 +66,15 @@ NormalizeOptions normalize_options(const Settings& stage) {
 }  // namespace
 
 void ImageChain::add(const Settings& stage, const Spec& input) {
-  if (stage.kind().name == "decode") {
+  static const std::map<std::string, Step> kSteps{
+      {"random_resized_crop", &ImageChain::random_resized_crop},
+      {"resize", &ImageChain::resize},
+      {"center_crop", &ImageChain::center_crop},
+      {"random_pad_crop", &ImageChain::random_pad_crop},
+      {"flip", &ImageChain::flip},
+      {"color_jitter", &ImageChain::color_jitter},
+      {"normalize", &ImageChain::normalize}};
+  if (stage.kind().role == StageRole::decode) {
     if (ops_) throw UsageError("the image is decoded already", "decode");
     ops_ = decode(stage, input);
     on_device_ = stage.get("on_device", false);
@@ -76,36 +84,43 @@ void ImageChain::add(const Settings& stage, const Spec& input) {
     const std::string component = image_component(input);
     ops_ = encoded(input, component) ? decode_image(component) : image_ops(component);
   }
-  extend(stage);
+  (this->*kSteps.at(stage.kind().name))(stage);
 }
 
-void ImageChain::extend(const Settings& stage) {
-  const std::string& kind = stage.kind().name;
-  const Extent size = stage.kind().find("size") != nullptr ? stage.get("size", Extent()) : Extent();
-  const Extent box = square(size);
-  if (kind == "random_resized_crop") {
-    ops_ = ops_->random_resized_crop(box.height, box.width, crop_options(stage));
-  } else if (kind == "resize") {
-    ops_ =
-        size.width == 0 ? ops_->resize_short(size.height) : ops_->resize(size.height, size.width);
-    resized_ = box;
-  } else if (kind == "center_crop") {
-    if (!stage.has("size") && !resized_)
-      throw UsageError("center_crop needs a size, or a resize before it");
-    const Extent crop = stage.has("size") ? box : *resized_;
-    ops_ = ops_->center_crop(crop.height, crop.width);
-  } else if (kind == "random_pad_crop") {
-    ops_ = ops_->random_pad_crop(box.height, box.width,
-                                 static_cast<int>(stage.get("padding", std::int64_t{0})));
-  } else if (kind == "flip") {
-    ops_ = ops_->random_flip(stage.get("probability", 0.5));
-  } else if (kind == "color_jitter") {
-    ops_ = ops_->color_jitter(jitter_options(stage));
-  } else if (kind == "normalize") {
-    ops_ = ops_->normalize(normalize_options(stage));
-  } else {
-    throw UsageError("no image stage " + kind);
-  }
+void ImageChain::random_resized_crop(const Settings& stage) {
+  const Extent box = square(stage.get("size", Extent()));
+  ops_ = ops_->random_resized_crop(box.height, box.width, crop_options(stage));
+}
+
+void ImageChain::resize(const Settings& stage) {
+  const Extent size = stage.get("size", Extent());
+  ops_ = size.width == 0 ? ops_->resize_short(size.height) : ops_->resize(size.height, size.width);
+  resized_ = square(size);
+}
+
+void ImageChain::center_crop(const Settings& stage) {
+  if (!stage.has("size") && !resized_)
+    throw UsageError("center_crop needs a size, or a resize before it");
+  const Extent box = stage.has("size") ? square(stage.get("size", Extent())) : *resized_;
+  ops_ = ops_->center_crop(box.height, box.width);
+}
+
+void ImageChain::random_pad_crop(const Settings& stage) {
+  const Extent box = square(stage.get("size", Extent()));
+  ops_ = ops_->random_pad_crop(box.height, box.width,
+                               static_cast<int>(stage.get("padding", std::int64_t{0})));
+}
+
+void ImageChain::flip(const Settings& stage) {
+  ops_ = ops_->random_flip(stage.get("probability", 0.5));
+}
+
+void ImageChain::color_jitter(const Settings& stage) {
+  ops_ = ops_->color_jitter(jitter_options(stage));
+}
+
+void ImageChain::normalize(const Settings& stage) {
+  ops_ = ops_->normalize(normalize_options(stage));
 }
 
 std::optional<ImageOps> ImageChain::take() {

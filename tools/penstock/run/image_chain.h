@@ -22,7 +22,14 @@ class ImageChain {
   std::optional<ImageOps> take();
 
  private:
-  void extend(const Settings& stage);
+  using Step = void (ImageChain::*)(const Settings& stage);
+  void resize(const Settings& stage);
+  void center_crop(const Settings& stage);
+  void random_resized_crop(const Settings& stage);
+  void random_pad_crop(const Settings& stage);
+  void flip(const Settings& stage);
+  void color_jitter(const Settings& stage);
+  void normalize(const Settings& stage);
 
   std::optional<ImageOps> ops_;
   bool on_device_ = false;

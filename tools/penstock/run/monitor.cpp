@@ -9,8 +9,8 @@
 
 #include <penstock/error.h>
 #include <penstock/log.h>
+#include <penstock/start_thread.h>
 
-#include "pipeline/core/start_thread.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pipeline/io/durable.h"
+#include <penstock/durable_file.h>
+
 #include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
@@ -73,7 +74,7 @@ void check_output(const std::string& path, const std::vector<std::string>& folde
   for (const std::string& folder : folders_made)
     if (!folder.empty() && plain(path).starts_with(plain(folder))) return;
   // Whoever reads a pipe would take a second opening for the end.
-  if (!is_in_place(path)) DurableFile{path};
+  if (!is_in_place(path)) check_writable(path);
 }
 
 void write_output(const std::string& path, std::string_view text) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pipeline/io/posix.h"
+#include <penstock/posix.h>
 
 namespace penstock::tool {
 

@@ -5,12 +5,9 @@
 #include <memory>
 #include <sstream>
 
+#include <penstock/image_codec.h>
 #include <penstock/version.h>
 
-#include "pipeline/work/image/codec.h"
-#include "pipeline/work/image/on_device.h"
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/records/decoder.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
@@ -29,22 +26,6 @@ std::string jpeg_backend() {
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("libjpeg")) return line;
   return "";
-}
-
-/// One run is all that a process decodes.
-Decoding decoding() {
-  const image::JpegWork work = image::jpeg_work();
-  const jpeg::Counts by = jpeg::counts();
-  Decoding decoding{image::decoder_stats(), work.images, work.rows, work.rows_spared, by.own, {}};
-  decoding.on_device = image::device_counts().packed;
-  const auto records = jpeg::record_counts();
-  decoding.jpeg_coefficients = records[0];
-  decoding.jpeg_indexed = records[1];
-  for (std::size_t i = 0; i < jpeg::kForeignCount; ++i)
-    if (by.foreign[i] > 0)
-      decoding.jpeg_fallback.emplace_back(jpeg::name_of(static_cast<jpeg::Foreign>(i)),
-                                          by.foreign[i]);
-  return decoding;
 }
 
 double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {
@@ -139,7 +120,7 @@ Report report_of(const PipelineSpec& spec) {
 
 void note_process(Report& report) {
   report.rss_peak_bytes = peak_resident_bytes();
-  report.decoding = decoding();
+  report.decoding = decoding_counts();  // one run is all that a process decodes
 }
 
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,

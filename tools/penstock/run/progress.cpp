@@ -3,8 +3,7 @@
 #include <array>
 
 #include <penstock/error.h>
-
-#include "pipeline/core/state.h"
+#include <penstock/state.h>
 
 namespace penstock::tool {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "pipeline/io/state_file.h"
+#include <penstock/state_file.h>
 
 namespace penstock::tool {
 

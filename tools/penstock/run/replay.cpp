@@ -145,7 +145,7 @@ Dataset raw_record(const PipelineSpec& spec, const QuarantinedRecord& record) {
 Dataset worked_record(const PipelineSpec& spec, const QuarantinedRecord& record) {
   PipelineSpec work = spec;
   std::erase_if(work.stages, [](const Settings& stage) {
-    return !stage.kind().image && stage.kind().name != "identity";
+    return !stage.kind().is_image() && stage.kind().role != StageRole::element;
   });
   const Dataset one = raw_record(spec, record);
   return add_stages(one, work.stages);

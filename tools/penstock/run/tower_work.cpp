@@ -5,9 +5,6 @@
 
 #include <penstock/element.h>
 
-#include "pipeline/work/image/chain.h"
-#include "pipeline/work/image/on_device.h"
-
 namespace penstock::tool {
 namespace {
 
@@ -55,7 +52,7 @@ void TowerWork::run(StreamView stream, const StagedBatch& batch) {
 }
 
 void TowerWork::make_images(StreamView stream, const StagedBatch& batch) {
-  const std::int64_t rows = batch[ops_->chain().component].shape[0];
+  const std::int64_t rows = batch[ops_->component()].shape[0];
   if (rows > rows_) {
     stream.synchronize();
     free_images();
@@ -71,11 +68,11 @@ void TowerWork::make_images(StreamView stream, const StagedBatch& batch) {
 }
 
 void TowerWork::add_to_digest(StreamView stream, const StagedBatch& batch) {
-  const std::string made = ops_ ? ops_->chain().component : "";
+  const std::string made = ops_ ? ops_->component() : "";
   Element element;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::string& name = batches_[i].name;
-    if (ops_ && name == image::plan_component(made)) continue;
+    if (ops_ && name == ops_->plan_component()) continue;
     element.set(name, on_host(stream, ops_ && name == made ? images_ : batch[i]));
   }
   element.valid_rows = batch.valid_rows();

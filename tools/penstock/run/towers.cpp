@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include <penstock/start_thread.h>
 #include <penstock/version.h>
 
-#include "pipeline/core/start_thread.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/monitor.h"
 #include "tools/penstock/run/tower_work.h"

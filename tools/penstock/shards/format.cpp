@@ -13,9 +13,9 @@
 
 #include <zlib.h>
 
+#include <penstock/crc32c.h>
 #include <penstock/error.h>
 
-#include "pipeline/io/crc32c.h"
 #include "tools/penstock/support/text.h"
 
 namespace penstock::tool {

@@ -14,7 +14,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "pipeline/core/start_thread.h"
+#include <penstock/start_thread.h>
+
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/terminal.h"
 

@@ -1,7 +1,8 @@
 // TFRecord files of tf.Example. Sources: TensorFlow's "TFRecords format details" and example.proto.
 #include <span>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "tools/penstock/synth/output_file.h"
 #include "tools/penstock/synth/writer.h"
 

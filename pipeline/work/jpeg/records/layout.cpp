@@ -4,8 +4,9 @@
 #include <bit>
 #include <cstring>
 
+#include <penstock/crc32c.h>
+
 #include "pipeline/core/both.h"
-#include "pipeline/io/crc32c.h"
 
 namespace penstock::jpeg {
 

@@ -3,7 +3,8 @@
 #include <cstring>
 #include <limits>
 
-#include "pipeline/io/crc32c.h"
+#include <penstock/crc32c.h>
+
 #include "pipeline/work/image/codec.h"
 #include "pipeline/work/image/exif.h"
 #include "pipeline/work/image/jpeg.h"
