@@ -43,8 +43,8 @@ std::size_t rows_at_once(const Program& program) {
 /// step are carried on by themselves.
 class ColumnRun {
  public:
-  ColumnRun(std::span<const Item> items, GroupContext& context, std::vector<Stray>& strays)
-      : items_(items), context_(context), strays_(strays) {}
+  ColumnRun(std::span<const Item> items, GroupContext& context, std::vector<Outlier>& outliers)
+      : items_(items), context_(context), outliers_(outliers) {}
 
   void read(const Program& program, Element& out) {
     const auto start = Clock::now();
@@ -56,13 +56,13 @@ class ColumnRun {
 
   void apply(const Program::Step& step, const Element& in, Element& out) {
     context_.set_op(step.rng_op);
-    std::vector<Stray> earlier = std::exchange(strays_, {});
+    std::vector<Outlier> earlier = std::exchange(outliers_, {});
     std::size_t row = 0;
-    for (Stray& stray : earlier) {
-      apply(step, in, out, row, stray.item);
-      row = stray.item + 1;
-      strays_.push_back(std::move(stray));
-      apply_to_strays(step, strays_.size() - 1);
+    for (Outlier& outlier : earlier) {
+      apply(step, in, out, row, outlier.item);
+      row = outlier.item + 1;
+      outliers_.push_back(std::move(outlier));
+      apply_to_outliers(step, outliers_.size() - 1);
     }
     apply(step, in, out, row, items_.size());
   }
@@ -75,7 +75,7 @@ class ColumnRun {
       const auto start = Clock::now();
       const bool all = row == 0 && end == items_.size();
       Element some = all ? Element() : rows_from(out, row, end - row);
-      Stray odd;
+      Outlier odd;
       std::size_t done = 0;
       try {
         done = all ? step.op->run_columns(in, out, odd.work, context_)
@@ -88,8 +88,8 @@ class ColumnRun {
       row += done;
       if (row == end) return;
       name(odd, row);
-      strays_.push_back(std::move(odd));
-      finish(step, strays_.size() - 1, start);
+      outliers_.push_back(std::move(odd));
+      finish(step, outliers_.size() - 1, start);
       ++row;
     }
   }
@@ -97,18 +97,19 @@ class ColumnRun {
   // Together they failed, so that each has to be tried.
   void leave(const Program::Step& step, const Element& in, std::size_t row, std::size_t end) {
     const Columns rows(in);
-    const std::size_t first = strays_.size();
+    const std::size_t first = outliers_.size();
     for (; row < end; ++row) {
-      name(strays_.emplace_back(), row);
-      rows.get(row, strays_.back().work.element);
+      name(outliers_.emplace_back(), row);
+      rows.get(row, outliers_.back().work.element);
     }
-    apply_to_strays(step, first);
+    apply_to_outliers(step, first);
   }
 
-  void apply_to_strays(const Program::Step& step, std::size_t first) {
+  void apply_to_outliers(const Program::Step& step, std::size_t first) {
     const auto start = Clock::now();
     std::vector<WorkItem> work;
-    for (std::size_t i = first; i < strays_.size(); ++i) work.push_back(std::move(strays_[i].work));
+    for (std::size_t i = first; i < outliers_.size(); ++i)
+      work.push_back(std::move(outliers_[i].work));
     try {
       step.op->run(work, context_);
     } catch (...) {
@@ -117,20 +118,20 @@ class ColumnRun {
         if (item.status.ok()) item.status = status;
       }
     }
-    for (std::size_t i = first; i < strays_.size(); ++i) {
-      strays_[i].work = std::move(work[i - first]);
+    for (std::size_t i = first; i < outliers_.size(); ++i) {
+      outliers_[i].work = std::move(work[i - first]);
       finish(step, i, start);
     }
   }
 
-  void name(Stray& stray, std::size_t row) const {
-    stray.item = row;
-    stray.work.index = items_[row].index;
-    stray.work.ordinal = items_[row].ordinal;
+  void name(Outlier& outlier, std::size_t row) const {
+    outlier.item = row;
+    outlier.work.index = items_[row].index;
+    outlier.work.ordinal = items_[row].ordinal;
   }
 
   void finish(const Program::Step& step, std::size_t i, Clock::time_point start) {
-    finish_step(items_.subspan(strays_[i].item, 1), {&strays_[i].work, 1}, step.stage,
+    finish_step(items_.subspan(outliers_[i].item, 1), {&outliers_[i].work, 1}, step.stage,
                 step.counters, step.fixed_bytes, start);
   }
 
@@ -143,13 +144,13 @@ class ColumnRun {
 
   std::span<const Item> items_;
   GroupContext& context_;
-  std::vector<Stray>& strays_;
+  std::vector<Outlier>& outliers_;
 };
 
 }  // namespace
 
 std::size_t compute_columns(std::span<const Item> items, const Places& places,
-                            GroupContext& context, std::vector<Stray>& strays) {
+                            GroupContext& context, std::vector<Outlier>& outliers) {
   const Program& program = *items.front().program;
   const std::vector<Program::Step>& steps = program.steps();
   const std::size_t most = rows_at_once(program);
@@ -173,7 +174,7 @@ std::size_t compute_columns(std::span<const Item> items, const Places& places,
   }
   results.push_back(place.slot->columns(place.row, rows));
 
-  ColumnRun run(items.first(rows), context, strays);
+  ColumnRun run(items.first(rows), context, outliers);
   run.read(program, results.front());
   for (std::size_t s = 0; s < steps.size(); ++s) run.apply(steps[s], results[s], results[s + 1]);
   return rows;

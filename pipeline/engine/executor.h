@@ -81,16 +81,16 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, const 
                    GroupContext& context);
 
 /// An item that can't be made among its neighbours: it failed, or its value does not fit.
-struct Stray {
+struct Outlier {
   std::size_t item = 0;
   WorkItem work;
 };
 
 /// The same for items that are all alike, of a columnar program whose results have places: makes
-/// the first of them together, in their places but for `strays`, and returns how many. 0: they are
-/// better made one by one.
+/// the first of them together, in their places but for `outliers`, and returns how many. 0: they
+/// are better made one by one.
 std::size_t compute_columns(std::span<const Item> items, const Places& places,
-                            GroupContext& context, std::vector<Stray>& strays);
+                            GroupContext& context, std::vector<Outlier>& outliers);
 
 /// Gives errors of a step that are new their address, and counts.
 void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pipeline/engine/error_account.h"
 #include "pipeline/engine/executor.h"
 #include "pipeline/engine/run.h"
 
@@ -12,17 +13,17 @@ namespace penstock {
 /// Makes `work` of `items` on this thread, which waits for memory where there is none.
 inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
                       std::span<WorkItem> work) {
-  for (Patience patience;;) {
+  for (QuietTimer timer;;) {
     for (WorkItem& item : work) item = WorkItem();
     GroupContext context(run.memory(), key, run.retry(), run.cancelled_flag());
     read_items(items, work, {}, context);
     compute_items(items, work, {}, context);
     if (!context.starved() || context.starved_bytes() > run.memory().limit()) return;
-    run.check_stop();
+    run.stages().check_stop();
     std::vector<WorkItem> starved(work.begin(), work.end());
     for (WorkItem& item : work) item = WorkItem();
     for (WorkItem& item : starved) item.element.clear();
-    if (!run.wait_for_memory(patience)) {
+    if (!run.wait_for_memory(timer)) {
       std::move(starved.begin(), starved.end(), work.begin());
       return;
     }
@@ -33,11 +34,12 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
 /// go by the thousand.
 class InlineValues final : public OrderIterator {
  public:
-  InlineValues(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context)
+  /// `key` is that of the epoch's random numbers.
+  InlineValues(Run& run, OrderIteratorPtr input, const ErrorAccount& account, std::uint64_t key)
       : run_(run),
         input_(std::move(input)),
-        key_(epoch_key(run.options().seed, context.epoch)),
-        account_{run.counters(owner), key_, context.counted},
+        account_(account),
+        key_(key),
         items_(kInlineGroup),
         work_(kInlineGroup) {}
 
@@ -45,7 +47,7 @@ class InlineValues final : public OrderIterator {
 
   std::size_t pull(std::span<Item> out) override {
     for (;;) {
-      run_.check_stop();  // it may be that none is ever kept
+      run_.stages().check_stop();  // it may be that none is ever kept
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
       if (count == 0) {
         settle();
@@ -63,7 +65,7 @@ class InlineValues final : public OrderIterator {
   void restore(StateReader& state) override {
     passed_.seen = state.get();
     passed_.bad = state.get();
-    run_.ledger().restore(account_, passed_);
+    account_.restore(passed_);
     input_->restore(state);
   }
 
@@ -72,7 +74,7 @@ class InlineValues final : public OrderIterator {
 
   void settle() {
     passed_.seen += good_;
-    run_.ledger().pass(account_, std::exchange(good_, 0));
+    account_.pass(std::exchange(good_, 0));
   }
 
   std::size_t make(std::size_t count, std::span<Item> out) {
@@ -81,9 +83,9 @@ class InlineValues final : public OrderIterator {
     make_here(run_, key_, items, work);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (!work[i].status.ok() && run_.options().on_error == OnError::skip) {
+      if (!work[i].status.ok() && account_.skips()) {
         const std::uint64_t reached = std::exchange(good_, 0) + 1;
-        Status over = run_.ledger().add(account_, reached, work[i].status.error());
+        Status over = account_.pass_over(reached, work[i].status.error());
         passed_ += {reached, 1};
         if (over.ok()) continue;
         work[i].status = std::move(over);
@@ -97,8 +99,8 @@ class InlineValues final : public OrderIterator {
 
   Run& run_;
   OrderIteratorPtr input_;
-  std::uint64_t key_;
-  SkipLedger::Account account_;
+  ErrorAccount account_;
+  const std::uint64_t key_;
   std::uint64_t good_ = 0;  // since the last bad one
   Passed passed_;           // up to that
   std::vector<Item> items_;

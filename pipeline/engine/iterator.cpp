@@ -9,6 +9,7 @@
 #include <penstock/plan.h>
 
 #include "pipeline/core/state.h"
+#include "pipeline/engine/epoch_trees.h"
 #include "pipeline/engine/forks.h"
 #include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/leaving.h"
@@ -33,8 +34,12 @@ Error away_from_home() {
 class Iterator::Impl {
  public:
   Impl(Plan plan, const RunOptions& options)
-      : forks_(first_forks()), epochs_(options.epochs), run_(std::move(plan), options) {
-    if (run_.plan().unsavable().empty() && again_the_same(run_.root())) run_.allow_step_back();
+      : forks_(first_forks()),
+        epochs_(options.epochs),
+        run_(std::make_unique<Run>(std::move(plan), options)) {
+    if (run_->plan().unsavable().empty() && again_the_same(*run_->plan().root())) {
+      run_->step_back().allow();
+    }
   }
 
   Impl(Plan plan, const RunOptions& options, const SavedRun& saved)
@@ -42,76 +47,63 @@ class Iterator::Impl {
     epoch_ = saved.epoch;
     elements_ = saved.elements;
     batches_ = saved.batches;
-    run_.ledger().restore(saved.errors);
+    run_->ledger().restore(saved.errors);
     StateReader passed(saved.passed);
-    run_.restore_passed(passed);
-    if (saved.epoch > 0 || saved.ended) run_.first_was_counted();
+    run_->stages().restore_passed(passed);
+    if (saved.epoch > 0 || saved.ended) trees_.first_was_counted();
     MutexLock consumer(consumer_mutex_);
     errors_before_ = saved.errors;
     in_epoch_ = saved.in_epoch;
     ended_ = saved.ended;
-    saved.restore_records(run_.root());
+    saved.restore_records(*run_->plan().root());
     if (ended_ || saved.epoch >= epochs_) return;
-    open(saved.tree);
+    trees_.open(epoch_, saved.tree);
   }
 
   std::string save() {
     MutexLock consumer(consumer_mutex_);
-    const std::string& unsavable = run_.plan().unsavable();
+    const std::string& unsavable = run_->plan().unsavable();
     if (!unsavable.empty()) throw Error(ErrorCode::invalid_argument, unsavable);
-    if (!ended_ && !failed_ && epochs_ > 0 && !run_.cancelled()) {
+    if (!ended_ && !failed_ && epochs_ > 0 && !run_->cancelled()) {
       current().start();
     }
     SavedRun saved;
-    saved.seed = run_.seed();
+    saved.seed = run_->options().seed;
     saved.epoch = epoch_;
     saved.ended = ended_;
     saved.errors = errors_before_;
     // The stages of an epoch that has ended say nothing any more.
-    const std::uint64_t key = epoch_key(run_.seed(), epoch_);
-    if (ended_) saved.errors += run_.ledger().skipped(key);
+    const std::uint64_t key = epoch_key(run_->options().seed, epoch_);
+    if (ended_) saved.errors += run_->ledger().skipped(key);
     StateWriter passed;
-    run_.save_passed(passed, ended_ ? std::optional(key) : std::nullopt);
+    run_->stages().save_passed(passed, ended_ ? std::optional(key) : std::nullopt);
     saved.passed = passed.take();
     saved.elements = elements_;
     saved.batches = batches_;
     saved.in_epoch = in_epoch_;
     StateWriter tree;
-    {
-      MutexLock lock(trees_mutex_);
-      if (current_) current_->save(tree);
-    }
+    trees_.save(tree);
     saved.tree = tree.take();
-    saved.save_records(run_.root());
-    return saved.bytes(run_.root());
+    saved.save_records(*run_->plan().root());
+    return saved.bytes(*run_->plan().root());
   }
 
   ~Impl() {
-    run_.cancel();
-    SegmentPtr current;
-    SegmentPtr upcoming;
-    {
-      MutexLock lock(trees_mutex_);
-      current.swap(current_);
-    }
-    current.reset();  // may still be opening the next epoch
-    {
-      MutexLock lock(trees_mutex_);
-      upcoming.swap(upcoming_);
-    }
+    run_->cancel();
+    trees_.close();
   }
 
   Next next() {
     MutexLock lock(consumer_mutex_);
-    if (run_.cancelled()) return Next(run_.why_stopped());
+    if (run_->cancelled()) return Next(run_->why_stopped());
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     Item item;
     try {
       bool over = pull(item);
-      for (; over && !failed_ && run_.steps_back(); over = pull(item)) step_back();
+      for (; over && !failed_ && run_->step_back().wanted(); over = pull(item)) step_back();
       ended_ = over && !failed_;
     } catch (...) {
-      if (run_.cancelled()) return Next(run_.why_stopped());
+      if (run_->cancelled()) return Next(run_->why_stopped());
       failed_ = true;
       return Next(status_from_current_exception().error());
     }
@@ -125,8 +117,8 @@ class Iterator::Impl {
     if (!item.parcel->status.ok()) {
       const Error& error = item.parcel->status.error();
       if (error.code() == ErrorCode::cancelled) return Next(error);
-      if (run_.options().on_error != OnError::skip) {
-        run_.ledger().surfaced(error);
+      if (run_->options().on_error != OnError::skip) {
+        run_->ledger().surfaced(error);
         ++errors_before_;
       }
       return Next(error);
@@ -146,28 +138,18 @@ class Iterator::Impl {
 
   bool next_epoch() {
     MutexLock lock(consumer_mutex_);
-    if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
-    SegmentPtr old;
+    if (epoch_ + 1 >= epochs_ || run_->cancelled()) return false;
+    SegmentPtr old = trees_.leave();
     const bool in_the_middle = !ended_;
-    {
-      MutexLock trees(trees_mutex_);
-      old.swap(current_);
-      ++epoch_;
-      ended_ = failed_ = false;
-      in_epoch_ = {};
-    }
-    const std::chrono::milliseconds deadline(run_.options().close_deadline_ms);
-    if (in_the_middle && !leaving_.destroy(std::move(old), run_.cancelled_flag(), deadline))
+    ++epoch_;
+    ended_ = failed_ = false;
+    in_epoch_ = {};
+    const std::chrono::milliseconds deadline(run_->options().close_deadline_ms);
+    if (in_the_middle && !leaving_.destroy(std::move(old), run_->cancelled_flag(), deadline))
       return false;
     old.reset();
-    errors_before_ += run_.ledger().begin(epoch_key(run_.seed(), epoch_));
-    Segment* tree = nullptr;
-    {
-      MutexLock trees(trees_mutex_);
-      if (upcoming_) current_.swap(upcoming_);
-      tree = current_.get();
-    }
-    if (tree != nullptr) watch(*tree, epoch_);
+    errors_before_ += run_->ledger().begin(epoch_key(run_->options().seed, epoch_));
+    trees_.go_on(epoch_);
     return true;
   }
 
@@ -176,10 +158,10 @@ class Iterator::Impl {
 
   /// Cancels, and waits until nothing is at work. False if that took too long.
   bool close() noexcept {
-    run_.cancel();
+    run_->cancel();
     const auto deadline = std::chrono::steady_clock::now() +
-                          std::chrono::milliseconds(run_.options().close_deadline_ms);
-    while (run_.active.load(std::memory_order_acquire) > 0) {
+                          std::chrono::milliseconds(run_->options().close_deadline_ms);
+    while (run_->activity().at_work() > 0) {
       if (std::chrono::steady_clock::now() >= deadline) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
@@ -187,23 +169,23 @@ class Iterator::Impl {
   }
 
   std::uint64_t epoch() const noexcept { return epoch_; }
-  void cancel() noexcept { run_.cancel(); }
+  void cancel() noexcept { run_->cancel(); }
 
   Stats stats() const {
     Stats stats;
-    stats.stages = run_.stages();
-    const Memory& memory = run_.memory();
+    stats.stages = run_->stages().stats();
+    const Memory& memory = run_->memory();
     stats.memory = {memory.limit(), memory.used(), memory.peak()};
-    stats.errors = run_.ledger().stats();
-    stats.errors.retried = run_.retry().count();
+    stats.errors = run_->ledger().stats();
+    stats.errors.retried = run_->retry().count();
     {
       MutexLock lock(epochs_mutex_);
       stats.epochs = finished_;
     }
     stats.elements = elements_;
     stats.batches = batches_;
-    stats.threads = run_.threads();
-    stats.decisions = run_.tuning().decisions();
+    stats.threads = run_->threads();
+    stats.decisions = run_->tuning().decisions();
     return stats;
   }
 
@@ -218,8 +200,8 @@ class Iterator::Impl {
   /// The audit of an epoch that was delivered to its end, as a line.
   std::string finish_epoch() REQUIRES(consumer_mutex_) {
     in_epoch_.epoch = epoch_;
-    in_epoch_.skipped = run_.ledger().skipped(epoch_key(run_.seed(), epoch_));
-    in_epoch_.expected = run_.plan().expected_elements();
+    in_epoch_.skipped = run_->ledger().skipped(epoch_key(run_->options().seed, epoch_));
+    in_epoch_.expected = run_->plan().expected_elements();
     if (in_epoch_.expected >= 0) {
       const auto seen = static_cast<std::int64_t>(in_epoch_.elements + in_epoch_.skipped);
       in_epoch_.missing = std::max<std::int64_t>(0, in_epoch_.expected - seen);
@@ -230,13 +212,13 @@ class Iterator::Impl {
       if (finished_.size() == kKeptEpochs) finished_.erase(finished_.begin());
       finished_.push_back(in_epoch_);
     }
-    return line_of(in_epoch_, run_.plan().guarantee());
+    return line_of(in_epoch_, run_->plan().guarantee());
   }
 
   /// True if nothing comes.
   bool pull(Item& item) REQUIRES(consumer_mutex_) {
     Segment& source = current();
-    const Waiting waiting(run_);
+    const ConsumerWaits waits(run_->activity());
     const bool over = source.pull({&item, 1}) == 0;
     failed_ = over && source.broken();
     return over;
@@ -246,72 +228,22 @@ class Iterator::Impl {
   /// it saved.
   void step_back() REQUIRES(consumer_mutex_) {
     StateWriter position;
-    SegmentPtr old;
-    {
-      MutexLock lock(trees_mutex_);
-      current_->save(position);
-      old.swap(current_);
-    }
-    old.reset();  // may still be opening the next epoch
-    {
-      MutexLock lock(trees_mutex_);
-      old.swap(upcoming_);
-    }
-    old.reset();
-    run_.stepped_back();
-    open(position.take());
+    trees_.save(position);
+    trees_.close();
+    run_->step_back().done();
+    trees_.open(epoch_, position.take());
   }
 
   /// The tree of this epoch, which only the consumer replaces.
   Segment& current() REQUIRES(consumer_mutex_) {
-    {
-      MutexLock lock(trees_mutex_);
-      if (current_) return *current_;
-    }
-    return open({});
-  }
-
-  /// Opens this epoch at a position; an empty one is its beginning.
-  Segment& open(std::string_view position) REQUIRES(consumer_mutex_) {
-    SegmentPtr opened = run_.open(epoch_);
-    if (!position.empty()) {
-      // Some stages do work again to get there, which this thread waits for, or does itself.
-      const Waiting waiting(run_);
-      const AtWork at_work(run_);
-      StateReader state(position);
-      opened->restore(state);
-    }
-    Segment& tree = *opened;
-    {
-      MutexLock lock(trees_mutex_);
-      current_ = std::move(opened);
-    }
-    watch(tree, epoch_);
-    return tree;
-  }
-
-  /// When everything of this epoch has been handed over, the next one is begun: by the thread of
-  /// the old tree's edge, which whoever takes the tree down waits for. So each epoch is begun once.
-  /// Called without the lock on the trees, because that may be now.
-  void watch(Segment& tree, std::uint64_t epoch) EXCLUDES(trees_mutex_) {
-    if (epoch + 1 >= epochs_) return;
-    tree.on_exhausted([this, epoch] {
-      const AtWork at_work(run_);
-      SegmentPtr opened;
-      try {
-        opened = run_.open(epoch + 1);
-        opened->start();
-      } catch (...) {
-        return;  // the consumer will open it and get the error
-      }
-      MutexLock lock(trees_mutex_);
-      upcoming_.swap(opened);
-    });
+    Segment* const tree = trees_.current();
+    return tree != nullptr ? *tree : trees_.open(epoch_, {});
   }
 
   const std::uint64_t forks_;
   const std::uint64_t epochs_;
-  Run run_;
+  const std::unique_ptr<Run> run_;
+  EpochTrees trees_{*run_, epochs_};
   Leaving leaving_;  // of the consumer
   Mutex consumer_mutex_;
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
@@ -324,9 +256,6 @@ class Iterator::Impl {
   std::atomic<std::uint64_t> batches_{0};
   mutable Mutex epochs_mutex_;
   std::vector<EpochStats> finished_ GUARDED_BY(epochs_mutex_);
-  Mutex trees_mutex_;
-  SegmentPtr current_ GUARDED_BY(trees_mutex_);
-  SegmentPtr upcoming_ GUARDED_BY(trees_mutex_);
 };
 
 Element& Next::value() {

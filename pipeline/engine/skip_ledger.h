@@ -38,9 +38,9 @@ class SkipLedger {
         quarantine_(options.on_error == OnError::skip ? options.quarantine : "") {}
   /// Whose elements they are.
   struct Account {
-    const StageCounters* stage = nullptr;  ///< which tells stages apart
-    std::uint64_t key = 0;                 ///< of the epoch
-    bool counted = true;                   ///< OpenContext::counted
+    StageCounters* stage = nullptr;  ///< which tells stages apart
+    std::uint64_t key = 0;           ///< of the epoch
+    bool counted = true;             ///< OpenContext::counted
   };
   /// Counts `reached` more elements, and a bad one among all so far. The error to end the run with
   /// if that was one too many; else ok.

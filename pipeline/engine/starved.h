@@ -1,54 +1,37 @@
 // Groups that found no memory.
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <vector>
 
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/activity.h"
 
 namespace penstock {
 
-class Edge;
+class ParallelSegment;
 class Run;
 struct Group;
 
-/// Patience of one who waits for memory: over once nothing has been at work for a while although
-/// the consumer waits, so that nobody is left who could give any back. Not synchronised.
-class Patience {
- public:
-  explicit Patience(std::chrono::milliseconds limit = std::chrono::milliseconds(100))
-      : limit_(limit) {}
-  /// Notes how the run is now. True if it has been quiet all the while.
-  bool over(const Run& run);
-  void renew() noexcept { quiet_since_ = {}; }
-
- private:
-  std::chrono::milliseconds limit_;
-  std::chrono::steady_clock::time_point quiet_since_{};
-  std::uint64_t groups_ = 0;  // handed over until then
-};
-
 /// Groups for which there was no memory wait here, holding none, and are done again one at a time
-/// and element by element: those first that the consumer of their edge waits for, which gets single
-/// values as they are made. When nothing else is at work and such a group still finds no room,
-/// results that were made ahead of their time are given up (`Run::evict`), but for the oldest of
-/// each edge, and made again later; then batches that were begun ahead, if a codec asks; only when
-/// there are none left does the element fail. So a full
-/// budget does not hang, nor fail what one element at a time can do, unless values that wait as
-/// the input of a later stage's group hold it, which are not given up. Thread-safe.
+/// and element by element: those first that the consumer of their segment waits for, which gets
+/// single values as they are made. When nothing else is at work and such a group still finds no
+/// room, results that were made ahead of their time are given up (`SegmentList::evict`), but for
+/// the oldest of each segment, and made again later; then batches that were begun ahead, if a codec
+/// asks; only when there are none left does the element fail. So a full budget does not hang, nor
+/// fail what one element at a time can do, unless values that wait as the input of a later stage's
+/// group hold it, which are not given up. Thread-safe.
 class StarvedLine {
  public:
   explicit StarvedLine(Run& run) : run_(run) {}
 
-  /// Takes a group that holds nothing; its edge's `finish` is called when it is done. If it throws,
-  /// the group was not taken.
-  void add(Edge& edge, Group& group) EXCLUDES(mutex_);
+  /// Takes a group that holds nothing; its segment's `finish` is called when it is done. If it
+  /// throws, the group was not taken.
+  void add(ParallelSegment& segment, Group& group) EXCLUDES(mutex_);
 
  private:
   struct Entry {
-    Edge* edge = nullptr;
+    ParallelSegment* segment = nullptr;
     Group* group = nullptr;
     bool needed = false;
   };
@@ -63,7 +46,7 @@ class StarvedLine {
   std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in the order in which they are tried
   bool serving_ GUARDED_BY(mutex_) = false;
   // Of the one who serves:
-  Patience patience_;
+  QuietTimer timer_;
   std::size_t tries_ = 0;  // since the run was quiet
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,16 @@ struct SequentialOutput {
 
   friend bool operator==(const SequentialOutput&, const SequentialOutput&) = default;
 };
+
+/// "0 1 (2, 0)": the elements, and what was consumed and skipped.
+inline std::ostream& operator<<(std::ostream& out, const SequentialOutput& output) {
+  constexpr const char* kNames[] = {"", "E", "over ", "end"};
+  out << kNames[static_cast<std::size_t>(output.kind)];
+  for (std::size_t i = 0; i < output.elements.size(); ++i) {
+    out << (i > 0 ? " " : "") << output.elements[i];
+  }
+  return out << " (" << output.consumed << ", " << output.skipped << ")";
+}
 
 /// All outputs; the last is the end.
 inline std::vector<SequentialOutput> sequential(std::span<const Made> elements,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -25,16 +26,9 @@ using Kind = SequentialOutput::Kind;
 constexpr std::uint64_t kMemory = 1 << 20;
 
 std::string text_of(const std::vector<SequentialOutput>& outputs) {
-  std::string text;
-  for (const SequentialOutput& output : outputs) {
-    if (!text.empty()) text += " | ";
-    constexpr const char* kNames[] = {"", "E", "over ", "end"};
-    text += kNames[static_cast<std::size_t>(output.kind)];
-    for (std::size_t i = 0; i < output.elements.size(); ++i)
-      text += (i > 0 ? " " : "") + std::to_string(output.elements[i]);
-    text += " (" + std::to_string(output.consumed) + ", " + std::to_string(output.skipped) + ")";
-  }
-  return text;
+  std::ostringstream text;
+  for (std::size_t i = 0; i < outputs.size(); ++i) text << (i > 0 ? " | " : "") << outputs[i];
+  return text.str();
 }
 
 /// "..x.o": good, failed, starved.

@@ -219,13 +219,14 @@ TEST(Workers, ARunSaysWhatItDecidedAndDeliversTheSame) {
 TEST(Run, ACountBelowZeroEndsTheRunWithAnError) {
   for (const bool shared : {false, true}) {
     penstock::Run run(compile(range(10), {.threads = 1}), {.threads = 1});
+    Activity& activity = run.activity();
     std::size_t count = 1;
-    const auto take_off = [&] { shared ? (void)run.take_off(run.active) : run.take_off(count); };
-    if (shared) ++run.active;
+    const auto take_off = [&] { shared ? activity.group_ended() : activity.take_off(count); };
+    if (shared) activity.group_began();
     take_off();
     EXPECT_FALSE(run.cancelled());
     take_off();
-    EXPECT_EQ(shared ? static_cast<std::size_t>(run.active) : count, 0U) << "not wrapped";
+    EXPECT_EQ(shared ? static_cast<std::size_t>(activity.at_work()) : count, 0U) << "not wrapped";
     EXPECT_TRUE(run.cancelled());
     EXPECT_EQ(run.why_stopped().code(), ErrorCode::internal);
   }

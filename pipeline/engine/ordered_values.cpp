@@ -1,40 +1,29 @@
-#include "pipeline/engine/value_edge.h"
+#include "pipeline/engine/ordered_values.h"
+
+#include <algorithm>
 
 namespace penstock {
 
-ValueEdge::ValueEdge(Run& run, const Node& owner, OrderIteratorPtr input,
-                     const OpenContext& context, bool ordered)
-    : Edge(run, owner, std::move(input), context, 256), ordered_(ordered) {}
-
-std::size_t ValueEdge::wait_for_room() {
-  const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    const std::uint64_t seen = run_.waker().count();
-    if (stopping()) return 0;
-    {
-      MutexLock lock(mutex_);
-      if (admitted_ < group_limit() && !crowded()) break;
-    }
-    run_.waker().wait(seen);
-  }
-  count_wait(counters_->wait_output_ns, start);
-  return sizer_.most();
+std::size_t OrderedValues::room(const Demand& demand) {
+  limit_ = demand.group_limit;
+  return admitted_ < limit_ && !demand.crowded ? demand.most : 0;
 }
 
-void ValueEdge::admit(Group& group) {
+void OrderedValues::admit(Group& group) {
   ++admitted_;
   if (ordered_) window_.push_back(&group);
 }
 
-void ValueEdge::finished(Group& group) {
+void OrderedValues::complete(Group& group) {
   if (!ordered_ && group.redone == 0) window_.push_back(&group);
 }
 
-void ValueEdge::redone_more(Group& group) {
+void OrderedValues::redone(Group& group) {
   if (!ordered_ && group.redone == 1) window_.push_back(&group);
 }
 
-std::size_t ValueEdge::next_group() const {
+// Where in the window there is something to take, or to take down; nowhere: its size.
+std::size_t OrderedValues::next_group() const {
   const std::size_t end = ordered_ ? std::min<std::size_t>(window_.size(), 1) : window_.size();
   for (std::size_t i = 0; i < end; ++i) {
     if (window_[i]->done || window_[i]->made() > window_[i]->taken) return i;
@@ -42,15 +31,15 @@ std::size_t ValueEdge::next_group() const {
   return window_.size();
 }
 
-bool ValueEdge::is_first(const Group& group) const {
+bool OrderedValues::is_first(const Group& group) const {
   if (next_group() < window_.size()) return false;
   return !ordered_ || (!window_.empty() && window_.front() == &group);
 }
 
 // The oldest result stays, and all in front if the consumer is about to take them.
-Edge::Undelivered ValueEdge::last_undelivered() {
+Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
   if (!ordered_) return {};
-  for (std::size_t i = window_.size(); i > (consumer_waits() ? 1 : 0); --i) {
+  for (std::size_t i = window_.size(); i > (consumer_waits ? 1 : 0); --i) {
     Group& group = *window_[i - 1];
     const std::size_t kept = i == 1 ? group.taken + 1 : 0;
     if (!group.redoing && group.made() > kept) return {&group, kept};
@@ -58,45 +47,50 @@ Edge::Undelivered ValueEdge::last_undelivered() {
   return {};
 }
 
-std::size_t ValueEdge::deliver(std::span<Item> out) {
+std::size_t OrderedValues::take(std::span<Item> out) {
   std::size_t count = 0;
   while (!over_ && count < out.size()) {
     const std::size_t next = next_group();
     if (next == window_.size()) break;
     std::swap(window_[next], window_.front());
     Group& group = *window_.front();
-    for (; !over_ && count < out.size() && group.taken < group.made(); ++group.taken) {
-      WorkItem& work = group.work[group.taken];
-      if (ordered_) {
-        ++consumed_;
-      } else if (!first_time(group.first + group.taken)) {
-        continue;
-      }
-      if (!work.status.ok() && run_.options().on_error == OnError::skip &&
-          work.status.error().code() != ErrorCode::cancelled) {
-        const Status over =
-            run_.ledger().add(account_, std::exchange(good_, 0) + 1, work.status.error());
-        ++skipped_;
-        if (over.ok()) continue;
-        work.status = over;
-        over_ = true;
-      } else {
-        ++good_;
-      }
-      out[count++] = value_of(group.items[group.taken], work);
-    }
+    count += take_from(group, out.subspan(count));
     if (!group.done || group.taken < group.count) continue;
     window_.pop_front();
     --admitted_;
-    group.done = false;
-    recycle(group);
+    groups().give(group);
   }
-  run_.waker().notify_if(admitted_ <= group_limit() / 2);
+  room_made_.notify_if(admitted_ <= limit_ / 2);
   if (count == 0 && drained()) settle();
   return count;
 }
 
-bool ValueEdge::first_time(std::uint64_t sequence) {
+std::size_t OrderedValues::take_from(Group& group, std::span<Item> out) {
+  std::size_t count = 0;
+  for (; !over_ && count < out.size() && group.taken < group.made(); ++group.taken) {
+    WorkItem& work = group.work[group.taken];
+    if (ordered_) {
+      ++consumed_;
+    } else if (!first_time(group.first + group.taken)) {
+      continue;
+    }
+    if (!work.status.ok() && account_.skips() &&
+        work.status.error().code() != ErrorCode::cancelled) {
+      Status over = account_.pass_over(std::exchange(good_, 0) + 1, work.status.error());
+      ++skipped_;
+      if (over.ok()) continue;
+      work.status = std::move(over);
+      over_ = true;
+    } else {
+      ++good_;
+    }
+    out[count++] = value_of(group.items[group.taken], work);
+  }
+  return count;
+}
+
+// Notes that a result out of order was taken. False if it had been before the state was saved.
+bool OrderedValues::first_time(std::uint64_t sequence) {
   if (sequence < consumed_) return false;
   const std::size_t at = sequence - consumed_;
   while (delivered_.size() <= at) delivered_.push_back(0);
@@ -106,7 +100,7 @@ bool ValueEdge::first_time(std::uint64_t sequence) {
   return true;
 }
 
-void ValueEdge::save_more(StateWriter& state) const {
+void OrderedValues::save(StateWriter& state) const {
   if (ordered_) return;
   state.put(delivered_.size());
   for (std::size_t i = 0; i < delivered_.size(); i += 32) {
@@ -118,7 +112,10 @@ void ValueEdge::save_more(StateWriter& state) const {
   }
 }
 
-void ValueEdge::restore_more(StateReader& state) {
+void OrderedValues::restore(StateReader& state, std::uint64_t consumed, std::uint64_t skipped) {
+  consumed_ = consumed;
+  skipped_ = skipped;
+  account_.restore({consumed, skipped});
   if (ordered_) return;
   const std::uint64_t size = state.get();
   if (size > (1U << 24)) throw Error(ErrorCode::data_loss, "the state is damaged");

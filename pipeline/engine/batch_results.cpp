@@ -1,0 +1,74 @@
+#include "pipeline/engine/batch_results.h"
+
+#include <string>
+
+#include "pipeline/engine/run.h"
+
+namespace penstock {
+
+// Memory that was never used is dear: while there is enough to work on, a large slot is waited for
+// until it comes back, rather than another one made.
+SlotPool::Make BatchResults::willing() const {
+  constexpr std::size_t kLarge = 4U << 20;
+  const bool wait = slots_->layout().bytes >= kLarge && run_.activity().has_plenty();
+  return wait ? SlotPool::Make::if_must : SlotPool::Make::within;
+}
+
+// Has one slot more and more where reads are slow. False if there can't be, or not yet.
+bool BatchResults::widen() {
+  const std::size_t before = slots_->widen(run_.slots().most(owner_, slots_->layout().bytes));
+  if (before == 0) return false;
+  run_.tuning().note("slots", before, slots_->limit(),
+                     [] { return "all were in use while threads waited for reads"; });
+  return true;
+}
+
+// Makes no more batches ahead than their texts are worth.
+void BatchResults::narrow() {
+  const std::uint64_t bytes = assembler_.largest();
+  if (slots_->layout().element.is_fixed_size() || bytes <= 2 * most_text_) return;
+  most_text_ = bytes;
+  slots_->narrow(run_.slots().usual(owner_, slots_->layout().bytes + bytes));
+}
+
+std::size_t BatchResults::room(const Demand& demand) {
+  const bool held_up = demand.crowded || assembler_.held_up();
+  const bool starving = demand.consumer_waits && assembler_.empty();
+  std::size_t room = assembler_.room();
+  while (room < demand.wanted && !held_up) {
+    // Only where the consumer waits and yet keeps every slot may one more be made.
+    const bool beyond = room == 0 && starving;
+    Ref<Slot> slot = slots_->take(beyond ? SlotPool::Make::beyond : willing());
+    if (!slot && room == 0 && demand.reads_starve && widen()) continue;
+    if (!slot) break;
+    assembler_.open(std::move(slot));
+    room += static_cast<std::size_t>(slots_->layout().rows);
+  }
+  if (room > 0 && !held_up) {
+    without_slot_ = false;
+    return room;
+  }
+  if (!without_slot_ && starving) {
+    without_slot_ = true;
+    slot_timer_.renew();
+  }
+  return 0;
+}
+
+void BatchResults::complete(Group& group) {
+  assembler_.complete(group);
+  groups().give(group);
+  narrow();
+}
+
+Status BatchResults::stuck() {
+  if (!without_slot_ || !slot_timer_.over(run_.activity())) return {};
+  slot_timer_.renew();
+  return Error(ErrorCode::resource_exhausted,
+               "all " + std::to_string(slots_->made()) +
+                   " batch slots are held by the caller, and the memory budget has no room for "
+                   "another; let go of a batch before asking for the next",
+               Provenance{{}, -1, -1, run_.stages().stage_name(owner_)});
+}
+
+}  // namespace penstock

@@ -1,0 +1,54 @@
+#include "pipeline/engine/group.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+void Group::drop_results(std::size_t from) noexcept {
+  for (std::size_t i = from; i < std::min(count, work.size()); ++i) {
+    work[i].element.clear();
+    work[i].status = Status();
+  }
+}
+
+void Group::start_over() noexcept {
+  drop_results(0);
+  failures.clear();
+  outliers.clear();
+  parts.clear();
+  for (const Place& place : places) {
+    for (std::uint32_t i = 0; i < place.count; ++i) place.slot->clear_row(place.row + i);
+  }
+  context.reset();
+}
+
+Group& GroupPool::take(std::size_t most) {
+  if (free_.empty()) {
+    free_.reserve(groups_.size() + 1);
+    groups_.push_back(std::make_unique<Group>());
+    free_.push_back(groups_.back().get());
+  }
+  Group& group = *free_.back();
+  if (group.items.size() < most) group.items.resize(most);
+  free_.pop_back();
+  return group;
+}
+
+void GroupPool::give(Group& group) noexcept {
+  // Records of a source hold nothing, and their program lives as long as the run.
+  for (std::size_t i = 0; !group.alike && i < group.count; ++i) group.items[i] = Item();
+  // Where results were stored in a batch, nothing of them is left.
+  if (group.places.empty()) group.drop_results(0);
+  group.places.clear();
+  group.failures.clear();
+  group.outliers.clear();
+  group.parts.clear();
+  group.context.reset();
+  group.count = 0;
+  group.redone = 0;
+  group.taken = 0;
+  group.done = false;
+  free_.push_back(&group);
+}
+
+}  // namespace penstock

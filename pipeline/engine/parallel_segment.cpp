@@ -1,0 +1,291 @@
+#include "pipeline/engine/parallel_segment.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "pipeline/core/kill_point.h"
+#include "pipeline/core/start_thread.h"
+#include "pipeline/engine/local_runner.h"
+#include "pipeline/engine/run.h"
+
+namespace penstock {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kFreeGroup = 128;  // keeps states small
+
+bool has_unordered(const Node& node) {
+  for (const NodePtr& input : node.inputs()) {
+    if (!input->ordered() || has_unordered(*input)) return true;
+  }
+  return false;
+}
+
+/// Nanoseconds since `start`, added to `counter`.
+void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
+  const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+ParallelSegment::ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr input,
+                                 const OpenContext& context, std::unique_ptr<Results> results,
+                                 std::size_t group_limit)
+    : run_(run),
+      counters_(*run.stages().counters(owner)),
+      sizer_(std::clamp<std::size_t>(group_limit, 1, has_unordered(owner) ? kFreeGroup : SIZE_MAX),
+             run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads())),
+             run.stages().learnt(owner).sizes),
+      pace_(run.stages().learnt(owner).reads),
+      puller_(std::move(input), has_unordered(owner)),
+      results_(std::move(results)),
+      snapshots_(has_unordered(owner)),
+      runner_(std::make_unique<LocalRunner>(
+          run, run.stages().stage_name(owner), epoch_key(run.options().seed, context.epoch),
+          results_->layout(), sizer_, pace_, static_cast<GroupListener&>(*this))),
+      breakdown_(Parcel::make(Status::out_of_memory())) {
+  run_.segments().add(*this);
+}
+
+ParallelSegment::~ParallelSegment() {
+  stopping_.store(true, std::memory_order_release);
+  run_.waker().notify();
+  run_.memory().wake();
+  run_.segments().wake();  // the thread may be in the pull of another
+  if (thread_.joinable()) thread_.join();
+  {
+    MutexLock lock(mutex_);
+    consumer_waits_ = true;
+    while (in_flight_ > 0) changed_.wait(mutex_);
+    results_->settle();
+  }
+  run_.segments().remove(*this);
+}
+
+bool ParallelSegment::stopping() const noexcept {
+  return stopping_.load(std::memory_order_acquire) || run_.cancelled();
+}
+
+void ParallelSegment::wake() noexcept {
+  MutexLock lock(mutex_);
+  changed_.notify_all();
+}
+
+void ParallelSegment::start() {
+  {
+    MutexLock lock(mutex_);
+    if (started_) return;
+    started_ = true;
+  }
+  try {
+    take_snapshot();  // of an input that knows more than a fresh one does, such as a full cache
+    thread_ = start_thread("arranging elements", [this] { dispatch(); });
+  } catch (...) {
+    MutexLock lock(mutex_);
+    started_ = false;  // whoever pulls tries again, rather than to wait for nobody
+    throw;
+  }
+}
+
+void ParallelSegment::on_exhausted(std::function<void()> callback) {
+  {
+    MutexLock lock(mutex_);
+    if (!input_ended_) {
+      exhausted_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+bool ParallelSegment::broken() const {
+  MutexLock lock(mutex_);
+  return broken_ || threw_at_ != UINT64_MAX;
+}
+
+void ParallelSegment::save(StateWriter& state) const {
+  MutexLock lock(mutex_);
+  const std::uint64_t consumed = std::min(results_->consumed(), threw_at_);
+  state.put(consumed);
+  state.put(results_->skipped());
+  snapshots_.save(state, consumed);
+  results_->save(state);
+}
+
+void ParallelSegment::restore(StateReader& state) {
+  const std::uint64_t consumed = state.get();
+  const std::uint64_t skipped = state.get();
+  puller_.restore(state, consumed);
+  {
+    MutexLock lock(mutex_);
+    results_->restore(state, consumed, skipped);
+  }
+  take_snapshot();
+}
+
+std::size_t ParallelSegment::pull(std::span<Item> out) {
+  start();
+  MutexLock lock(mutex_);
+  for (bool late = false;;) {
+    run_.stages().check_stop();
+    if (const std::size_t count = deliver(out); count > 0) return count;
+    if (broken_ || results_->drained() || run_.step_back().wanted()) return 0;
+    wait_for_more(late);
+  }
+}
+
+// What there is for the consumer now.
+std::size_t ParallelSegment::deliver(std::span<Item> out) {
+  if (broken_) {
+    if (!breakdown_) return 0;
+    out[0] = item_of(std::move(breakdown_), 0);
+    return 1;
+  }
+  if (const std::size_t count = results_->take(out); count > 0) return count;
+  if (results_->drained() || run_.step_back().wanted()) return 0;
+  const Resting resting;
+  Status problem = results_->stuck();
+  if (problem.ok()) return 0;
+  out[0] = item_of(Parcel::make(std::move(problem)), 0);
+  return 1;
+}
+
+void ParallelSegment::wait_for_more(bool& late) {
+  consumer_waits_ = true;
+  const Resting resting;
+  if (in_flight_ > 0 && !late) {
+    late = !changed_.wait_for(mutex_, std::chrono::milliseconds(2));
+  } else {
+    run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
+    run_.waker().notify();  // whatever room there is must be used now
+    run_.look();
+    changed_.wait_for(mutex_, std::chrono::milliseconds(100));
+    run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  consumer_waits_ = false;
+}
+
+void ParallelSegment::dispatch() noexcept {
+  try {
+    hand_over_all();
+  } catch (...) {
+    broke_down();
+  }
+}
+
+void ParallelSegment::hand_over_all() {
+  while (!stopping()) {
+    const std::size_t room = wait_for_room();
+    if (room == 0 || stopping()) return;
+    Group& group = take_group();
+    pull_into(group, room);
+    if (stopping()) return;  // what was pulled may be no end
+    if (group.count == 0) return end_of_input();
+    if (!hand_over(group)) return;
+  }
+}
+
+// Waits until something may be handed over and returns how much; 0 to stop.
+std::size_t ParallelSegment::wait_for_room() {
+  const auto start = Clock::now();
+  for (;;) {
+    const std::uint64_t seen = run_.waker().count();
+    if (stopping()) return 0;
+    {
+      MutexLock lock(mutex_);
+      if (const std::size_t room = results_->room(demand()); room > 0) {
+        count_wait(counters_.wait_output_ns, start);
+        return room;
+      }
+    }
+    run_.waker().wait(seen);
+  }
+}
+
+Group& ParallelSegment::take_group() {
+  MutexLock lock(mutex_);
+  return results_->groups().take(sizer_.most());
+}
+
+void ParallelSegment::pull_into(Group& group, std::size_t room) {
+  const auto start = Clock::now();
+  if (!puller_.threw()) {
+    take_snapshot();
+    {
+      const AtWork at_work(run_.activity(), &stopping_);
+      puller_.pull(group, std::min({room, sizer_.size(), runner_->most()}));
+    }
+    MutexLock lock(mutex_);
+    snapshots_.note(group.all_items());
+    if (puller_.threw()) threw_at_ = group.first + group.count - 1;
+  }
+  count_wait(counters_.wait_input_ns, start);
+}
+
+// Taken before each group; those that were consumed are let go.
+void ParallelSegment::take_snapshot() {
+  kill_point("snapshot");
+  std::string position = puller_.position(std::move(reusable_));
+  MutexLock lock(mutex_);
+  snapshots_.add(puller_.sequence(), std::move(position));
+  reusable_ = snapshots_.trim(results_->consumed());
+}
+
+void ParallelSegment::end_of_input() {
+  std::function<void()> exhausted;
+  {
+    MutexLock lock(mutex_);
+    input_ended_ = true;
+    results_->end();
+    exhausted = std::move(exhausted_);
+    changed_.notify_all();
+  }
+  if (exhausted && !stopping()) exhausted();
+}
+
+bool ParallelSegment::hand_over(Group& group) {
+  runner_->prepare(group);
+  if (!reserve(group)) return false;
+  {
+    MutexLock lock(mutex_);
+    reads_block_ = group.reads;
+    results_->admit(group);
+    ++in_flight_;
+    set_ready(group, !group.reads);
+  }
+  run_.activity().group_began();
+  try {
+    runner_->begin(group);
+  } catch (...) {
+    broke_down();
+    group_lost(group);
+    return false;
+  }
+  kill_point("handed over");
+  return true;
+}
+
+// Has what is going to be read promised to the group. False to stop.
+bool ParallelSegment::reserve(Group& group) {
+  const std::uint64_t bytes = group.read_bytes;
+  if (bytes == 0) return true;
+  const auto start = Clock::now();
+  for (QuietTimer timer;;) {
+    const std::uint64_t seen = run_.memory().releases();
+    if (run_.memory().reserve(bytes)) {
+      group.context->promise(bytes);
+      break;
+    }
+    if (stopping()) return false;
+    // Nobody will make room: let the group try with what there is.
+    if (bytes > run_.memory().limit() || timer.over(run_.activity())) break;
+    run_.memory().wait_for_release(seen, 20);
+  }
+  count_wait(counters_.wait_memory_ns, start);
+  return true;
+}
+
+}  // namespace penstock

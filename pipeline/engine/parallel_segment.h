@@ -1,0 +1,115 @@
+// Where an order segment hands its items to parallel work and gets values back.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/group_runner.h"
+#include "pipeline/engine/group_sizer.h"
+#include "pipeline/engine/puller.h"
+#include "pipeline/engine/read_pace.h"
+#include "pipeline/engine/results.h"
+
+namespace penstock {
+
+class Run;
+
+/// Joins a puller, a group runner and results, and has the one mutex that guards them: a thread of
+/// its own pulls the input and hands groups over, the runner makes them, and whoever pulls takes
+/// results. `pull` and destruction belong to one consumer at a time.
+class ParallelSegment final : public Segment, private GroupListener {
+ public:
+  /// Groups have at most `group_limit` elements.
+  ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
+                  std::unique_ptr<Results> results, std::size_t group_limit);
+  /// Stops the thread, wherever its pull may wait, and waits for groups in flight.
+  ~ParallelSegment() override;
+
+  // Segment
+  std::size_t pull(std::span<Item> out) override EXCLUDES(mutex_);
+  void start() override EXCLUDES(mutex_);
+  void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
+  bool broken() const override EXCLUDES(mutex_);
+  /// Where the input stood a little before the last result that was taken, and how many results to
+  /// pass over from there. Whatever was made ahead is not part of it.
+  void save(StateWriter& state) const override EXCLUDES(mutex_);
+  void restore(StateReader& state) override EXCLUDES(mutex_);
+
+  /// Makes a waiting consumer look again.
+  void wake() noexcept EXCLUDES(mutex_);
+  /// Makes a starved group's items one by one, from where the last try stopped. False when there is
+  /// no memory for the next; with `last_try` that one gets the error.
+  bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
+  /// True if the consumer can get nothing more before more of this starved group is made.
+  bool needs(const Group& group) const EXCLUDES(mutex_);
+  /// Gives up results of a group that were made ahead of their time; it joins the starved. False if
+  /// there are none.
+  bool evict() EXCLUDES(mutex_);
+  /// Takes note of a group that is done.
+  void finish(Group& group) noexcept EXCLUDES(mutex_);
+
+ private:
+  // GroupListener
+  bool stopping() const noexcept override;
+  void group_ready(Group& group) noexcept override EXCLUDES(mutex_);
+  void group_done(Group& group) noexcept override EXCLUDES(mutex_);
+  void group_starved(Group& group) noexcept override EXCLUDES(mutex_);
+  void broke_down() noexcept override EXCLUDES(mutex_);
+  void group_lost(Group& group) noexcept override EXCLUDES(mutex_);
+
+  // The segment's thread.
+  void dispatch() noexcept;
+  void hand_over_all();
+  std::size_t wait_for_room() EXCLUDES(mutex_);
+  Group& take_group() EXCLUDES(mutex_);
+  void pull_into(Group& group, std::size_t room) EXCLUDES(mutex_);
+  void take_snapshot() EXCLUDES(mutex_);
+  bool hand_over(Group& group) EXCLUDES(mutex_);
+  bool reserve(Group& group);
+  void end_of_input() EXCLUDES(mutex_);
+
+  std::size_t deliver(std::span<Item> out) REQUIRES(mutex_);
+  void wait_for_more(bool& late) REQUIRES(mutex_);
+  Demand demand() const REQUIRES(mutex_);
+  bool crowded(std::size_t limit) const REQUIRES(mutex_);
+  bool reads_starve() const REQUIRES(mutex_);
+  std::size_t group_limit() const REQUIRES(mutex_);
+  void read_further_ahead() noexcept REQUIRES(mutex_);
+  void note_redone(Group& group, std::size_t count) noexcept EXCLUDES(mutex_);
+  void wait_in_line(Group& group) noexcept EXCLUDES(mutex_);
+  void set_ready(Group& group, bool ready) noexcept REQUIRES(mutex_);
+  void land() noexcept REQUIRES(mutex_);
+  void break_down() noexcept REQUIRES(mutex_);
+
+  Run& run_;
+  StageCounters& counters_;
+  GroupSizer sizer_;
+  ReadPace& pace_;
+  Puller puller_;         // of the segment's thread
+  std::string reusable_;  // of the segment's thread: memory of a snapshot
+  std::atomic<bool> stopping_{false};
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  const std::unique_ptr<Results> results_ PT_GUARDED_BY(mutex_);
+  Snapshots snapshots_ GUARDED_BY(mutex_);  // the first at or before what was consumed
+  const std::unique_ptr<GroupRunner> runner_;
+  bool started_ GUARDED_BY(mutex_) = false;
+  bool consumer_waits_ GUARDED_BY(mutex_) = false;
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // groups
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;      // of these
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;    // of these
+  bool reads_block_ GUARDED_BY(mutex_) = false;
+  bool input_ended_ GUARDED_BY(mutex_) = false;
+  std::function<void()> exhausted_ GUARDED_BY(mutex_);
+  std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;  // the item that says why, if so
+  bool broken_ GUARDED_BY(mutex_) = false;
+  Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
+  std::jthread thread_;
+};
+
+}  // namespace penstock

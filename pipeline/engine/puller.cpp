@@ -1,0 +1,99 @@
+#include "pipeline/engine/puller.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock {
+
+void Snapshots::add(std::uint64_t sequence, std::string position) {
+  snapshots_.push_back({sequence, std::move(position), {}});
+}
+
+void Snapshots::note(std::span<const Item> items) {
+  if (!free_order_) return;
+  for (const Item& item : items) snapshots_.back().ordinals.push_back(item.ordinal);
+}
+
+std::string Snapshots::trim(std::uint64_t consumed) {
+  std::string memory;
+  while (snapshots_.size() > 1 && snapshots_[1].sequence <= consumed) {
+    memory = snapshots_.pop_front().position;
+  }
+  return memory;
+}
+
+void Snapshots::save(StateWriter& state, std::uint64_t consumed) const {
+  state.put(snapshots_.empty() ? 0 : 1);
+  if (snapshots_.empty()) return;
+  std::size_t last = 0;
+  while (last + 1 < snapshots_.size() && snapshots_[last + 1].sequence <= consumed) ++last;
+  const Snapshot& snapshot = snapshots_[last];
+  const std::uint64_t passed = consumed - snapshot.sequence;
+  state.put(passed);
+  for (std::uint64_t i = 0; free_order_ && i < passed; ++i) state.put(snapshot.ordinals[i]);
+  state.put_bytes(snapshot.position);
+}
+
+std::string Puller::position(std::string reused) const {
+  StateWriter state(std::move(reused));
+  if (free_order_) {
+    state.put(had_.size());
+    for (const std::uint64_t ordinal : had_) state.put(ordinal);
+  }
+  input_->save(state);
+  return state.take();
+}
+
+void Puller::restore(StateReader& state, std::uint64_t consumed) {
+  sequence_ = consumed;
+  if (state.get() == 0) return;
+  const std::uint64_t passed = state.get();
+  for (std::uint64_t i = 0; free_order_ && i < passed; ++i) had_.insert(state.get());
+  StateReader input(state.get_bytes());
+  if (free_order_) {
+    for (std::uint64_t left = input.get(); left > 0; --left) had_.insert(input.get());
+  }
+  input_->restore(input);
+  if (!free_order_ && passed > 0) input_->discard(passed);
+}
+
+void Puller::pull(Group& group, std::size_t wanted) {
+  group.first = sequence_;
+  try {
+    while (group.count < wanted) {
+      const std::size_t asked = std::min(wanted - group.count, kBlock);
+      const std::span<Item> room(group.items.data() + group.count, asked);
+      const std::size_t pulled = input_->pull(room);
+      group.count += had_.empty() ? pulled : drop_had(room.first(pulled));
+      if (pulled < asked && (group.count > 0 || pulled == 0)) break;
+    }
+  } catch (...) {
+    group.items[group.count] = item_of(Parcel::make(status_from_current_exception()), sequence_);
+    ++group.count;
+    threw_ = true;
+  }
+  group.alike = group.count > 0 && alike(group);
+  sequence_ += group.count;
+}
+
+bool Puller::alike(const Group& group) const noexcept {
+  const ProgramPtr* const common = input_->common_program();
+  return common != nullptr && !threw_ ? (*common)->immortal() : all_alike(group.all_items());
+}
+
+/// Moves the items that the consumer has not had to the front and returns how many they are.
+std::size_t Puller::drop_had(std::span<Item> items) {
+  std::size_t kept = 0;
+  for (Item& item : items) {
+    const auto found = had_.find(item.ordinal);
+    if (found != had_.end()) {
+      had_.erase(found);
+      item = Item();
+    } else if (&items[kept++] != &item) {
+      items[kept - 1] = std::move(item);
+    }
+  }
+  return kept;
+}
+
+}  // namespace penstock

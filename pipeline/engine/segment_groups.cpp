@@ -1,0 +1,222 @@
+// What becomes of a segment's groups once they were handed over.
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "pipeline/core/kill_point.h"
+#include "pipeline/engine/parallel_segment.h"
+#include "pipeline/engine/run.h"
+
+namespace penstock {
+
+namespace {
+
+constexpr std::size_t kMostReadAhead = 64;
+
+}  // namespace
+
+// Enough of them ready to keep every thread busy; and as many more on their way, where they wait
+// for a device, as it takes so that threads don't wait for it too.
+std::size_t ParallelSegment::group_limit() const {
+  const std::size_t ready = 2 * static_cast<std::size_t>(run_.threads()) + 4;
+  return ready + (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
+}
+
+bool ParallelSegment::crowded(std::size_t limit) const {
+  const std::size_t ready = 2 * static_cast<std::size_t>(run_.threads()) + 4;
+  return in_flight_ >= limit || ready_ >= ready || starved_ > 0;
+}
+
+// Slow reads leave threads without work.
+bool ParallelSegment::reads_starve() const {
+  return reads_block_ && ready_ == 0 && in_flight_ > 0 && pace_.slow();
+}
+
+Demand ParallelSegment::demand() const {
+  const std::size_t limit = group_limit();
+  return {.wanted = sizer_.size(),
+          .most = sizer_.most(),
+          .group_limit = limit,
+          .crowded = crowded(limit),
+          .consumer_waits = consumer_waits_,
+          .reads_starve = reads_starve()};
+}
+
+void ParallelSegment::set_ready(Group& group, bool ready) noexcept {
+  if (std::exchange(group.ready, ready) == ready) return;
+  if (ready) {
+    ++ready_;
+    run_.activity().group_ready();
+  } else {
+    run_.activity().take_off(ready_);
+    // An order thread may wait for just this before it makes another slot.
+    if (run_.activity().group_not_ready()) run_.waker().notify();
+  }
+}
+
+// One group less is in flight.
+void ParallelSegment::land() noexcept {
+  run_.activity().take_off(in_flight_);
+  if (in_flight_ == 0 && stopping()) changed_.notify_all();
+}
+
+void ParallelSegment::group_ready(Group& group) noexcept {
+  MutexLock lock(mutex_);
+  set_ready(group, true);
+}
+
+void ParallelSegment::group_done(Group& group) noexcept {
+  run_.activity().group_ended();
+  finish(group);
+}
+
+void ParallelSegment::group_lost(Group& group) noexcept {
+  run_.activity().group_ended();
+  MutexLock lock(mutex_);
+  set_ready(group, false);
+  land();
+}
+
+void ParallelSegment::group_starved(Group& group) noexcept {
+  {
+    MutexLock lock(mutex_);
+    ++starved_;
+    group.starved = true;
+  }
+  run_.activity().group_ended();
+  wait_in_line(group);
+}
+
+void ParallelSegment::finish(Group& group) noexcept {
+  kill_point("group done");
+  bool wake = false;
+  bool was_crowded = false;
+  {
+    MutexLock lock(mutex_);
+    group.done = true;
+    was_crowded = crowded(group_limit());
+    if (std::exchange(group.starved, false)) run_.activity().take_off(starved_);
+    group.redoing = false;
+    set_ready(group, false);
+    read_further_ahead();
+    try {
+      results_->complete(group);
+    } catch (...) {
+      break_down();
+    }
+    wake = consumer_waits_;
+    was_crowded = was_crowded || reads_starve();
+  }
+  // Not under the lock, which the woken thread takes first; and before this may be destroyed.
+  if (wake) changed_.notify_all();
+  MutexLock lock(mutex_);
+  if (was_crowded) run_.waker().notify();
+  land();
+}
+
+// Where nothing was left to work on while reads were under way.
+void ParallelSegment::read_further_ahead() noexcept {
+  const std::size_t ahead = pace_.groups_ahead.load(std::memory_order_relaxed);
+  if (!reads_block_ || ready_ > 0 || in_flight_ <= ahead) return;
+  const std::size_t more = std::min(2 * ahead, kMostReadAhead);
+  pace_.groups_ahead.store(more, std::memory_order_relaxed);
+  if (more == ahead) return;
+  const auto each = std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * pace_.latency_ms()));
+  run_.tuning().note("groups read ahead", ahead, more, [each, reading = in_flight_] {
+    return std::to_string(reading) + " groups were being read, " + in_ms(each) +
+           " a read, and none was left to work on";
+  });
+}
+
+bool ParallelSegment::needs(const Group& group) const {
+  MutexLock lock(mutex_);
+  return stopping() || results_->is_first(group);
+}
+
+void ParallelSegment::wait_in_line(Group& group) noexcept {
+  try {
+    run_.starved().add(*this, group);
+  } catch (...) {
+    broke_down();
+    finish(group);
+  }
+}
+
+bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
+  std::size_t made = 0;
+  {
+    MutexLock lock(mutex_);
+    group.redoing = true;  // until it is done, or has failed to be
+    made = group.redone;
+  }
+  try {
+    while (made < group.count && !stopping()) {
+      if (!runner_->remake(group, made, last_try)) {
+        MutexLock lock(mutex_);
+        group.redoing = false;
+        return false;
+      }
+      note_redone(group, ++made);
+    }
+  } catch (...) {
+    broke_down();
+  }
+  return true;
+}
+
+// The consumer may take it at once, and so make room for the next.
+void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
+  run_.activity().advanced();
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    group.redone = count;
+    try {
+      results_->redone(group);
+    } catch (...) {
+      break_down();
+    }
+    wake = consumer_waits_ && results_->layout() == nullptr;
+  }
+  if (wake) changed_.notify_all();
+}
+
+bool ParallelSegment::evict() {
+  Group* group = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (stopping()) return false;
+    const Results::Undelivered last = results_->last_undelivered(consumer_waits_);
+    if (last.group == nullptr) return false;
+    group = last.group;
+    group->drop_results(last.kept);
+    group->redone = last.kept;
+    if (std::exchange(group->starved, true)) return true;  // it waits in line already
+    group->done = false;
+    group->context.reset();
+    ++starved_;
+    ++in_flight_;
+  }
+  wait_in_line(*group);
+  return true;
+}
+
+void ParallelSegment::broke_down() noexcept {
+  MutexLock lock(mutex_);
+  break_down();
+}
+
+// In a catch block: the engine itself has failed, and this segment ends with that error. Needs no
+// memory: where there is none for the error either, it says so.
+void ParallelSegment::break_down() noexcept {
+  try {
+    if (!std::exchange(broken_, true)) {
+      breakdown_ = Parcel::make(status_from_current_exception());
+    }
+  } catch (...) {
+    // The error that was made beforehand is delivered.
+  }
+  changed_.notify_all();
+}
+
+}  // namespace penstock
