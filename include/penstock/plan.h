@@ -67,6 +67,20 @@ struct PlannedStage {
   const Node* node = nullptr;          ///< lives as long as the plan
 };
 
+/// A part of the graph between two places where values are made. One thread arranges references to
+/// its elements; what is to be done to each is done in parallel, in groups.
+struct PlannedSegment {
+  /// What leaves it: values in their order or as they finish, or batches that they were written
+  /// into. Whatever its input gives, values of its own or references, ends there.
+  enum class Gives { values, unordered_values, batches };
+  Gives gives = Gives::values;
+  /// Label of the stage that has them made, whose predicate or key, if any, is the last op.
+  std::string owner{};
+  std::vector<std::string> order{};     ///< labels of the stages that arrange references
+  std::vector<std::string> program{};   ///< labels of those that are carried out in parallel
+  std::vector<std::size_t> in_front{};  ///< numbers of the segments that it takes values from
+};
+
 /// Immutable, except for being assigned to. Safe to share between threads.
 class Plan {
  public:
@@ -76,6 +90,9 @@ class Plan {
   const PlannedStage* find(const Node& node) const noexcept;
   const NodePtr& root() const noexcept { return root_; }
   const Spec& spec() const noexcept { return stages_.back().spec; }
+
+  /// Each once for each place that it is used in, those in front before those that take from them.
+  const std::vector<PlannedSegment>& segments() const noexcept { return segments_; }
 
   /// The batches that come out at the end, if the last stage makes them, or stages behind that pass
   /// them on as they are.
@@ -115,10 +132,13 @@ class Plan {
  private:
   friend Plan compile(const Dataset& dataset, const RunOptions& options);
   void add(const Node& node, std::int64_t prefetch, int depth);
+  std::size_t add_segment(const Node& last, const Node& owner);
+  void collect(const Node& node, const Node& owner, PlannedSegment& segment);
 
   NodePtr root_;
   std::vector<PlannedStage> stages_;
   std::map<const Node*, std::size_t> index_;  // in stages_
+  std::vector<PlannedSegment> segments_;
   std::optional<BatchInfo> batches_;
   std::size_t batch_stage_ = 0;
   std::uint64_t memory_limit_ = 0;

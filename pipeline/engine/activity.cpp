@@ -50,20 +50,6 @@ Resting::~Resting() {
   }
 }
 
-ConsumerWaits::ConsumerWaits(Activity& activity) noexcept : activity_(activity) {
-  activity_.consumers_waiting_.fetch_add(1, std::memory_order_acq_rel);
-}
-ConsumerWaits::~ConsumerWaits() {
-  activity_.consumers_waiting_.fetch_sub(1, std::memory_order_acq_rel);
-}
-
-WaitsForMemory::WaitsForMemory(Activity& activity) noexcept : activity_(activity) {
-  activity_.memory_waiters_.fetch_add(1, std::memory_order_acq_rel);
-}
-WaitsForMemory::~WaitsForMemory() {
-  activity_.memory_waiters_.fetch_sub(1, std::memory_order_acq_rel);
-}
-
 bool QuietTimer::over(const Activity& activity) noexcept {
   const std::uint64_t advances = activity.advances();
   if (!activity.quiet() || advances != std::exchange(advances_, advances)) {

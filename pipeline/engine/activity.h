@@ -9,6 +9,20 @@
 
 namespace penstock {
 
+/// One more in a count until it goes.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) noexcept : count_(count) {
+    count_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  ~Counted() { count_.fetch_sub(1, std::memory_order_acq_rel); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
 /// Counts what is at work for a run and what waits for it, so that it can be told when nobody is
 /// left who could give memory back. Thread-safe.
 class Activity {
@@ -34,9 +48,12 @@ class Activity {
   /// Groups that are executed now, and threads that work for an order segment: those who may give
   /// memory back.
   int at_work() const noexcept { return at_work_.load(std::memory_order_acquire); }
-  /// Callers that wait now for `Iterator::next`, or to go on from a saved position.
+  /// The caller of the run waits, for `Iterator::next` or to go on from a saved position: what was
+  /// made ahead may be given up for it, and what waits for a thread gets one.
+  [[nodiscard]] Counted consumer_waits() noexcept { return Counted(consumers_waiting_); }
   const std::atomic<int>& consumers_waiting() const noexcept { return consumers_waiting_; }
-  /// Threads of order segments that wait for memory now.
+  /// This thread, of an order segment, waits for memory.
+  [[nodiscard]] Counted waits_for_memory() noexcept { return Counted(memory_waiters_); }
   int memory_waiters() const noexcept { return memory_waiters_.load(std::memory_order_acquire); }
   /// True if nothing is at work and the consumer waits.
   bool quiet() const noexcept {
@@ -60,8 +77,6 @@ class Activity {
  private:
   friend class AtWork;
   friend class Resting;
-  friend class ConsumerWaits;
-  friend class WaitsForMemory;
 
   const int plenty_;
   const std::function<void()> lost_count_;
@@ -97,31 +112,6 @@ class Resting {
   ~Resting();
   Resting(const Resting&) = delete;
   Resting& operator=(const Resting&) = delete;
-};
-
-/// The caller of the run waits for it until the guard goes: what was made ahead may be given up for
-/// it, and what waits for a thread gets one.
-class ConsumerWaits {
- public:
-  explicit ConsumerWaits(Activity& activity) noexcept;
-  ~ConsumerWaits();
-  ConsumerWaits(const ConsumerWaits&) = delete;
-  ConsumerWaits& operator=(const ConsumerWaits&) = delete;
-
- private:
-  Activity& activity_;
-};
-
-/// This thread, of an order segment, waits for memory until the guard goes.
-class WaitsForMemory {
- public:
-  explicit WaitsForMemory(Activity& activity) noexcept;
-  ~WaitsForMemory();
-  WaitsForMemory(const WaitsForMemory&) = delete;
-  WaitsForMemory& operator=(const WaitsForMemory&) = delete;
-
- private:
-  Activity& activity_;
 };
 
 /// Over once nothing has been at work for a while although the consumer waits, so that nobody is

@@ -13,7 +13,7 @@ Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
   SegmentPtr opened = run_.open(epoch, first_counted_);
   if (!position.empty()) {
     // Some stages do work again to get there, which this thread waits for, or does itself.
-    const ConsumerWaits waits(run_.activity());
+    const Counted waits = run_.activity().consumer_waits();
     const AtWork at_work(run_.activity());
     StateReader state(position);
     opened->restore(state);

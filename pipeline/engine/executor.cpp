@@ -38,6 +38,22 @@ void for_each_run(std::span<const Item> items, F use) {
   }
 }
 
+/// True if some item's program is such, or one of what it gathers.
+template <typename F>
+bool any_program(std::span<const Item> items, F is_such) noexcept {
+  bool found = false;
+  for_each_run(items, [&](std::size_t begin, std::size_t end) {
+    const Program* const program = items[begin].program.get();
+    if (program == nullptr) return;
+    found = found || is_such(*program);
+    if (program->gather() == nullptr) return;
+    for (std::size_t i = begin; i < end && !found; ++i) {
+      if (items[i].parcel) found = any_program<F>(items[i].parcel->children, is_such);
+    }
+  });
+  return found;
+}
+
 void fail_all(std::span<WorkItem> work, const Status& status) {
   for (WorkItem& item : work) {
     if (item.status.ok()) item.status = status;
@@ -305,17 +321,7 @@ bool all_alike(std::span<const Item> items) noexcept {
 }
 
 bool reads_block(std::span<const Item> items) noexcept {
-  bool blocks = false;
-  for_each_run(items, [&](std::size_t begin, std::size_t end) {
-    const Program* program = items[begin].program.get();
-    if (program == nullptr) return;
-    blocks = blocks || program->reads_block();
-    if (program->gather() == nullptr) return;
-    for (std::size_t i = begin; i < end && !blocks; ++i) {
-      if (items[i].parcel) blocks = reads_block(items[i].parcel->children);
-    }
-  });
-  return blocks;
+  return any_program(items, [](const Program& program) { return program.reads_block(); });
 }
 
 bool has_ops(std::span<const Item> items) noexcept {
@@ -325,17 +331,7 @@ bool has_ops(std::span<const Item> items) noexcept {
 }
 
 bool ops_block(std::span<const Item> items) noexcept {
-  bool blocks = false;
-  for_each_run(items, [&](std::size_t begin, std::size_t end) {
-    const Program* program = items[begin].program.get();
-    if (program == nullptr) return;
-    blocks = blocks || program->ops_block();
-    if (program->gather() == nullptr) return;
-    for (std::size_t i = begin; i < end && !blocks; ++i) {
-      if (items[i].parcel) blocks = ops_block(items[i].parcel->children);
-    }
-  });
-  return blocks;
+  return any_program(items, [](const Program& program) { return program.ops_block(); });
 }
 
 std::size_t preferred_group(std::span<const Item> items) noexcept {

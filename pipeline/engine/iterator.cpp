@@ -218,7 +218,7 @@ class Iterator::Impl {
   /// True if nothing comes.
   bool pull(Item& item) REQUIRES(consumer_mutex_) {
     Segment& source = current();
-    const ConsumerWaits waits(run_->activity());
+    const Counted waits = run_->activity().consumer_waits();
     const bool over = source.pull({&item, 1}) == 0;
     failed_ = over && source.broken();
     return over;

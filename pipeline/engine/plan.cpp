@@ -25,6 +25,20 @@ std::uint64_t slot_bytes(const BatchInfo& batches) {
   return sized ? SlotLayout(batches.element, batches.rows).bytes : 0;
 }
 
+/// How a segment gives its values that ends in this stage.
+PlannedSegment::Gives gives(const Node& node) {
+  const Execution execution = node.execution();
+  return execution == Execution::in_place    ? PlannedSegment::Gives::batches
+         : execution == Execution::unordered ? PlannedSegment::Gives::unordered_values
+                                             : PlannedSegment::Gives::values;
+}
+
+bool in_parallel(Execution execution) {
+  return execution == Execution::references || execution == Execution::fused ||
+         execution == Execution::unordered || execution == Execution::gathered ||
+         execution == Execution::held || execution == Execution::in_place;
+}
+
 }  // namespace
 
 void Plan::add(const Node& node, std::int64_t prefetch, int depth) {
@@ -62,6 +76,32 @@ void Plan::add(const Node& node, std::int64_t prefetch, int depth) {
   stages_.push_back(std::move(stage));
 }
 
+// What ends in `last`, whose values are made for `owner`. Returns its number.
+std::size_t Plan::add_segment(const Node& last, const Node& owner) {
+  PlannedSegment segment;
+  segment.owner = find(owner)->label;
+  if (&last == &owner) segment.gives = gives(last);
+  collect(last, owner, segment);
+  segments_.push_back(std::move(segment));
+  return segments_.size() - 1;
+}
+
+void Plan::collect(const Node& node, const Node& owner, PlannedSegment& segment) {
+  if (&node != &owner && gives(node) != PlannedSegment::Gives::values) {
+    segment.in_front.push_back(add_segment(node, node));
+    return;
+  }
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    if (node.wants_values(i)) {
+      segment.in_front.push_back(add_segment(*node.inputs()[i], node));
+    } else {
+      collect(*node.inputs()[i], owner, segment);
+    }
+  }
+  const PlannedStage& stage = *find(node);
+  (in_parallel(stage.execution) ? segment.program : segment.order).push_back(stage.label);
+}
+
 const PlannedStage* Plan::find(const Node& node) const noexcept {
   const auto found = index_.find(&node);
   return found != index_.end() ? &stages_[found->second] : nullptr;
@@ -82,6 +122,10 @@ Plan compile(const Dataset& dataset, const RunOptions& options) {
     plan.least_memory_ = saturating_sum(plan.least_memory_,
                                         saturating_product(stage.uses, stage.batches->slot_bytes));
   }
+  const Node* end = &root;  // stages behind it have no part in making values
+  while (end->relation() == Relation::same) end = end->inputs()[0].get();
+  const bool ends_itself = gives(*end) != PlannedSegment::Gives::values;
+  plan.add_segment(ends_itself ? *end : root, ends_itself ? *end : root);
   const Node* last = &root;
   while (!last->batches() && last->relation() == Relation::same) last = last->inputs()[0].get();
   plan.batch_stage_ = plan.index_.at(last);

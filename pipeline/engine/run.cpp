@@ -145,7 +145,7 @@ void Run::look() {
 bool Run::wait_for_memory(QuietTimer& timer) {
   const Resting resting;
   const std::uint64_t seen = memory_->releases();
-  const WaitsForMemory waits(activity_);
+  const Counted waits = activity_.waits_for_memory();
   memory_->wait_for_release(seen, 20);
   if (!timer.over(activity_)) return true;
   timer.renew();

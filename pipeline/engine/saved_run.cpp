@@ -142,7 +142,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
     refuse("there are " + std::to_string(seen.size()) + " states of " + std::to_string(count) +
            " consumers");
   }
-  StateWriter tree;  // of an edge: what it consumed, passed over, and its input's state
+  StateWriter tree;  // of a segment: what it consumed, passed over, and its input's state
   const std::uint64_t consumed = merged.consumed();
   for (const std::uint64_t number :
        {consumed, std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0}}) {

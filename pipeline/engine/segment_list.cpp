@@ -16,6 +16,11 @@ void SegmentList::remove(ParallelSegment& segment) noexcept {
   std::erase(segments_, &segment);
 }
 
+std::size_t SegmentList::size() const {
+  MutexLock lock(mutex_);
+  return segments_.size();
+}
+
 void SegmentList::wake() noexcept {
   MutexLock lock(mutex_);
   for (ParallelSegment* segment : segments_) segment->wake();

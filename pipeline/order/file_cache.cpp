@@ -201,6 +201,7 @@ class FileCacheNode final : public Node {
     if (!snapshot_) description.add("file", true);
   }
   Pending pending() const override { return Pending::fallible; }
+  bool wants_values(std::size_t) const override { return input().pending() != Pending::none; }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }

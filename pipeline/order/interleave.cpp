@@ -193,6 +193,7 @@ class InterleaveNode final : public Node {
     description.add("block", options_.block);
   }
   Pending pending() const override { return Pending::fallible; }
+  bool wants_values(std::size_t) const override { return input().pending() == Pending::fallible; }
   bool seeded() const override { return true; }
   bool deterministic() const override { return false; }
   /// The datasets that are open are made again.

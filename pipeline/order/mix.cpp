@@ -241,6 +241,9 @@ class ChooseNode final : public MixNode {
     description.add("stop_on_empty", stop_on_empty_);
   }
   Pending pending() const override { return std::max(MixNode::pending(), Pending::infallible); }
+  bool wants_values(std::size_t which) const override {
+    return which == mixed_ && input(which).pending() == Pending::fallible;
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const OpenContext branch = context.branch(mixed_);
     OrderIteratorPtr choices = input(mixed_).open(branch);

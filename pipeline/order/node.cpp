@@ -17,6 +17,19 @@ Execution Node::execution() const {
   return makes ? Execution::values : Execution::order;
 }
 
+bool Node::wants_values(std::size_t input) const {
+  switch (execution()) {
+    case Execution::verdicts:
+      return true;
+    case Execution::values:
+    case Execution::held:
+    case Execution::gathered:
+      return inputs_[input]->pending() != Pending::none;
+    default:
+      return false;
+  }
+}
+
 void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<Item>) {
   throw Error(ErrorCode::internal, "fetch from an iterator without positions");
 }

@@ -183,6 +183,9 @@ class Node {
   virtual bool seeded() const { return random(); }
   virtual Relation relation() const { return Relation::other; }
   virtual Execution execution() const;
+  /// True if the elements of an input are made in parallel in front of this stage, which looks at
+  /// them or must know whether they fail: a segment ends there.
+  virtual bool wants_values(std::size_t input) const;
   /// The batches that the stage makes, if it does; `slot_bytes` is left to the plan.
   virtual std::optional<BatchInfo> batches() const { return std::nullopt; }
   /// The same batches of other elements, with their remainder; null if the stage can't say.

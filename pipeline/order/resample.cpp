@@ -136,6 +136,7 @@ class ResampleNode final : public Node {
   }
   bool random() const override { return true; }
   Pending pending() const override { return Pending::none; }
+  bool wants_values(std::size_t) const override { return true; }  // with their keys
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::uint64_t seed = options_.seed.value_or(context.run.seed());
     return std::make_unique<ResampleIterator>(

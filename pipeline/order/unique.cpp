@@ -162,6 +162,7 @@ class UniqueNode final : public Node {
     for (const std::string& component : components_) description.add("component", component);
   }
   Pending pending() const override { return Pending::none; }
+  bool wants_values(std::size_t) const override { return true; }  // with their keys
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<UniqueIterator>(open_keyed(*this, context, hash_), components_,
                                             context.run, context.run.stage_name(*this));

@@ -77,6 +77,7 @@ class GroupByWindowNode final : public Node {
   }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
+  bool wants_values(std::size_t) const override { return true; }  // with their keys
   bool seeded() const override { return options_.reduce != nullptr; }
 
   OrderIteratorPtr open(const OpenContext& context) const override {

@@ -165,6 +165,7 @@ class PackNode final : public Node {
   }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
+  bool wants_values(std::size_t) const override { return true; }  // with their keys
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);
     auto program = std::make_unique<Program>(op_, context.run.counters(*this), stage);

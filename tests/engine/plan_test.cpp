@@ -7,6 +7,7 @@
 
 #include <penstock/plan.h>
 
+#include "pipeline/engine/run.h"
 #include "tests/support/errors.h"
 #include "tests/support/noisy.h"
 #include "tests/support/numbers.h"
@@ -51,6 +52,55 @@ TEST(Plan, SaysHowEachStageIsCarriedOut) {
     const PlannedStage stage = compile(test.dataset).stages().back();
     EXPECT_EQ(stage.execution, test.execution) << stage.label;
     EXPECT_EQ(stage.resume, test.resume) << stage.label;
+  }
+}
+
+std::string text_of(const PlannedSegment& segment) {
+  const auto joined = [](const std::vector<std::string>& labels) {
+    std::string text;
+    for (const std::string& label : labels) text += " " + label;
+    return text;
+  };
+  constexpr const char* kGives[] = {"values", "unordered", "batches"};
+  std::string text = joined(segment.order) + ":" + joined(segment.program) + " -> " +
+                     kGives[static_cast<std::size_t>(segment.gives)] + " for " + segment.owner;
+  for (const std::size_t number : segment.in_front) text += " <" + std::to_string(number);
+  return text;
+}
+
+TEST(Plan, HasTheSegmentsThatARunOpens) {
+  const auto keep = [](const Element&) { return true; };
+  const auto bad = [](const Dataset& dataset) { return same(dataset); };  // may fail
+  const std::vector<std::pair<Dataset, std::vector<std::string>>> cases{
+      {numbers(9), {": numbers[0] -> values for numbers[0]"}},
+      {same(numbers(9).shuffle()).batch(2).prefetch(),
+       {" shuffle[1]: numbers[0] map[2] batch[3] -> batches for batch[3]"}},
+      {numbers(9).filter(keep).batch(2),
+       {": numbers[0] -> values for filter[1]", " filter[1]: batch[2] -> batches for batch[2] <0"}},
+      {same(numbers(9), false).take(4),
+       {": numbers[0] map[1] -> unordered for map[1]", " take[2]: -> values for take[2] <0"}},
+      {numbers(9).batch(2).filter(keep),
+       {": numbers[0] batch[1] -> batches for batch[1]", ": -> values for filter[2] <0",
+        " filter[2]: -> values for filter[2] <1"}},
+      {bad(numbers(9)).window(2).batch(2), {}},
+      {bad(numbers(4)).concatenate(numbers(9).filter(keep)).repeat(2).batch(3), {}},
+      {bad(numbers(9)).unique().batch(2), {}},
+      {bad(numbers(9)).batch(4).unbatch().padded_batch(2), {}},
+      {numbers(9).filter(keep).repeat(2).cache().shuffle({.buffer = 3}), {}},
+      {bad(numbers(9)).take(3).concatenate(numbers(2)).batch(2), {}},
+      {same(numbers(9)).batch(3).rebatch(2), {}},
+  };
+  for (const auto& [dataset, expected] : cases) {
+    const Plan plan = compile(dataset);
+    std::vector<std::string> texts;
+    for (const PlannedSegment& segment : plan.segments()) texts.push_back(text_of(segment));
+    if (!expected.empty()) {
+      EXPECT_EQ(texts, expected) << plan.to_string();
+    }
+    penstock::Run run(plan, {});
+    const SegmentPtr top = run.open(0, true);
+    EXPECT_EQ(run.segments().size(), plan.segments().size())
+        << plan.to_string() << testing::PrintToString(texts);
   }
 }
 
