@@ -172,7 +172,7 @@ bool BatchAssembler::move_rows_up(std::size_t to) {
 
 void BatchAssembler::put_error(Status status, std::uint64_t reached) {
   outputs_.push_back(
-      {item_of(Parcel::make(std::move(status)), mix_path(path_, reached)), reached, passed_over_});
+      {ref_to(Payload::make(std::move(status)), mix_path(path_, reached)), reached, passed_over_});
 }
 
 // Elements before this one are in the head, or failed and nothing comes in front of them: what was
@@ -213,8 +213,8 @@ void BatchAssembler::finish_head(bool deliver_it) {
   if (head.number() == current_) ++current_;
   if (deliver_it) {
     kill_point("batch made");
-    Item item = item_of(Parcel::make(head.batch()), mix_path(path_, batches_++));
-    const std::uint64_t bytes = payload_bytes(item.parcel->element);
+    ElementRef item = ref_to(Payload::make(head.batch()), mix_path(path_, batches_++));
+    const std::uint64_t bytes = payload_bytes(item.payload->element);
     add_counters(&account_.counters(), 1, bytes);
     largest_ = std::max(largest_, bytes);
     outputs_.push_back({std::move(item), std::max(head.last() + 1, judged_), passed_over_});
@@ -223,7 +223,7 @@ void BatchAssembler::finish_head(bool deliver_it) {
   spare_.push_back(std::move(head));
 }
 
-std::size_t BatchAssembler::take(std::span<Item> out) {
+std::size_t BatchAssembler::take(std::span<ElementRef> out) {
   std::size_t count = 0;
   for (; count < out.size() && !outputs_.empty(); ++count) {
     Output output = outputs_.pop_front();

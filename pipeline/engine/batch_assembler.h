@@ -47,7 +47,7 @@ class BatchAssembler {
   /// True if the oldest batch, or error, waits for this group.
   bool is_first(const Group& group) const;
   void end();
-  std::size_t take(std::span<Item> out);
+  std::size_t take(std::span<ElementRef> out);
   bool drained() const noexcept { return over_ || (ended_ && empty()); }
   void settle();
 
@@ -76,7 +76,7 @@ class BatchAssembler {
   static constexpr std::size_t kMostFailures = 4096;
 
   struct Output {
-    Item item;
+    ElementRef item;
     std::uint64_t consumed = 0;  // items of the input, up to here
     std::uint64_t skipped = 0;   // bad ones among them
   };

@@ -25,7 +25,7 @@ class BatchResults final : public Results {
   void complete(Group& group) override;
   bool is_first(const Group& group) const override { return assembler_.is_first(group); }
   void end() override { assembler_.end(); }
-  std::size_t take(std::span<Item> out) override { return assembler_.take(out); }
+  std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
   bool drained() const override { return assembler_.drained(); }
   Status stuck() override;
   void settle() override { assembler_.settle(); }

@@ -43,7 +43,8 @@ std::size_t rows_at_once(const Program& program) {
 /// step are carried on by themselves.
 class ColumnRun {
  public:
-  ColumnRun(std::span<const Item> items, GroupContext& context, std::vector<Outlier>& outliers)
+  ColumnRun(std::span<const ElementRef> items, GroupContext& context,
+            std::vector<Outlier>& outliers)
       : items_(items), context_(context), outliers_(outliers) {}
 
   void read(const Program& program, Element& out) {
@@ -142,14 +143,14 @@ class ColumnRun {
                  static_cast<std::uint64_t>(took.count()));
   }
 
-  std::span<const Item> items_;
+  std::span<const ElementRef> items_;
   GroupContext& context_;
   std::vector<Outlier>& outliers_;
 };
 
 }  // namespace
 
-std::size_t compute_columns(std::span<const Item> items, const Places& places,
+std::size_t compute_columns(std::span<const ElementRef> items, const Places& places,
                             GroupContext& context, std::vector<Outlier>& outliers) {
   const Program& program = *items.front().program;
   const std::vector<Program::Step>& steps = program.steps();

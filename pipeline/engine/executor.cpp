@@ -26,8 +26,8 @@ std::string in_mebibytes(std::uint64_t bytes) {
 
 /// Calls `use(begin, end)` for each run of items with the same program.
 template <typename F>
-void for_each_run(std::span<const Item> items, F use) {
-  const Item* const all = items.data();
+void for_each_run(std::span<const ElementRef> items, F use) {
+  const ElementRef* const all = items.data();
   const std::size_t count = items.size();
   for (std::size_t begin = 0; begin < count;) {
     const Program* const program = all[begin].program.get();
@@ -40,7 +40,7 @@ void for_each_run(std::span<const Item> items, F use) {
 
 /// True if some item's program is such, or one of what it gathers.
 template <typename F>
-bool any_program(std::span<const Item> items, F is_such) noexcept {
+bool any_program(std::span<const ElementRef> items, F is_such) noexcept {
   bool found = false;
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* const program = items[begin].program.get();
@@ -48,7 +48,7 @@ bool any_program(std::span<const Item> items, F is_such) noexcept {
     found = found || is_such(*program);
     if (program->gather() == nullptr) return;
     for (std::size_t i = begin; i < end && !found; ++i) {
-      if (items[i].parcel) found = any_program<F>(items[i].parcel->children, is_such);
+      if (items[i].payload) found = any_program<F>(items[i].payload->children, is_such);
     }
   });
   return found;
@@ -104,7 +104,7 @@ void assign_rows(std::span<WorkItem> work, const Places& places) {
   });
 }
 
-void read_run(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
+void read_run(std::span<const ElementRef> items, std::span<WorkItem> work, const Places& places,
               const Program& program, GroupContext& context) {
   const auto start = Clock::now();
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -119,11 +119,11 @@ void read_run(std::span<const Item> items, std::span<WorkItem> work, const Place
               program.leaf_fixed_bytes(), start);
 }
 
-void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Program& program,
+void gather_run(std::span<const ElementRef> items, std::span<WorkItem> work, const Program& program,
                 GroupContext& context) {
   for (std::size_t i = 0; i < items.size(); ++i) {
-    static const std::vector<Item> kNone;
-    const std::vector<Item>& parts = items[i].parcel ? items[i].parcel->children : kNone;
+    static const std::vector<ElementRef> kNone;
+    const std::vector<ElementRef>& parts = items[i].payload ? items[i].payload->children : kNone;
     work[i].index = items[i].index;
     work[i].ordinal = items[i].ordinal;
     const auto read = std::find_if(context.read_parts.begin(), context.read_parts.end(),
@@ -155,27 +155,27 @@ void gather_run(std::span<const Item> items, std::span<WorkItem> work, const Pro
   }
 }
 
-void take_values(std::span<const Item> items, std::span<WorkItem> work) {
+void take_values(std::span<const ElementRef> items, std::span<WorkItem> work) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     work[i].ordinal = items[i].ordinal;
-    work[i].element = items[i].parcel->element;
-    work[i].status = items[i].parcel->status;
-    work[i].keep = items[i].parcel->keep;
-    work[i].key = items[i].parcel->key;
+    work[i].element = items[i].payload->element;
+    work[i].status = items[i].payload->status;
+    work[i].keep = items[i].payload->keep;
+    work[i].key = items[i].payload->key;
   }
 }
 
-void keep_origin(const Item& item, Parcel& parcel) {
+void keep_origin(const ElementRef& item, Payload& payload) {
   if (item.program && item.program->source() != nullptr) {
-    parcel.origin = item.program;
-    parcel.index = item.index;
-  } else if (item.parcel && !item.parcel->children.empty()) {
-    keep_origin(item.parcel->children.front(), parcel);
-  } else if (item.parcel) {
-    parcel.origin = item.parcel->origin;
-    parcel.index = item.parcel->index;
-    parcel.shard = item.parcel->shard;
-    parcel.offset = item.parcel->offset;
+    payload.origin = item.program;
+    payload.index = item.index;
+  } else if (item.payload && !item.payload->children.empty()) {
+    keep_origin(item.payload->children.front(), payload);
+  } else if (item.payload) {
+    payload.origin = item.payload->origin;
+    payload.index = item.payload->index;
+    payload.shard = item.payload->shard;
+    payload.offset = item.payload->offset;
   }
 }
 
@@ -237,8 +237,9 @@ void GroupContext::end_codecs() noexcept {
   give(codecs_);
 }
 
-void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
-                 StageCounters* counters, std::int64_t fixed_bytes, Clock::time_point start) {
+void finish_step(std::span<const ElementRef> items, std::span<WorkItem> work,
+                 const std::string& stage, StageCounters* counters, std::int64_t fixed_bytes,
+                 Clock::time_point start) {
   std::uint64_t done = 0;
   for (const WorkItem& item : work) done += item.status.ok() ? 1 : 0;
   std::uint64_t bytes = done * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
@@ -252,15 +253,15 @@ void finish_step(std::span<const Item> items, std::span<WorkItem> work, const st
   add_counters(counters, done, bytes, since(start));
 }
 
-void read_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
+void read_items(std::span<const ElementRef> items, std::span<WorkItem> work, const Places& places,
                 GroupContext& context) {
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
     if (program == nullptr) return;
     if (program->gather() != nullptr) {
       for (std::size_t i = begin; i < end; ++i) {
-        if (!items[i].parcel || !reads_block(items[i].parcel->children)) continue;
-        const std::vector<Item>& parts = items[i].parcel->children;
+        if (!items[i].payload || !reads_block(items[i].payload->children)) continue;
+        const std::vector<ElementRef>& parts = items[i].payload->children;
         std::vector<WorkItem> children(parts.size());
         read_items(parts, children, {}, context);
         context.read_parts.push_back({&items[i], std::move(children)});
@@ -274,8 +275,8 @@ void read_items(std::span<const Item> items, std::span<WorkItem> work, const Pla
   });
 }
 
-void compute_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
-                   GroupContext& context) {
+void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
+                   const Places& places, GroupContext& context) {
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
     const std::size_t count = end - begin;
@@ -310,43 +311,43 @@ void compute_items(std::span<const Item> items, std::span<WorkItem> work, const 
   });
 }
 
-bool all_alike(std::span<const Item> items) noexcept {
+bool all_alike(std::span<const ElementRef> items) noexcept {
   if (items.empty() || !items.front().program) return false;
   const ProgramPtr& program = items.front().program;
   if (program->source() == nullptr || !program->immortal()) return false;
-  for (const Item& item : items) {
+  for (const ElementRef& item : items) {
     if (!(item.program == program)) return false;
   }
   return true;
 }
 
-bool reads_block(std::span<const Item> items) noexcept {
+bool reads_block(std::span<const ElementRef> items) noexcept {
   return any_program(items, [](const Program& program) { return program.reads_block(); });
 }
 
-bool has_ops(std::span<const Item> items) noexcept {
-  return std::any_of(items.begin(), items.end(), [](const Item& item) {
+bool has_ops(std::span<const ElementRef> items) noexcept {
+  return std::any_of(items.begin(), items.end(), [](const ElementRef& item) {
     return item.program && (!item.program->steps().empty() || item.program->gather() != nullptr);
   });
 }
 
-bool ops_block(std::span<const Item> items) noexcept {
+bool ops_block(std::span<const ElementRef> items) noexcept {
   return any_program(items, [](const Program& program) { return program.ops_block(); });
 }
 
-std::size_t preferred_group(std::span<const Item> items) noexcept {
+std::size_t preferred_group(std::span<const ElementRef> items) noexcept {
   if (items.empty() || !items.front().program) return 1;
-  const Item& item = items.front();
+  const ElementRef& item = items.front();
   std::size_t most = 1;
   for (const Program::Step& step : item.program->steps())
     most = std::max(most, step.op->preferred_group());
-  if (item.program->gather() != nullptr && item.parcel)
-    for (const Item& child : item.parcel->children)
+  if (item.program->gather() != nullptr && item.payload)
+    for (const ElementRef& child : item.payload->children)
       most = std::max(most, preferred_group({&child, 1}));
   return most;
 }
 
-std::uint64_t read_bytes(std::span<const Item> items) {
+std::uint64_t read_bytes(std::span<const ElementRef> items) {
   std::uint64_t total = 0;
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
@@ -358,21 +359,21 @@ std::uint64_t read_bytes(std::span<const Item> items) {
       }
     } else if (program->gather() != nullptr) {
       for (std::size_t i = begin; i < end; ++i) {
-        if (items[i].parcel) total = saturating_sum(total, read_bytes(items[i].parcel->children));
+        if (items[i].payload) total = saturating_sum(total, read_bytes(items[i].payload->children));
       }
     }
   });
   return total;
 }
 
-Item value_of(const Item& item, WorkItem& work) {
-  Ref<Parcel> parcel = Parcel::make();
-  parcel->element = std::move(work.element);
-  parcel->status = std::move(work.status);
-  parcel->keep = work.keep;
-  parcel->key = work.key;
-  keep_origin(item, *parcel);
-  return item_of(std::move(parcel), item.ordinal);
+ElementRef value_of(const ElementRef& item, WorkItem& work) {
+  Ref<Payload> payload = Payload::make();
+  payload->element = std::move(work.element);
+  payload->status = std::move(work.status);
+  payload->keep = work.keep;
+  payload->key = work.key;
+  keep_origin(item, *payload);
+  return ref_to(std::move(payload), item.ordinal);
 }
 
 }  // namespace penstock

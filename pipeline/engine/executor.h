@@ -11,7 +11,7 @@
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/places.h"
 #include "pipeline/engine/retry.h"
-#include "pipeline/order/item.h"
+#include "pipeline/order/element_ref.h"
 
 namespace penstock {
 
@@ -54,7 +54,7 @@ class GroupContext final : public WorkContext, public CodecBudget {
 
   /// The parts of tuples, kept from when they were read until the tuple is made.
   struct Parts {
-    const Item* tuple = nullptr;
+    const ElementRef* tuple = nullptr;
     std::vector<WorkItem> parts;
   };
   std::vector<Parts> read_parts;
@@ -75,10 +75,10 @@ class GroupContext final : public WorkContext, public CodecBudget {
 ///
 /// In two parts, because reading may wait and computing may not: `read_items` fetches the records
 /// of items whose source blocks, `compute_items` does the rest.
-void read_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
+void read_items(std::span<const ElementRef> items, std::span<WorkItem> work, const Places& places,
                 GroupContext& context);
-void compute_items(std::span<const Item> items, std::span<WorkItem> work, const Places& places,
-                   GroupContext& context);
+void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
+                   const Places& places, GroupContext& context);
 
 /// An item that can't be made among its neighbours: it failed, or its value does not fit.
 struct Outlier {
@@ -89,27 +89,27 @@ struct Outlier {
 /// The same for items that are all alike, of a columnar program whose results have places: makes
 /// the first of them together, in their places but for `outliers`, and returns how many. 0: they
 /// are better made one by one.
-std::size_t compute_columns(std::span<const Item> items, const Places& places,
+std::size_t compute_columns(std::span<const ElementRef> items, const Places& places,
                             GroupContext& context, std::vector<Outlier>& outliers);
 
 /// Gives errors of a step that are new their address, and counts.
-void finish_step(std::span<const Item> items, std::span<WorkItem> work, const std::string& stage,
-                 StageCounters* counters, std::int64_t fixed_bytes,
+void finish_step(std::span<const ElementRef> items, std::span<WorkItem> work,
+                 const std::string& stage, StageCounters* counters, std::int64_t fixed_bytes,
                  std::chrono::steady_clock::time_point start);
 
 /// True if all items are records of a source with the same program, which lives as long as the run.
-bool all_alike(std::span<const Item> items) noexcept;
+bool all_alike(std::span<const ElementRef> items) noexcept;
 /// True if there is more to do than to read records.
-bool has_ops(std::span<const Item> items) noexcept;
+bool has_ops(std::span<const ElementRef> items) noexcept;
 /// True if some item's source waits for a device, or some op does.
-bool reads_block(std::span<const Item> items) noexcept;
-bool ops_block(std::span<const Item> items) noexcept;
+bool reads_block(std::span<const ElementRef> items) noexcept;
+bool ops_block(std::span<const ElementRef> items) noexcept;
 /// The most elements that an op of the first item, which stands for its neighbours, likes at once.
-std::size_t preferred_group(std::span<const Item> items) noexcept;
+std::size_t preferred_group(std::span<const ElementRef> items) noexcept;
 /// Bytes that reading these items will take, as far as sources know.
-std::uint64_t read_bytes(std::span<const Item> items);
+std::uint64_t read_bytes(std::span<const ElementRef> items);
 
 /// An item that holds the result. Moves the element.
-Item value_of(const Item& item, WorkItem& work);
+ElementRef value_of(const ElementRef& item, WorkItem& work);
 
 }  // namespace penstock

@@ -36,7 +36,7 @@ Group& GroupPool::take(std::size_t most) {
 
 void GroupPool::give(Group& group) noexcept {
   // Records of a source hold nothing, and their program lives as long as the run.
-  for (std::size_t i = 0; !group.alike && i < group.count; ++i) group.items[i] = Item();
+  for (std::size_t i = 0; !group.alike && i < group.count; ++i) group.items[i] = ElementRef();
   // Where results were stored in a batch, nothing of them is left.
   if (group.places.empty()) group.drop_results(0);
   group.places.clear();

@@ -20,7 +20,7 @@ namespace penstock {
 struct Group {
   std::size_t count = 0;
   std::uint64_t first = 0;  ///< sequence number of the first item
-  std::vector<Item> items;
+  std::vector<ElementRef> items;
   std::vector<WorkItem> work;
   std::vector<Place> places;  ///< in batches only
   /// In batches only: which items failed, in order.
@@ -58,8 +58,8 @@ struct Group {
 
   /// Results that are there, of single values: guarded by the segment's mutex.
   std::size_t made() const { return done ? count : redone; }
-  std::span<const Item> samples() const { return {items.data(), alike ? 1 : count}; }
-  std::span<const Item> all_items() const { return {items.data(), count}; }
+  std::span<const ElementRef> samples() const { return {items.data(), alike ? 1 : count}; }
+  std::span<const ElementRef> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }
   /// Lets go of results from the item `from` on.
   void drop_results(std::size_t from) noexcept;

@@ -11,7 +11,7 @@
 namespace penstock {
 
 /// Makes `work` of `items` on this thread, which waits for memory where there is none.
-inline void make_here(Run& run, std::uint64_t key, std::span<const Item> items,
+inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> items,
                       std::span<WorkItem> work) {
   for (QuietTimer timer;;) {
     for (WorkItem& item : work) item = WorkItem();
@@ -45,7 +45,7 @@ class InlineValues final : public OrderIterator {
 
   ~InlineValues() override { settle(); }
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       run_.stages().check_stop();  // it may be that none is ever kept
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
@@ -77,8 +77,8 @@ class InlineValues final : public OrderIterator {
     account_.pass(std::exchange(good_, 0));
   }
 
-  std::size_t make(std::size_t count, std::span<Item> out) {
-    const std::span<const Item> items(items_.data(), count);
+  std::size_t make(std::size_t count, std::span<ElementRef> out) {
+    const std::span<const ElementRef> items(items_.data(), count);
     const std::span<WorkItem> work(work_.data(), count);
     make_here(run_, key_, items, work);
     std::size_t kept = 0;
@@ -103,7 +103,7 @@ class InlineValues final : public OrderIterator {
   const std::uint64_t key_;
   std::uint64_t good_ = 0;  // since the last bad one
   Passed passed_;           // up to that
-  std::vector<Item> items_;
+  std::vector<ElementRef> items_;
   std::vector<WorkItem> work_;
 };
 

@@ -97,7 +97,7 @@ class Iterator::Impl {
     MutexLock lock(consumer_mutex_);
     if (run_->cancelled()) return Next(run_->why_stopped());
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
-    Item item;
+    ElementRef item;
     try {
       bool over = pull(item);
       for (; over && !failed_ && run_->step_back().wanted(); over = pull(item)) step_back();
@@ -114,8 +114,8 @@ class Iterator::Impl {
       log(LogLevel::info, line);
       return Next(End{});
     }
-    if (!item.parcel->status.ok()) {
-      const Error& error = item.parcel->status.error();
+    if (!item.payload->status.ok()) {
+      const Error& error = item.payload->status.error();
       if (error.code() == ErrorCode::cancelled) return Next(error);
       if (run_->options().on_error != OnError::skip) {
         run_->ledger().surfaced(error);
@@ -123,7 +123,7 @@ class Iterator::Impl {
       }
       return Next(error);
     }
-    Element element = item.parcel->element;
+    Element element = item.payload->element;
     const bool batch = element.valid_rows >= 0;
     const std::uint64_t rows = batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
     elements_ += rows;
@@ -216,7 +216,7 @@ class Iterator::Impl {
   }
 
   /// True if nothing comes.
-  bool pull(Item& item) REQUIRES(consumer_mutex_) {
+  bool pull(ElementRef& item) REQUIRES(consumer_mutex_) {
     Segment& source = current();
     const Counted waits = run_->activity().consumer_waits();
     const bool over = source.pull({&item, 1}) == 0;

@@ -28,7 +28,7 @@ void read_texts(const Group& group, std::size_t first, std::size_t count, GroupC
   Places(group.places).behind(first).for_each(count, [&](const Place& place) {
     indices.clear();
     left.clear();
-    for (const Item& item : group.all_items().subspan(place.first, place.count)) {
+    for (const ElementRef& item : group.all_items().subspan(place.first, place.count)) {
       indices.push_back(item.index);
     }
     const Slot::Texts rows = place.slot->texts(place.row, place.count);

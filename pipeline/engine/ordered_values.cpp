@@ -47,7 +47,7 @@ Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
   return {};
 }
 
-std::size_t OrderedValues::take(std::span<Item> out) {
+std::size_t OrderedValues::take(std::span<ElementRef> out) {
   std::size_t count = 0;
   while (!over_ && count < out.size()) {
     const std::size_t next = next_group();
@@ -65,7 +65,7 @@ std::size_t OrderedValues::take(std::span<Item> out) {
   return count;
 }
 
-std::size_t OrderedValues::take_from(Group& group, std::span<Item> out) {
+std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
   std::size_t count = 0;
   for (; !over_ && count < out.size() && group.taken < group.made(); ++group.taken) {
     WorkItem& work = group.work[group.taken];

@@ -29,7 +29,7 @@ class OrderedValues final : public Results {
   bool is_first(const Group& group) const override;
   Undelivered last_undelivered(bool consumer_waits) override;
   void end() override { ended_ = true; }
-  std::size_t take(std::span<Item> out) override;
+  std::size_t take(std::span<ElementRef> out) override;
   bool drained() const override { return over_ || (ended_ && admitted_ == 0); }
   void settle() override { account_.pass(std::exchange(good_, 0)); }
   std::uint64_t consumed() const noexcept override { return consumed_; }
@@ -39,7 +39,7 @@ class OrderedValues final : public Results {
 
  private:
   std::size_t next_group() const;
-  std::size_t take_from(Group& group, std::span<Item> out);
+  std::size_t take_from(Group& group, std::span<ElementRef> out);
   bool first_time(std::uint64_t sequence);
 
   ErrorAccount account_;

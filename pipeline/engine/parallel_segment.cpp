@@ -46,7 +46,7 @@ ParallelSegment::ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr i
       runner_(std::make_unique<LocalRunner>(
           run, run.stages().stage_name(owner), epoch_key(run.options().seed, context.epoch),
           results_->layout(), sizer_, pace_, static_cast<GroupListener&>(*this))),
-      breakdown_(Parcel::make(Status::out_of_memory())) {
+      breakdown_(Payload::make(Status::out_of_memory())) {
   run_.segments().add(*this);
 }
 
@@ -126,7 +126,7 @@ void ParallelSegment::restore(StateReader& state) {
   take_snapshot();
 }
 
-std::size_t ParallelSegment::pull(std::span<Item> out) {
+std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
   start();
   MutexLock lock(mutex_);
   for (bool late = false;;) {
@@ -138,10 +138,10 @@ std::size_t ParallelSegment::pull(std::span<Item> out) {
 }
 
 // What there is for the consumer now.
-std::size_t ParallelSegment::deliver(std::span<Item> out) {
+std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
   if (broken_) {
     if (!breakdown_) return 0;
-    out[0] = item_of(std::move(breakdown_), 0);
+    out[0] = ref_to(std::move(breakdown_), 0);
     return 1;
   }
   if (const std::size_t count = results_->take(out); count > 0) return count;
@@ -149,7 +149,7 @@ std::size_t ParallelSegment::deliver(std::span<Item> out) {
   const Resting resting;
   Status problem = results_->stuck();
   if (problem.ok()) return 0;
-  out[0] = item_of(Parcel::make(std::move(problem)), 0);
+  out[0] = ref_to(Payload::make(std::move(problem)), 0);
   return 1;
 }
 

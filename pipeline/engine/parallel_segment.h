@@ -30,7 +30,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   ~ParallelSegment() override;
 
   // Segment
-  std::size_t pull(std::span<Item> out) override EXCLUDES(mutex_);
+  std::size_t pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
   void start() override EXCLUDES(mutex_);
   void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
   bool broken() const override EXCLUDES(mutex_);
@@ -72,7 +72,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool reserve(Group& group);
   void end_of_input() EXCLUDES(mutex_);
 
-  std::size_t deliver(std::span<Item> out) REQUIRES(mutex_);
+  std::size_t deliver(std::span<ElementRef> out) REQUIRES(mutex_);
   void wait_for_more(bool& late) REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
@@ -108,7 +108,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;  // the item that says why, if so
   bool broken_ GUARDED_BY(mutex_) = false;
-  Ref<Parcel> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
+  Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
   std::jthread thread_;
 };
 

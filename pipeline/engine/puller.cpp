@@ -9,9 +9,9 @@ void Snapshots::add(std::uint64_t sequence, std::string position) {
   snapshots_.push_back({sequence, std::move(position), {}});
 }
 
-void Snapshots::note(std::span<const Item> items) {
+void Snapshots::note(std::span<const ElementRef> items) {
   if (!free_order_) return;
-  for (const Item& item : items) snapshots_.back().ordinals.push_back(item.ordinal);
+  for (const ElementRef& item : items) snapshots_.back().ordinals.push_back(item.ordinal);
 }
 
 std::string Snapshots::trim(std::uint64_t consumed) {
@@ -62,13 +62,13 @@ void Puller::pull(Group& group, std::size_t wanted) {
   try {
     while (group.count < wanted) {
       const std::size_t asked = std::min(wanted - group.count, kBlock);
-      const std::span<Item> room(group.items.data() + group.count, asked);
+      const std::span<ElementRef> room(group.items.data() + group.count, asked);
       const std::size_t pulled = input_->pull(room);
       group.count += had_.empty() ? pulled : drop_had(room.first(pulled));
       if (pulled < asked && (group.count > 0 || pulled == 0)) break;
     }
   } catch (...) {
-    group.items[group.count] = item_of(Parcel::make(status_from_current_exception()), sequence_);
+    group.items[group.count] = ref_to(Payload::make(status_from_current_exception()), sequence_);
     ++group.count;
     threw_ = true;
   }
@@ -82,13 +82,13 @@ bool Puller::alike(const Group& group) const noexcept {
 }
 
 /// Moves the items that the consumer has not had to the front and returns how many they are.
-std::size_t Puller::drop_had(std::span<Item> items) {
+std::size_t Puller::drop_had(std::span<ElementRef> items) {
   std::size_t kept = 0;
-  for (Item& item : items) {
+  for (ElementRef& item : items) {
     const auto found = had_.find(item.ordinal);
     if (found != had_.end()) {
       had_.erase(found);
-      item = Item();
+      item = ElementRef();
     } else if (&items[kept++] != &item) {
       items[kept - 1] = std::move(item);
     }

@@ -24,7 +24,7 @@ class Snapshots {
   /// `sequence` items were handed over until now.
   void add(std::uint64_t sequence, std::string position);
   /// These follow the last snapshot.
-  void note(std::span<const Item> items);
+  void note(std::span<const ElementRef> items);
   /// Lets go of those that a consumer who has had so many items is past. Returns memory to reuse.
   std::string trim(std::uint64_t consumed);
   /// The snapshot at or before `consumed`, and how many items to pass over from there.
@@ -62,7 +62,7 @@ class Puller {
   bool threw() const noexcept { return threw_; }
 
  private:
-  std::size_t drop_had(std::span<Item> items);
+  std::size_t drop_had(std::span<ElementRef> items);
   bool alike(const Group& group) const noexcept;
 
   const OrderIteratorPtr input_;

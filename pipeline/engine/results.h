@@ -49,7 +49,7 @@ class Results {
   /// No more groups will be admitted.
   virtual void end() = 0;
   /// Moves what the consumer may have to the front of `out`; returns how many.
-  virtual std::size_t take(std::span<Item> out) = 0;
+  virtual std::size_t take(std::span<ElementRef> out) = 0;
   /// True once nothing can be taken any more.
   virtual bool drained() const = 0;
   /// An error that the waiting consumer must get because nothing else will ever come; else ok.

@@ -211,7 +211,7 @@ void ParallelSegment::broke_down() noexcept {
 void ParallelSegment::break_down() noexcept {
   try {
     if (!std::exchange(broken_, true)) {
-      breakdown_ = Parcel::make(status_from_current_exception());
+      breakdown_ = Payload::make(status_from_current_exception());
     }
   } catch (...) {
     // The error that was made beforehand is delivered.

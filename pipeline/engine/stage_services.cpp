@@ -90,7 +90,7 @@ OrderIteratorPtr StageServices::batches(const Node& node, OrderIteratorPtr input
       std::make_unique<BatchResults>(run_, node, slots, std::move(assembler)), group_limit);
 }
 
-Item StageServices::made(const Item& item, const OpenContext& context) {
+ElementRef StageServices::made(const ElementRef& item, const OpenContext& context) {
   WorkItem work;
   make_here(run_, epoch_key(seed(), context.epoch), {&item, 1}, {&work, 1});
   return value_of(item, work);

@@ -32,7 +32,7 @@ class StageServices final : public RunServices {
   OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input, const OpenContext& context,
                            bool drop_remainder) override;
   bool skips() const noexcept override;
-  Item made(const Item& item, const OpenContext& context) override;
+  ElementRef made(const ElementRef& item, const OpenContext& context) override;
   std::uint64_t seed() const noexcept override;
   std::uint32_t rng_op(const Node& node) override;
   StageCounters* counters(const Node& node) override EXCLUDES(mutex_);

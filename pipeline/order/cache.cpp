@@ -45,13 +45,13 @@ class CacheIterator final : public OrderIterator {
              "wanted, use take(k).cache().repeat()");
   }
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     if (!input_) return replay(out);
     const std::size_t count = input_->pull(out);
     for (std::size_t i = 0; i < count; ++i) {
       if (is_error(out[i])) continue;
-      filling_.emplace_back(out[i].ordinal, out[i].parcel);
-      held_ += held_bytes(out[i].parcel->element);
+      filling_.emplace_back(out[i].ordinal, out[i].payload);
+      held_ += held_bytes(out[i].payload->element);
       out[i].ordinal = ordinal_of(out[i].ordinal);
     }
     check_budget();
@@ -75,7 +75,7 @@ class CacheIterator final : public OrderIterator {
       if (!input_) open_input();
       return discard(position);
     }
-    std::array<Item, kBlock> pulled;
+    std::array<ElementRef, kBlock> pulled;
     while (input_ && pull(pulled) > 0) {
     }
     input_.reset();
@@ -118,12 +118,12 @@ class CacheIterator final : public OrderIterator {
     return again_ ? mix_path(context_.path, kept) : kept;
   }
 
-  std::size_t replay(std::span<Item> out) {
+  std::size_t replay(std::span<ElementRef> out) {
     const std::size_t count =
         std::min<std::size_t>(out.size(), store_->elements.size() - position_);
     for (std::size_t i = 0; i < count; ++i) {
-      const auto& [ordinal, parcel] = store_->elements[position_ + i];
-      out[i] = item_of(parcel, ordinal_of(ordinal));
+      const auto& [ordinal, payload] = store_->elements[position_ + i];
+      out[i] = ref_to(payload, ordinal_of(ordinal));
     }
     position_ += count;
     return count;
@@ -134,7 +134,7 @@ class CacheIterator final : public OrderIterator {
   const std::shared_ptr<CacheStore> store_;
   const bool again_;        // not the first place and repetition
   OrderIteratorPtr input_;  // null: replaying
-  std::vector<std::pair<std::uint64_t, Ref<Parcel>>> filling_;
+  std::vector<std::pair<std::uint64_t, Ref<Payload>>> filling_;
   std::size_t position_ = 0;
   bool finished_ = false;
   std::uint64_t held_ = 0;  // bytes of filling_

@@ -21,7 +21,7 @@ struct CacheStore {
   std::mutex mutex;
   // In memory.
   bool complete = false;  // guarded by mutex
-  std::vector<std::pair<std::uint64_t, Ref<Parcel>>>
+  std::vector<std::pair<std::uint64_t, Ref<Payload>>>
       elements;  // ordinals and values; constant once complete
   // In a file.
   std::shared_ptr<const CacheFileSource> file;  // once it is complete; guarded by mutex

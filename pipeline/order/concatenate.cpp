@@ -11,7 +11,7 @@ class ConcatenateIterator final : public OrderIterator {
   ConcatenateIterator(OrderIteratorPtr first, OrderIteratorPtr second)
       : inputs_{std::move(first), std::move(second)} {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (; current_ < 2; ++current_) {
       const std::size_t count = inputs_[current_]->pull(out);
       if (count > 0) return count;
@@ -25,7 +25,7 @@ class ConcatenateIterator final : public OrderIterator {
     if (!a || !b) return std::nullopt;
     return *a + *b;
   }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     const std::uint64_t border = *inputs_[0]->size();
     std::array<std::uint64_t, kBlock> mapped;
     for (std::size_t i = 0; i < positions.size();) {

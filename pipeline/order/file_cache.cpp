@@ -58,13 +58,13 @@ class FileCacheIterator final : public OrderIterator {
     }
   }
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     if (file_) return replay(out);
     const std::size_t count = input_->pull(out);
-    for (Item& item : out.first(count)) {
+    for (ElementRef& item : out.first(count)) {
       if (is_error(item)) continue;
       if (writer_) {
-        keep([&] { writer_->add(item.parcel->element, item.ordinal, origin_of(item)); });
+        keep([&] { writer_->add(item.payload->element, item.ordinal, origin_of(item)); });
       }
       item.ordinal = ordinal_of(item.ordinal);
     }
@@ -90,7 +90,7 @@ class FileCacheIterator final : public OrderIterator {
       }
       return discard(position);
     }
-    std::array<Item, kBlock> pulled;
+    std::array<ElementRef, kBlock> pulled;
     while (!file_ && pull(pulled) > 0) {
     }
     const std::lock_guard lock(plan_.store->mutex);
@@ -148,10 +148,10 @@ class FileCacheIterator final : public OrderIterator {
     position_ = std::min(position, *file_->size());
   }
 
-  std::size_t replay(std::span<Item> out) {
+  std::size_t replay(std::span<ElementRef> out) {
     const std::size_t count = std::min<std::uint64_t>(out.size(), *file_->size() - position_);
     for (std::size_t i = 0; i < count; ++i, ++position_) {
-      out[i] = Item{position_, ordinal_of(file_->ordinal(position_)), program_, {}};
+      out[i] = ElementRef{position_, ordinal_of(file_->ordinal(position_)), program_, {}};
     }
     return count;
   }

@@ -10,13 +10,13 @@ class FilterIterator final : public OrderIterator {
   FilterIterator(OrderIteratorPtr input, bool stop_at_no)
       : input_(std::move(input)), stop_at_no_(stop_at_no) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     while (!ended_) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) break;
       std::size_t kept = 0;
       for (std::size_t i = 0; i < pulled && !ended_; ++i) {
-        if (!out[i].parcel->keep) {
+        if (!out[i].payload->keep) {
           ended_ = stop_at_no_;
           continue;
         }

@@ -18,14 +18,14 @@ class IgnoreErrorsIterator final : public OrderIterator {
   IgnoreErrorsIterator(OrderIteratorPtr input, RunServices& run, bool log_warning)
       : input_(std::move(input)), run_(run), log_warning_(log_warning) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) return 0;
       std::size_t kept = 0;
       for (std::size_t i = 0; i < pulled; ++i) {
-        if (is_error(out[i]) && is_of_data(out[i].parcel->status.error())) {
-          leave_out(out[i].parcel->status.error());
+        if (is_error(out[i]) && is_of_data(out[i].payload->status.error())) {
+          leave_out(out[i].payload->status.error());
           continue;
         }
         if (kept != i) out[kept] = std::move(out[i]);

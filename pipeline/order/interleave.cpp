@@ -23,7 +23,7 @@ class InterleaveIterator final : public OrderIterator {
         stage_(std::move(stage)),
         slots_(static_cast<std::size_t>(options.cycle)) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     while (!input_ended_ || open_ > 0) {
       Slot& slot = slots_[current_];
       if (slot.items) {
@@ -79,7 +79,7 @@ class InterleaveIterator final : public OrderIterator {
       OrderIteratorPtr input = open_input_(context_.redone());
       input->restore(where);
       input.swap(input_);
-      Item error;
+      ElementRef error;
       const bool opened = fill(slot, error) && slot.items;
       input.swap(input_);
       if (!opened) {
@@ -109,31 +109,31 @@ class InterleaveIterator final : public OrderIterator {
   }
 
   /// What throws while it is opened or repeated ends that dataset with one error.
-  std::size_t pull_from(Slot& slot, std::span<Item> out) {
+  std::size_t pull_from(Slot& slot, std::span<ElementRef> out) {
     if (slot.failed) return 0;
     try {
       return slot.items->pull(out);
     } catch (...) {
       if (context_.run.stopping()) throw;
       slot.failed = true;
-      out[0] = item_of(Parcel::make(locate(status_from_current_exception(), {}, stage_)),
-                       mix_path(context_.path, slot.position));
+      out[0] = ref_to(Payload::make(locate(status_from_current_exception(), {}, stage_)),
+                      mix_path(context_.path, slot.position));
       return 1;
     }
   }
 
   /// Opens the next input in `slot`. False if that is an error instead, now in `error`.
-  bool fill(Slot& slot, Item& error) {
+  bool fill(Slot& slot, ElementRef& error) {
     StateWriter before;
     input_->save(before);
-    std::array<Item, 1> element;
+    std::array<ElementRef, 1> element;
     if (input_->pull(element) == 0) {
       input_ended_ = true;
       return true;
     }
     const std::uint64_t ordinal = element[0].ordinal;
     const std::uint64_t position = position_++;
-    Status status = element[0].parcel->status;
+    Status status = element[0].payload->status;
     if (status.ok()) {
       try {
         Dataset dataset = fn_(element[0]);
@@ -151,7 +151,7 @@ class InterleaveIterator final : public OrderIterator {
         status = locate(status_from_current_exception(), origin_of(element[0]), stage_);
       }
     }
-    error = item_of(Parcel::make(std::move(status)), ordinal);
+    error = ref_to(Payload::make(std::move(status)), ordinal);
     return false;
   }
 
@@ -209,7 +209,7 @@ class InterleaveNode final : public Node {
       return here.run.values(*this, std::move(source), where);
     };
     return open_interleave(
-        open_input, [this](const Item& item) { return fn_(item.parcel->element); }, spec(),
+        open_input, [this](const ElementRef& item) { return fn_(item.payload->element); }, spec(),
         options_, context, context.run.stage_name(*this));
   }
 

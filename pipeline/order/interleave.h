@@ -18,7 +18,7 @@ namespace penstock {
 NodePtr make_interleave(NodePtr input, FlatMapFn fn, Spec output, InterleaveOptions options);
 
 /// A dataset made of an item that is no error.
-using ExpandFn = std::function<Dataset(const Item&)>;
+using ExpandFn = std::function<Dataset(const ElementRef&)>;
 /// Opens what the datasets are made of, again and again when a state is restored.
 using OpenInputFn = std::function<OrderIteratorPtr(const OpenContext&)>;
 /// The iterator of such a stage.

@@ -15,7 +15,7 @@ class Inputs {
   explicit Inputs(std::vector<OrderIteratorPtr> inputs)
       : inputs_(std::move(inputs)), ended_(inputs_.size()) {}
 
-  bool pull(std::size_t i, Item& out) {
+  bool pull(std::size_t i, ElementRef& out) {
     if (!ended_[i]) ended_[i] = inputs_[i]->pull({&out, 1}) == 0;
     return !ended_[i];
   }
@@ -53,7 +53,7 @@ class SampleIterator final : public OrderIterator {
         path_(path),
         op_(op) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       if (stopped_) return 0;
       weights_ = record_.at(epoch_, draws_);
@@ -115,20 +115,20 @@ class ChooseIterator final : public OrderIterator {
         stop_on_empty_(stop_on_empty),
         stage_(std::move(stage)) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     while (!stopped_) {
-      Item choice;
+      ElementRef choice;
       if (choices_->pull({&choice, 1}) == 0) break;
       if (is_error(choice)) {
         out[0] = std::move(choice);
         return 1;
       }
-      const auto index = choice.parcel->element[0].item<std::int64_t>();
+      const auto index = choice.payload->element[0].item<std::int64_t>();
       if (index < 0 || index >= static_cast<std::int64_t>(inputs_.size())) {
         Status status(ErrorCode::invalid_argument, "choice " + std::to_string(index) +
                                                        " is out of range for " +
                                                        std::to_string(inputs_.size()) + " inputs");
-        out[0] = item_of(Parcel::make(locate(std::move(status), {}, stage_)), choice.ordinal);
+        out[0] = ref_to(Payload::make(locate(std::move(status), {}, stage_)), choice.ordinal);
         return 1;
       }
       if (inputs_.pull(static_cast<std::size_t>(index), out[0])) return 1;

@@ -30,12 +30,12 @@ bool Node::wants_values(std::size_t input) const {
   }
 }
 
-void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<Item>) {
+void OrderIterator::fetch(std::span<const std::uint64_t>, std::span<ElementRef>) {
   throw Error(ErrorCode::internal, "fetch from an iterator without positions");
 }
 
 void OrderIterator::discard(std::uint64_t count) {
-  std::array<Item, kBlock> dropped;
+  std::array<ElementRef, kBlock> dropped;
   while (count > 0) {
     const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count, kBlock)});
     if (pulled == 0) throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
@@ -43,7 +43,7 @@ void OrderIterator::discard(std::uint64_t count) {
   }
 }
 
-std::size_t IndexedIterator::pull(std::span<Item> out) {
+std::size_t IndexedIterator::pull(std::span<ElementRef> out) {
   std::array<std::uint64_t, kBlock> positions;
   const std::uint64_t end = *size();
   const std::size_t count =
@@ -80,68 +80,68 @@ void bad_stage(std::string_view stage, std::string message) {
               Provenance{.shard = {}, .offset = -1, .index = -1, .stage = std::string(stage)});
 }
 
-/// Parcels that are not in use. Never destroyed, so that elements may outlive everything else.
-class ParcelPool {
+/// Payloads that are not in use. Never destroyed, so that elements may outlive everything else.
+class PayloadPool {
  public:
-  static ParcelPool& instance() {
-    static ParcelPool* pool = new ParcelPool;  // leaked on purpose
+  static PayloadPool& instance() {
+    static PayloadPool* pool = new PayloadPool;  // leaked on purpose
     return *pool;
   }
 
-  Parcel* take() {
+  Payload* take() {
     {
       const std::lock_guard lock(mutex_);
       if (!free_.empty()) {
-        Parcel* parcel = free_.back();
+        Payload* payload = free_.back();
         free_.pop_back();
-        return parcel;
+        return payload;
       }
     }
-    return new Parcel;
+    return new Payload;
   }
 
-  void give(Parcel* parcel) noexcept {
-    parcel->element.clear();
-    parcel->element.valid_rows = -1;
-    parcel->status = Status();
-    parcel->keep = true;
-    parcel->origin = {};
-    parcel->shard.reset();
-    parcel->children.clear();
+  void give(Payload* payload) noexcept {
+    payload->element.clear();
+    payload->element.valid_rows = -1;
+    payload->status = Status();
+    payload->keep = true;
+    payload->origin = {};
+    payload->shard.reset();
+    payload->children.clear();
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) {
-      free_.push_back(parcel);
+      free_.push_back(payload);
     } else {
-      delete parcel;
+      delete payload;
     }
   }
 
  private:
   static constexpr std::size_t kKept = 16384;
-  ParcelPool() { free_.reserve(kKept); }
+  PayloadPool() { free_.reserve(kKept); }
 
   std::mutex mutex_;
-  std::vector<Parcel*> free_;
+  std::vector<Payload*> free_;
 };
 
-Ref<Parcel> Parcel::make() {
-  return Ref<Parcel>(ParcelPool::instance().take());
+Ref<Payload> Payload::make() {
+  return Ref<Payload>(PayloadPool::instance().take());
 }
 
-Ref<Parcel> Parcel::make(Element element) {
-  Ref<Parcel> parcel = make();
-  parcel->element = std::move(element);
-  return parcel;
+Ref<Payload> Payload::make(Element element) {
+  Ref<Payload> payload = make();
+  payload->element = std::move(element);
+  return payload;
 }
 
-Ref<Parcel> Parcel::make(Status status) {
-  Ref<Parcel> parcel = make();
-  parcel->status = std::move(status);
-  return parcel;
+Ref<Payload> Payload::make(Status status) {
+  Ref<Payload> payload = make();
+  payload->status = std::move(status);
+  return payload;
 }
 
-void Parcel::release() noexcept {
-  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) ParcelPool::instance().give(this);
+void Payload::release() noexcept {
+  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) PayloadPool::instance().give(this);
 }
 
 }  // namespace penstock

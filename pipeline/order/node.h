@@ -15,7 +15,7 @@
 #include <penstock/rng.h>
 #include <penstock/state.h>
 
-#include "pipeline/order/item.h"
+#include "pipeline/order/element_ref.h"
 
 namespace penstock {
 
@@ -29,13 +29,13 @@ class OrderIterator {
   /// Fills the front of `out` and returns how many; 0 only at the end, and then always. May return
   /// fewer than there is room for. Throws Error{cancelled} where the thread is to stop, and is not
   /// called again then. REQUIRES: !out.empty().
-  virtual std::size_t pull(std::span<Item> out) = 0;
+  virtual std::size_t pull(std::span<ElementRef> out) = 0;
 
   /// Number of items if any can be fetched by position; else nothing.
   virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
   /// The items at these positions. REQUIRES: size(), positions below it, equal lengths. Independent
   /// of `pull`.
-  virtual void fetch(std::span<const std::uint64_t> positions, std::span<Item> out);
+  virtual void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out);
 
   /// The program of all items, if they have the same: a map puts its op there rather than into
   /// each item that passes. Else null.
@@ -71,7 +71,7 @@ using SegmentPtr = std::unique_ptr<Segment>;
 /// An iterator whose items can be fetched by position: implement `size` and `fetch`.
 class IndexedIterator : public OrderIterator {
  public:
-  std::size_t pull(std::span<Item> out) final;
+  std::size_t pull(std::span<ElementRef> out) final;
   void discard(std::uint64_t count) final { position_ += count; }
   void save(StateWriter& state) const final { state.put(position_); }
   void restore(StateReader& state) final { position_ = state.get(); }
@@ -255,7 +255,7 @@ class RunServices {
   /// True if elements that fail are passed over.
   virtual bool skips() const noexcept = 0;
   /// The item as a value, or as the error in its place, made on this thread.
-  virtual Item made(const Item& item, const OpenContext& context) = 0;
+  virtual ElementRef made(const ElementRef& item, const OpenContext& context) = 0;
 
   virtual std::uint64_t seed() const noexcept = 0;
   /// The number that keys a random stage's draws. Stages that draw nothing have none, so that

@@ -55,18 +55,18 @@ class PadIterator final : public OrderIterator {
         path_(context.path),
         run_(context.run) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     const std::size_t pulled = ended_ ? 0 : input_->pull(out);
     ended_ = pulled == 0;
     for (std::size_t i = 0; i < pulled; ++i) {
       if (is_error(out[i])) continue;
       ++given_;
-      const Element& batch = out[i].parcel->element;
+      const Element& batch = out[i].payload->element;
       if (batch.valid_rows < size_) out[i] = fill(batch, out[i]);
     }
     if (pulled > 0 || given_ >= steps_) return pulled;
     const Element none = empty_batch(node_.spec());
-    out[0] = fill(none, item_of({}, mix_path(path_, given_++)));
+    out[0] = fill(none, ref_to({}, mix_path(path_, given_++)));
     return 1;
   }
   void save(StateWriter& state) const override {
@@ -82,14 +82,14 @@ class PadIterator final : public OrderIterator {
 
  private:
   /// In the place of `item`.
-  Item fill(const Element& batch, const Item& item) const {
+  ElementRef fill(const Element& batch, const ElementRef& item) const {
     try {
       Element whole(batch.names());
       for (std::size_t i = 0; i < batch.size(); ++i) {
         whole[i] = padded(batch[i], size_, run_.stream_memory());
       }
       whole.valid_rows = batch.valid_rows;
-      return item_of(Parcel::make(std::move(whole)), item.ordinal);
+      return ref_to(Payload::make(std::move(whole)), item.ordinal);
     } catch (...) {
       return error_at(item, status_from_current_exception(), run_.stage_name(node_));
     }

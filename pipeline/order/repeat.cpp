@@ -18,7 +18,7 @@ class RepeatIterator final : public OrderIterator {
     if (count != 0) open();  // now, because only an open input knows whether its caches are full
   }
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     while (!ended_) {
       if (!current_) {
         context_.run.check_stop();  // somebody may pass over all there is, for ever
@@ -57,10 +57,10 @@ class RepeatIterator final : public OrderIterator {
 
  private:
   /// True if one of them did not fail.
-  bool make_first(std::span<Item> items) const {
-    for (Item& item : items) {
+  bool make_first(std::span<ElementRef> items) const {
+    for (ElementRef& item : items) {
       const bool made = !item.program;
-      Item value = made ? item : context_.run.made(item, context_);
+      ElementRef value = made ? item : context_.run.made(item, context_);
       const bool good = !is_error(value);
       if (!made && !records_) item = std::move(value);
       if (good) return true;

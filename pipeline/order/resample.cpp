@@ -26,7 +26,7 @@ class ResampleIterator final : public OrderIterator {
         stage_(std::move(stage)),
         seen_(target.size()) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) return 0;
@@ -49,8 +49,8 @@ class ResampleIterator final : public OrderIterator {
   }
 
  private:
-  bool keep(Item& item) {
-    const std::int64_t label = item.parcel->key;
+  bool keep(ElementRef& item) {
+    const std::int64_t label = item.payload->key;
     if (label < 0 || label >= static_cast<std::int64_t>(target_.size())) {
       item = error_at(item,
                       Status(ErrorCode::invalid_argument,
@@ -78,19 +78,19 @@ class ResampleIterator final : public OrderIterator {
     return ratio(label) >= most * (1 - kRounding) ? 1 : ratio(label) / most;
   }
 
-  void add_class(Item& item, std::int64_t label) const {
-    const Parcel& from = *item.parcel;
-    Ref<Parcel> parcel = Parcel::make();
-    parcel->element.reset(names_);
-    parcel->element[0] = Tensor::scalar(label);
+  void add_class(ElementRef& item, std::int64_t label) const {
+    const Payload& from = *item.payload;
+    Ref<Payload> payload = Payload::make();
+    payload->element.reset(names_);
+    payload->element[0] = Tensor::scalar(label);
     for (std::size_t i = 0; i < from.element.size(); ++i) {
-      parcel->element[i + 1] = from.element[i];
+      payload->element[i + 1] = from.element[i];
     }
-    parcel->origin = from.origin;
-    parcel->index = from.index;
-    parcel->shard = from.shard;
-    parcel->offset = from.offset;
-    item.parcel = std::move(parcel);
+    payload->origin = from.origin;
+    payload->index = from.index;
+    payload->shard = from.shard;
+    payload->offset = from.offset;
+    item.payload = std::move(payload);
   }
 
   OrderIteratorPtr input_;

@@ -35,9 +35,9 @@ class ScanIterator final : public OrderIterator {
         stage_(std::move(stage)),
         state_(scan.initial) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     const std::size_t count = input_->pull(out);
-    for (Item& item : out.first(count)) {
+    for (ElementRef& item : out.first(count)) {
       if (!is_error(item)) step(item);
     }
     given_ += count;
@@ -49,15 +49,15 @@ class ScanIterator final : public OrderIterator {
   void restore(StateReader& state) override { discard(state.get()); }
 
  private:
-  void step(Item& item) {
+  void step(ElementRef& item) {
     const auto start = std::chrono::steady_clock::now();
     Status status;
     try {
-      auto [next, result] = scan_.fn(state_, item.parcel->element);
+      auto [next, result] = scan_.fn(state_, item.payload->element);
       std::string problem = output_.mismatch(result);
       if (problem.empty()) problem = scan_.state.mismatch(next);
       if (problem.empty()) {
-        if (result.valid_rows < 0) result.valid_rows = item.parcel->element.valid_rows;
+        if (result.valid_rows < 0) result.valid_rows = item.payload->element.valid_rows;
         state_ = std::move(next);
         replace(item, std::move(result));
       } else {
@@ -73,17 +73,17 @@ class ScanIterator final : public OrderIterator {
     }
     const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::steady_clock::now() - start);
-    add_counters(counters_, 1, payload_bytes(item.parcel->element),
+    add_counters(counters_, 1, payload_bytes(item.payload->element),
                  static_cast<std::uint64_t>(took.count()));
   }
 
-  static void replace(Item& item, Element result) {
-    Ref<Parcel> parcel = Parcel::make(std::move(result));
-    parcel->origin = item.parcel->origin;
-    parcel->index = item.parcel->index;
-    parcel->shard = item.parcel->shard;
-    parcel->offset = item.parcel->offset;
-    item.parcel = std::move(parcel);
+  static void replace(ElementRef& item, Element result) {
+    Ref<Payload> payload = Payload::make(std::move(result));
+    payload->origin = item.payload->origin;
+    payload->index = item.payload->index;
+    payload->shard = item.payload->shard;
+    payload->offset = item.payload->offset;
+    item.payload = std::move(payload);
   }
 
   OrderIteratorPtr input_;

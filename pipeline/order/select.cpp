@@ -12,7 +12,7 @@ class SelectIterator final : public IndexedIterator {
   SelectIterator(OrderIteratorPtr input, Indices indices)
       : input_(std::move(input)), indices_(std::move(indices)) {}
   std::optional<std::uint64_t> size() const override { return indices_->size(); }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     std::array<std::uint64_t, kBlock> mapped;
     for (std::size_t done = 0; done < positions.size(); done += kBlock) {
       const std::size_t count = std::min(kBlock, positions.size() - done);

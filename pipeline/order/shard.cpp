@@ -16,7 +16,7 @@ class IndexedShardIterator final : public OrderIterator {
                        std::uint64_t size)
       : input_(std::move(input)), first_(first), step_(step), size_(size) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     std::array<std::uint64_t, kBlock> positions;
     const std::uint64_t left = size_ - std::min(size_, position_);
     const std::size_t count = std::min<std::uint64_t>({out.size(), kBlock, left});
@@ -28,7 +28,7 @@ class IndexedShardIterator final : public OrderIterator {
   void discard(std::uint64_t count) override { position_ += count; }
 
   std::optional<std::uint64_t> size() const override { return size_; }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     std::array<std::uint64_t, kBlock> mapped;
     for (std::size_t done = 0; done < positions.size(); done += kBlock) {
       const std::size_t count = std::min(kBlock, positions.size() - done);
@@ -62,7 +62,7 @@ class ShardIterator final : public OrderIterator {
   ShardIterator(OrderIteratorPtr input, std::uint64_t count, std::uint64_t index)
       : input_(std::move(input)), count_(count), index_(index) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) return 0;

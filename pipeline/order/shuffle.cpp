@@ -13,7 +13,7 @@ class PerfectShuffleIterator final : public IndexedIterator {
       : input_(std::move(input)), permutation_(std::move(permutation)) {}
 
   std::optional<std::uint64_t> size() const override { return input_->size(); }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     std::array<std::uint64_t, kBlock> mapped;
     for (std::size_t done = 0; done < positions.size(); done += kBlock) {
       const std::size_t count = std::min(kBlock, positions.size() - done);
@@ -32,7 +32,7 @@ class BufferedShuffleIterator final : public OrderIterator {
   BufferedShuffleIterator(OrderIteratorPtr input, std::uint64_t buffer, Rng rng)
       : input_(std::move(input)), capacity_(buffer), rng_(rng) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     std::size_t count = 0;
     for (; count < out.size(); ++count) {
       fill();
@@ -65,7 +65,7 @@ class BufferedShuffleIterator final : public OrderIterator {
   OrderIteratorPtr input_;
   std::uint64_t capacity_;
   Rng rng_;
-  std::vector<Item> buffer_;
+  std::vector<ElementRef> buffer_;
   std::uint64_t emitted_ = 0;
   bool ended_ = false;
 };

@@ -14,15 +14,15 @@ class IndexedSourceIterator final : public IndexedIterator {
 
   std::optional<std::uint64_t> size() const override { return size_; }
   ProgramPtr* common_program() noexcept override { return &program_; }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     const ProgramPtr program = program_;
     const std::uint64_t path = path_;
     const std::uint64_t* position = positions.data();
-    for (Item& item : out.first(positions.size())) {
+    for (ElementRef& item : out.first(positions.size())) {
       item.index = *position++;
       item.ordinal = path == 0 ? item.index : mix_path(path, item.index);
       if (!(item.program == program)) item.program = program;  // seldom: items are used again
-      if (item.parcel) item.parcel = {};
+      if (item.payload) item.payload = {};
     }
   }
 
@@ -42,7 +42,7 @@ class StreamIterator final : public OrderIterator {
         stage_(std::move(stage)),
         counters_(counters) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     // A slow stream delivers what it has: nothing is held back to fill a block.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
     std::size_t count = 0;
@@ -60,12 +60,12 @@ class StreamIterator final : public OrderIterator {
       ++position_;
       if (item.status.ok()) {
         add_counters(counters_, 1, payload_bytes(item.element));
-        Ref<Parcel> parcel = Parcel::make(std::move(item.element));
-        remember(stream_->locate(), *parcel);
-        out[count++] = item_of(std::move(parcel), ordinal);
+        Ref<Payload> payload = Payload::make(std::move(item.element));
+        remember(stream_->locate(), *payload);
+        out[count++] = ref_to(std::move(payload), ordinal);
       } else {
-        out[count++] = item_of(
-            Parcel::make(locate(std::move(item.status), stream_->locate(), stage_)), ordinal);
+        out[count++] = ref_to(
+            Payload::make(locate(std::move(item.status), stream_->locate(), stage_)), ordinal);
       }
       if (std::chrono::steady_clock::now() > deadline) break;
     }
@@ -80,12 +80,12 @@ class StreamIterator final : public OrderIterator {
 
  private:
   /// Records of one shard share its name.
-  void remember(const Provenance& where, Parcel& parcel) {
+  void remember(const Provenance& where, Payload& payload) {
     if (!shard_ || *shard_ != where.shard)
       shard_ = std::make_shared<const std::string>(where.shard);
-    parcel.shard = shard_;
-    parcel.offset = where.offset;
-    parcel.index = where.index < 0 ? position_ - 1 : static_cast<std::uint64_t>(where.index);
+    payload.shard = shard_;
+    payload.offset = where.offset;
+    payload.index = where.index < 0 ? position_ - 1 : static_cast<std::uint64_t>(where.index);
   }
 
   SourcePtr source_;

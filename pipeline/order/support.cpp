@@ -22,22 +22,22 @@ Status locate(Status status, const Provenance& where, const std::string& stage) 
   }
 }
 
-Provenance origin_of(const Item& item) {
+Provenance origin_of(const ElementRef& item) {
   if (item.program && item.program->source() != nullptr) {
     return item.program->source()->locate(item.index);
   }
-  if (!item.parcel) return {};
-  const Parcel& parcel = *item.parcel;
-  if (parcel.origin) return parcel.origin->source()->locate(parcel.index);
-  if (parcel.shard) {
-    return {*parcel.shard, parcel.offset, static_cast<std::int64_t>(parcel.index), {}};
+  if (!item.payload) return {};
+  const Payload& payload = *item.payload;
+  if (payload.origin) return payload.origin->source()->locate(payload.index);
+  if (payload.shard) {
+    return {*payload.shard, payload.offset, static_cast<std::int64_t>(payload.index), {}};
   }
   // A tuple or batch is where its first part is.
-  return parcel.children.empty() ? Provenance() : origin_of(parcel.children.front());
+  return payload.children.empty() ? Provenance() : origin_of(payload.children.front());
 }
 
-Item error_at(const Item& item, Status status, const std::string& stage) {
-  return item_of(Parcel::make(locate(std::move(status), origin_of(item), stage)), item.ordinal);
+ElementRef error_at(const ElementRef& item, Status status, const std::string& stage) {
+  return ref_to(Payload::make(locate(std::move(status), origin_of(item), stage)), item.ordinal);
 }
 
 void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
@@ -91,15 +91,15 @@ class ExtendIterator final : public OrderIterator {
                  Program::Step step)
       : input_(std::move(input)), context_(context), node_(&node), step_(std::move(step)) {}
 
-  std::size_t pull(std::span<Item> out) override;
+  std::size_t pull(std::span<ElementRef> out) override;
   std::optional<std::uint64_t> size() const override { return input_->size(); }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override;
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override;
   void discard(std::uint64_t count) override { input_->discard(count); }
   void save(StateWriter& state) const override { input_->save(state); }
   void restore(StateReader& state) override { input_->restore(state); }
 
  private:
-  void extend(std::span<Item> items);
+  void extend(std::span<ElementRef> items);
   ProgramPtr find(const ProgramPtr& parent);
 
   OrderIteratorPtr input_;
@@ -109,18 +109,18 @@ class ExtendIterator final : public OrderIterator {
   std::vector<std::pair<ProgramPtr, ProgramPtr>> known_;  // parent, child; last used in front
 };
 
-std::size_t ExtendIterator::pull(std::span<Item> out) {
+std::size_t ExtendIterator::pull(std::span<ElementRef> out) {
   const std::size_t count = input_->pull(out);
   extend(out.first(count));
   return count;
 }
 
-void ExtendIterator::fetch(std::span<const std::uint64_t> positions, std::span<Item> out) {
+void ExtendIterator::fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) {
   input_->fetch(positions, out);
   extend(out);
 }
 
-void ExtendIterator::extend(std::span<Item> items) {
+void ExtendIterator::extend(std::span<ElementRef> items) {
   for (std::size_t i = 0; i < items.size();) {
     if (is_error(items[i])) {
       ++i;

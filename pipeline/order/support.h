@@ -13,9 +13,9 @@ namespace penstock {
 Status locate(Status status, const Provenance& where, const std::string& stage) noexcept;
 
 /// Where the record lies that the item is made of; of a tuple or batch, its first.
-Provenance origin_of(const Item& item);
+Provenance origin_of(const ElementRef& item);
 /// The same error in the item's place.
-Item error_at(const Item& item, Status status, const std::string& stage);
+ElementRef error_at(const ElementRef& item, Status status, const std::string& stage);
 
 /// What a stage has done so far. Written by any thread, read by statistics.
 class StageCounters {

@@ -13,7 +13,7 @@ class SliceIterator final : public IndexedIterator {
       : input_(std::move(input)), first_(first), size_(size) {}
 
   std::optional<std::uint64_t> size() const override { return size_; }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     if (first_ == 0) return input_->fetch(positions, out);
     std::array<std::uint64_t, kBlock> mapped;
     for (std::size_t done = 0; done < positions.size(); done += kBlock) {
@@ -33,7 +33,7 @@ class TakeIterator final : public OrderIterator {
   TakeIterator(OrderIteratorPtr input, std::uint64_t count)
       : input_(std::move(input)), left_(count) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     if (left_ == 0) return 0;
     const std::size_t pulled = input_->pull(out.first(std::min<std::uint64_t>(out.size(), left_)));
     if (pulled == 0) left_ = 0;
@@ -59,7 +59,7 @@ class SkipIterator final : public OrderIterator {
   SkipIterator(OrderIteratorPtr input, std::uint64_t count)
       : input_(std::move(input)), left_(count) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0 || left_ == 0) return pulled;

@@ -12,7 +12,7 @@ class UnbatchIterator final : public OrderIterator {
   UnbatchIterator(OrderIteratorPtr input, std::string stage)
       : input_(std::move(input)), stage_(std::move(stage)) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     while (row_ >= rows_) {
       StateWriter before(std::move(before_));
       input_->save(before);
@@ -27,13 +27,13 @@ class UnbatchIterator final : public OrderIterator {
       }
     }
     std::size_t count = 0;
-    const Element& batch = batch_.parcel->element;
+    const Element& batch = batch_.payload->element;
     for (; count < out.size() && row_ < rows_; ++count, ++row_) {
-      Ref<Parcel> parcel = Parcel::make();
-      parcel->element.reset(batch.names());
-      for (std::size_t i = 0; i < batch.size(); ++i) parcel->element[i] = row_of(batch[i]);
+      Ref<Payload> payload = Payload::make();
+      payload->element.reset(batch.names());
+      for (std::size_t i = 0; i < batch.size(); ++i) payload->element[i] = row_of(batch[i]);
       out[count] =
-          item_of(std::move(parcel), mix_path(batch_.ordinal, static_cast<std::uint64_t>(row_)));
+          ref_to(std::move(payload), mix_path(batch_.ordinal, static_cast<std::uint64_t>(row_)));
     }
     return count;
   }
@@ -55,7 +55,7 @@ class UnbatchIterator final : public OrderIterator {
     StateReader input(state.get_bytes());
     input_->restore(input);
     if (row == 0) return;
-    Item first;
+    ElementRef first;
     if (pull({&first, 1}) == 0 || row > rows_) {
       throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
     }
@@ -71,7 +71,7 @@ class UnbatchIterator final : public OrderIterator {
   }
 
   void start() {
-    const Element& batch = batch_.parcel->element;
+    const Element& batch = batch_.payload->element;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       std::string problem;
       if (batch[i].rank() == 0) {
@@ -82,7 +82,7 @@ class UnbatchIterator final : public OrderIterator {
       }
       if (!problem.empty()) {
         Status status(Error(ErrorCode::invalid_argument, std::move(problem)));
-        batch_ = item_of(Parcel::make(locate(std::move(status), {}, stage_)), batch_.ordinal);
+        batch_ = ref_to(Payload::make(locate(std::move(status), {}, stage_)), batch_.ordinal);
         return;
       }
     }
@@ -91,7 +91,7 @@ class UnbatchIterator final : public OrderIterator {
 
   OrderIteratorPtr input_;
   std::string stage_;
-  Item batch_;
+  ElementRef batch_;
   std::int64_t row_ = 0;
   std::int64_t rows_ = 0;
   std::string before_;  // the input's state in front of the batch

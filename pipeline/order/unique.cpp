@@ -96,7 +96,7 @@ class UniqueIterator final : public OrderIterator {
         seen_(run.stream_memory()),
         stage_(std::move(stage)) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     while (!over_) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) break;
@@ -118,14 +118,14 @@ class UniqueIterator final : public OrderIterator {
   void restore(StateReader& state) override { discard(state.get()); }
 
  private:
-  bool is_new(Item& item) {
+  bool is_new(ElementRef& item) {
     identity_.clear();
-    append_identity(item.parcel->element, components_, identity_);
+    append_identity(item.payload->element, components_, identity_);
     try {
-      return seen_.insert(item.parcel->key, identity_);
+      return seen_.insert(item.payload->key, identity_);
     } catch (...) {
       item = error_at(item, status_from_current_exception(), stage_);
-      run_.give_up(item.parcel->status.error());
+      run_.give_up(item.payload->status.error());
       over_ = true;
       return true;
     }

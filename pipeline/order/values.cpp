@@ -32,9 +32,10 @@ class KeyOp final : public WorkOp {
 
 class ItemsIterator final : public OrderIterator {
  public:
-  ItemsIterator(const std::vector<Item>& items, std::uint64_t path) : items_(items), path_(path) {}
+  ItemsIterator(const std::vector<ElementRef>& items, std::uint64_t path)
+      : items_(items), path_(path) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     const std::size_t count = std::min<std::size_t>(out.size(), items_.size() - position_);
     for (std::size_t i = 0; i < count; ++i) {
       out[i] = items_[position_ + i];
@@ -49,14 +50,14 @@ class ItemsIterator final : public OrderIterator {
   }
 
  private:
-  const std::vector<Item>& items_;
+  const std::vector<ElementRef>& items_;
   std::uint64_t path_;
   std::uint64_t position_ = 0;
 };
 
 class ItemsNode final : public Node {
  public:
-  ItemsNode(Spec spec, std::vector<Item> items, std::int64_t cardinality)
+  ItemsNode(Spec spec, std::vector<ElementRef> items, std::int64_t cardinality)
       : Node({}, std::move(spec), cardinality), items_(std::move(items)) {}
   std::string name() const override { return "elements"; }
   void describe(Description&) const override {}
@@ -65,7 +66,7 @@ class ItemsNode final : public Node {
   }
 
  private:
-  std::vector<Item> items_;
+  std::vector<ElementRef> items_;
 };
 
 }  // namespace
@@ -91,7 +92,7 @@ OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context, const 
   return context.run.values(node, std::move(keyed), context);
 }
 
-bool HeldInput::next(Item& out) {
+bool HeldInput::next(ElementRef& out) {
   if (used_ == ahead_.size()) {
     if (ended_) return false;
     forget();
@@ -156,7 +157,7 @@ void HeldInput::save(StateWriter& state) const {
   }
 }
 
-void HeldInput::restore(StateReader& state, const std::function<void(Item)>& keep) {
+void HeldInput::restore(StateReader& state, const std::function<void(ElementRef)>& keep) {
   StateReader input(state.get_bytes());
   input_->restore(input);
   const std::uint64_t passed = state.get();
@@ -164,7 +165,7 @@ void HeldInput::restore(StateReader& state, const std::function<void(Item)>& kee
   std::uint64_t wanted = held > 0 ? state.get() : passed;
   std::uint64_t found = 0;
   for (std::uint64_t i = 0; i < passed; ++i) {
-    Item item;
+    ElementRef item;
     if (!next(item)) {
       throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
     }
@@ -175,13 +176,13 @@ void HeldInput::restore(StateReader& state, const std::function<void(Item)>& kee
   if (found < held) throw Error(ErrorCode::data_loss, "the state is damaged");
 }
 
-NodePtr make_items(Spec spec, std::vector<Item> items) {
+NodePtr make_items(Spec spec, std::vector<ElementRef> items) {
   const auto count = static_cast<std::int64_t>(items.size());
   return std::make_shared<ItemsNode>(std::move(spec), std::move(items), count);
 }
 
 NodePtr make_no_items(Spec spec) {
-  return std::make_shared<ItemsNode>(std::move(spec), std::vector<Item>(), kUnknown);
+  return std::make_shared<ItemsNode>(std::move(spec), std::vector<ElementRef>(), kUnknown);
 }
 
 }  // namespace penstock

@@ -26,23 +26,23 @@ class HeldInput {
   explicit HeldInput(OrderIteratorPtr input) : input_(std::move(input)) {}
 
   /// The next item; false at the end, and then always.
-  bool next(Item& out);
+  bool next(ElementRef& out);
   /// Keeps the item that `next` gave last; what to call `let_go` with.
   std::uint64_t hold();
   void let_go(std::uint64_t number);
 
   void save(StateWriter& state) const;
   /// Calls `keep` for each item that was kept, in the order of the input. It must hold it.
-  void restore(StateReader& state, const std::function<void(Item)>& keep);
+  void restore(StateReader& state, const std::function<void(ElementRef)>& keep);
 
  private:
   static constexpr std::size_t kAhead = 16;
   void forget();
 
   OrderIteratorPtr input_;
-  std::vector<Item> ahead_;  // pulled at once
-  std::size_t used_ = 0;     // of those
-  std::uint64_t next_ = 0;   // number of the next item
+  std::vector<ElementRef> ahead_;  // pulled at once
+  std::size_t used_ = 0;           // of those
+  std::uint64_t next_ = 0;         // number of the next item
   bool ended_ = false;
   std::set<std::uint64_t> held_;
   std::map<std::uint64_t, std::string> states_;  // of the input in front of these numbers
@@ -50,7 +50,7 @@ class HeldInput {
 
 /// A dataset of items that are values, as a window is. Their random numbers differ from window to
 /// window.
-NodePtr make_items(Spec spec, std::vector<Item> items);
+NodePtr make_items(Spec spec, std::vector<ElementRef> items);
 /// The same for finding out what a callable makes of a window: of unknown size, and empty.
 NodePtr make_no_items(Spec spec);
 

@@ -27,12 +27,12 @@ class MergeOp final : public GatherOp {
   const Names* names_;
 };
 
-Item tuple_of(std::span<Item> parts, const ProgramPtr& program) {
-  Item item;
+ElementRef tuple_of(std::span<ElementRef> parts, const ProgramPtr& program) {
+  ElementRef item;
   item.ordinal = parts.front().ordinal;
   item.program = program;
-  item.parcel = Parcel::make();
-  for (Item& part : parts) item.parcel->children.push_back(std::move(part));
+  item.payload = Payload::make();
+  for (ElementRef& part : parts) item.payload->children.push_back(std::move(part));
   return item;
 }
 
@@ -50,7 +50,7 @@ class ZipIterator final : public OrderIterator {
     if (indexed) size_ = size;
   }
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     if (size_) return pull_indexed(out);
     if (ended_) return 0;
     // One at a time: a callback behind an input is never called for a tuple that can't be made.
@@ -63,7 +63,7 @@ class ZipIterator final : public OrderIterator {
   }
 
   std::optional<std::uint64_t> size() const override { return size_; }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     columns_.resize(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       columns_[i].resize(positions.size());
@@ -91,7 +91,7 @@ class ZipIterator final : public OrderIterator {
   }
 
  private:
-  std::size_t pull_indexed(std::span<Item> out) {
+  std::size_t pull_indexed(std::span<ElementRef> out) {
     std::array<std::uint64_t, kBlock> positions;
     const std::size_t count = std::min<std::uint64_t>({out.size(), kBlock, *size_ - position_});
     for (std::size_t i = 0; i < count; ++i) positions[i] = position_ + i;
@@ -102,8 +102,8 @@ class ZipIterator final : public OrderIterator {
 
   std::vector<OrderIteratorPtr> inputs_;
   ProgramPtr program_;
-  std::vector<Item> parts_;
-  std::vector<std::vector<Item>> columns_;
+  std::vector<ElementRef> parts_;
+  std::vector<std::vector<ElementRef>> columns_;
   std::optional<std::uint64_t> size_;
   std::uint64_t position_ = 0;
   bool ended_ = false;
@@ -197,9 +197,9 @@ class CountIterator final : public IndexedIterator {
  public:
   explicit CountIterator(ProgramPtr program) : program_(std::move(program)) {}
   std::optional<std::uint64_t> size() const override { return UINT64_MAX; }
-  void fetch(std::span<const std::uint64_t> positions, std::span<Item> out) override {
+  void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      out[i] = Item{positions[i], 0, program_, {}};
+      out[i] = ElementRef{positions[i], 0, program_, {}};
     }
   }
 

@@ -16,8 +16,8 @@ class ByLength final : public Grouping {
   explicit ByLength(const BucketOptions& options)
       : options_(options), buckets_(options.bounds.size() + 1) {}
 
-  Status add(const Item& item, std::uint64_t number, std::deque<Gathered>& done) override {
-    const std::int64_t length = item.parcel->key;
+  Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) override {
+    const std::int64_t length = item.payload->key;
     if (length < 0) {
       return {ErrorCode::invalid_argument, "the length is " + std::to_string(length)};
     }

@@ -25,13 +25,13 @@ class BytesColumn final : public Buffer {
 
 }  // namespace
 
-std::size_t GroupIterator::pull(std::span<Item> out) {
-  Ref<Parcel> parcel = Parcel::make();
+std::size_t GroupIterator::pull(std::span<ElementRef> out) {
+  Ref<Payload> payload = Payload::make();
   std::uint64_t ordinal = 0;
-  while (parcel->children.size() < size_) {
-    Item value;
+  while (payload->children.size() < size_) {
+    ElementRef value;
     if (values_->pull({&value, 1}) == 0) {
-      if (parcel->children.empty() || drop_remainder_) return 0;
+      if (payload->children.empty() || drop_remainder_) return 0;
       break;
     }
     if (is_error(value)) {
@@ -39,9 +39,9 @@ std::size_t GroupIterator::pull(std::span<Item> out) {
       return 1;
     }
     ordinal = mix_path(ordinal, value.ordinal);
-    parcel->children.push_back(std::move(value));
+    payload->children.push_back(std::move(value));
   }
-  out[0] = Item{0, ordinal, program_, std::move(parcel)};
+  out[0] = ElementRef{0, ordinal, program_, std::move(payload)};
   return 1;
 }
 

@@ -15,7 +15,7 @@ class GroupIterator final : public OrderIterator {
         drop_remainder_(drop_remainder),
         program_(std::move(program)) {}
 
-  std::size_t pull(std::span<Item> out) override;
+  std::size_t pull(std::span<ElementRef> out) override;
   void save(StateWriter& state) const override { values_->save(state); }
   void restore(StateReader& state) override { values_->restore(state); }
 

@@ -15,8 +15,8 @@ class ByKey final : public Grouping {
  public:
   explicit ByKey(const GroupOptions& options) : options_(options) {}
 
-  Status add(const Item& item, std::uint64_t number, std::deque<Gathered>& done) override {
-    const std::int64_t key = item.parcel->key;
+  Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) override {
+    const std::int64_t key = item.payload->key;
     auto found = groups_.find(key);
     if (found == groups_.end()) {
       std::int64_t size = options_.size;
@@ -89,9 +89,9 @@ class GroupByWindowNode final : public Node {
                                                 std::make_unique<ByKey>(options_), stack, stage);
     };
     if (!options_.reduce) return windows(context);
-    const auto expand = [this](const Item& window) {
-      return options_.reduce(window.parcel->key,
-                             Dataset(make_items(input().spec(), window.parcel->children)));
+    const auto expand = [this](const ElementRef& window) {
+      return options_.reduce(window.payload->key,
+                             Dataset(make_items(input().spec(), window.payload->children)));
     };
     return open_interleave(windows, expand, spec(), {.cycle = 1}, context, stage);
   }

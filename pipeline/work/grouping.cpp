@@ -4,10 +4,10 @@
 
 namespace penstock {
 
-std::size_t GroupingIterator::pull(std::span<Item> out) {
+std::size_t GroupingIterator::pull(std::span<ElementRef> out) {
   while (done_.empty()) {
     if (ended_) return 0;
-    Item item;
+    ElementRef item;
     if (!input_.next(item)) {
       ended_ = true;
       grouping_->finish(done_);
@@ -27,14 +27,14 @@ std::size_t GroupingIterator::pull(std::span<Item> out) {
   return 1;
 }
 
-Item GroupingIterator::emit() {
+ElementRef GroupingIterator::emit() {
   Gathered group = std::move(done_.front());
   done_.pop_front();
-  Item item{static_cast<std::uint64_t>(group.key), 0, program_, Parcel::make()};
-  item.parcel->key = group.key;
-  for (const Item& child : group.items) item.ordinal = mix_path(item.ordinal, child.ordinal);
+  ElementRef item{static_cast<std::uint64_t>(group.key), 0, program_, Payload::make()};
+  item.payload->key = group.key;
+  for (const ElementRef& child : group.items) item.ordinal = mix_path(item.ordinal, child.ordinal);
   for (const std::uint64_t number : group.numbers) input_.let_go(number);
-  item.parcel->children = std::move(group.items);
+  item.payload->children = std::move(group.items);
   return item;
 }
 
@@ -45,7 +45,7 @@ void GroupingIterator::save(StateWriter& state) const {
 
 void GroupingIterator::restore(StateReader& state) {
   ended_ = state.get() != 0;
-  input_.restore(state, [this](Item item) {
+  input_.restore(state, [this](ElementRef item) {
     Status status = grouping_->add(item, input_.hold(), done_);
     if (!status.ok()) throw status.error();
   });

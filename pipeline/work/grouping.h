@@ -12,7 +12,7 @@ namespace penstock {
 /// Elements that will become one.
 struct Gathered {
   std::int64_t key = 0;  ///< of the group: what its gather op is told as the item's index
-  std::vector<Item> items;
+  std::vector<ElementRef> items;
   std::vector<std::uint64_t> numbers;  ///< in HeldInput
 };
 
@@ -23,7 +23,7 @@ class Grouping {
   virtual ~Grouping() = default;
   /// Puts an item with a key in a group. Groups that are complete go to `done`. A status that is
   /// not ok says why there is no place for it.
-  virtual Status add(const Item& item, std::uint64_t number, std::deque<Gathered>& done) = 0;
+  virtual Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) = 0;
   /// What is left, at the end of the input.
   virtual void finish(std::deque<Gathered>& done) = 0;
 };
@@ -39,12 +39,12 @@ class GroupingIterator final : public OrderIterator {
         program_(std::move(program)),
         stage_(std::move(stage)) {}
 
-  std::size_t pull(std::span<Item> out) override;
+  std::size_t pull(std::span<ElementRef> out) override;
   void save(StateWriter& state) const override;
   void restore(StateReader& state) override;
 
  private:
-  Item emit();
+  ElementRef emit();
 
   HeldInput input_;
   std::unique_ptr<Grouping> grouping_;

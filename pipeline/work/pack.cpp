@@ -14,8 +14,8 @@ class FirstFit final : public Grouping {
  public:
   explicit FirstFit(const PackOptions& options) : options_(options) {}
 
-  Status add(const Item& item, std::uint64_t number, std::deque<Gathered>& done) override {
-    const std::int64_t length = item.parcel->key;
+  Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) override {
+    const std::int64_t length = item.payload->key;
     if (length > options_.length) {
       return {ErrorCode::out_of_range, "a sequence of " + std::to_string(length) +
                                            " does not fit a row of " +

@@ -79,7 +79,7 @@ class RebatchIterator final : public OrderIterator {
         program_(std::move(program)),
         stage_(std::move(stage)) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       const std::int64_t wanted = sizes_[turn_ % sizes_.size()];
       if (available_ >= wanted) {
@@ -112,7 +112,7 @@ class RebatchIterator final : public OrderIterator {
   void restore(StateReader& state) override {
     turn_ = state.get();
     const std::uint64_t row = state.get();
-    input_.restore(state, [this](Item item) { open(std::move(item)); });
+    input_.restore(state, [this](ElementRef item) { open(std::move(item)); });
     if (row == 0) return;
     if (sources_.empty() || row > static_cast<std::uint64_t>(sources_.front().rows)) {
       throw Error(ErrorCode::data_loss, "the state is damaged", Provenance{{}, -1, -1, stage_});
@@ -124,7 +124,7 @@ class RebatchIterator final : public OrderIterator {
  private:
   /// A batch whose rows from `row` on have not come out.
   struct Source {
-    Item batch;  // an error has no rows, and nothing stands behind it
+    ElementRef batch;  // an error has no rows, and nothing stands behind it
     std::uint64_t number = 0;
     std::int64_t row = 0;
     std::int64_t rows = 0;
@@ -132,22 +132,22 @@ class RebatchIterator final : public OrderIterator {
 
   /// False at the end.
   bool next_batch() {
-    Item item;
+    ElementRef item;
     if (!input_.next(item)) return false;
     open(std::move(item));
     return true;
   }
 
-  void open(Item item) {
+  void open(ElementRef item) {
     if (!is_error(item)) {
-      std::string problem = check(item.parcel->element);
+      std::string problem = check(item.payload->element);
       if (!problem.empty()) {
         item = error_at(item, Status(ErrorCode::invalid_argument, std::move(problem)), stage_);
       }
     }
     Source source{std::move(item), input_.hold(), 0, 0};
     if (!is_error(source.batch)) {
-      const Element& batch = source.batch.parcel->element;
+      const Element& batch = source.batch.payload->element;
       source.rows = batch.valid_rows >= 0 ? batch.valid_rows : batch.empty() ? 0 : batch[0].dim(0);
       available_ += source.rows;
     }
@@ -176,16 +176,16 @@ class RebatchIterator final : public OrderIterator {
   }
 
   /// REQUIRES: count <= available_.
-  Item make(std::int64_t count) {
-    Item item{0, mix_path(0, turn_++), program_, Parcel::make()};
+  ElementRef make(std::int64_t count) {
+    ElementRef item{0, mix_path(0, turn_++), program_, Payload::make()};
     available_ -= count;
-    if (count == 0) item.parcel->children.push_back(nothing());
+    if (count == 0) item.payload->children.push_back(nothing());
     while (count > 0) {
       Source& source = sources_.front();
       const std::int64_t rows = std::min(count, source.rows - source.row);
-      Item part = slice(source, rows);
+      ElementRef part = slice(source, rows);
       item.ordinal = mix_path(item.ordinal, part.ordinal);
-      item.parcel->children.push_back(std::move(part));
+      item.payload->children.push_back(std::move(part));
       source.row += rows;
       count -= rows;
       if (source.row == source.rows) pop_front();
@@ -193,9 +193,9 @@ class RebatchIterator final : public OrderIterator {
     return item;
   }
 
-  static Item slice(const Source& source, std::int64_t rows) {
-    const Parcel& batch = *source.batch.parcel;
-    Ref<Parcel> part = Parcel::make();
+  static ElementRef slice(const Source& source, std::int64_t rows) {
+    const Payload& batch = *source.batch.payload;
+    Ref<Payload> part = Payload::make();
     part->element.reset(batch.element.names());
     part->element.valid_rows = rows;
     for (std::size_t i = 0; i < batch.element.size(); ++i) {
@@ -205,12 +205,12 @@ class RebatchIterator final : public OrderIterator {
     part->index = batch.index;
     part->shard = batch.shard;
     part->offset = batch.offset;
-    return item_of(std::move(part),
-                   mix_path(source.batch.ordinal, static_cast<std::uint64_t>(source.row)));
+    return ref_to(std::move(part),
+                  mix_path(source.batch.ordinal, static_cast<std::uint64_t>(source.row)));
   }
 
   /// Dimensions that are not known are 0.
-  Item nothing() const {
+  ElementRef nothing() const {
     std::vector<std::string> names;
     for (const ComponentSpec& component : output_) names.push_back(component.name);
     Element element(Names::intern(names));
@@ -222,7 +222,7 @@ class RebatchIterator final : public OrderIterator {
       }
       element[i] = Tensor(output_[i].dtype, shape, nullptr, BufferPtr());
     }
-    return item_of(Parcel::make(std::move(element)), 0);
+    return ref_to(Payload::make(std::move(element)), 0);
   }
 
   HeldInput input_;

@@ -18,16 +18,16 @@ struct Sliding {
   std::uint64_t span() const noexcept { return (size - 1) * stride + 1; }
 };
 
-/// Windows as items whose parcels hold the elements.
+/// Windows as items whose payloads hold the elements.
 class WindowIterator final : public OrderIterator {
  public:
   WindowIterator(OrderIteratorPtr values, const Sliding& sliding, ProgramPtr program)
       : input_(std::move(values)), sliding_(sliding), program_(std::move(program)) {}
 
-  std::size_t pull(std::span<Item> out) override {
+  std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       while (!ended_ && (gap_ > 0 || kept_.size() < sliding_.span())) {
-        Item item;
+        ElementRef item;
         if (!input_.next(item)) {
           ended_ = true;
         } else if (gap_ > 0) {
@@ -56,27 +56,28 @@ class WindowIterator final : public OrderIterator {
   void restore(StateReader& state) override {
     gap_ = state.get();
     ended_ = state.get() != 0;
-    input_.restore(state, [this](Item item) { keep(is_error(item) ? Item() : std::move(item)); });
+    input_.restore(
+        state, [this](ElementRef item) { keep(is_error(item) ? ElementRef() : std::move(item)); });
   }
 
  private:
   struct Kept {
-    Item item;  // without a parcel: it failed
+    ElementRef item;  // without a payload: it failed
     std::uint64_t number = 0;
   };
 
-  void keep(Item item) { kept_.push_back({std::move(item), input_.hold()}); }
+  void keep(ElementRef item) { kept_.push_back({std::move(item), input_.hold()}); }
 
   /// The window at the front, unless an element of it failed; moves on to the next.
-  bool make(Item& out) {
-    Ref<Parcel> parcel = Parcel::make();
+  bool make(ElementRef& out) {
+    Ref<Payload> payload = Payload::make();
     std::uint64_t ordinal = 0;
     bool complete = true;
     for (std::uint64_t i = 0; i < sliding_.span() && i < kept_.size(); i += sliding_.stride) {
-      const Item& item = kept_[i].item;
-      complete = complete && item.parcel;
+      const ElementRef& item = kept_[i].item;
+      complete = complete && item.payload;
       ordinal = mix_path(ordinal, item.ordinal);
-      if (complete) parcel->children.push_back(item);
+      if (complete) payload->children.push_back(item);
     }
     for (std::uint64_t i = 0; i < sliding_.shift; ++i) {
       if (kept_.empty()) {
@@ -86,7 +87,7 @@ class WindowIterator final : public OrderIterator {
       input_.let_go(kept_.front().number);
       kept_.pop_front();
     }
-    if (complete) out = Item{0, ordinal, program_, std::move(parcel)};
+    if (complete) out = ElementRef{0, ordinal, program_, std::move(payload)};
     return complete;
   }
 
@@ -143,8 +144,8 @@ class WindowNode final : public Node {
       return std::make_unique<WindowIterator>(open_values(*this, here), sliding_, stack);
     };
     if (!each_) return windows(context);
-    const auto expand = [this](const Item& window) {
-      return each_(Dataset(make_items(input().spec(), window.parcel->children)));
+    const auto expand = [this](const ElementRef& window) {
+      return each_(Dataset(make_items(input().spec(), window.payload->children)));
     };
     return open_interleave(windows, expand, spec(), {.cycle = 1}, context,
                            context.run.stage_name(*this));

@@ -65,17 +65,17 @@ Status failure_of(std::uint64_t element) {
   return Error(ErrorCode::user, "bad", {{}, -1, static_cast<std::int64_t>(element), {}});
 }
 
-SequentialOutput output_of(const Item& item) {
+SequentialOutput output_of(const ElementRef& item) {
   SequentialOutput output;
   if (is_error(item)) {
-    const Error& error = item.parcel->status.error();
+    const Error& error = item.payload->status.error();
     const bool over = error.cause().find("exceed the error budget") != std::string::npos;
     output.kind = over ? Kind::over : Kind::error;
     output.elements = {static_cast<std::uint64_t>(error.where().index)};
     return output;
   }
   output.kind = Kind::elements;
-  for (const std::int64_t x : item.parcel->element["x"].to_vector<std::int64_t>()) {
+  for (const std::int64_t x : item.payload->element["x"].to_vector<std::int64_t>()) {
     output.elements.push_back(static_cast<std::uint64_t>(x));
   }
   return output;
@@ -94,7 +94,7 @@ class Machine {
   virtual bool make(Group& group, Rng& rng) = 0;
   /// Gives up what was made ahead; the group that it was, in flight again.
   virtual Group* give_up() { return nullptr; }
-  virtual std::size_t take(std::span<Item> out) = 0;
+  virtual std::size_t take(std::span<ElementRef> out) = 0;
   virtual bool drained() const = 0;
   virtual void end() = 0;
   virtual std::uint64_t consumed() const = 0;
@@ -152,7 +152,7 @@ class Values final : public Machine {
     group.done = false;
     return std::exchange(group.starved, true) ? nullptr : &group;
   }
-  std::size_t take(std::span<Item> out) override { return values_.take(out); }
+  std::size_t take(std::span<ElementRef> out) override { return values_.take(out); }
   bool drained() const override { return values_.drained(); }
   void end() override { values_.end(); }
   std::uint64_t consumed() const override { return values_.consumed(); }
@@ -218,7 +218,7 @@ class Batches final : public Machine {
     groups_.give(group);
     return true;
   }
-  std::size_t take(std::span<Item> out) override { return batches_.take(out); }
+  std::size_t take(std::span<ElementRef> out) override { return batches_.take(out); }
   bool drained() const override { return batches_.drained(); }
   void end() override { batches_.end(); }
   std::uint64_t consumed() const override { return batches_.consumed(); }
@@ -311,7 +311,7 @@ class Schedule {
   bool take(std::vector<Position>& positions) {
     bool some = false;
     for (std::uint64_t wanted = 1 + rng_.below(4); wanted > 0; --wanted) {
-      Item item;
+      ElementRef item;
       if (machine_.take({&item, 1}) == 0) break;
       some = true;
       SequentialOutput output = output_of(item);
@@ -351,8 +351,7 @@ std::vector<SequentialOutput> settled(std::vector<SequentialOutput> outputs, con
   for (SequentialOutput& output : outputs) {
     if (output.kind == Kind::end) output.consumed = 0;
     if (output.kind != Kind::elements || !from.options.skip) continue;
-    while (output.consumed < from.elements.size() &&
-           from.elements[output.consumed] != Made::good) {
+    while (output.consumed < from.elements.size() && from.elements[output.consumed] != Made::good) {
       ++output.consumed;
       ++output.skipped;
     }

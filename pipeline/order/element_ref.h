@@ -15,7 +15,7 @@
 namespace penstock {
 
 class StageCounters;
-class Parcel;
+class Payload;
 
 /// Makes one element of several: a tuple of its inputs, a batch of its rows. Immutable and
 /// thread-safe.
@@ -27,9 +27,9 @@ class GatherOp {
   virtual void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const = 0;
 };
 
-/// How an item becomes a value: a record of a source, or the children of its parcel gathered, or
-/// what its parcel holds; then the ops of the chain. Immutable. The programs of a plan live as long
-/// as its run; those of nested datasets are counted.
+/// How an item becomes a value: a record of a source, or the children of its payload gathered, or
+/// what its payload holds; then the ops of the chain. Immutable. The programs of a plan live as
+/// long as its run; those of nested datasets are counted.
 class Program {
  public:
   struct Step {
@@ -54,10 +54,10 @@ class Program {
     if (columnar_) leaf_spec_ = source_->spec();
     leaf_names_ = leaf_spec_.names();
   }
-  /// The children of the item's parcel, gathered.
+  /// The children of the item's payload, gathered.
   Program(std::shared_ptr<const GatherOp> gather, StageCounters* counters, std::string stage)
       : gather_(std::move(gather)), leaf_counters_(counters), leaf_stage_(std::move(stage)) {}
-  /// One more op behind `parent`; a null parent starts from the parcel.
+  /// One more op behind `parent`; a null parent starts from the payload.
   Program(const Program* parent, Step step) {
     if (parent != nullptr) {
       source_ = parent->source_;
@@ -165,20 +165,20 @@ class ProgramPtr {
 };
 
 /// A reference to one element: what it is made from, and how. 32 bytes; moving it is cheap.
-struct Item {
+struct ElementRef {
   std::uint64_t index = 0;    ///< the record, for programs with a source
   std::uint64_t ordinal = 0;  ///< the path of indices that made it, mixed to 64 bits
-  ProgramPtr program;         ///< null: the value is in the parcel as it is
-  Ref<Parcel> parcel;         ///< null for records of a source
+  ProgramPtr program;         ///< null: the value is in the payload as it is
+  Ref<Payload> payload;       ///< null for records of a source
 };
 
 /// An element that exists, an error in its place, or items whose elements make one tuple or batch.
-/// Recycled: `Parcel::make` takes one from a pool and the last reference gives it back.
-class Parcel {
+/// Recycled: `Payload::make` takes one from a pool and the last reference gives it back.
+class Payload {
  public:
-  static Ref<Parcel> make();
-  static Ref<Parcel> make(Element element);
-  static Ref<Parcel> make(Status status);
+  static Ref<Payload> make();
+  static Ref<Payload> make(Element element);
+  static Ref<Payload> make(Status status);
 
   Element element;
   Status status;
@@ -188,30 +188,30 @@ class Parcel {
   ProgramPtr origin;        ///< whose source has the record
   std::uint64_t index = 0;  ///< its index there
   std::shared_ptr<const std::string> shard;
-  std::int64_t offset = -1;    ///< in `shard`
-  std::vector<Item> children;  ///< of a tuple (zip) or a batch
+  std::int64_t offset = -1;          ///< in `shard`
+  std::vector<ElementRef> children;  ///< of a tuple (zip) or a batch
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
 
  private:
-  friend class ParcelPool;
-  Parcel() = default;
-  ~Parcel() = default;
+  friend class PayloadPool;
+  Payload() = default;
+  ~Payload() = default;
   std::atomic<std::uint32_t> refs_{0};
 };
 
 /// An item that holds a value or an error.
-inline Item item_of(Ref<Parcel> parcel, std::uint64_t ordinal) {
-  Item item;
+inline ElementRef ref_to(Ref<Payload> payload, std::uint64_t ordinal) {
+  ElementRef item;
   item.ordinal = ordinal;
-  item.parcel = std::move(parcel);
+  item.payload = std::move(payload);
   return item;
 }
 
 /// True for an item that stands for an error in its place.
-inline bool is_error(const Item& item) noexcept {
-  return item.parcel && !item.program && !item.parcel->status.ok();
+inline bool is_error(const ElementRef& item) noexcept {
+  return item.payload && !item.program && !item.payload->status.ok();
 }
 
 }  // namespace penstock
