@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
-# whichever it meets; branches on a stage's name, which its typed traits are for; casts around types in the engine; and
-# the inside of the library in the program.
+# whichever it meets; branches on a stage's name, which its typed traits are for; casts around types in the engine;
+# the inside of the library in the program; and files of more than 400 lines.
 # Each folder may include itself and those before it in the list; public headers only the standard
 # library and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
@@ -50,6 +50,7 @@ awk -v layers="$layers" '
   /kind(\(\))?(\.name)? *[!=]= *("|[a-z_.>-]*kind)/ && FILENAME ~ /^tools\// {
     refuse("a branch on the name of a source or stage; give its kind a typed field")
   }
+  FNR == 401 && FILENAME ~ /^(include|pipeline|staging|towers|tools)\// { refuse("more than 400 lines") }
   /(const|dynamic)_cast</ && FILENAME ~ /^(pipeline\/(engine|order)|staging)\// {
     refuse("a cast around a type")
   }

@@ -7,8 +7,8 @@
 #include <penstock/dataset.h>
 #include <penstock/log.h>
 #include <penstock/plan.h>
+#include <penstock/state.h>
 
-#include "pipeline/core/state.h"
 #include "pipeline/engine/epoch_trees.h"
 #include "pipeline/engine/forks.h"
 #include "pipeline/engine/guarantee.h"

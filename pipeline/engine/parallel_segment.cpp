@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include <penstock/start_thread.h>
+
 #include "pipeline/core/kill_point.h"
-#include "pipeline/core/start_thread.h"
 #include "pipeline/engine/local_runner.h"
 #include "pipeline/engine/run.h"
 

@@ -5,8 +5,6 @@
 
 #include <penstock/log.h>
 
-#include "pipeline/core/most_threads.h"
-
 namespace penstock {
 namespace {
 

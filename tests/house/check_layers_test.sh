@@ -48,6 +48,9 @@ put tools/penstock/graph/identity.cpp 'if (stage.kind().name == "batch") return;
 put pipeline/order/identity.cpp 'if (node.name() == "batch") return;' 'if ("map" != stage->name()) return;' 'is_batch(x);'
 put pipeline/engine/casts.cpp 'auto& a = const_cast<A&>(b);' 'auto* c = dynamic_cast<C*>(d);'
 put pipeline/work/cast.cpp 'auto* c = dynamic_cast<C*>(d);'
+mapfile -t lines < <(seq 401)
+put towers/long.cpp "${lines[@]}"
+put tests/long.cpp "${lines[@]}"
 put examples/bad.cpp '#include "pipeline/core/a.h"'
 if output=$("$check" "$tree"); then
   echo "planted violations were not refused" >&2
@@ -58,7 +61,7 @@ pipeline/io/bad.cpp:1 pipeline/order/bad.h:1 pipeline/order/bad2.h:1 pipeline/or
 pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/order/identity.cpp:1 pipeline/order/identity.cpp:2
 pipeline/order/identity.cpp:3 staging/engine.cpp:1 towers/engine.cpp:2 tools/penstock/engine.cpp:1
 tools/penstock/engine.cpp:2 tools/penstock/engine.cpp:3 tools/penstock/graph/identity.cpp:1
-tools/penstock/graph/identity.cpp:2 tools/penstock/graph/identity.cpp:3
+tools/penstock/graph/identity.cpp:2 tools/penstock/graph/identity.cpp:3 towers/long.cpp:401
 pipeline/work/image/bad.h:1 staging/bad.cuh:1 staging/names.cpp:3 tools/penstock/bad.cpp:1 towers/bad.h:1
 towers/bad.h:2"
 named=$(cut -d: -f1,2 <<<"$output" | LC_ALL=C sort)

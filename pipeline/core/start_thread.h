@@ -1,3 +1,0 @@
-#pragma once
-
-#include <penstock/start_thread.h>
