@@ -23,11 +23,13 @@ namespace penstock {
 struct BatchTimes {
   std::uint64_t sequence = 0;
   std::int64_t rows = 0;
-  std::int64_t put = 0;         ///< the copy was asked for
+  std::int64_t put = 0;         ///< it had a slot; the copy is asked for
+  std::int64_t staged = 0;      ///< the copy was asked for, so that `get` may give it out
   std::int64_t copy_begin = 0;  ///< the copy stream had the slot
   std::int64_t ready = 0;       ///< the copy had ended
   std::int64_t asked = -1;      ///< `get` was called; -1: it never was
-  std::int64_t passed = -1;     ///< the consumer's stream was past its wait; -1: it never waited
+  std::int64_t passed = 0;      ///< the consumer's stream was past its wait, or might have been
+  std::int64_t released = 0;    ///< the consumer let go of it
   std::int64_t stepped = 0;     ///< the stream that waited first was past its release
   std::int64_t ended = 0;       ///< and so was the last
 };

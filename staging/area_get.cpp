@@ -135,7 +135,7 @@ void StagingState::release(Flight& flight, std::span<const StreamView> streams,
 void StagingState::drop_hold(Flight& flight) {
   if (--flight.holds > 0) return;
   flight.released = true;
-  flight.times.ended = leases_changed_ = clock_.now();
+  flight.times.released = flight.times.ended = leases_changed_ = clock_.now();
   if (guard_ && !in_place_) {
     StagingSlot& slot = *flight.slot;
     const StreamView guard = *guard_;

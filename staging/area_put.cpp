@@ -83,6 +83,7 @@ void StagingState::put(StagingPermit permit, std::span<Piece> pieces, std::int64
   } else {
     flight.holds = 1;
     flight.staged = true;
+    flight.times.staged = clock_.now();
   }
   changed();
   backend_.kick(kick_);

@@ -49,7 +49,8 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   }
   flight.times.stepped =
       flight.ends > 0 ? flight.ended[0].view().completed_ns() : flight.times.ended;
-  if (flight.has_pass) flight.times.passed = flight.passed.view().completed_ns();
+  flight.times.passed = flight.has_pass ? flight.passed.view().completed_ns()
+                                        : std::max(flight.times.asked, flight.times.ready);
   if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);
   if (in_place_) {
     for (const Piece& piece : flight.pieces) backend_.hand_over(piece.batch[0].data());

@@ -1,6 +1,7 @@
 #include "staging/feed_impl.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace penstock {
@@ -14,6 +15,14 @@ StagingOptions staging_options(const FeedOptions& options) {
           .watchdog_s = options.watchdog_s};
 }
 
+std::vector<BatchSourcePtr> stamped(std::vector<BatchSourcePtr> sources, const TimeSource& clock,
+                                    std::vector<PullTimes>& pulls) {
+  int line = 0;
+  for (BatchSourcePtr& source : sources)
+    source = std::make_unique<StampedSource>(std::move(source), line++, clock, pulls);
+  return sources;
+}
+
 std::vector<BatchSource*> views_of(const std::vector<BatchSourcePtr>& sources) {
   std::vector<BatchSource*> views;
   for (const BatchSourcePtr& source : sources) views.push_back(source.get());
@@ -24,12 +33,18 @@ constexpr Rank kFeederRank{-1, 1};  // before every stream
 
 }  // namespace
 
-Feed::Impl::Tower::Tower(Impl& of, int number, DevicePtr device, const Spec& batches,
+Feed::Impl::Tower::Tower(Impl& of, int which, DevicePtr device, const Spec& batches,
                          std::shared_ptr<StagingPool> pool)
     : feed(of),
+      number(which),
       ledger(of.timeline_, number, of.now()),
       area(std::make_shared<StagingState>(std::move(device), batches, of.rows_,
                                           staging_options(of.options_), std::move(pool))) {}
+
+void Feed::Impl::Tower::finished(const BatchTimes& times) noexcept {
+  ledger.finished(times);
+  if (feed.gains_) feed.gains_->finished(number, times);
+}
 
 Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
                  std::vector<DevicePtr> devices, FeedOptions options, FeedState state,
@@ -37,7 +52,7 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
     : options_(std::move(options)),
       rows_(rows),
       clock_(devices.at(0)->backend().time()),
-      sources_(std::move(sources)),
+      sources_(stamped(std::move(sources), clock_, pulls_)),
       maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows, drop_remainder),
       journal_(static_cast<int>(devices.size())),
       last_end_(options_.run.epochs) {
@@ -50,6 +65,7 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
     towers_.push_back(
         std::make_unique<Tower>(*this, towers(), std::move(device), batches, std::move(pool)));
   }
+  if (options_.in_turn) make_gains();
   for (const auto& tower : towers_) {
     tower->area.state_->observe(tower.get());
     tower->ends = state.position.epoch;
@@ -76,6 +92,20 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
     dying_ = true;
     throw;
   }
+}
+
+void Feed::Impl::make_gains() {
+  Replay::Bounds bounds{.towers = towers(),
+                        .slots = INT32_MAX,
+                        .flights = INT32_MAX,
+                        .in_place = towers_[0]->area.device().backend().unified(),
+                        .divided = options_.mode == FeedMode::split,
+                        .start = now()};
+  for (const auto& tower : towers_) {
+    bounds.slots = std::min(bounds.slots, tower->area.state_->slots());
+    bounds.flights = std::min(bounds.flights, tower->area.state_->flights());
+  }
+  gains_ = std::make_unique<GainLedger>(bounds);
 }
 
 void Feed::Impl::start_threads() {
@@ -175,13 +205,15 @@ void Feed::Impl::put(int tower, StagingPermit permit, Share& share) {
 
 std::uint64_t Feed::Impl::make(Step& step) {
   const std::int64_t begin = now();
+  pulls_.clear();
   const bool save = !cant_save_ && journal_.wants_position(begin);
   const std::uint64_t event =
       journal_.begin(save ? maker_.position().encode() : std::string(), begin);
   maker_.next(step);
   if (step.end) journal_.set_end(event);
   timeline_.add(FeederTimeline::Doing::upstream, -1, begin, now());
-  look_for_culprit();
+  for (std::size_t i = 0; gains_ && i < pulls_.size(); ++i) gains_->pulled(pulls_[i]);
+  look();
   return event;
 }
 
@@ -192,22 +224,22 @@ std::string Feed::Impl::save() const {
   return encode(shape(), writer.bytes());
 }
 
-// Once a second, and only if somebody had to wait: looking allocates.
-void Feed::Impl::look_for_culprit() {
+// Often at first, so that short runs are known too, and then once a second.
+void Feed::Impl::look() {
   constexpr std::int64_t kEvery = 1'000'000'000;
-  if (now() - looked_ns_ < kEvery) return;
+  const bool early = std::has_single_bit(++made_);
+  if (!early && now() - looked_ns_ < kEvery) return;
   looked_ns_ = now();
-  bool asked = false;
-  for (const auto& tower : towers_) asked = asked || tower->ledger.has_blame_to_give();
-  if (!asked) return;
   Stats stats = sources_[0]->stats();
-  std::string who;
+  std::vector<InputPart> parts;
   {
-    MutexLock lock(culprit_mutex_);
-    who = culprit(looked_at_, stats);
+    MutexLock lock(look_mutex_);
+    const auto batches = static_cast<double>(stats.batches - looked_at_.batches);
+    parts = input_parts(looked_at_, stats, gains_ ? batches * gains_->seconds_per_batch() : 0);
     looked_at_ = std::move(stats);
   }
-  for (const auto& tower : towers_) tower->ledger.blame(who);
+  if (gains_) gains_->set_parts(parts);
+  for (const auto& tower : towers_) tower->ledger.blame(worst(parts).cause);
 }
 
 void Feed::Impl::feed_in_turn() {
@@ -216,6 +248,7 @@ void Feed::Impl::feed_in_turn() {
   while (!maker_.over()) {
     // Room first, so that nothing is made before it is of use.
     for (int t = 0; t < towers(); ++t) permits.push_back(reserve(t));
+    if (gains_) gains_->roomed(now());
     const std::uint64_t event = make(step);
     if (step.last) last_end_.store(maker_.ends(), std::memory_order_release);
     for (int t = 0; t < towers(); ++t) {
@@ -228,10 +261,12 @@ void Feed::Impl::feed_in_turn() {
         if (step.end) {
           area.put_end();
         } else {
+          if (gains_) gains_->give(t);
           put(t, std::move(permits[at]), step.shares[at]);
         }
       }
     }
+    if (gains_) gains_->close();
     permits.clear();
     if (step.error) return;
   }
@@ -322,13 +357,15 @@ FeedStats Feed::Impl::stats() const {
   stats.run = sources_[0]->stats();
   std::string who;
   {
-    MutexLock lock(culprit_mutex_);
-    who = culprit(looked_at_, stats.run);
+    MutexLock lock(look_mutex_);
+    who = worst(input_parts(looked_at_, stats.run)).cause;
   }
   for (const auto& tower : towers_) {
     stats.towers.push_back(tower->ledger.stats(who));
     stats.towers.back().device = tower->area.device().id().to_string();
+    if (gains_) stats.towers.back().gains = gains_->of(tower->number);
   }
+  stats.verdict = verdict_of(stats.towers);
   const FeedJournal::Counts counts = journal_.counts();
   stats.batches = counts.batches;
   stats.elements = counts.elements;

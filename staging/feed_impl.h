@@ -15,6 +15,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/feed_state.h"
+#include "staging/gains.h"
 #include "staging/journal.h"
 #include "staging/ledger.h"
 #include "staging/source.h"
@@ -49,10 +50,11 @@ class Feed::Impl {
   struct Tower final : BatchObserver {
     Tower(Impl& of, int number, DevicePtr device, const Spec& batches,
           std::shared_ptr<StagingPool> pool);
-    void finished(const BatchTimes& times) noexcept override { ledger.finished(times); }
+    void finished(const BatchTimes& times) noexcept override;
     void failed(const Status& error) noexcept override { feed.fail(error); }
 
     Impl& feed;
+    const int number;
     TowerLedger ledger;
     std::atomic<std::uint64_t> ends{0};  // of epochs, delivered by this run and those before
     std::atomic<std::uint64_t> taken{0};
@@ -84,7 +86,9 @@ class Feed::Impl {
   std::uint64_t make(Step& step);
   void start_threads();
   void start_journal(FeedState state, bool over);
-  void look_for_culprit();
+  void make_gains();
+  /// At the input's statistics, every now and then.
+  void look();
   std::int64_t now() const noexcept { return clock_.now(); }
   FeedShape shape() const noexcept {
     return {options_.mode, options_.end, options_.in_turn, towers(), rows_};
@@ -93,6 +97,7 @@ class Feed::Impl {
   const FeedOptions options_;
   const std::int64_t rows_;  // of one tower's full batch
   TimeSource& clock_;
+  std::vector<PullTimes> pulls_;  // of a step
   const std::vector<BatchSourcePtr> sources_;
   FeederTimeline timeline_;
   StepMaker maker_;
@@ -100,13 +105,15 @@ class Feed::Impl {
   std::optional<Error> cant_save_;  // constant once threads run
   // Made beforehand: cancelling needs no memory.
   const Status cancelled_error_{ErrorCode::cancelled, "the feed was cancelled"};
+  std::unique_ptr<GainLedger> gains_;  // null: towers are not served in turn
   std::vector<std::unique_ptr<Tower>> towers_;
   std::atomic<std::uint64_t> last_end_;  // that end is the last one
   std::atomic<bool> cancelled_{false};
 
-  mutable Mutex culprit_mutex_;
-  mutable Stats looked_at_ GUARDED_BY(culprit_mutex_);
+  mutable Mutex look_mutex_;
+  Stats looked_at_ GUARDED_BY(look_mutex_);
   std::int64_t looked_ns_ = 0;  // the feeder's
+  std::uint64_t made_ = 0;      // steps, the feeder's
 
   Mutex fail_mutex_;
   bool dying_ GUARDED_BY(fail_mutex_) = false;

@@ -39,11 +39,10 @@ FeederTimeline::Share FeederTimeline::during(int tower, std::int64_t begin,
 }
 
 void TowerLedger::finished(const BatchTimes& times) noexcept {
-  const std::int64_t passed = times.passed >= 0 ? times.passed : std::max(times.asked, times.ready);
   MutexLock lock(mutex_);
   const bool first = steps_++ == 0;
   elements_ += static_cast<std::uint64_t>(times.rows);
-  const std::int64_t idle = std::max(passed, until_);  // the step begins
+  const std::int64_t idle = std::max(times.passed, until_);  // the step begins
   const std::int64_t begin = std::clamp(times.asked, until_, idle);
   copy_ns_ += times.ready - times.copy_begin;
   if (first) {
@@ -70,11 +69,6 @@ void TowerLedger::blame(const std::string& culprit) {
   if (upstream_ns_ > 0) upstream_of_[culprit] += std::exchange(upstream_ns_, 0);
 }
 
-bool TowerLedger::has_blame_to_give() const {
-  MutexLock lock(mutex_);
-  return upstream_ns_ > 0;
-}
-
 TowerStats TowerLedger::stats(const std::string& culprit) const {
   TowerStats stats;
   MutexLock lock(mutex_);
@@ -99,22 +93,6 @@ TowerStats TowerLedger::stats(const std::string& culprit) const {
   }
   stats.stall_s = seconds(stall);
   return stats;
-}
-
-std::string culprit(const Stats& before, const Stats& now) {
-  double longest = 0;
-  double memory = 0;
-  std::string name = "source";
-  for (std::size_t i = 0; i < now.stages.size(); ++i) {
-    const bool known = i < before.stages.size();
-    const double busy = now.stages[i].busy_s - (known ? before.stages[i].busy_s : 0);
-    const double waited = now.stages[i].wait_s - (known ? before.stages[i].wait_s : 0);
-    if (now.stages[i].waits_on == "memory") memory = std::max(memory, waited);
-    if (busy <= longest) continue;
-    longest = busy;
-    name = i == 0 ? "source" : "stage " + now.stages[i].name;
-  }
-  return memory > longest ? "budget" : name;
 }
 
 }  // namespace penstock

@@ -57,7 +57,6 @@ class TowerLedger final : public BatchObserver {
   void finished(const BatchTimes& times) noexcept override EXCLUDES(mutex_);
   /// Stall for the input that nobody has been named for yet is charged to `culprit`.
   void blame(const std::string& culprit) EXCLUDES(mutex_);
-  bool has_blame_to_give() const EXCLUDES(mutex_);
   TowerStats stats(const std::string& culprit) const EXCLUDES(mutex_);
 
  private:
@@ -77,9 +76,5 @@ class TowerLedger final : public BatchObserver {
   std::int64_t upstream_ns_ GUARDED_BY(mutex_) = 0;  // not blamed on anybody yet
   std::map<std::string, std::int64_t> upstream_of_ GUARDED_BY(mutex_);
 };
-
-/// Which stage held the input up between two looks at its statistics: "source", "stage NAME" or
-/// "budget".
-std::string culprit(const Stats& before, const Stats& now);
 
 }  // namespace penstock

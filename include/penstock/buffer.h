@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace penstock {
@@ -36,6 +37,12 @@ class Buffer {
   void release() noexcept {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) dispose();
   }
+  /// How a buffer that is used again and again got its contents.
+  struct Made {
+    std::int64_t at_ns = -1;  ///< when they were complete, on the steady clock; -1: not known
+    int of = 0;               ///< such buffers that there may be at once; 0: any number
+  };
+  virtual Made made() const noexcept { return {}; }
   /// True if the caller holds the only reference, so that it may write.
   bool unique() const noexcept { return refs_.load(std::memory_order_acquire) == 1; }
 

@@ -70,6 +70,7 @@ struct Stats {
   std::uint64_t batches = 0;        ///< delivered
   std::vector<EpochStats> epochs;   ///< those that ended, the last 1,000 of them
   int threads = 0;                  ///< that may compute
+  int readers = 0;                  ///< that may wait for reads; 0: those that compute read too
   std::vector<Decision> decisions;  ///< the first 1,000
 };
 

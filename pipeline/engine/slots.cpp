@@ -261,6 +261,9 @@ Element Slot::view(std::size_t rows, std::size_t first) {
     element[c] = Tensor(component.dtype, component.shape.prepend(count), data, self);
   }
   element.valid_rows = count;
+  made_.at_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                    std::chrono::steady_clock::now().time_since_epoch())
+                    .count();
   return element;
 }
 
@@ -302,8 +305,10 @@ SlotPool::~SlotPool() {
 
 Ref<Slot> SlotPool::take(Make make) {
   Slot* slot = nullptr;
+  std::size_t slots = 0;
   {
     MutexLock lock(mutex_);
+    slots = limit_;
     const std::size_t most = make == Make::beyond   ? SIZE_MAX
                              : make == Make::within ? limit_
                                                     : std::min<std::size_t>(limit_, 2);
@@ -331,6 +336,7 @@ Ref<Slot> SlotPool::take(Make make) {
       throw;
     }
   }
+  slot->made_.of = static_cast<int>(slots);
   slot->pool_ = shared_from_this();
   return Ref<Slot>(slot);
 }

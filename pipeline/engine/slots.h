@@ -77,6 +77,7 @@ class Slot final : public Buffer {
   /// The rows named, in that order, as a batch that shares this slot. Where they lie in order
   /// already, but for some gaps, few are moved: large components may begin behind the first row.
   Element batch(std::span<const std::uint32_t> order);
+  Made made() const noexcept override { return made_; }
 
  private:
   friend class SlotPool;
@@ -103,6 +104,7 @@ class Slot final : public Buffer {
   std::vector<std::byte*> bases_;  // null for byte strings
   std::vector<std::vector<std::string_view>> texts_;
   std::vector<std::vector<BufferPtr>> owners_;
+  Made made_;
   std::shared_ptr<SlotPool> pool_;  // while in use
 };
 

@@ -8,6 +8,7 @@
 #include "staging/feed_impl.h"
 #include "staging/host/host_device.h"
 #include "tests/staging/scripted.h"
+#include "tests/staging/simulated_towers.h"
 
 namespace penstock {
 namespace {
@@ -70,37 +71,10 @@ Result simulate(const Plan& plan) {
   }
   Feed feed(std::make_unique<Feed::Impl>(std::move(sources), test::ScriptedSource::spec(kRowBytes),
                                          kRows, devices, options));
-  {
-    std::vector<Actor> towers;
-    for (int t = 0; t < plan.towers; ++t) {
-      towers.push_back(clock.start({t, 1000}, [&, t] {
-        const DevicePtr& device = devices[static_cast<std::size_t>(t)];
-        const Stream compute(device, "compute");
-        const Stream second(device, "second");
-        const auto at = std::min(static_cast<std::size_t>(t), plan.step_ns.size() - 1);
-        for (;;) {
-          if (plan.between_ns > 0) {
-            compute.view().synchronize();
-            clock.sleep_until(clock.now() + plan.between_ns);
-          }
-          std::optional<StagedBatch> batch = feed.next(t);
-          if (!batch) break;
-          batch->wait(compute);
-          if (plan.second_stream_ns > 0) {
-            batch->wait(second);
-            second.view().busy(plan.second_stream_ns);
-          }
-          static_cast<HostDevice&>(*device).launch(
-              compute, {.run = {},
-                        .reads = {{(*batch)["x"].data, (*batch)["x"].nbytes()}},
-                        .takes_ns = plan.step_ns[at]});
-          batch->release(compute);
-        }
-        compute.view().synchronize();
-        second.view().synchronize();
-      }));
-    }
-  }
+  test::take_all(feed, devices, clock,
+                 {.step_ns = plan.step_ns,
+                  .second_stream_ns = plan.second_stream_ns,
+                  .between_ns = plan.between_ns});
   clock.sleep_until(clock.now() + 1);  // reapers that are due at this moment come first
   Result result{feed.stats(), clock.now()};
   for (const DevicePtr& device : devices)
@@ -181,12 +155,14 @@ std::vector<Injected> injected() {
   slow.make_ns = 60 * kMs;
   slow.copy_ns = 100 * kUs;
   cases.push_back({"source", slow});
-  cases.back().plan.stats = stats_of({{"tar[0]", 0, 0, 5, 0, ""}, {"map[1] f", 0, 0, 1, 0, ""}});
+  cases.back().plan.stats =
+      stats_of({{"tar[0]", 0, 0, 0.050, 0, ""}, {"map[1] f", 0, 0, 0.010, 0, ""}});
   cases.push_back({"stage map[1] f", slow});
-  cases.back().plan.stats = stats_of({{"tar[0]", 0, 0, 1, 0, ""}, {"map[1] f", 0, 0, 5, 0, ""}});
+  cases.back().plan.stats =
+      stats_of({{"tar[0]", 0, 0, 0.010, 0, ""}, {"map[1] f", 0, 0, 0.050, 0, ""}});
   cases.push_back({"budget", slow});
   cases.back().plan.stats =
-      stats_of({{"tar[0]", 0, 0, 1, 0, ""}, {"map[1] f", 0, 0, 2, 8, "memory"}});
+      stats_of({{"tar[0]", 0, 0, 0.005, 0, ""}, {"map[1] f", 0, 0, 0.010, 0.045, "memory"}});
   Plan copying;
   copying.copy_ns = 60 * kMs;
   cases.push_back({"copy", copying});

@@ -1,0 +1,153 @@
+#include "staging/gains.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace penstock {
+
+GainLedger::GainLedger(const Replay::Bounds& bounds)
+    : bounds_(bounds), happened_(bounds, {}), base_(bounds, {}) {
+  const auto towers = static_cast<std::size_t>(bounds.towers);
+  BatchTimes missing;
+  missing.rows = -1;
+  next_.batches.assign(towers, missing);
+  next_.given.resize(towers);
+  MutexLock lock(mutex_);
+  early_.resize(towers);
+  add_world("copy", {.copies = true});
+  add_world("slots", {.slots = true});
+  for (int t = 0; t < bounds.towers && bounds.towers > 1; ++t)
+    add_world("other tower", {.others = t}, t);
+}
+
+void GainLedger::add_world(std::string cause, const Replay::Without& without, int for_tower) {
+  worlds_.push_back({std::move(cause), for_tower, Replay(bounds_, without)});
+}
+
+// The parts are known from the first look on, which comes before the first step has ended.
+void GainLedger::set_parts(const std::vector<InputPart>& parts) {
+  MutexLock lock(mutex_);
+  if (left_.empty()) {
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const std::string& cause = parts[p].cause;
+      add_world(cause, {.budget = cause == "budget", .part = static_cast<int>(p)});
+    }
+    left_.resize(parts.size(), 1.0);
+  }
+  for (std::size_t p = 0; p < std::min(parts.size(), left_.size()); ++p) left_[p] = parts[p].left;
+}
+
+void GainLedger::close() {
+  const auto given =
+      static_cast<std::size_t>(std::count(next_.given.begin(), next_.given.end(), true));
+  {
+    MutexLock lock(mutex_);
+    if (pending_.size() >= kMostPending) lost_ = true;
+    if (!lost_) {
+      Pending step;
+      if (!spare_.empty()) {
+        step = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      step.times = next_;
+      step.missing = given;
+      for (std::size_t t = 0; t < early_.size(); ++t) {
+        if (!next_.given[t] || early_[t].empty()) continue;
+        step.times.batches[t] = early_[t].pop_front();
+        --step.missing;
+      }
+      pending_.push_back(std::move(step));
+      replay();
+    }
+  }
+  next_.pulls.clear();
+  std::fill(next_.given.begin(), next_.given.end(), false);
+}
+
+void GainLedger::finished(int tower, const BatchTimes& times) noexcept {
+  const auto at = static_cast<std::size_t>(tower);
+  MutexLock lock(mutex_);
+  if (lost_) return;
+  try {
+    std::size_t i = 0;
+    const auto waits = [&](const Pending& step) {
+      return step.times.given[at] && step.times.batches[at].rows < 0;
+    };
+    while (i < pending_.size() && !waits(pending_[i])) ++i;
+    if (i == pending_.size()) {
+      early_[at].push_back(times);
+      return;
+    }
+    pending_[i].times.batches[at] = times;
+    --pending_[i].missing;
+    replay();
+  } catch (...) {
+    lost_ = true;
+  }
+}
+
+void GainLedger::replay() {
+  while (!pending_.empty() && pending_.front().missing == 0) {
+    Pending step = pending_.pop_front();
+    happened_.measure(step.times, costs_);
+    for (std::size_t i = 0; i < costs_.pulls.size(); ++i) {
+      const PullTimes& pull = step.times.pulls[i];
+      if (!pull.batch || pull.line > 0) continue;
+      making_ns_ += pull.made < 0 ? costs_.pulls[i].take : costs_.pulls[i].make;
+      ++made_;
+    }
+    base_.replay(step.times, costs_, left_);
+    for (World& world : worlds_) world.replay.replay(step.times, costs_, left_);
+    spare_.push_back(std::move(step));
+  }
+}
+
+double GainLedger::seconds_per_batch() const {
+  MutexLock lock(mutex_);
+  return made_ > 0 ? 1e-9 * static_cast<double>(making_ns_) / static_cast<double>(made_) : 0;
+}
+
+FeedVerdict verdict_of(const std::vector<TowerStats>& towers) {
+  constexpr double kWorthSaying = 0.02;
+  double wall_s = 0;
+  double elements = 0;
+  std::map<std::string, double> wall_without;
+  for (const TowerStats& tower : towers) {
+    wall_s = std::max(wall_s, tower.wall_s);
+    elements += static_cast<double>(tower.elements);
+    for (const auto& [cause, seconds] : tower.gains) wall_without.try_emplace(cause, 0.0);
+  }
+  for (auto& [cause, without_s] : wall_without) {
+    double soonest_s = wall_s;
+    for (const TowerStats& tower : towers) {
+      double own_s = tower.wall_s;
+      for (const auto& [name, seconds] : tower.gains)
+        if (name == cause) own_s -= seconds;
+      without_s = std::max(without_s, own_s);
+      soonest_s = std::min(soonest_s, own_s);
+    }
+    // All would be as fast as the one that gains most by it.
+    if (cause == "other tower") without_s = soonest_s;
+  }
+  FeedVerdict verdict;
+  for (const auto& [cause, without_s] : wall_without) {
+    if (wall_s - without_s <= std::max(kWorthSaying * wall_s, verdict.gain_s)) continue;
+    verdict = {cause, wall_s - without_s, without_s > 0 ? elements / without_s : 0};
+  }
+  return verdict;
+}
+
+std::vector<std::pair<std::string, double>> GainLedger::of(int tower) const {
+  std::vector<std::pair<std::string, double>> gains;
+  MutexLock lock(mutex_);
+  if (lost_) return gains;
+  for (const World& world : worlds_) {
+    if (world.for_tower >= 0 && world.for_tower != tower) continue;
+    const std::int64_t gain = base_.stepped(tower) - world.replay.stepped(tower);
+    if (gain > 0) gains.emplace_back(world.cause, 1e-9 * static_cast<double>(gain));
+  }
+  return gains;
+}
+
+}  // namespace penstock
