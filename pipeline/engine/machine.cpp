@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/engine/cgroup.h"
+#include "pipeline/core/cgroup.h"
 #include "pipeline/engine/memory.h"
 
 namespace penstock {

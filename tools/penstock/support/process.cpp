@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <sched.h>
 #include <sys/resource.h>
+
+#include "pipeline/core/cgroup.h"
 
 namespace penstock::tool {
 
@@ -17,6 +20,25 @@ double cpu_seconds() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// A thread's time on a CPU and in a queue for one, in nanoseconds.
+CpuTimes cpu_times() {
+  CpuTimes times;
+  std::error_code none;
+  std::filesystem::directory_iterator thread("/proc/self/task", none);
+  for (; !none && thread != std::filesystem::directory_iterator(); thread.increment(none)) {
+    std::ifstream file(thread->path() / "schedstat");
+    double ran = 0;
+    double waited = 0;
+    if (!(file >> ran >> waited)) continue;  // it has ended
+    times.ran_s += 1e-9 * ran;
+    times.waited_s += 1e-9 * waited;
+  }
+  const ControlGroups groups;
+  times.throttled_s = groups.throttled_s();
+  times.pressure_s = groups.cpu_pressure_s();
+  return times;
 }
 
 std::uint64_t peak_resident_bytes() {

@@ -1,6 +1,7 @@
-#include "pipeline/engine/cgroup.h"
+#include "pipeline/core/cgroup.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 
@@ -16,22 +17,46 @@ double first_number(const std::string& path, double* second = nullptr) {
   return value;
 }
 
+/// The number behind a word of a file such as "nr_periods 3\nthrottled_usec 125\n", or behind a
+/// word and "=" as in "some avg10=0.00 total=125"; 0 if there is none.
+double number_behind(const std::string& path, const std::string& word) {
+  std::ifstream file(path);
+  for (std::string token; file >> token;) {
+    if (token == word) {
+      double value = 0;
+      file >> value;
+      return value;
+    }
+    if (token.starts_with(word + "=")) return std::strtod(token.c_str() + word.size() + 1, nullptr);
+  }
+  return 0;
+}
+
 /// True if a controller is one of a comma-separated list.
 bool names(const std::string& controllers, const std::string& wanted) {
   return ("," + controllers + ",").find("," + wanted + ",") != std::string::npos;
 }
 
-/// The least limit of the group `path` below `root` and of those around it.
-double least(const std::string& root, std::string path,
-             const std::function<double(const std::string& folder)>& limit_of) {
-  double found = 0;
+/// Calls `look` with the folder of the group `path` below `root` and of each around it.
+void for_each_group(const std::string& root, std::string path,
+                    const std::function<void(const std::string& folder)>& look) {
   for (;;) {
     while (!path.empty() && path.back() == '/') path.pop_back();
-    const double limit = limit_of(root + path + "/");
-    if (limit > 0) found = found > 0 ? std::min(found, limit) : limit;
-    if (path.empty()) return found;
+    look(root + path + "/");
+    if (path.empty()) return;
     path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
   }
+}
+
+/// The least limit of the group `path` below `root` and of those around it.
+double least(const std::string& root, const std::string& path,
+             const std::function<double(const std::string& folder)>& limit_of) {
+  double found = 0;
+  for_each_group(root, path, [&](const std::string& folder) {
+    const double limit = limit_of(folder);
+    if (limit > 0) found = found > 0 ? std::min(found, limit) : limit;
+  });
+  return found;
 }
 
 double least_of(double a, double b) {
@@ -40,7 +65,9 @@ double least_of(double a, double b) {
 
 }  // namespace
 
-ControlGroups::ControlGroups(std::string root, const std::string& self) : root_(std::move(root)) {
+ControlGroups::ControlGroups(std::string root, const std::string& self,
+                             std::string machine_pressure)
+    : root_(std::move(root)), machine_pressure_(std::move(machine_pressure)) {
   std::ifstream file(self);
   for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/a/b"
     const std::size_t first = line.find(':');
@@ -66,6 +93,23 @@ double ControlGroups::cpu_quota() const {
   };
   return least_of(least(root_, path_, of("cpu.max", nullptr)),
                   least(root_ + "/cpu", cpu_path_, of("cpu.cfs_quota_us", "cpu.cfs_period_us")));
+}
+
+double ControlGroups::throttled_s() const {
+  double longest = 0;
+  for_each_group(root_, path_, [&](const std::string& folder) {
+    longest = std::max(longest, 1e-6 * number_behind(folder + "cpu.stat", "throttled_usec"));
+  });
+  for_each_group(root_ + "/cpu", cpu_path_, [&](const std::string& folder) {
+    longest = std::max(longest, 1e-9 * number_behind(folder + "cpu.stat", "throttled_time"));
+  });
+  return longest;
+}
+
+// The first "total" is that of the line "some".
+double ControlGroups::cpu_pressure_s() const {
+  const double own = number_behind(root_ + path_ + "/cpu.pressure", "total");
+  return 1e-6 * (own > 0 ? own : number_behind(machine_pressure_, "total"));
 }
 
 double ControlGroups::memory_limit() const {
