@@ -32,9 +32,10 @@ void check_options(const FeedOptions& options, std::size_t towers) {
 }
 
 /// Batches that are on the host or on their way for one source, and what that means for its run: as
-/// many slots as staging can hold, and fewer of those if memory is short.
-void choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) {
+/// many slots as staging can hold, and fewer of those if memory is short. What was wanted.
+SlotsWanted choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) {
   std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
+  const SlotsWanted wanted{options.slots, static_cast<int>(ahead)};
   if (plan.batches()->element.is_static()) {
     const auto affordable =
         static_cast<std::int64_t>(plan.memory_limit() / 8 * 7 / plan.batches()->slot_bytes);
@@ -45,6 +46,7 @@ void choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) 
   options.ahead = static_cast<int>(ahead);
   if (options.run.slots == 0)
     options.run.slots = static_cast<int>(held_by * (options.slots + ahead) + 2);
+  return wanted;
 }
 
 /// What the sources read.
@@ -78,13 +80,15 @@ struct Parts {
   FeedOptions options{};
   FeedState state{};
   bool drop_remainder = false;
+  SlotsWanted wanted{};
 };
 
 std::unique_ptr<Feed::Impl> assemble(Parts parts,
                                      std::vector<std::shared_ptr<StagingPool>> pools = {}) {
-  return std::make_unique<Feed::Impl>(
-      std::move(parts.sources), parts.batches, parts.rows, std::move(parts.devices),
-      std::move(parts.options), std::move(parts.state), std::move(pools), parts.drop_remainder);
+  return std::make_unique<Feed::Impl>(std::move(parts.sources), parts.batches, parts.rows,
+                                      std::move(parts.devices), std::move(parts.options),
+                                      std::move(parts.state), std::move(pools),
+                                      parts.drop_remainder, parts.wanted);
 }
 
 Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions options,
@@ -111,8 +115,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     const std::uint64_t all = plan_of(datasets[0], options.run).memory_limit();
     options.run.memory_bytes = all / static_cast<std::uint64_t>(towers);
   }
-  choose_slots(options, plan_of(datasets[0], options.run),
-               options.mode == FeedMode::per_tower ? towers : 1);
+  const SlotsWanted wanted = choose_slots(options, plan_of(datasets[0], options.run),
+                                          options.mode == FeedMode::per_tower ? towers : 1);
   if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
   RunOptions run = options.run;
   if (options.end == EpochEnd::wrap) ++run.epochs;
@@ -133,8 +137,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
         saved ? dataset.restore(state.position.sources[sources.size()], run)
               : dataset.iterate(run)));
   }
-  return {std::move(sources), datasets[0].spec(),   rows, std::move(devices), std::move(options),
-          std::move(state),   inputs.drop_remainder};
+  return {std::move(sources), datasets[0].spec(),    rows,  std::move(devices), std::move(options),
+          std::move(state),   inputs.drop_remainder, wanted};
 }
 
 Inputs inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {

@@ -48,9 +48,11 @@ void Feed::Impl::Tower::finished(const BatchTimes& times) noexcept {
 
 Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
                  std::vector<DevicePtr> devices, FeedOptions options, FeedState state,
-                 std::vector<std::shared_ptr<StagingPool>> pools, bool drop_remainder)
+                 std::vector<std::shared_ptr<StagingPool>> pools, bool drop_remainder,
+                 SlotsWanted wanted)
     : options_(std::move(options)),
       rows_(rows),
+      wanted_(wanted),
       clock_(devices.at(0)->backend().time()),
       sources_(stamped(std::move(sources), clock_, pulls_)),
       maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows, drop_remainder),
@@ -105,6 +107,8 @@ void Feed::Impl::make_gains() {
     bounds.slots = std::min(bounds.slots, tower->area.state_->slots());
     bounds.flights = std::min(bounds.flights, tower->area.state_->flights());
   }
+  bounds.slots_wanted = std::max(bounds.slots, wanted_.slots);
+  bounds.flights_wanted = std::max(bounds.flights, wanted_.slots + wanted_.ahead);
   gains_ = std::make_unique<GainLedger>(bounds);
 }
 
@@ -360,12 +364,14 @@ FeedStats Feed::Impl::stats() const {
     MutexLock lock(look_mutex_);
     who = worst(input_parts(looked_at_, stats.run)).cause;
   }
+  std::vector<GainLedger::Gains> half;
   for (const auto& tower : towers_) {
     stats.towers.push_back(tower->ledger.stats(who));
     stats.towers.back().device = tower->area.device().id().to_string();
     if (gains_) stats.towers.back().gains = gains_->of(tower->number);
+    half.push_back(gains_ ? gains_->half_of(tower->number) : GainLedger::Gains());
   }
-  stats.verdict = verdict_of(stats.towers);
+  stats.verdict = verdict_of(stats.towers, half);
   const FeedJournal::Counts counts = journal_.counts();
   stats.batches = counts.batches;
   stats.elements = counts.elements;

@@ -23,6 +23,12 @@
 
 namespace penstock {
 
+/// Slots of a tower, and batches ahead of them.
+struct SlotsWanted {
+  int slots = 0;
+  int ahead = 0;
+};
+
 /// A thread that makes steps and puts each tower's share into its staging area. Where towers are
 /// not served in turn it puts shares on a table, from which a thread for each tower takes one when
 /// there is room.
@@ -30,9 +36,11 @@ class Feed::Impl {
  public:
   /// `rows`: of one tower's full batch. The devices must share a clock. `state`: the sources stand
   /// where it says. `pools`: of each tower's slots, or none. `drop_remainder`: see StepMaker.
+  /// `wanted`: had the budget had room.
   Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
        std::vector<DevicePtr> devices, FeedOptions options, FeedState state = {},
-       std::vector<std::shared_ptr<StagingPool>> pools = {}, bool drop_remainder = false);
+       std::vector<std::shared_ptr<StagingPool>> pools = {}, bool drop_remainder = false,
+       SlotsWanted wanted = {});
   ~Impl();
 
   std::optional<StagedBatch> next(int tower);
@@ -96,6 +104,7 @@ class Feed::Impl {
 
   const FeedOptions options_;
   const std::int64_t rows_;  // of one tower's full batch
+  const SlotsWanted wanted_;
   TimeSource& clock_;
   std::vector<PullTimes> pulls_;  // of a step
   const std::vector<BatchSourcePtr> sources_;

@@ -1,7 +1,8 @@
 #include "staging/gains.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <set>
 #include <utility>
 
 namespace penstock {
@@ -22,7 +23,9 @@ GainLedger::GainLedger(const Replay::Bounds& bounds)
 }
 
 void GainLedger::add_world(std::string cause, const Replay::Without& without, int for_tower) {
-  worlds_.push_back({std::move(cause), for_tower, Replay(bounds_, without)});
+  Replay::Without half = without;
+  half.half = true;
+  worlds_.push_back({std::move(cause), for_tower, Replay(bounds_, without), Replay(bounds_, half)});
 }
 
 // The parts are known from the first look on, which comes before the first step has ended.
@@ -98,7 +101,10 @@ void GainLedger::replay() {
       ++made_;
     }
     base_.replay(step.times, costs_, left_);
-    for (World& world : worlds_) world.replay.replay(step.times, costs_, left_);
+    for (World& world : worlds_) {
+      world.replay.replay(step.times, costs_, left_);
+      world.half.replay(step.times, costs_, left_);
+    }
     spare_.push_back(std::move(step));
   }
 }
@@ -108,46 +114,62 @@ double GainLedger::seconds_per_batch() const {
   return made_ > 0 ? 1e-9 * static_cast<double>(making_ns_) / static_cast<double>(made_) : 0;
 }
 
-FeedVerdict verdict_of(const std::vector<TowerStats>& towers) {
-  constexpr double kWorthSaying = 0.02;
-  double wall_s = 0;
-  double elements = 0;
-  std::map<std::string, double> wall_without;
-  for (const TowerStats& tower : towers) {
-    wall_s = std::max(wall_s, tower.wall_s);
-    elements += static_cast<double>(tower.elements);
-    for (const auto& [cause, seconds] : tower.gains) wall_without.try_emplace(cause, 0.0);
-  }
-  for (auto& [cause, without_s] : wall_without) {
-    double soonest_s = wall_s;
-    for (const TowerStats& tower : towers) {
-      double own_s = tower.wall_s;
-      for (const auto& [name, seconds] : tower.gains)
-        if (name == cause) own_s -= seconds;
-      without_s = std::max(without_s, own_s);
-      soonest_s = std::min(soonest_s, own_s);
-    }
-    // All would be as fast as the one that gains most by it.
-    if (cause == "other tower") without_s = soonest_s;
-  }
-  FeedVerdict verdict;
-  for (const auto& [cause, without_s] : wall_without) {
-    if (wall_s - without_s <= std::max(kWorthSaying * wall_s, verdict.gain_s)) continue;
-    verdict = {cause, wall_s - without_s, without_s > 0 ? elements / without_s : 0};
-  }
-  return verdict;
-}
-
-std::vector<std::pair<std::string, double>> GainLedger::of(int tower) const {
-  std::vector<std::pair<std::string, double>> gains;
+GainLedger::Gains GainLedger::of(int tower, bool half) const {
+  Gains gains;
   MutexLock lock(mutex_);
   if (lost_) return gains;
   for (const World& world : worlds_) {
     if (world.for_tower >= 0 && world.for_tower != tower) continue;
-    const std::int64_t gain = base_.stepped(tower) - world.replay.stepped(tower);
+    const Replay& replay = half ? world.half : world.replay;
+    const std::int64_t gain = base_.stepped(tower) - replay.stepped(tower);
     if (gain > 0) gains.emplace_back(world.cause, 1e-9 * static_cast<double>(gain));
   }
   return gains;
+}
+
+namespace {
+
+double gain_of(const GainLedger::Gains& gains, const std::string& cause) {
+  const auto found = std::ranges::find(gains, cause, &std::pair<std::string, double>::first);
+  return found == gains.end() ? 0 : found->second;
+}
+
+/// Until the last tower would have ended; without other towers, all as the one that gains most.
+double wall_without(const std::string& cause, const std::vector<TowerStats>& towers,
+                    const std::vector<GainLedger::Gains>& gains) {
+  double last = 0;
+  double first = INFINITY;
+  for (std::size_t t = 0; t < towers.size(); ++t) {
+    const double own = towers[t].wall_s - gain_of(gains[t], cause);
+    last = std::max(last, own);
+    first = std::min(first, own);
+  }
+  return cause == "other tower" ? first : last;
+}
+
+}  // namespace
+
+FeedVerdict verdict_of(const std::vector<TowerStats>& towers,
+                       const std::vector<GainLedger::Gains>& half) {
+  constexpr double kWorthSaying = 0.02;
+  double wall_s = 0;
+  double elements = 0;
+  std::set<std::string> causes;
+  std::vector<GainLedger::Gains> whole;
+  for (const TowerStats& tower : towers) {
+    wall_s = std::max(wall_s, tower.wall_s);
+    elements += static_cast<double>(tower.elements);
+    for (const auto& [cause, seconds] : tower.gains) causes.insert(cause);
+    whole.push_back(tower.gains);
+  }
+  const auto rate = [elements](double over_s) { return over_s > 0 ? elements / over_s : 0; };
+  FeedVerdict verdict;
+  for (const std::string& cause : causes) {
+    const double without_s = wall_without(cause, towers, whole);
+    if (wall_s - without_s <= std::max(kWorthSaying * wall_s, verdict.gain_s)) continue;
+    verdict = {cause, wall_s - without_s, rate(without_s), rate(wall_without(cause, towers, half))};
+  }
+  return verdict;
 }
 
 }  // namespace penstock

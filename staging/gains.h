@@ -9,8 +9,8 @@
 
 #include <penstock/feed.h>
 
+#include "pipeline/core/input_parts.h"
 #include "pipeline/core/thread_annotations.h"
-#include "staging/input_parts.h"
 #include "staging/replay.h"
 
 namespace penstock {
@@ -37,14 +37,18 @@ class GainLedger {
 
   /// Of the input's work on a batch, on average.
   double seconds_per_batch() const EXCLUDES(mutex_);
+  using Gains = std::vector<std::pair<std::string, double>>;
   /// Seconds of wall time that each cause costs the tower; those that cost none are left out.
-  std::vector<std::pair<std::string, double>> of(int tower) const EXCLUDES(mutex_);
+  Gains of(int tower) const EXCLUDES(mutex_) { return of(tower, false); }
+  /// That it would gain if there were half as much of each cause, see Replay::Without.
+  Gains half_of(int tower) const EXCLUDES(mutex_) { return of(tower, true); }
 
  private:
   struct World {
     std::string cause;
     int for_tower = -1;  ///< -1: all
     Replay replay;
+    Replay half;
   };
   struct Pending {
     StepTimes times;
@@ -53,6 +57,7 @@ class GainLedger {
   /// Steps that have not ended are few, as each takes a place in every area; but for empty ones.
   static constexpr std::size_t kMostPending = 4096;
   void replay() REQUIRES(mutex_);
+  Gains of(int tower, bool half) const EXCLUDES(mutex_);
   void add_world(std::string cause, const Replay::Without& without, int for_tower = -1)
       REQUIRES(mutex_);
 
@@ -74,7 +79,8 @@ class GainLedger {
 };
 
 /// Which cause to do something about: the one without which all towers together would have ended
-/// soonest.
-FeedVerdict verdict_of(const std::vector<TowerStats>& towers);
+/// soonest. `half`: the towers' gains with half as much of each.
+FeedVerdict verdict_of(const std::vector<TowerStats>& towers,
+                       const std::vector<GainLedger::Gains>& half);
 
 }  // namespace penstock

@@ -15,7 +15,7 @@ std::int64_t scaled(std::int64_t cost, double by) {
 Replay::Replay(const Bounds& bounds, const Without& without)
     : bounds_(bounds), without_(without), feeder_(bounds.start) {
   Lane lane;
-  lane.past.resize(static_cast<std::size_t>(bounds.flights));
+  lane.past.resize(static_cast<std::size_t>(std::max(bounds.flights, bounds.flights_wanted) + 1));
   lane.ready = lane.asked = lane.got = lane.stepped = bounds.start;
   lanes_.assign(static_cast<std::size_t>(bounds.towers), lane);
   Line line;
@@ -32,7 +32,19 @@ void Replay::measure(const StepTimes& times, StepCosts& costs) {
 
 void Replay::replay(const StepTimes& times, StepCosts& costs, const std::vector<double>& left) {
   const auto part = static_cast<std::size_t>(without_.part);
-  step(times, costs, without_.part >= 0 && part < left.size() ? left[part] : 1);
+  const double all = without_.part >= 0 && part < left.size() ? left[part] : 1;
+  step(times, costs, without_.half ? (1 + all) / 2 : all);
+}
+
+// Less than one: there is no limit.
+int Replay::slots() const noexcept {
+  if (without_.slots) return without_.half ? bounds_.slots + 1 : 0;
+  return without_.budget ? std::max(bounds_.slots, bounds_.slots_wanted) : bounds_.slots;
+}
+
+int Replay::flights() const noexcept {
+  if (without_.slots) return without_.half ? bounds_.flights + 1 : 0;
+  return without_.budget ? std::max(bounds_.flights, bounds_.flights_wanted) : bounds_.flights;
 }
 
 std::int64_t Replay::event(std::int64_t earliest, std::int64_t& cost, std::int64_t happened) const {
@@ -43,13 +55,14 @@ std::int64_t Replay::event(std::int64_t earliest, std::int64_t& cost, std::int64
 
 const Replay::Past* Replay::past(const Lane& lane, int back) const {
   const auto wanted = static_cast<std::uint64_t>(back);
-  return wanted > lane.batches ? nullptr : &lane.past[(lane.batches - wanted) % lane.past.size()];
+  return back < 1 || wanted > lane.batches ? nullptr
+                                           : &lane.past[(lane.batches - wanted) % lane.past.size()];
 }
 
 void Replay::step(const StepTimes& times, StepCosts& costs, double left) {
   for (int t = 0; t < bounds_.towers; ++t) {
-    if (!plays(t) || without_.slots) continue;
-    if (const Past* last = past(lane(t), bounds_.flights)) feeder_ = std::max(feeder_, last->ended);
+    if (!plays(t)) continue;
+    if (const Past* last = past(lane(t), flights())) feeder_ = std::max(feeder_, last->ended);
   }
   feeder_ = event(feeder_, costs.room, times.roomed);
   for (std::size_t i = 0; i < times.pulls.size(); ++i) pull(times.pulls[i], costs.pulls[i], left);
@@ -73,10 +86,10 @@ void Replay::pull(const PullTimes& times, StepCosts::Pull& costs, double left) {
     return;
   }
   Line& line = lines_[static_cast<std::size_t>(times.line)];
-  const auto slots = static_cast<std::uint64_t>(times.slots);
+  const auto slots = static_cast<std::uint64_t>(times.slots * (without_.budget ? 2 : 1));
   const std::uint64_t number = line.pulled++;
   std::int64_t earliest = line.made;
-  if (slots > 0 && slots <= number && !without_.budget) {
+  if (slots > 0 && slots <= number && (!without_.budget || without_.half)) {
     const std::uint64_t kept_from = line.came_back - line.freed.size();
     if (number - slots >= kept_from && number - slots < line.came_back)
       earliest = std::max(earliest, line.freed[number - slots - kept_from]);
@@ -88,16 +101,16 @@ void Replay::pull(const PullTimes& times, StepCosts::Pull& costs, double left) {
 
 void Replay::put(int tower, const BatchTimes& times, StepCosts::Batch& costs) {
   Lane& to = lane(tower);
-  const Past* const user = without_.slots ? nullptr : past(to, bounds_.slots);
+  const Past* const user = past(to, slots());
   std::int64_t earliest = feeder_;
   if (user != nullptr) earliest = std::max({earliest, user->released, user->ready});
   if (user != nullptr && bounds_.in_place) earliest = std::max(earliest, user->ended);
   const std::int64_t put = event(earliest, costs.claim, times.put);
   feeder_ = event(put, costs.fill, times.staged);
   Past now;
-  std::int64_t none = 0;
+  std::int64_t less = without_.half ? costs.copy / 2 : 0;
   const std::int64_t behind = std::max({put, to.ready, user != nullptr ? user->ended : put});
-  now.ready = event(behind, without_.copies ? none : costs.copy, times.ready);
+  now.ready = event(behind, without_.copies ? less : costs.copy, times.ready);
   use(to, feeder_, now, times, costs);
   to.ready = now.ready;
   to.past[to.batches++ % to.past.size()] = now;

@@ -59,14 +59,18 @@ class Replay {
  public:
   struct Bounds {
     int towers = 1;
-    int slots = 2;    ///< of each area
-    int flights = 3;  ///< batches on a device or on their way there
+    int slots = 2;         ///< of each area
+    int flights = 3;       ///< batches on a device or on their way there
+    int slots_wanted = 2;  ///< had the budget had room for them
+    int flights_wanted = 3;
     bool in_place = false;
     bool divided = false;  ///< each batch goes to all towers
     std::int64_t start = 0;
   };
-  /// What is taken away.
+  /// What is taken away, or half of it: copies at twice the speed, a slot more, a budget twice as
+  /// large, a part of the input that works half as long.
   struct Without {
+    bool half = false;
     bool copies = false;
     bool slots = false;   ///< that is, their limit
     bool budget = false;  ///< the limit of what the input may hold
@@ -117,6 +121,8 @@ class Replay {
   /// A thing that waits for `earliest`, and takes `cost`.
   std::int64_t event(std::int64_t earliest, std::int64_t& cost, std::int64_t happened) const;
   const Past* past(const Lane& lane, int back) const;
+  int slots() const noexcept;
+  int flights() const noexcept;
   bool plays(int tower) const noexcept { return without_.others < 0 || without_.others == tower; }
   Lane& lane(int tower) { return lanes_[static_cast<std::size_t>(tower)]; }
   const Lane& lane(int tower) const { return lanes_[static_cast<std::size_t>(tower)]; }

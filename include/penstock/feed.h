@@ -76,6 +76,9 @@ struct FeedVerdict {
   std::string cause;     ///< as in TowerStats::gains; empty: none costs 2 % of the time
   double gain_s = 0;     ///< seconds by which the last tower would have ended sooner
   double rate_then = 0;  ///< elements a second of all towers together, had it been so
+  /// … had there been half as much of it: copies twice as fast, one slot more, twice the memory, a
+  /// source or stage that works half as long. Of "other tower" there is no half.
+  double rate_half = 0;
 };
 
 struct FeedStats {

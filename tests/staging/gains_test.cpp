@@ -174,6 +174,25 @@ class Gains : public testing::TestWithParam<int> {
   int compared_ = 0;
 };
 
+// Beside what doing without saves stands what half as much of the cause does.
+void expect_half(const Setting& setting, const FeedStats& run) {
+  Setting half = setting;
+  const std::string& cause = run.verdict.cause;
+  if (cause == "copy") {
+    half.copy_ns /= 2;
+  } else if (cause == "slots") {
+    ++half.slots;
+  } else if (cause == "budget") {
+    half.flow.slots *= 2;
+  } else {
+    return;
+  }
+  double elements = 0;
+  for (const TowerStats& tower : run.towers) elements += static_cast<double>(tower.elements);
+  const double rate = elements / wall_of(simulate(half));
+  EXPECT_NEAR(run.verdict.rate_half, rate, 0.02 * rate) << cause;
+}
+
 void Gains::compare(const FeedStats& run, int t, const std::map<std::string, Saved>& saved) {
   const TowerStats& tower = run.towers[static_cast<std::size_t>(t)];
   for (const auto& [cause, seconds] : saved) {
@@ -207,6 +226,7 @@ void Gains::expect_named(const FeedStats& run, int t, const std::map<std::string
   const double all = saved.at(run.verdict.cause).all;
   EXPECT_GE(all, 0.9 * most) << run.verdict.cause;
   EXPECT_NEAR(run.verdict.gain_s, all, 0.1 * all);
+  EXPECT_LE(run.verdict.rate_half, 1.0001 * run.verdict.rate_then);
 }
 
 // What is said to bring nothing is tried in every fifth setting.
@@ -229,6 +249,7 @@ TEST_P(Gains, AreWhatTheSameRunWithoutTheCauseSaves) {
     }
     compare(run, t, saved);
     expect_named(run, t, saved);
+    if (number % 4 == 0) expect_half(setting, run);
   }
   std::printf("figure: %d gains compared\n", compared_);
   EXPECT_GT(compared_, kSettings);

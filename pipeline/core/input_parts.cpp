@@ -1,4 +1,4 @@
-#include "staging/input_parts.h"
+#include "pipeline/core/input_parts.h"
 
 #include <algorithm>
 
