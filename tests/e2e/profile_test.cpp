@@ -130,7 +130,7 @@ TEST_F(Profile, ReportsWhatItMeasured) {
   EXPECT_EQ(decoding["png"], 0);
   EXPECT_GT(decoding["jpeg_rows"], 0);
   EXPECT_GT(decoding["jpeg_rows_spared"], 0);
-  EXPECT_THAT(report["verdict"].get<std::string>(), Not(IsEmpty()));
+  EXPECT_THAT(report["verdict"]["text"].get<std::string>(), Not(IsEmpty()));
   EXPECT_TRUE(profile_json(source("folder") + Flags{"--take", "3"})["digest"].is_null());
 }
 
@@ -240,7 +240,7 @@ TEST_F(Profile, SimulatesAStep) {
                                                             "--batch", "10", "--step-ms", "60"});
   EXPECT_GT(report["wall_s"], 14 * 0.06);
   EXPECT_LT(report["stall_share"], 0.5);
-  EXPECT_THAT(report["verdict"].get<std::string>(), HasSubstr("simulated step"));
+  EXPECT_THAT(report["verdict"]["text"].get<std::string>(), HasSubstr("simulated step"));
 }
 
 TEST_F(Profile, TellsHumansTheSame) {

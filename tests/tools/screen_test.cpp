@@ -93,5 +93,31 @@ TEST(Screen, ShowsWhatHappens) {
   EXPECT_EQ(line.find('\x1b'), line.npos);
 }
 
+TowerStats tower_at(const char* device, std::uint64_t steps, double step_s, double stall_s) {
+  TowerStats tower;
+  tower.device = device;
+  tower.steps = steps;
+  tower.step_s = step_s;
+  tower.stall_s = stall_s;
+  tower.wall_s = step_s + stall_s;
+  tower.causes = {{"slots", 0.5}, {"copy", stall_s > 0 ? stall_s - 0.5 : 0}};
+  return tower;
+}
+
+TEST(Screen, HasALineForEachTower) {
+  Meter meter;
+  meter.add(0, stats_at(0, 0), {tower_at("host:0", 10, 9, 1), tower_at("host:1", 10, 9, 1)});
+  meter.add(1, stats_at(1000, 1.9),
+            {tower_at("host:0", 20, 9.25, 1.75), tower_at("host:1", 30, 9.99, 1.01)});
+  const Scene scene{"penstock profile · tar x.tar", 3, 100, false};
+  std::string all;
+  for (const std::string& line : render(scene, meter, stats_at(1000, 1.9), {1, 50, 12}, 100, 30))
+    all += line + "\n";
+  for (const char* text : {"tower 0 host:0", "25%", "10/s", "stalls 75%: copy", "tower 1 host:1"})
+    EXPECT_THAT(all, HasSubstr(text));
+  EXPECT_THAT(status_line(scene, meter, stats_at(1000, 1.9), {1, 50, 12}),
+              HasSubstr("host:0 stalls 75%, mostly for copy"));
+}
+
 }  // namespace
 }  // namespace penstock::tool

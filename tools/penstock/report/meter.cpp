@@ -1,6 +1,7 @@
 #include "tools/penstock/report/meter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::tool {
 namespace {
@@ -11,9 +12,29 @@ double rate(std::uint64_t before, std::uint64_t after, double seconds) {
   return after > before ? static_cast<double>(after - before) / seconds : 0;
 }
 
+TowerRate tower_rate(const TowerStats& before, const TowerStats& after, double seconds) {
+  // A tower's own time: it is known up to the end of its last step.
+  const double own = after.wall_s - before.wall_s;
+  const auto share = [own](double from, double to) {
+    return own > 0 ? std::clamp((to - from) / own, 0.0, 1.0) : 0.0;
+  };
+  TowerRate tower{after.device, rate(before.steps, after.steps, seconds),
+                  share(before.step_s, after.step_s), share(before.stall_s, after.stall_s), ""};
+  double longest = 0;
+  for (const auto& [name, now_s] : after.causes) {
+    double waited = now_s;
+    for (const auto& [known, then_s] : before.causes)
+      if (known == name) waited -= then_s;
+    if (waited <= longest) continue;
+    longest = waited;
+    tower.cause = name;
+  }
+  return tower;
+}
+
 }  // namespace
 
-void Meter::add(double now_s, const Stats& stats) {
+void Meter::add(double now_s, const Stats& stats, std::vector<TowerStats> towers) {
   if (!snapshots_.empty() && now_s - history_at_s_ >= window_s_ / 4) {
     history_.push_back(rate(history_elements_, stats.elements, now_s - history_at_s_));
     if (history_.size() > kMostHistory) history_.pop_front();
@@ -23,7 +44,7 @@ void Meter::add(double now_s, const Stats& stats) {
     history_at_s_ = now_s;
     history_elements_ = stats.elements;
   }
-  snapshots_.push_back({now_s, stats});
+  snapshots_.push_back({now_s, stats, std::move(towers)});
   while (snapshots_.size() > 2 && snapshots_[1].at_s <= now_s - window_s_) snapshots_.pop_front();
 }
 
@@ -45,6 +66,9 @@ Rates Meter::rates() const {
     rates.stages[i].wait_threads = std::max(0.0, after.wait_s - before.wait_s) / seconds;
     rates.bytes_per_s = rate(before.bytes, after.bytes, seconds);
   }
+  if (first.towers.size() != last.towers.size()) return rates;
+  for (std::size_t t = 0; t < last.towers.size(); ++t)
+    rates.towers.push_back(tower_rate(first.towers[t], last.towers[t], seconds));
   return rates;
 }
 
@@ -53,15 +77,16 @@ std::vector<double> Meter::history(std::size_t count) const {
   return {history_.end() - static_cast<std::ptrdiff_t>(taken), history_.end()};
 }
 
-void Timeline::add(double now_s, const Stats& stats) {
+void Timeline::add(double now_s, const Stats& stats, const std::vector<TowerStats>& towers) {
   if (given_++ % every_ != 0) return;
   if (snapshots_.size() == kMost) {
     for (std::size_t i = 0; i < kMost / 2; ++i) snapshots_[i] = std::move(snapshots_[2 * i]);
     snapshots_.resize(kMost / 2);
     every_ *= 2;
   }
-  Snapshot snapshot{now_s, stats.elements, stats.memory.used_bytes, {}};
+  Snapshot snapshot{now_s, stats.elements, stats.memory.used_bytes, {}, {}};
   for (const StageStats& stage : stats.stages) snapshot.busy_s.push_back(stage.busy_s);
+  for (const TowerStats& tower : towers) snapshot.stall_s.push_back(tower.stall_s);
   snapshots_.push_back(std::move(snapshot));
 }
 
@@ -72,9 +97,13 @@ std::vector<Timeline::Point> Timeline::points() const {
     const Snapshot& after = snapshots_[i];
     const double seconds = after.at_s - before.at_s;
     if (seconds <= 0 || before.busy_s.size() != after.busy_s.size()) continue;
-    Point point{after.at_s, rate(before.elements, after.elements, seconds), after.memory_bytes, {}};
+    Point point{
+        after.at_s, rate(before.elements, after.elements, seconds), after.memory_bytes, {}, {}};
     for (std::size_t k = 0; k < after.busy_s.size(); ++k)
       point.busy_threads.push_back(std::max(0.0, after.busy_s[k] - before.busy_s[k]) / seconds);
+    for (std::size_t k = 0; k < std::min(before.stall_s.size(), after.stall_s.size()); ++k)
+      point.stall_shares.push_back(
+          std::clamp((after.stall_s[k] - before.stall_s[k]) / seconds, 0.0, 1.0));
     points.push_back(std::move(point));
   }
   return points;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <penstock/feed.h>
 #include <penstock/stats.h>
 
 namespace penstock::tool {
@@ -20,11 +21,21 @@ struct StageRate {
   std::string waits_on;
 };
 
+/// What a tower did lately.
+struct TowerRate {
+  std::string device;
+  double steps_per_s = 0;
+  double step_share = 0;   ///< of the time in which its stream worked on batches
+  double stall_share = 0;  ///< … and waited for one
+  std::string cause;       ///< that it mostly waited for
+};
+
 /// What the whole did lately.
 struct Rates {
   double elements_per_s = 0;
   double bytes_per_s = 0;  ///< that left the last stage
   std::vector<StageRate> stages;
+  std::vector<TowerRate> towers;
 };
 
 /// Averages over a sliding window of snapshots. Not synchronised.
@@ -34,7 +45,7 @@ class Meter {
   explicit Meter(double window_s = 1.0) : window_s_(window_s) {}
 
   /// REQUIRES: `now_s` does not go back.
-  void add(double now_s, const Stats& stats);
+  void add(double now_s, const Stats& stats, std::vector<TowerStats> towers = {});
   /// Over the window; zeros before the second snapshot.
   Rates rates() const;
   /// Elements a second between neighbouring snapshots, oldest first; at most `count` of them.
@@ -44,6 +55,7 @@ class Meter {
   struct Snapshot {
     double at_s = 0;
     Stats stats;
+    std::vector<TowerStats> towers;
   };
 
   const double window_s_;
@@ -62,10 +74,11 @@ class Timeline {
     double elements_per_s = 0;
     std::uint64_t memory_bytes = 0;
     std::vector<double> busy_threads;  ///< for each stage
+    std::vector<double> stall_shares;  ///< for each tower
   };
 
   /// REQUIRES: `now_s` does not go back.
-  void add(double now_s, const Stats& stats);
+  void add(double now_s, const Stats& stats, const std::vector<TowerStats>& towers = {});
   /// What happened between neighbouring snapshots.
   std::vector<Point> points() const;
 
@@ -76,6 +89,7 @@ class Timeline {
     std::uint64_t elements = 0;
     std::uint64_t memory_bytes = 0;
     std::vector<double> busy_s;
+    std::vector<double> stall_s;
   };
 
   std::vector<Snapshot> snapshots_;

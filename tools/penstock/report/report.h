@@ -15,6 +15,7 @@
 #include <penstock/stats.h>
 
 #include "tools/penstock/report/meter.h"
+#include "tools/penstock/support/process.h"
 
 namespace penstock::tool {
 
@@ -40,6 +41,7 @@ struct Report {
   double digest_s = 0;       ///< of wall_s, spent on digests and dumps
   double step_s = 0;         ///< of wall_s, spent in the simulated step
   double cpu_s = 0;          ///< of all threads, during wall_s
+  CpuTimes starved;          ///< what kept threads from a CPU, during wall_s
   std::uint64_t rss_peak_bytes = 0;
   int cpus = 1;  ///< the process may use
   std::uint64_t seed = 0;
@@ -57,6 +59,10 @@ struct Report {
   std::uint64_t state_bytes = 0;  ///< the largest position that was saved
   Stats stats;
   std::vector<TowerStats> towers;  ///< empty unless devices were named
+  FeedVerdict feed;                ///< of the towers
+  int device_slots = 0;            ///< of each tower, as asked for
+  std::uint64_t slot_bytes = 0;    ///< of one batch on the host; 0: not known
+  int slots_wanted = 4;            ///< batches on the host that leave nobody waiting for another
   std::uint64_t lost = 0;          ///< elements that the towers were not given, see FeedStats
   std::uint64_t wrapped = 0;       ///< see FeedStats
   std::vector<Timeline::Point> timeline;
@@ -69,8 +75,19 @@ struct Report {
   double stall_share() const noexcept;
 };
 
-/// One sentence that names what limits the run and what would help.
-std::string verdict(const Report& report);
+/// What limits a run, and what would help.
+struct Verdict {
+  std::string cause{};   ///< as of TowerStats::gains, or "step", "cpu", "hand-over"; empty: unknown
+  std::string remedy{};  ///< what to do about it
+  double gain_s = 0;     ///< of wall_s, that would be saved without the cause
+  double rate_then = 0;  ///< elements a second without it; 0: not known
+  double rate_half = 0;  ///< … with half as much of it; 0: not known
+  std::string text{};    ///< one or a few sentences that say it
+};
+Verdict verdict(const Report& report);
+
+/// Where devices were named: by the towers' gains.
+Verdict towers_verdict(const Report& report);
 
 /// A summary, a table with a line for each stage, the first errors and the verdict.
 std::string report_text(const Report& report, bool colour, int width);

@@ -86,6 +86,44 @@ std::string graph(const std::vector<Timeline::Point>& points,
          fixed(kHeight + 28) + "\">" + escape(human_seconds(end)) + "</text></svg>\n";
 }
 
+std::string tower_name(const Report& report, std::size_t tower) {
+  return "Tower " + std::to_string(tower) + " " + report.towers[tower].device;
+}
+
+/// The largest first: "copy 1.20 s, slots 10.0 ms".
+std::string seconds_list(std::vector<std::pair<std::string, double>> seconds) {
+  std::ranges::sort(seconds, std::greater(), &std::pair<std::string, double>::second);
+  std::string text;
+  for (const auto& [name, time] : seconds)
+    text += (text.empty() ? "" : ", ") + name + " " + human_seconds(time);
+  return text;
+}
+
+std::string towers(const Report& report) {
+  if (report.towers.empty()) return "";
+  std::string out =
+      "<h2>Towers</h2>\n<table><tr><th></th><th>steps</th><th>in steps</th><th></th>"
+      "<th>stalled</th><th>share</th><th>copy hidden</th></tr>\n";
+  std::string why = "<ul>\n";
+  for (std::size_t t = 0; t < report.towers.size(); ++t) {
+    const TowerStats& tower = report.towers[t];
+    const double share = tower.wall_s > 0 ? std::min(1.0, tower.step_s / tower.wall_s) : 0;
+    out += "<tr><td>" + escape(tower_name(report, t)) + "</td><td>" + grouped(tower.steps) +
+           "</td><td>" + human_seconds(tower.step_s) +
+           "</td><td class=\"bar\"><div style=\"width: " + fixed(100 * share) +
+           "%\"></div></td><td>" + human_seconds(tower.stall_s) + "</td><td>" +
+           human_share(tower.stall_share()) + "</td><td>" + human_share(tower.copy_hidden_share) +
+           "</td></tr>\n";
+    if (tower.causes.empty()) continue;
+    why += "<li>" + escape(tower_name(report, t)) + " waited for " +
+           escape(seconds_list(tower.causes));
+    if (!tower.gains.empty())
+      why += "; it would have been done sooner without " + escape(seconds_list(tower.gains));
+    why += "</li>\n";
+  }
+  return out + "</table>\n" + why + "</ul>\n";
+}
+
 std::string graphs(const Report& report) {
   const auto& points = report.timeline;
   if (points.size() < 2) return "";
@@ -97,6 +135,12 @@ std::string graphs(const Report& report) {
   out += graph(
       points, [](const auto& p) { return static_cast<double>(p.memory_bytes); },
       [](double most) { return human_bytes(most); });
+  for (std::size_t i = 0; i < report.towers.size(); ++i) {
+    const std::string one = graph(
+        points, [i](const auto& p) { return i < p.stall_shares.size() ? p.stall_shares[i] : 0; },
+        [](double most) { return human_share(most) + " of the time"; });
+    if (!one.empty()) out += "<h2>" + escape(tower_name(report, i)) + " stalled</h2>\n" + one;
+  }
   for (std::size_t i = 0; i < report.stats.stages.size(); ++i) {
     const std::string one = graph(
         points, [i](const auto& p) { return i < p.busy_threads.size() ? p.busy_threads[i] : 0; },
@@ -141,11 +185,12 @@ std::string report_html(const Report& report, const std::string& title) {
       human_bytes(static_cast<double>(memory.budget_bytes)) + " · " +
       std::to_string(report.stats.threads) + " threads · seed " + std::to_string(report.seed);
   if (report.digest) out += " · digest " + hex16(*report.digest);
-  out += "</div>\n<div class=\"verdict\">" + escape(verdict(report)) +
+  out += "</div>\n<div class=\"verdict\">" + escape(verdict(report).text) +
          "</div>\n<h2>Stages</h2>\n<table><tr><th></th><th>items</th><th>bytes</th><th>busy</th>"
          "<th></th><th>of threads</th><th>waited</th><th>for</th></tr>\n";
   for (const StageStats& stage : report.stats.stages) out += stage_row(stage, report);
-  return out + "</table>\n" + errors(report.stats.errors) + graphs(report) + "</body></html>\n";
+  return out + "</table>\n" + towers(report) + errors(report.stats.errors) + graphs(report) +
+         "</body></html>\n";
 }
 
 }  // namespace penstock::tool

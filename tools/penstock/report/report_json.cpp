@@ -46,17 +46,31 @@ Json stage_json(const StageStats& stage) {
 Json tower_json(const TowerStats& tower) {
   Json causes = Json::object();
   for (const auto& [name, seconds] : tower.causes) causes[name] = seconds;
+  Json gains = Json::object();
+  for (const auto& [name, seconds] : tower.gains) gains[name] = seconds;
   return {{"device", tower.device},
           {"steps", tower.steps},
           {"elements", tower.elements},
           {"stall_s", tower.stall_s},
           {"stall_share", tower.stall_share()},
           {"causes", causes},
+          {"gains", gains},
           {"copy_s", tower.copy_s},
           {"copy_hidden_share", tower.copy_hidden_share},
           {"step_s", tower.step_s},
           {"other_s", tower.other_s},
           {"wall_s", tower.wall_s}};
+}
+
+Json verdict_json(const Report& report) {
+  const Verdict what = verdict(report);
+  const auto known = [](double rate) { return rate > 0 ? Json(rate) : Json(nullptr); };
+  return {{"text", what.text},
+          {"cause", what.cause.empty() ? Json(nullptr) : Json(what.cause)},
+          {"remedy", what.remedy.empty() ? Json(nullptr) : Json(what.remedy)},
+          {"gain_s", what.gain_s},
+          {"rate_then", known(what.rate_then)},
+          {"rate_half", known(what.rate_half)}};
 }
 
 Json audit_json(const EpochAudit& audit) {
@@ -80,7 +94,7 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   Json json;
   json["penstock"] = report.version;
   json["outcome"] = name_of(report.ending);
-  json["verdict"] = verdict(report);
+  json["verdict"] = verdict_json(report);
   json["elements_per_second"] = report.elements_per_second();
   json["cpu_seconds_per_1000"] =
       elements > 0 ? Json(1000 * report.cpu_s / elements) : Json(nullptr);
@@ -95,6 +109,8 @@ std::string report_json(const Report& report, const std::string& pipeline_toml) 
   json["build_s"] = report.build_s;
   json["wall_s"] = report.wall_s;
   json["cpu_s"] = report.cpu_s;
+  json["cpu_wait_s"] = report.starved.waited_s;
+  json["throttled_s"] = report.starved.throttled_s;
   json["stall_share"] = report.stall_share();
   json["step_ms"] = report.step_ms ? Json(*report.step_ms) : Json(nullptr);
   json["guarantee"] = report.guarantee;

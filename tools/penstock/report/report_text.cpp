@@ -169,7 +169,7 @@ std::string report_text(const Report& report, bool colour, int width) {
             " left at the end of epochs: no full step for all towers (--epoch-end)\n";
   if (!report.stats.decisions.empty()) text += "\n" + decisions(report.stats.decisions);
   if (report.stats.errors.count > 0) text += "\n" + errors(report.stats.errors, colour);
-  return text + "\n" + paint(Colour::bold, wrap(verdict(report), columns), colour) + "\n";
+  return text + "\n" + paint(Colour::bold, wrap(verdict(report).text, columns), colour) + "\n";
 }
 
 std::string still_picture(const Stats& stats, double still_s) {

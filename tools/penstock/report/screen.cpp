@@ -51,6 +51,24 @@ std::string stage_line(const StageRate& stage, int threads, std::size_t name_wid
   return name + " " + paint(heat(share), bar(share, width - taken), colour) + right;
 }
 
+/// The bar is the share of the time in which it works.
+std::string tower_line(const TowerRate& tower, const std::string& label, std::size_t name_width,
+                       std::size_t width, bool colour) {
+  std::string waits;
+  if (tower.stall_share >= 0.005)
+    waits = "stalls " + human_share(tower.stall_share) + ": " + printable(tower.cause);
+  const std::string right = pad(human_share(tower.step_share), 5, true) +
+                            pad(human_count(tower.steps_per_s) + "/s", 9, true) + "  " +
+                            pad(fit(waits, 28), 28);
+  const std::string name = pad(fit(label, name_width), name_width);
+  const std::size_t taken = name_width + 1 + display_width(right);
+  if (taken + 4 > width) return fit(name + right, width);
+  const Colour colour_of = tower.stall_share >= 0.2    ? Colour::red
+                           : tower.stall_share >= 0.05 ? Colour::yellow
+                                                       : Colour::green;
+  return name + " " + paint(colour_of, bar(tower.step_share, width - taken), colour) + right;
+}
+
 }  // namespace
 
 std::vector<std::string> render(const Scene& scene, const Meter& meter, const Stats& stats,
@@ -74,6 +92,12 @@ std::vector<std::string> render(const Scene& scene, const Meter& meter, const St
   lines.emplace_back();
   for (const StageRate& stage : rates.stages)
     lines.push_back(stage_line(stage, stats.threads, name_width, columns, scene.colour));
+  if (!rates.towers.empty()) lines.emplace_back();
+  for (std::size_t t = 0; t < rates.towers.size(); ++t) {
+    const TowerRate& tower = rates.towers[t];
+    const std::string label = "tower " + std::to_string(t) + " " + tower.device;
+    lines.push_back(tower_line(tower, label, name_width, columns, scene.colour));
+  }
   const std::vector<double> history =
       meter.history(columns > name_width ? columns - name_width - 1 : 0);
   if (history.size() > 1) {
@@ -94,6 +118,13 @@ std::string status_line(const Scene& scene, const Meter& meter, const Stats& sta
     text += "epoch " + std::to_string(std::min(moment.epoch + 1, scene.epochs)) + "/" +
             std::to_string(scene.epochs) + ", ";
   text += counts(stats, rates) + faults(stats, false);
+  const auto stalls = [](const TowerRate& a, const TowerRate& b) {
+    return a.stall_share < b.stall_share;
+  };
+  const auto worst = std::max_element(rates.towers.begin(), rates.towers.end(), stalls);
+  if (worst != rates.towers.end())
+    text += " · " + worst->device + " stalls " + human_share(worst->stall_share) +
+            (worst->stall_share >= 0.005 ? ", mostly for " + printable(worst->cause) : "");
   const StageRate* top = nullptr;
   for (const StageRate& stage : rates.stages)
     if (top == nullptr || stage.busy_threads > top->busy_threads) top = &stage;

@@ -27,7 +27,8 @@ struct Moment {
 };
 
 /// One picture: a head line, progress, a bar for each stage (the share of the threads that work in
-/// it) and the throughput over time. Each line fits `width`; at most `height` lines.
+/// it) and for each tower (the share of the time that it works), and the throughput over time. Each
+/// line fits `width`; at most `height` lines.
 std::vector<std::string> render(const Scene& scene, const Meter& meter, const Stats& stats,
                                 const Moment& moment, int width, int height);
 

@@ -100,7 +100,7 @@ void Monitor::watch() noexcept {
       fall_silent(status_from_current_exception().error().what());
     }
   };
-  guarded([&] { timeline_.add(0, watched_.stats()); });
+  guarded([&] { timeline_.add(0, watched_.stats(), watched_.towers()); });
   std::unique_lock lock(mutex_);
   for (auto next = start + kEvery; !stop_.wait_until(lock, next, [this] { return stopping_; });
        next = std::max(next + kEvery, Clock::now())) {
@@ -109,7 +109,7 @@ void Monitor::watch() noexcept {
     lock.lock();
   }
   lock.unlock();
-  guarded([&] { timeline_.add(elapsed(), watched_.stats()); });
+  guarded([&] { timeline_.add(elapsed(), watched_.stats(), watched_.towers()); });
 }
 
 void Monitor::look(double now_s) {
@@ -117,8 +117,9 @@ void Monitor::look(double now_s) {
   check_progress(now_s, moment);
   print_messages();
   const Stats stats = watched_.stats();
-  meter_.add(now_s, stats);
-  timeline_.add(now_s, stats);
+  std::vector<TowerStats> towers = watched_.towers();
+  timeline_.add(now_s, stats, towers);
+  meter_.add(now_s, stats, std::move(towers));
   if (options_.quiet) return;
   if (traits_.interactive) {
     const TerminalTraits now = traits_of(stderr);

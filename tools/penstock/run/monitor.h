@@ -28,6 +28,7 @@ struct Watched {
   std::function<Stats()> stats;
   std::function<Moment()> moment;
   std::function<void()> give_up;  ///< called once, when the watchdog's time is over
+  std::function<std::vector<TowerStats>()> towers = [] { return std::vector<TowerStats>(); };
 };
 
 /// A thread that looks at a run ten times a second until destroyed. On a terminal it redraws a

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include <penstock/image_codec.h>
+#include <penstock/plan.h>
 #include <penstock/version.h>
 
 #include "tools/penstock/run/build.h"
@@ -118,7 +119,14 @@ Report report_of(const PipelineSpec& spec) {
   return report;
 }
 
-void note_process(Report& report) {
+void note_batches(Report& report, const Dataset& dataset, const RunOptions& run) {
+  const Plan plan = compile(dataset, run);
+  if (!plan.batches() || !plan.batches()->element.is_static()) return;
+  report.slot_bytes = plan.batches()->slot_bytes;
+}
+
+void note_process(Report& report, const CpuTimes& before) {
+  report.starved = cpu_times() - before;
   report.rss_peak_bytes = peak_resident_bytes();
   report.decoding = decoding_counts();  // one run is all that a process decodes
 }
@@ -148,7 +156,9 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   }
   Iterator made = iterator_of(dataset, start, run, others, options.state_file);
   Consumer consumer(options, step_ms, limit, start);
+  note_batches(report, dataset, run);
   const double cpu_before = cpu_seconds();
+  const CpuTimes times_before = cpu_times();
   auto owned = std::make_unique<Iterator>(std::move(made));
   Iterator& iterator = *owned;
   const auto cancel = [&] {
@@ -177,9 +187,9 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   }
   report.cpu_s = cpu_seconds() - cpu_before;
   report.stats = iterator.stats();
+  note_process(report, times_before);  // while its threads are there
   // Destroying it would wait for what hangs.
   if (report.ending == Ending::no_progress) static_cast<void>(owned.release());
-  note_process(report);
   return report;
 }
 

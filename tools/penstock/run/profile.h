@@ -44,8 +44,10 @@ Report report_of(const PipelineSpec& spec);
 /// Where the run begins: at what the state file says, if there is one. Throws UsageError for a seed
 /// that is not the state's.
 Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed);
-/// Fills in what the process has used and decoded.
-void note_process(Report& report);
+/// Fills in how large its batches are.
+void note_batches(Report& report, const Dataset& dataset, const RunOptions& run);
+/// Fills in what the process has used, since `before`, and decoded.
+void note_process(Report& report, const CpuTimes& before);
 
 /// Runs the spec once. After Ending::no_progress threads of the run may still wait: leave by _exit.
 /// A failed run is a report too, with what was measured until then. Throws what

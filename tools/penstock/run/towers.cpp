@@ -169,6 +169,7 @@ void Towers::run(Report& report) {
   }
   report.wait_s = report.first_batch_s + stalled;
   report.towers = std::move(stats.towers);
+  report.feed = std::move(stats.verdict);
   report.lost = stats.lost;
   report.wrapped = stats.wrapped;
   audit(stats.run, report);
@@ -195,7 +196,9 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   const double step_ms = spec.run.get("step_ms", 0.0);
   report.guarantee = name_of(dataset.guarantee());
   report.build_s = seconds_since(begin);
+  note_batches(report, dataset, feed_options.run);
   const double cpu_before = cpu_seconds();
+  const CpuTimes times_before = cpu_times();
   auto feed = std::make_unique<Feed>(feed_of(dataset, start, options, feed_options));
   const FeedStats before = feed->stats();
   if (!start.iterator.empty()) {
@@ -216,6 +219,9 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   }
   const bool saves = options.state != nullptr;
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
+  report.device_slots = feed_options.slots;
+  const int taken_at_once = feed_options.mode == FeedMode::per_tower ? feed->towers() : 1;
+  report.slots_wanted = taken_at_once * (2 * feed_options.slots - 1) + 1;
   Towers towers(*feed, {.step_ns = static_cast<std::int64_t>(step_ms * 1e6),
                         .batch_limit = limit > before.batches ? limit - before.batches : limit,
                         .limit_s = options.limit_s,
@@ -238,7 +244,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
                         [&] {
                           return Moment{towers.epoch(), towers.delivered(), seconds_since(begin)};
                         },
-                        cancel};
+                        cancel, [&] { return feed->stats().towers; }};
   {
     Monitor monitor(scene, watched, {.quiet = options.quiet, .watchdog_s = options.watchdog_s});
     const Cancellation cancellation(interrupts, cancel);
@@ -254,7 +260,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   if (saves && whole) save();
   if (digest) report.digest = digest->total();
   report.cpu_s = cpu_seconds() - cpu_before;
-  note_process(report);
+  note_process(report, times_before);
   // Destroying it would wait for what hangs.
   if (report.ending == Ending::no_progress) static_cast<void>(feed.release());
   return report;
