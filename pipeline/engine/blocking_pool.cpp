@@ -38,8 +38,14 @@ void BlockingPool::submit(std::function<void()> work) {
   const auto now = Clock::now();
   queue_.push_back({std::move(work), now});
   // From here on nothing throws: it was taken.
+  used_ = true;
   grow_if_late(now);
   if (idle_ > 0) ready_.notify_one();
+}
+
+int BlockingPool::threads() const {
+  MutexLock lock(mutex_);
+  return used_ ? static_cast<int>(threads_.size()) : 0;
 }
 
 void BlockingPool::look() {

@@ -28,6 +28,8 @@ class BlockingPool {
   ~BlockingPool();
   /// Takes `work`, which must not throw, and does it once; or throws, and does not take it.
   void submit(std::function<void()> work) EXCLUDES(mutex_);
+  /// Threads that there are for such work; 0 if there never was any.
+  int threads() const EXCLUDES(mutex_);
   /// Looks again whether work has waited too long: for who waits for its result.
   void look() EXCLUDES(mutex_);
 
@@ -50,13 +52,14 @@ class BlockingPool {
   };
 
   const std::shared_ptr<TuningLog> log_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::size_t limit_ GUARDED_BY(mutex_);
   double waiting_ GUARDED_BY(mutex_) =
       0;  // how much of the work, of late, has waited for something
   CondVar ready_;
   Ring<Task> queue_ GUARDED_BY(mutex_);
   std::size_t idle_ GUARDED_BY(mutex_) = 0;  // threads without work, though they may not know yet
+  bool used_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::size_t noted_ GUARDED_BY(mutex_) = 1;         // threads, when that was last said
   std::vector<Working> working_ GUARDED_BY(mutex_);  // of each thread

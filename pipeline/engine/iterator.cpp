@@ -185,6 +185,7 @@ class Iterator::Impl {
     stats.elements = elements_;
     stats.batches = batches_;
     stats.threads = run_->threads();
+    stats.readers = run_->readers();
     stats.decisions = run_->tuning().decisions();
     return stats;
   }

@@ -37,6 +37,7 @@ class Run {
   const Plan& plan() const noexcept { return plan_; }
   /// That compute, at most.
   int threads() const noexcept { return threads_; }
+  int readers() const { return blocking_->threads(); }
   Memory& memory() noexcept { return *memory_; }
   SlotPlan& slots() noexcept { return slots_; }
   /// Is notified of all that an order segment may wait for.

@@ -115,6 +115,7 @@ TEST(Workers, WhoWaitsForLongWorkGetsAnotherThread) {
 TEST(BlockingPool, WorkBehindLongWorkGetsAThread) {
   const test::TimeLimit limit(60);
   BlockingPool pool(1, 8, std::make_shared<TuningLog>());
+  EXPECT_EQ(pool.threads(), 0) << "nobody waited for anything";
   constexpr int kPieces = 6;
   std::latch all(kPieces);  // none ends before the others began
   std::latch done(kPieces);
@@ -128,6 +129,7 @@ TEST(BlockingPool, WorkBehindLongWorkGetsAThread) {
     std::this_thread::sleep_for(milliseconds(3));
     pool.look();
   }
+  EXPECT_GE(pool.threads(), kPieces);
 }
 
 TEST(BlockingPool, LongWorkThatNeedsCpusGetsFewThreads) {

@@ -97,9 +97,14 @@ Verdict nothing_to_gain(const Report& report) {
 }  // namespace
 
 Verdict towers_verdict(const Report& report) {
-  if (report.feed.cause.empty()) return nothing_to_gain(report);
+  // In a short run the first batch alone may take more than that.
+  if (report.feed.cause.empty() || most_stalled(report).stall_share() < 0.02)
+    return nothing_to_gain(report);
   if (of_the_input(report.feed.cause) && cpu_share(report) < 1) {
     Verdict verdict = starved_verdict(report);
+    verdict.gain_s = report.feed.gain_s;
+    verdict.rate_then = report.feed.rate_then;
+    verdict.rate_half = report.feed.rate_half;
     verdict.text += prize(verdict, report);
     return verdict;
   }
