@@ -9,7 +9,7 @@
 
 #include <penstock/feed.h>
 
-#include "pipeline/core/input_parts.h"
+#include <penstock/input_parts.h>
 #include "pipeline/core/thread_annotations.h"
 #include "staging/replay.h"
 
@@ -17,7 +17,7 @@ namespace penstock {
 
 /// Gathers what the feeder and the towers' reapers know of each step, and when all of a step is
 /// known goes through it once for each cause (see Replay). For feeds that serve their towers in
-/// turn. Thread-safe; `begin` to `close` by the feeder.
+/// turn. Thread-safe; `roomed` to `close` are the feeder's.
 class GainLedger {
  public:
   explicit GainLedger(const Replay::Bounds& bounds);

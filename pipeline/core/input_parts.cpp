@@ -1,4 +1,4 @@
-#include "pipeline/core/input_parts.h"
+#include <penstock/input_parts.h>
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/core/cgroup.h"
+#include <penstock/control_groups.h>
 #include "pipeline/engine/memory.h"
 
 namespace penstock {

@@ -25,6 +25,8 @@ struct Flow {
   int slots = 4;                ///< batches made or in use at once: what the budget has room for
   std::int64_t slow_every = 0;  ///< of so many batches one takes…
   std::int64_t slow_times = 1;  ///< … so many times as long
+  std::int64_t cold = 0;        ///< of so many batches at first each does
+  std::int64_t memory_ns = 0;   ///< for which each waits for memory
 };
 
 /// A batch consists of so many elements that all threads work on it to its end, one batch behind
@@ -77,6 +79,10 @@ class FluidSource final : public BatchSource {
     stats.stages.push_back({"read", 0, 0, busy(flow_.read_ns), 0, ""});
     for (std::size_t i = 0; i < flow_.stages_ns.size(); ++i)
       stats.stages.push_back({name_of(i), 0, 0, busy(flow_.stages_ns[i]), 0, ""});
+    if (flow_.memory_ns > 0) {
+      stats.stages.back().wait_s = 1e-9 * static_cast<double>(flow_.memory_ns * number_);
+      stats.stages.back().waits_on = "memory";
+    }
     return stats;
   }
   static std::string name_of(std::size_t stage) { return "map[" + std::to_string(stage + 1) + "]"; }
@@ -111,13 +117,13 @@ class FluidSource final : public BatchSource {
 
   std::int64_t times(std::int64_t number) const {
     const bool slow = flow_.slow_every > 0 && (number + 1) % flow_.slow_every == 0;
-    return slow ? flow_.slow_times : 1;
+    return slow || number < flow_.cold ? flow_.slow_times : 1;
   }
   std::int64_t pace(std::int64_t number) const {
     std::int64_t work = flow_.readers > 0 ? 0 : flow_.read_ns;
     for (const std::int64_t stage : flow_.stages_ns) work += stage;
     const std::int64_t reads = flow_.readers > 0 ? flow_.read_ns / flow_.readers : 0;
-    return std::max(reads, work / flow_.threads) * times(number);
+    return std::max(reads, work / flow_.threads) * times(number) + flow_.memory_ns;
   }
 
   const Flow flow_;

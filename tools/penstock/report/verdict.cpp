@@ -4,7 +4,7 @@
 #include <bit>
 #include <string>
 
-#include "pipeline/core/input_parts.h"
+#include <penstock/input_parts.h>
 #include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/terminal.h"
 #include "tools/penstock/support/text.h"
@@ -31,6 +31,20 @@ double total_busy(const Stats& stats) {
 
 bool decodes(const StageStats& stage) {
   return stage.name.find("decode") != std::string::npos;
+}
+
+/// Of all stages but the source, which may wait for its reads.
+double computing(const Report& report) {
+  double busy_s = 0;
+  for (std::size_t i = 1; i < report.stats.stages.size(); ++i)
+    busy_s += report.stats.stages[i].busy_s;
+  return busy_s;
+}
+
+/// True if threads neither ran nor wanted to while they were busy.
+bool waits_inside(const Report& report) {
+  const CpuTimes& times = report.starved;
+  return times.ran_s > 0 && times.ran_s + times.waited_s < 0.6 * computing(report);
 }
 
 std::string rate_text(double rate) {
@@ -178,6 +192,11 @@ std::string short_name(const StageStats& stage) {
 }
 
 std::string compute_help(const Report& report, const StageStats& stage) {
+  if (waits_inside(report))
+    return "its threads ran only " + human_share(report.starved.ran_s / computing(report)) +
+           " of the time that they were in it: they wait there, as for a lock or a sleep, and no "
+           "more "
+           "threads would help";
   const int threads = report.stats.threads;
   if (threads < report.cpus)
     return "raise --threads (" + std::to_string(threads) + " of " + std::to_string(report.cpus) +

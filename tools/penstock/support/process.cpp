@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include "pipeline/core/cgroup.h"
+#include <penstock/control_groups.h>
 
 namespace penstock::tool {
 

@@ -8,7 +8,8 @@ namespace penstock {
 
 /// Limits of a process's control groups, version 1 or 2: the least of its own group's and of all
 /// groups around it, as far as they can be seen, which in a container is often the root only.
-/// https://docs.kernel.org/admin-guide/cgroup-v2.html
+/// Each call reads files anew, and takes one that is not there, or says something else, for no
+/// limit. Immutable. https://docs.kernel.org/admin-guide/cgroup-v2.html
 class ControlGroups {
  public:
   /// `root` is where the hierarchies are mounted, `self` says where in them the process is.

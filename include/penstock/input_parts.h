@@ -15,16 +15,18 @@ struct InputPart {
   double left = 1;    ///< of the time between two batches
 };
 
-/// The parts of the input between two looks at its statistics: the source, each stage, and the wait
+/// The parts of an input between two looks at its statistics: the source, each stage, and the wait
 /// for memory, in this order, so that the same part has the same place at each look. `elapsed_s`:
 /// for how long the input was at work between them, or 0 where that is not known.
 ///
 /// Reads are done by `Stats::readers` threads beside the `threads` that compute, or where there are
 /// none by those. The slower of the two sets the pace, and taking a part away leaves what is slower
-/// then.
+/// then. Pure.
+///
+///     worst(input_parts({}, iterator.stats())).cause   // "stage map[1] image(decode)"
 std::vector<InputPart> input_parts(const Stats& before, const Stats& now, double elapsed_s = 0);
 
-/// The one that leaves least.
+/// The one that leaves least. REQUIRES: there is one; `input_parts` gives at least two.
 const InputPart& worst(const std::vector<InputPart>& parts);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-#include "pipeline/core/cgroup.h"
+#include <penstock/control_groups.h>
 
 #include <gtest/gtest.h>
 
