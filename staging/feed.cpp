@@ -35,7 +35,7 @@ void check_options(const FeedOptions& options, std::size_t towers) {
 /// many slots as staging can hold, and fewer of those if memory is short. What was wanted.
 SlotsWanted choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) {
   std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
-  const SlotsWanted wanted{options.slots, static_cast<int>(ahead)};
+  const SlotsWanted wanted{options.slots, static_cast<int>(ahead), options.ahead < 0};
   if (plan.batches()->element.is_static()) {
     const auto affordable =
         static_cast<std::int64_t>(plan.memory_limit() / 8 * 7 / plan.batches()->slot_bytes);

@@ -109,6 +109,7 @@ void Feed::Impl::make_gains() {
   }
   bounds.slots_wanted = std::max(bounds.slots, wanted_.slots);
   bounds.flights_wanted = std::max(bounds.flights, wanted_.slots + wanted_.ahead);
+  bounds.flights_a_slot = options_.ahead < 0 || wanted_.ahead_follows ? 2 : 1;
   gains_ = std::make_unique<GainLedger>(bounds);
 }
 

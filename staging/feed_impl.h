@@ -27,6 +27,7 @@ namespace penstock {
 struct SlotsWanted {
   int slots = 0;
   int ahead = 0;
+  bool ahead_follows = false;  ///< there are more ahead where there are more slots
 };
 
 /// A thread that makes steps and puts each tower's share into its staging area. Where towers are

@@ -31,14 +31,13 @@ void GainLedger::add_world(std::string cause, const Replay::Without& without, in
 // The parts are known from the first look on, which comes before the first step has ended.
 void GainLedger::set_parts(const std::vector<InputPart>& parts) {
   MutexLock lock(mutex_);
-  if (left_.empty()) {
+  if (parts_.empty()) {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       const std::string& cause = parts[p].cause;
       add_world(cause, {.budget = cause == "budget", .part = static_cast<int>(p)});
     }
-    left_.resize(parts.size(), 1.0);
   }
-  for (std::size_t p = 0; p < std::min(parts.size(), left_.size()); ++p) left_[p] = parts[p].left;
+  parts_ = parts;
 }
 
 void GainLedger::close() {
@@ -100,10 +99,10 @@ void GainLedger::replay() {
       making_ns_ += pull.made < 0 ? costs_.pulls[i].take : costs_.pulls[i].make;
       ++made_;
     }
-    base_.replay(step.times, costs_, left_);
+    base_.replay(step.times, costs_, parts_);
     for (World& world : worlds_) {
-      world.replay.replay(step.times, costs_, left_);
-      world.half.replay(step.times, costs_, left_);
+      world.replay.replay(step.times, costs_, parts_);
+      world.half.replay(step.times, costs_, parts_);
     }
     spare_.push_back(std::move(step));
   }
@@ -163,12 +162,21 @@ FeedVerdict verdict_of(const std::vector<TowerStats>& towers,
     whole.push_back(tower.gains);
   }
   const auto rate = [elements](double over_s) { return over_s > 0 ? elements / over_s : 0; };
-  FeedVerdict verdict;
+  std::vector<FeedVerdict> known;
+  double most = kWorthSaying * wall_s;
   for (const std::string& cause : causes) {
     const double without_s = wall_without(cause, towers, whole);
-    if (wall_s - without_s <= std::max(kWorthSaying * wall_s, verdict.gain_s)) continue;
-    verdict = {cause, wall_s - without_s, rate(without_s), rate(wall_without(cause, towers, half))};
+    known.push_back(
+        {cause, wall_s - without_s, rate(without_s), rate(wall_without(cause, towers, half))});
+    most = std::max(most, known.back().gain_s);
   }
+  // Of those that gain alike the one of which half helps most.
+  constexpr double kAlike = 0.95;
+  FeedVerdict verdict;
+  for (const FeedVerdict& each : known)
+    if (each.gain_s > kWorthSaying * wall_s && each.gain_s >= kAlike * most &&
+        each.rate_half > verdict.rate_half)
+      verdict = each;
   return verdict;
 }
 

@@ -68,7 +68,7 @@ class GainLedger {
   Ring<Pending> pending_ GUARDED_BY(mutex_);
   std::vector<Pending> spare_ GUARDED_BY(mutex_);           // keep their vectors' memory
   std::vector<Ring<BatchTimes>> early_ GUARDED_BY(mutex_);  // of steps that are not closed yet
-  std::vector<double> left_ GUARDED_BY(mutex_);             // by each part of the input
+  std::vector<InputPart> parts_ GUARDED_BY(mutex_);         // of the input
   StepCosts costs_ GUARDED_BY(mutex_);
   std::int64_t making_ns_ GUARDED_BY(mutex_) = 0;
   std::uint64_t made_ GUARDED_BY(mutex_) = 0;

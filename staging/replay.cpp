@@ -15,7 +15,8 @@ std::int64_t scaled(std::int64_t cost, double by) {
 Replay::Replay(const Bounds& bounds, const Without& without)
     : bounds_(bounds), without_(without), feeder_(bounds.start) {
   Lane lane;
-  lane.past.resize(static_cast<std::size_t>(std::max(bounds.flights, bounds.flights_wanted) + 1));
+  lane.past.resize(static_cast<std::size_t>(std::max(bounds.flights, bounds.flights_wanted) +
+                                            bounds.flights_a_slot));
   lane.ready = lane.asked = lane.got = lane.stepped = bounds.start;
   lanes_.assign(static_cast<std::size_t>(bounds.towers), lane);
   Line line;
@@ -30,10 +31,10 @@ void Replay::measure(const StepTimes& times, StepCosts& costs) {
   step(times, costs, 1);
 }
 
-void Replay::replay(const StepTimes& times, StepCosts& costs, const std::vector<double>& left) {
+void Replay::replay(const StepTimes& times, StepCosts& costs, const std::vector<InputPart>& parts) {
   const auto part = static_cast<std::size_t>(without_.part);
-  const double all = without_.part >= 0 && part < left.size() ? left[part] : 1;
-  step(times, costs, without_.half ? (1 + all) / 2 : all);
+  const InputPart all = without_.part >= 0 && part < parts.size() ? parts[part] : InputPart{};
+  step(times, costs, without_.half ? all.half : all.left);
 }
 
 // Less than one: there is no limit.
@@ -43,7 +44,7 @@ int Replay::slots() const noexcept {
 }
 
 int Replay::flights() const noexcept {
-  if (without_.slots) return without_.half ? bounds_.flights + 1 : 0;
+  if (without_.slots) return without_.half ? bounds_.flights + bounds_.flights_a_slot : 0;
   return without_.budget ? std::max(bounds_.flights, bounds_.flights_wanted) : bounds_.flights;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <penstock/input_parts.h>
+
 #include "pipeline/core/ring.h"
 #include "staging/area.h"
 
@@ -63,6 +65,7 @@ class Replay {
     int flights = 3;       ///< batches on a device or on their way there
     int slots_wanted = 2;  ///< had the budget had room for them
     int flights_wanted = 3;
+    int flights_a_slot = 1;  ///< more, with one slot more
     bool in_place = false;
     bool divided = false;  ///< each batch goes to all towers
     std::int64_t start = 0;
@@ -74,7 +77,7 @@ class Replay {
     bool copies = false;
     bool slots = false;   ///< that is, their limit
     bool budget = false;  ///< the limit of what the input may hold
-    int part = -1;        ///< of the input, see `step`
+    int part = -1;        ///< of the input
     int others = -1;      ///< towers other than this one: they are as fast as it is
   };
 
@@ -82,9 +85,8 @@ class Replay {
 
   /// Takes the costs from what happened; this run is the one that did.
   void measure(const StepTimes& times, StepCosts& costs);
-  /// Goes through the step with its costs. `times`: for what does not change. `left`: what is left
-  /// of the input's work without each part.
-  void replay(const StepTimes& times, StepCosts& costs, const std::vector<double>& left);
+  /// Goes through the step with its costs. `times`: for what does not change.
+  void replay(const StepTimes& times, StepCosts& costs, const std::vector<InputPart>& parts);
   /// When the tower's last step ended.
   std::int64_t stepped(int tower) const { return lane(tower).stepped; }
 

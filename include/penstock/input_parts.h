@@ -13,6 +13,7 @@ namespace penstock {
 struct InputPart {
   std::string cause;  ///< "source", "stage NAME" or "budget"
   double left = 1;    ///< of the time between two batches
+  double half = 1;    ///< that would be left if it took half as long
 };
 
 /// The parts of an input between two looks at its statistics: the source, each stage, and the wait

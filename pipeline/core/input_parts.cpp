@@ -46,14 +46,24 @@ std::vector<InputPart> input_parts(const Stats& before, const Stats& now, double
   const auto left_with = [&](double works_then) {
     return whole > 0 ? std::clamp(1 - (works - works_then) / whole, 0.0, 1.0) : 1.0;
   };
+  // Without a share of the source's work, or of a stage's.
+  const auto less_reading = [&](double share) {
+    const double computing = computes - (apart ? 0 : share * time.reading / threads);
+    return left_with(std::max((1 - share) * reads, computing));
+  };
+  const auto less_of = [&](double stage, double share) {
+    return left_with(std::max(reads, computes - share * stage / threads));
+  };
+  const auto less_waiting = [&](double share) {
+    return whole > 0 ? std::clamp(1 - share * time.without_memory / whole, 0.0, 1.0) : 1.0;
+  };
   std::vector<InputPart> parts;
-  parts.push_back({"source", time.stages.empty() ? 0 : left_with(time.computing / threads)});
-  for (std::size_t i = 0; i < time.stages.size(); ++i) {
-    parts.push_back({"stage " + now.stages[i + 1].name,
-                     left_with(std::max(reads, computes - time.stages[i] / threads))});
-  }
-  parts.push_back(
-      {"budget", whole > 0 ? std::clamp(1 - time.without_memory / whole, 0.0, 1.0) : 1.0});
+  const bool known = !time.stages.empty();
+  parts.push_back({"source", known ? less_reading(1) : 0, known ? less_reading(0.5) : 0.5});
+  for (std::size_t i = 0; i < time.stages.size(); ++i)
+    parts.push_back({"stage " + now.stages[i + 1].name, less_of(time.stages[i], 1),
+                     less_of(time.stages[i], 0.5)});
+  parts.push_back({"budget", less_waiting(1), less_waiting(0.5)});
   return parts;
 }
 

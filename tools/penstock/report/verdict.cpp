@@ -66,8 +66,8 @@ Verdict consumer_verdict(const Report& report) {
   return verdict;
 }
 
-/// What is gained where only `left` of the input's time is left.
-void set_prize(Verdict& verdict, const Report& report, double left) {
+/// What is gained where only `left` of the input's time is left, or `half` without half of a cause.
+void set_prize(Verdict& verdict, const Report& report, double left, double half) {
   const auto elements = static_cast<double>(report.elements);
   const auto gain = [&](double share) { return std::min(report.wait_s, share * report.wall_s); };
   verdict.gain_s = gain(1 - left);
@@ -75,13 +75,13 @@ void set_prize(Verdict& verdict, const Report& report, double left) {
   // Where next to nothing is left there is no saying what comes to the fore then.
   if (verdict.gain_s < 0.95 * report.wall_s)
     verdict.rate_then = elements / (report.wall_s - verdict.gain_s);
-  verdict.rate_half = elements / (report.wall_s - gain((1 - left) / 2));
+  verdict.rate_half = elements / (report.wall_s - gain(1 - half));
 }
 
 Verdict part_verdict(const Report& report, const std::string& cause) {
   Verdict verdict{.cause = cause};
   for (const InputPart& part : input_parts({}, report.stats, report.wall_s))
-    if (part.cause == cause) set_prize(verdict, report, part.left);
+    if (part.cause == cause) set_prize(verdict, report, part.left, part.half);
   return verdict;
 }
 
@@ -120,7 +120,7 @@ Verdict reading_verdict(const Report& report, const StageStats& source) {
 Verdict memory_verdict(const Report& report, const std::string& because) {
   Verdict verdict{.cause = "budget"};
   const double busy = total_busy(report.stats) / (report.wall_s * report.stats.threads);
-  set_prize(verdict, report, std::min(1.0, busy));
+  set_prize(verdict, report, std::min(1.0, busy), 1);
   verdict.rate_half = 0;  // how much a little more brings depends on sizes
   verdict.remedy = memory_help(report);
   verdict.text = "The memory budget limits the run: " + because + "; " + verdict.remedy + ".";
@@ -248,7 +248,7 @@ Verdict starved_verdict(const Report& report) {
   const CpuTimes& times = report.starved;
   Verdict verdict{.cause = "cpu"};
   const bool quota = times.throttled_s > 0.1 * report.wall_s;
-  set_prize(verdict, report, cpu_share(report));
+  set_prize(verdict, report, cpu_share(report), (1 + cpu_share(report)) / 2);
   verdict.remedy = quota ? "a larger quota" : "a quieter machine, or fewer processes beside it";
   verdict.text = "Too little CPU limits the run: the threads had one for " +
                  human_share(cpu_share(report)) + " of the time in which they could have run; ";
