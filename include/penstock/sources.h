@@ -1,4 +1,4 @@
-// The sources that come with Penstock.
+// The sources that come with Penstock: each as a Source, and as a dataset of its records.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <penstock/dataset.h>
 #include <penstock/file_system.h>
 #include <penstock/limits.h>
+#include <penstock/source.h>
 
 namespace penstock {
 
@@ -30,9 +31,17 @@ struct ImagesOptions : FileOptions {
   /// '/'). Empty: the parent folder's name.
   std::string label_regex{};
 };
-/// Image files: {image: bytes, label: i64, key: bytes}. A folder: every .jpg, .jpeg and .png below
-/// it, in any case; a pattern: every match. Labels count the sorted class names. Indexed.
-Dataset images(const std::string& folder_or_pattern, ImagesOptions options = {});
+/// Image files: {image: bytes, label: i64, key: bytes}, sorted bytewise by path. A folder: every
+/// .jpg, .jpeg and .png below it, in any case; a pattern: every match. The key is the path below
+/// the folder (or below the part of the pattern that has no wildcard); labels count the sorted
+/// class names. What the bytes are is the decoder's business. A file that differs from what was
+/// found at the start fails with data_loss, a file above the limit with out_of_range. Indexed.
+/// Throws Error{not_found} if there are no images, and Error{invalid_argument} naming the first
+/// files that the label expression does not match.
+SourcePtr make_images_source(const std::string& folder_or_pattern, const ImagesOptions& options);
+inline Dataset images(const std::string& folder_or_pattern, const ImagesOptions& options = {}) {
+  return Dataset(make_images_source(folder_or_pattern, options));
+}
 /// Takes no list: {"a", "b"} would make one std::string of two unrelated pointers.
 template <std::size_t N>
 requires(N > 1) Dataset images(const char* const (&list)[N], ImagesOptions options = {})
@@ -45,10 +54,19 @@ struct TarOptions : FileOptions {
   std::string label_regex{};  ///< as for images, on the member's name
 };
 /// Tar shards as WebDataset groups them: one sample per key (the name up to the first dot of its
-/// last part), one bytes component per extension plus `key`. If the members are images: {image,
-/// label, key}, label from a `cls` member, else the parent folder. ustar, pax and GNU long names.
-/// Indexed.
-Dataset tar(const Paths& paths, TarOptions options = {});
+/// last part). ustar, pax and GNU long names. What the first sound sample has decides the
+/// components:
+///   - one image (jpg, jpeg or png), and perhaps a `cls`: {image: bytes, label: i64, key: bytes}
+///   - anything else: a bytes component per extension, by name; with a `cls` or a label expression
+///     `label: i64` (which replaces the component `cls`); then `key`.
+/// The label is the expression's match, else the number in `cls`, else, for images, the parent
+/// folder. A sample that lacks a component is an error naming it; members that no component wants
+/// are left out. Indexed. Throws Error{not_found} that lists missing shards,
+/// Error{invalid_argument} for a label expression that matches no sample.
+SourcePtr make_tar_source(const Paths& paths, const TarOptions& options);
+inline Dataset tar(const Paths& paths, const TarOptions& options = {}) {
+  return Dataset(make_tar_source(paths, options));
+}
 
 enum class Compression { automatic, none, gzip, zlib };
 
@@ -56,8 +74,14 @@ struct TFRecordOptions : FileOptions {
   Compression compression = Compression::automatic;  ///< automatic: by content
   bool verify = true;                                ///< check the CRC32C of the data
 };
-/// TFRecord files: {record: bytes}. Plain files are indexed; compressed ones are streams.
-Dataset tfrecord(const Paths& paths, TFRecordOptions options = {});
+/// TFRecord files: {record: bytes}. Plain files are indexed; if any file is compressed the source
+/// is a stream. Damaged data is the error of that record, the next goes on. Behind a damaged
+/// length, a cut or what does not inflate nothing can be found: one error, the rest of the shard is
+/// lost, the next shard goes on. Throws Error{not_found} that lists what is missing.
+SourcePtr make_tfrecord_source(const Paths& paths, const TFRecordOptions& options);
+inline Dataset tfrecord(const Paths& paths, const TFRecordOptions& options = {}) {
+  return Dataset(make_tfrecord_source(paths, options));
+}
 
 /// A feature of a tf.Example.
 struct FeatureSpec {
@@ -71,12 +95,26 @@ struct FeatureSpec {
 WorkOpPtr parse_example(std::vector<FeatureSpec> features, std::string component = "record",
                         Limits limits = {});
 
-/// CIFAR-10's binary version: {image: u8 [32,32,3], label: i64}. Indexed.
-Dataset cifar10(const Paths& paths, FileOptions options = {});
+/// CIFAR-10's binary version: {image: u8 [32,32,3], label: i64} from records of 3,073 bytes: the
+/// label, then the red, the green and the blue plane. A label above 9 is data_loss. Indexed. Source
+/// of the format: https://www.cs.toronto.edu/~kriz/cifar.html. Throws Error{not_found} that lists
+/// what is missing.
+SourcePtr make_cifar10_source(const Paths& paths, const FileOptions& options);
+inline Dataset cifar10(const Paths& paths, const FileOptions& options = {}) {
+  return Dataset(make_cifar10_source(paths, options));
+}
+
 /// IDX files (MNIST), plain or gzip: {image: <dtype> [...]} and, with a second file, {label: i64}.
-/// Indexed.
-Dataset idx(const std::string& images_path, const std::string& labels_path = "",
-            FileOptions options = {});
+/// Compressed images and labels are kept in memory; plain images are read when needed. A file that
+/// holds fewer rows than it promises delivers them and then fails once with data_loss. Indexed.
+/// Throws Error{not_found}, Error{data_loss} for what is not IDX, and Error{invalid_argument} if
+/// images and labels differ in number or the labels are not whole numbers.
+SourcePtr make_idx_source(const std::string& images_path, const std::string& labels_path,
+                          const FileOptions& options);
+inline Dataset idx(const std::string& images_path, const std::string& labels_path = "",
+                   const FileOptions& options = {}) {
+  return Dataset(make_idx_source(images_path, labels_path, options));
+}
 /// Takes no list, see `images`.
 template <std::size_t N>
 requires(N > 1) Dataset
@@ -96,34 +134,80 @@ struct CsvOptions : FileOptions {
   };
   std::vector<Column> columns{};
 };
-/// Comma-separated values, RFC 4180 quoting: one scalar component per column. Indexed by line.
-Dataset csv(const Paths& paths, CsvOptions options = {});
-/// Lines without their end (\n or \r\n): {line: bytes}. Indexed.
-Dataset text_lines(const Paths& paths, FileOptions options = {});
+/// Comma-separated values, RFC 4180 quoting: one scalar component per column. Every record must
+/// have as many fields as the header, or as the first record; a blank line is one empty field. A
+/// byte order mark is passed over. Indexed by line. Throws Error{not_found} that lists missing
+/// files, and Error{invalid_argument} for files whose headers differ, columns that do not exist or
+/// are named twice, dtypes that a field can't have, and defaults that are no number.
+SourcePtr make_csv_source(const Paths& paths, const CsvOptions& options);
+inline Dataset csv(const Paths& paths, const CsvOptions& options = {}) {
+  return Dataset(make_csv_source(paths, options));
+}
+
+/// {line: bytes}. A line ends with \n or \r\n, which are no part of it, or with the file; any other
+/// \r is text. Indexed. Throws Error{not_found} that lists what is missing.
+SourcePtr make_text_lines_source(const Paths& paths, const FileOptions& options);
+inline Dataset text_lines(const Paths& paths, const FileOptions& options = {}) {
+  return Dataset(make_text_lines_source(paths, options));
+}
 
 struct FixedRecordOptions : FileOptions {
   std::uint64_t header_bytes = 0;
   std::uint64_t footer_bytes = 0;
 };
-/// Records of `record_bytes` bytes: {record: u8 [record_bytes]}. Indexed.
-Dataset fixed_records(const Paths& paths, std::uint64_t record_bytes,
-                      FixedRecordOptions options = {});
-/// The rows (outermost dimension) of .npy arrays: {value: <dtype> [...]}. Indexed.
-Dataset npy(const Paths& paths, FileOptions options = {});
+/// Records of `record_bytes` bytes: {record: u8 [record_bytes]}, what lies between each file's
+/// header and footer. Indexed. Throws Error{not_found} that lists what is missing,
+/// Error{invalid_argument} for records of no bytes, and Error{data_loss} for a file that is shorter
+/// than its header and footer.
+SourcePtr make_fixed_records_source(const Paths& paths, std::uint64_t record_bytes,
+                                    const FixedRecordOptions& options);
+inline Dataset fixed_records(const Paths& paths, std::uint64_t record_bytes,
+                             const FixedRecordOptions& options = {}) {
+  return Dataset(make_fixed_records_source(paths, record_bytes, options));
+}
 
-/// The rows (outermost dimension) of in-memory tensors. All must have as many. Indexed.
-Dataset tensors(Element columns);
-/// The element once.
-Dataset from_element(Element element);
+/// The rows (outermost dimension) of .npy arrays, one array after the other: {value: <dtype>
+/// [...]}. Indexed. Throws Error{not_found} that lists what is missing, Error{data_loss} with the
+/// offset of what is wrong in a header, and Error{invalid_argument} for dtypes that no tensor
+/// holds, and an array without rows, in Fortran order, or with other rows than the first array's.
+SourcePtr make_npy_source(const Paths& paths, const FileOptions& options);
+inline Dataset npy(const Paths& paths, const FileOptions& options = {}) {
+  return Dataset(make_npy_source(paths, options));
+}
+
+/// The rows (outermost dimension) of in-memory tensors; each record is views of them. Indexed.
+/// Throws Error{invalid_argument} naming the component that is a scalar or has another number of
+/// rows.
+SourcePtr make_tensors_source(Element columns);
+inline Dataset tensors(Element columns) {
+  return Dataset(make_tensors_source(std::move(columns)));
+}
+
+/// The element once. Throws Error{invalid_argument} if it has no components.
+SourcePtr make_element_source(Element element);
+inline Dataset from_element(Element element) {
+  return Dataset(make_element_source(std::move(element)));
+}
+
 /// {value: i64}: start, start + step, … while below stop (above, for a negative step). Indexed.
-Dataset range(std::int64_t stop);
-Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+/// Throws Error{invalid_argument} for a step of 0.
+SourcePtr make_range_source(std::int64_t start, std::int64_t stop, std::int64_t step);
+inline Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
+  return Dataset(make_range_source(start, stop, step));
+}
+inline Dataset range(std::int64_t stop) {
+  return range(0, stop);
+}
 
 /// Fills `out` and returns true, or returns false at the end. Called by one thread at a time.
 using Generator = std::function<bool(Element& out)>;
 /// A user's callback; `make` gives a fresh generator for each pass. A stream. What the generator
-/// throws is the element's error.
-Dataset generate(std::function<Generator()> make, Spec spec, std::string name = "generate");
+/// throws, or an element that does not fit `spec`, is that record's error; it is called again for
+/// the next. Throws Error{invalid_argument} for an empty callable.
+SourcePtr make_generate_source(std::function<Generator()> make, Spec spec, std::string name);
+inline Dataset generate(std::function<Generator()> make, Spec spec, std::string name = "generate") {
+  return Dataset(make_generate_source(std::move(make), std::move(spec), std::move(name)));
+}
 
 /// The shape of a distribution: a constant, or drawn for each record from the record's own random
 /// numbers.

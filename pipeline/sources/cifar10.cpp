@@ -1,4 +1,5 @@
-#include "pipeline/sources/cifar10.h"
+// CIFAR-10's binary files as a source.
+#include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/parallel.h"

@@ -1,4 +1,5 @@
-#include "pipeline/sources/csv.h"
+// CSV files as a source.
+#include <penstock/sources.h>
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
-#include "pipeline/sources/fixed_records.h"
+// Files of records of one size as a source.
+#include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/parallel.h"

@@ -1,4 +1,5 @@
-#include "pipeline/sources/generate.h"
+// The source of a user's own callback.
+#include <penstock/sources.h>
 
 namespace penstock {
 namespace {

@@ -1,4 +1,5 @@
-#include "pipeline/sources/idx.h"
+// IDX files as a source.
+#include <penstock/sources.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,5 @@
-#include "pipeline/sources/images.h"
+// Image files in folders as a source.
+#include <penstock/sources.h>
 
 #include "pipeline/io/read_count.h"
 #include "pipeline/sources/image_list.h"

@@ -1,4 +1,5 @@
-#include "pipeline/sources/npy.h"
+// NumPy arrays as a source.
+#include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/npy_format.h"

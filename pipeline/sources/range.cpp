@@ -1,4 +1,5 @@
-#include "pipeline/sources/range.h"
+// The source of whole numbers.
+#include <penstock/sources.h>
 
 #include <cstring>
 

@@ -1,4 +1,5 @@
-#include "pipeline/sources/tar.h"
+// Tar shards as a source.
+#include <penstock/sources.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,5 @@
-#include "pipeline/sources/tensors.h"
+// Sources of what is in memory already.
+#include <penstock/sources.h>
 
 #include <cstring>
 

@@ -1,4 +1,5 @@
-#include "pipeline/sources/text_lines.h"
+// Text files as a source, line by line.
+#include <penstock/sources.h>
 
 #include "pipeline/sources/text_records.h"
 

@@ -1,4 +1,5 @@
-#include "pipeline/sources/tfrecord.h"
+// TFRecord files as a source.
+#include <penstock/sources.h>
 
 #include <algorithm>
 

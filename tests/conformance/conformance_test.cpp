@@ -59,6 +59,11 @@ TEST_P(Conformance, GivesAsManyAsItShouldAndEndsForGood) {
   }
 }
 
+TEST_P(Conformance, GivesWhatIsWritten) {
+  if (GetParam().gives.empty()) return;
+  test::expect_over_inputs(GetParam().name, {0, 1, 2}, GetParam().build, GetParam().gives);
+}
+
 TEST_P(Conformance, IsTheSameForAnyThreadsSlotsAndMemory) {
   for (const std::int64_t n : {1, 9, 40}) {
     for (const bool batched : {false, true}) {

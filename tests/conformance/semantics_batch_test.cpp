@@ -1,8 +1,8 @@
 // tf.data's documented results of batch, padded_batch and unbatch.
 #include <gtest/gtest.h>
 
-#include "pipeline/sources/generate.h"
-#include "pipeline/sources/tensors.h"
+#include <penstock/sources.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/vectors.h"
 

@@ -1,7 +1,8 @@
 // Errors in their place: what an error costs in each stage, under `fail` and under `skip`.
 #include <gtest/gtest.h>
 
-#include "pipeline/sources/generate.h"
+#include <penstock/sources.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/figure.h"
 #include "tests/support/vectors.h"

@@ -7,7 +7,8 @@
 
 #include <sys/resource.h>
 
-#include "pipeline/sources/generate.h"
+#include <penstock/sources.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"

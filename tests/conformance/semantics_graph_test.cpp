@@ -1,9 +1,8 @@
 // What a graph knows before it runs: how many elements, which specs; and which graphs are wrong.
 #include <gtest/gtest.h>
 
-#include "pipeline/sources/generate.h"
-#include "pipeline/sources/range.h"
-#include "pipeline/sources/tensors.h"
+#include <penstock/sources.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/vectors.h"
 

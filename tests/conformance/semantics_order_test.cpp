@@ -5,7 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "pipeline/sources/generate.h"
+#include <penstock/sources.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/vectors.h"
 

@@ -4,7 +4,8 @@
 #include <atomic>
 #include <thread>
 
-#include "pipeline/sources/generate.h"
+#include <penstock/sources.h>
+
 #include "tests/support/canceller.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"

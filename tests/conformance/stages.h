@@ -20,6 +20,8 @@ struct StageCase {
   std::function<std::int64_t(std::int64_t)> count;
   /// The same elements in any order, so that only the multiset is compared.
   bool unordered = false;
+  /// What comes out of 0 1 2; empty: a test of semantics says it.
+  std::string gives{};
 
   friend std::ostream& operator<<(std::ostream& out, const StageCase& stage) {
     return out << stage.name;
@@ -70,9 +72,15 @@ inline std::vector<StageCase> stages() {
     return x_element(sum);
   };
   return {
-      {"shard", [](Dataset d) { return d.shard(3, 1); }, [](auto n) { return (n + 1) / 3; }},
+      {.name = "shard",
+       .build = [](Dataset d) { return d.shard(3, 1); },
+       .count = [](auto n) { return (n + 1) / 3; },
+       .gives = "1"},
       {"shuffle", [](Dataset d) { return d.shuffle({.buffer = 5, .seed = 1}); }, same},
-      {"repeat", [](Dataset d) { return d.repeat(2); }, [](auto n) { return 2 * n; }},
+      {.name = "repeat",
+       .build = [](Dataset d) { return d.repeat(2); },
+       .count = [](auto n) { return 2 * n; },
+       .gives = "0 1 2 0 1 2"},
       {"take", [](Dataset d) { return d.take(7); },
        [](auto n) { return std::min<std::int64_t>(n, 7); }},
       {"skip", [](Dataset d) { return d.skip(2); },

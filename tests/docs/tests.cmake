@@ -53,8 +53,8 @@ function(penstock_docs page)
   if(tree_sources)
     add_executable(docs_${page}_test ${tree_sources})
     target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
-    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main penstock
-      JPEG::JPEG TBB::tbb)
+    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main
+      $<TARGET_NAME_IF_EXISTS:penstock_tools_graph> penstock JPEG::JPEG TBB::tbb)
     gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
       PROPERTIES TIMEOUT ${test_timeout})
   endif()
@@ -64,4 +64,5 @@ penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(staging)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp
-  tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp)
+  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
+  tests/tools/pipeline_toml_test.cpp)

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include <penstock/rng.h>
+#include <penstock/sources.h>
 
-#include "pipeline/sources/generate.h"
 #include "tests/support/errors.h"
 #include "tests/support/numbers.h"
 #include "tests/support/time_limit.h"

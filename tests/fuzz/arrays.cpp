@@ -1,9 +1,6 @@
 // IDX, CIFAR-10, npy, CSV.
-#include "pipeline/sources/cifar10.h"
-#include "pipeline/sources/csv.h"
-#include "pipeline/sources/idx.h"
-#include "pipeline/sources/npy.h"
-#include "pipeline/sources/text_lines.h"
+#include <penstock/sources.h>
+
 #include "tests/fuzz/support.h"
 #include "tests/support/records.h"
 

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include <penstock/sources.h>
 #include <penstock/work.h>
 
-#include "pipeline/sources/tar.h"
-#include "pipeline/sources/tfrecord.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/context.h"
 #include "tests/support/example.h"

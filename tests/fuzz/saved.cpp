@@ -5,12 +5,10 @@
 #include <penstock/crc32c.h>
 #include <penstock/dataset.h>
 #include <penstock/iterator.h>
+#include <penstock/sources.h>
 
 #include "pipeline/engine/fingerprint.h"
-#include "pipeline/sources/csv.h"
 #include "pipeline/sources/index_file.h"
-#include "pipeline/sources/tar.h"
-#include "pipeline/sources/tfrecord.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/files.h"
 #include "tests/support/kept_index.h"

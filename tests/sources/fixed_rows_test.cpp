@@ -1,10 +1,10 @@
 // The sources of records of one size: fixed_records and cifar10.
+#include <penstock/sources.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "pipeline/io/memory.h"
-#include "pipeline/sources/cifar10.h"
-#include "pipeline/sources/fixed_records.h"
 #include "pipeline/sources/fixed_rows.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"

@@ -1,9 +1,9 @@
 // Files that TensorFlow and webdataset wrote, see tests/golden/write.py.
+#include <penstock/sources.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/sources/tar.h"
-#include "pipeline/sources/tfrecord.h"
 #include "tests/support/golden.h"
 #include "tests/support/records.h"
 

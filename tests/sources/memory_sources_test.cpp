@@ -1,10 +1,9 @@
 // The sources that read no files: range, tensors, from_element, generate.
+#include <penstock/sources.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/sources/generate.h"
-#include "pipeline/sources/range.h"
-#include "pipeline/sources/tensors.h"
 #include "tests/support/errors.h"
 #include "tests/support/records.h"
 

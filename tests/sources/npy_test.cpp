@@ -1,4 +1,4 @@
-#include "pipeline/sources/npy.h"
+#include <penstock/sources.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+#include <penstock/sources.h>
+
 #include "pipeline/sources/offset_index.h"
 
 #include <atomic>
@@ -10,10 +12,7 @@
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"
-#include "pipeline/sources/csv.h"
 #include "pipeline/sources/index_file.h"
-#include "pipeline/sources/tar.h"
-#include "pipeline/sources/tfrecord.h"
 #include "tests/support/files.h"
 #include "tests/support/kept_index.h"
 #include "tests/support/log_capture.h"

@@ -1,4 +1,4 @@
-#include "pipeline/sources/tar.h"
+#include <penstock/sources.h>
 
 #include <algorithm>
 #include <chrono>

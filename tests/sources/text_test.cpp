@@ -1,4 +1,6 @@
 // Text lines and CSV.
+#include <penstock/sources.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,9 +8,7 @@
 #include <cmath>
 
 #include "pipeline/io/memory.h"
-#include "pipeline/sources/csv.h"
 #include "pipeline/sources/csv_format.h"
-#include "pipeline/sources/text_lines.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/records.h"

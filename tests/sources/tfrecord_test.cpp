@@ -1,4 +1,4 @@
-#include "pipeline/sources/tfrecord.h"
+#include <penstock/sources.h>
 
 #include <algorithm>
 #include <limits>

@@ -11,9 +11,19 @@
 #include <variant>
 #include <vector>
 
+#include <penstock/file_system.h>
+
 #include "tools/penstock/support/numbers.h"
 
+namespace penstock {
+class Dataset;
+class Spec;
+}  // namespace penstock
+
 namespace penstock::tool {
+
+class Settings;
+struct ImageChain;
 
 enum class ValueType { boolean, integer, bytes, number, text, budget, extent, list };
 
@@ -43,25 +53,61 @@ enum class FlagForm {
 /// What a stage is to the flags and commands that concern only some.
 enum class StageRole {
   other,
-  decode,   ///< decodes images; image stages imply it
-  image,    ///< another step of a fused chain of image ops
-  element,  ///< works on elements one by one, but in no such chain
+  decode,   ///< decodes images; image ops imply it
+  element,  ///< works on elements one by one, but in no chain of image ops
   batch,    ///< what --drop-remainder is of
 };
 
-/// A kind of source or stage.
-struct Kind {
-  std::string name;  ///< as in TOML: "random_resized_crop"; its flag is "--random-resized-crop"
-  std::string help;
-  std::vector<Parameter> parameters;  ///< in the order in which a flag's value gives them
+/// What flags and commands want to know of a kind.
+struct KindTraits {
   StageRole role = StageRole::other;
   FlagForm form = FlagForm::paths;  ///< of a source
   std::string output = {};          ///< the parameter that names a file which it writes
   bool packed_images = false;       ///< without `record_bytes` it reads what `penstock pack` wrote
+};
 
-  bool is_image() const noexcept { return role == StageRole::decode || role == StageRole::image; }
+/// A kind of source or stage, and what it does: opens a source, adds a stage, or extends the chain
+/// of image ops that neighbouring stages make, behind elements of the spec. They throw Error as the
+/// library does, and UsageError for what only the program knows.
+struct Kind : KindTraits {
+  using Open = Dataset (*)(const Settings&, const FileSystemPtr&);
+  using Add = Dataset (*)(const Dataset&, const Settings&);
+  using Extend = void (*)(ImageChain&, const Settings&, const Spec&);
+
+  Kind(std::string called, std::string about, std::vector<Parameter> takes)
+      : name(std::move(called)), help(std::move(about)), parameters(std::move(takes)) {}
+  Kind(std::string called, std::string about, std::vector<Parameter> takes, Open opens,
+       KindTraits traits = {})
+      : KindTraits(std::move(traits)),
+        name(std::move(called)),
+        help(std::move(about)),
+        parameters(std::move(takes)),
+        open(opens) {}
+  Kind(std::string called, std::string about, std::vector<Parameter> takes, Add adds,
+       KindTraits traits = {})
+      : KindTraits(std::move(traits)),
+        name(std::move(called)),
+        help(std::move(about)),
+        parameters(std::move(takes)),
+        add(adds) {}
+  Kind(std::string called, std::string about, std::vector<Parameter> takes, Extend extends,
+       KindTraits traits = {})
+      : KindTraits(std::move(traits)),
+        name(std::move(called)),
+        help(std::move(about)),
+        parameters(std::move(takes)),
+        extend(extends) {}
+
+  bool is_image() const noexcept { return extend != nullptr; }
   std::string flag() const;
   const Parameter* find(std::string_view parameter) const noexcept;
+
+  std::string name;  ///< as in TOML: "random_resized_crop"; its flag is "--random-resized-crop"
+  std::string help;
+  std::vector<Parameter> parameters;  ///< in the order in which a flag's value gives them
+  Open open = nullptr;
+  Add add = nullptr;
+  Extend extend = nullptr;
 };
 
 /// Values for the parameters of one kind. Holds a pointer to the kind, which must outlive it.

@@ -33,15 +33,7 @@ bool leaves_work_to_device(const PipelineSpec& spec);
 /// The same behind a dataset that is there already.
 Dataset add_stages(Dataset dataset, const std::vector<Settings>& stages);
 
-/// The source alone.
-Dataset build_source(const Settings& source, const FileSystemPtr& files);
-
 /// `seed` is used unless the spec has one.
 RunOptions run_options(const PipelineSpec& spec, std::uint64_t seed);
-
-/// "KEY" or "KEY:DTYPE" with DTYPE bytes, i64 or f32; by default i64 for a key that ends in label,
-/// else bytes. The component is the key's last part for the first encoded image ("image") and the
-/// first label ("label"), else the key. See docs/profile.md.
-std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts);
 
 }  // namespace penstock::tool

@@ -6,7 +6,7 @@
 #include <penstock/image_records.h>
 #include <penstock/sources.h>
 
-#include "tools/penstock/run/build.h"
+#include "tools/penstock/graph/kinds.h"
 #include "tools/penstock/shards/example_view.h"
 #include "tools/penstock/support/text.h"
 

@@ -1,4 +1,4 @@
-#include "tools/penstock/run/identity.h"
+#include "tools/penstock/graph/identity.h"
 
 #include <utility>
 

@@ -1,15 +1,29 @@
-#include "tools/penstock/run/build.h"
-
+// Every source that the command line and TOML know: its parameters, and how it is opened.
 #include <map>
 
 #include <penstock/image_records.h>
 #include <penstock/sources.h>
 
+#include "tools/penstock/graph/kinds.h"
+#include "tools/penstock/graph/parameters.h"
 #include "tools/penstock/support/text.h"
 #include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
+
+Parameter paths() {
+  return {"paths", ValueType::list, "files or patterns", true};
+}
+
+Parameter label_regex() {
+  return {"label_regex", ValueType::text,
+          "one group: its match on the file's name, or with a / on the path, is the class"};
+}
+
+Parameter index_folder() {
+  return {"index_folder", ValueType::text, "where offset indices are kept (-: nowhere)"};
+}
 
 FileOptions file_options(const Settings& source, const FileSystemPtr& files) {
   FileOptions options;
@@ -19,21 +33,21 @@ FileOptions file_options(const Settings& source, const FileSystemPtr& files) {
   return options;
 }
 
-Dataset build_images(const Settings& source, const FileSystemPtr& files) {
+Dataset open_images(const Settings& source, const FileSystemPtr& files) {
   ImagesOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.label_regex = source.get("label_regex", std::string());
   return images(source.get("path", std::string()), options);
 }
 
-Dataset build_tar(const Settings& source, const FileSystemPtr& files) {
+Dataset open_tar(const Settings& source, const FileSystemPtr& files) {
   TarOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.label_regex = source.get("label_regex", std::string());
   return tar(source.get("paths", List()), options);
 }
 
-Dataset build_tfrecord(const Settings& source, const FileSystemPtr& files) {
+Dataset open_tfrecord(const Settings& source, const FileSystemPtr& files) {
   static const std::map<std::string, Compression> kCompressions{
       {"automatic", Compression::automatic},
       {"none", Compression::none},
@@ -48,16 +62,16 @@ Dataset build_tfrecord(const Settings& source, const FileSystemPtr& files) {
   return records.map_op(parse_example(parse_features(source.get("example", List()))));
 }
 
-Dataset build_cifar10(const Settings& source, const FileSystemPtr& files) {
+Dataset open_cifar10(const Settings& source, const FileSystemPtr& files) {
   return cifar10(source.get("paths", List()), file_options(source, files));
 }
 
-Dataset build_idx(const Settings& source, const FileSystemPtr& files) {
+Dataset open_idx(const Settings& source, const FileSystemPtr& files) {
   return idx(source.get("images", std::string()), source.get("labels", std::string()),
              file_options(source, files));
 }
 
-Dataset build_csv(const Settings& source, const FileSystemPtr& files) {
+Dataset open_csv(const Settings& source, const FileSystemPtr& files) {
   CsvOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.header = source.get("header", true);
@@ -74,11 +88,11 @@ Dataset build_csv(const Settings& source, const FileSystemPtr& files) {
   return csv(source.get("paths", List()), options);
 }
 
-Dataset build_lines(const Settings& source, const FileSystemPtr& files) {
+Dataset open_lines(const Settings& source, const FileSystemPtr& files) {
   return text_lines(source.get("paths", List()), file_options(source, files));
 }
 
-Dataset build_records(const Settings& source, const FileSystemPtr& files) {
+Dataset open_records(const Settings& source, const FileSystemPtr& files) {
   if (!source.has("record_bytes")) {
     for (const char* name : {"header_bytes", "footer_bytes"})
       if (source.has(name)) throw UsageError("needs record_bytes", name);
@@ -93,16 +107,16 @@ Dataset build_records(const Settings& source, const FileSystemPtr& files) {
                        options);
 }
 
-Dataset build_npy(const Settings& source, const FileSystemPtr& files) {
+Dataset open_npy(const Settings& source, const FileSystemPtr& files) {
   return npy(source.get("paths", List()), file_options(source, files));
 }
 
-Dataset build_range(const Settings& source, const FileSystemPtr&) {
+Dataset open_range(const Settings& source, const FileSystemPtr&) {
   return range(source.get("start", std::int64_t{0}), source.get("stop", std::int64_t{0}),
                source.get("step", std::int64_t{1}));
 }
 
-Dataset build_synthetic(const Settings& source, const FileSystemPtr&) {
+Dataset open_synthetic(const Settings& source, const FileSystemPtr&) {
   return synthetic(parse_synthetic(source.get("spec", std::string())));
 }
 
@@ -117,20 +131,64 @@ std::string feature_component(const std::string& key, DType dtype, bool& image, 
 
 }  // namespace
 
-Dataset build_source(const Settings& source, const FileSystemPtr& files) {
-  using Builder = Dataset (*)(const Settings&, const FileSystemPtr&);
-  static const std::map<std::string, Builder> kBuilders{{"images", build_images},
-                                                        {"tar", build_tar},
-                                                        {"tfrecord", build_tfrecord},
-                                                        {"cifar10", build_cifar10},
-                                                        {"idx", build_idx},
-                                                        {"csv", build_csv},
-                                                        {"lines", build_lines},
-                                                        {"records", build_records},
-                                                        {"npy", build_npy},
-                                                        {"range", build_range},
-                                                        {"synthetic", build_synthetic}};
-  return kBuilders.at(source.kind().name)(source, files);
+const std::vector<Kind>& source_kinds() {
+  static const std::vector<Kind> kinds{
+      {"images",
+       "image files: a folder (all .jpg, .jpeg, .png below it) or a pattern",
+       {{"path", ValueType::text, "folder or pattern", true}, label_regex()},
+       open_images,
+       {.form = FlagForm::pattern}},
+      {"tar",
+       "tar shards of samples, as WebDataset groups them",
+       {paths(), label_regex(), index_folder()},
+       open_tar},
+      {"tfrecord",
+       "TFRecord files; records are bytes unless example is given",
+       {paths(),
+        {"example", ValueType::list, "features of the tf.Example inside, each KEY[:DTYPE]"},
+        text("compression", "of the files", {"automatic", "none", "gzip", "zlib"}),
+        flag("verify", "check the records' CRC32C (default true)"),
+        index_folder()},
+       open_tfrecord},
+      {"cifar10", "CIFAR-10's binary version", {paths()}, open_cifar10},
+      {"idx",
+       "IDX files (MNIST), plain or gzip",
+       {{"images", ValueType::text, "the file of images", true},
+        {"labels", ValueType::text, "the file of labels"}},
+       open_idx,
+       {.form = FlagForm::parts}},
+      {"csv",
+       "comma-separated values",
+       {paths(),
+        flag("header", "the first line names the columns (default true)"),
+        {"columns", ValueType::list, "columns to keep, each NAME[:DTYPE]; default all, as bytes"},
+        text("delimiter", "one character (default ,)", {}),
+        index_folder()},
+       open_csv},
+      {"lines", "lines of text files", {paths(), index_folder()}, open_lines},
+      {"records",
+       "images that penstock pack wrote; with --record-bytes any records of one length",
+       {paths(),
+        {"record_bytes", ValueType::bytes, "length of a record", false, 1, 1e15},
+        {"header_bytes", ValueType::bytes, "skipped at each file's start", false, 0, 1e15},
+        {"footer_bytes", ValueType::bytes, "skipped at each file's end", false, 0, 1e15}},
+       open_records,
+       {.packed_images = true}},
+      {"npy", "rows of .npy arrays", {paths()}, open_npy},
+      {"range",
+       "the integers start, start + step, … below stop",
+       {{"stop", ValueType::integer, "not reached", true},
+        {"start", ValueType::integer, "default 0"},
+        {"step", ValueType::integer, "default 1"}},
+       open_range,
+       {.form = FlagForm::range}},
+      {"synthetic",
+       "records made up: \"count=10000,bytes=lognormal:110000:0.5,cost_us=50\"",
+       {{"spec", ValueType::text, "what to make up", true}},
+       open_synthetic,
+       {.form = FlagForm::text}},
+  };
+  return kinds;
 }
 
 std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts) {
