@@ -1,15 +1,15 @@
-#include "pipeline/work/jpeg/records/make.h"
-
+// Image records have the pixels of their files.
 #include <algorithm>
 #include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/records/decoder.h"
+#include "pipeline/work/jpeg/records/make.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
+#include "tests/jpeg/record_cases.h"
 #include "tests/support/data.h"
 #include "tests/support/decoding.h"
 #include "tests/support/errors.h"
@@ -25,56 +25,6 @@ using test::JpegOptions;
 using test::make_jpeg;
 using test::make_pixels;
 using Bytes = std::vector<std::byte>;
-
-int below(Rng& rng, int limit) {
-  return static_cast<int>(rng.below(static_cast<std::uint64_t>(limit)));
-}
-
-image::DecodePlan random_plan(const image::ImageInfo& info, Rng& rng, int denominator) {
-  const int height = (info.size.height + denominator - 1) / denominator;
-  const int width = (info.size.width + denominator - 1) / denominator;
-  const int top = below(rng, height);
-  const int left = below(rng, width);
-  return {denominator, {top, left, 1 + below(rng, height - top), 1 + below(rng, width - left)}};
-}
-
-class Records : public ::testing::TestWithParam<RecordKind> {
- protected:
-  Bytes make(std::span<const std::byte> jpeg) {
-    Made made = make_record(jpeg, {.kind = GetParam()});
-    EXPECT_EQ(made.why, "");
-    return std::move(made.record);
-  }
-
-  /// Regions at all scales, beside libjpeg-turbo's of the file.
-  void expect_same(std::span<const std::byte> jpeg, std::span<const std::byte> record, Rng& rng,
-                   const std::string& what, int channels = 3) {
-    const auto records = make_record_decoder();
-    const auto library = image::make_jpeg_decoder();
-    const DecodeOptions options{.orient = true, .channels = channels};
-    for (int i = 0; i < 9; ++i) {
-      image::DecodePlan chosen;
-      const test::DecodeOutcome theirs = test::decode(
-          *library, jpeg,
-          [&](const image::ImageInfo& info) {
-            chosen = i == 0 ? test::all(info) : random_plan(info, rng, 1 << i % 4);
-            return chosen;
-          },
-          options);
-      const test::DecodeOutcome ours = test::decode(
-          *records, record, [&](const image::ImageInfo&) { return chosen; }, options);
-      ASSERT_TRUE(theirs.status.ok());
-      ASSERT_TRUE(ours.status.ok()) << what << ": " << ours.status.error().what();
-      ASSERT_EQ(ours.info.size, theirs.info.size) << what;
-      ASSERT_EQ(ours.info.orientation, theirs.info.orientation) << what;
-      ASSERT_EQ(test::difference(theirs.pixels, ours.pixels,
-                                 {0, 0, chosen.region.height, chosen.region.width}),
-                "")
-          << what << " at 1/" << chosen.denominator << " from " << chosen.region.left << ","
-          << chosen.region.top;
-    }
-  }
-};
 
 struct Case {
   const char* name;
@@ -271,143 +221,6 @@ TEST_P(Records, LeaveImagesAsTheyAreWhoseCoefficientsAreMoreThanTheLimit) {
   const Bytes jpeg = make_jpeg(make_pixels(400, 400, 3));
   const Limits limits{.max_codec_bytes = 512 << 10};
   EXPECT_EQ(make_record(jpeg, {.kind = GetParam(), .limits = limits}).why, "memory");
-}
-
-TEST_P(Records, RefuseBadFiles) {
-  const MakeOptions options{.kind = GetParam()};
-  const Bytes jpeg = make_jpeg(make_pixels(60, 60, 3));
-  const Bytes cut(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(jpeg.size() / 2));
-  EXPECT_THROW(make_record(cut, options), Error);
-  EXPECT_THROW(make_record({}, options), Error);
-  EXPECT_THROW(make_record(std::as_bytes(std::span("no image")), options), Error);
-  EXPECT_THROW(make_record(jpeg, {.kind = GetParam(), .limits = {.max_pixels = 3599}}), Error);
-  // It does not matter to the next one.
-  EXPECT_FALSE(make_record(jpeg, options).record.empty());
-}
-
-TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
-  const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
-  const auto decoder = make_record_decoder();
-  for (std::size_t size = 0; size < record.size(); ++size) {
-    // Memory of its own, so that a read beyond it shows.
-    const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
-    const test::DecodeOutcome outcome = test::decode(*decoder, cut, test::all);
-    ASSERT_FALSE(outcome.status.ok()) << size;
-    ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
-  }
-}
-
-// By every back end, and when they are unpacked.
-TEST_P(Records, WithAFlippedBitAreRefused) {
-  const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
-  const auto decoder = make_record_decoder();
-  for (std::size_t bit = 0; bit < 8 * record.size(); bit += 3) {
-    Bytes flipped = record;
-    flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
-    for (const Backend backend : {Backend::automatic, Backend::libjpeg_turbo}) {
-      choose(backend);
-      const test::DecodeOutcome outcome = test::decode(*decoder, flipped, test::all);
-      choose(Backend::automatic);
-      ASSERT_FALSE(outcome.status.ok()) << "byte " << bit / 8;
-      ASSERT_EQ(outcome.status.error().code(), ErrorCode::data_loss);
-    }
-    test::expect_error(ErrorCode::data_loss, "image record",
-                       [&] { jpeg_of(read_record(flipped)); });
-  }
-}
-
-// What our own decoder does not know goes to the library, with all of the file.
-TEST(IndexedRecords, ThatOthersDecodeAreCheckedWhole) {
-  const Bytes jpeg = make_jpeg(make_pixels(70, 133, 3), {.rgb = true});
-  const Made made = make_record(jpeg, {.kind = RecordKind::indexed});
-  ASSERT_EQ(made.why, "");
-  const DecodeOptions options{.channels = 1};  // of RGB, which is not ours
-  const auto before = counts();
-  const auto decoder = make_record_decoder();
-  EXPECT_TRUE(test::decode(*decoder, made.record, test::all, options).status.ok());
-  EXPECT_GT(counts().foreign, before.foreign);
-  const Record record = read_record(made.record);
-  for (std::size_t i = 0; i < record.part_count; ++i) {
-    Bytes damaged = made.record;
-    const auto at = static_cast<std::size_t>(record.payload.data() - made.record.data());
-    damaged[at + record.part(i).offset + 2] ^= std::byte{1};
-    const test::DecodeOutcome outcome = test::decode(*decoder, damaged, test::all, options);
-    ASSERT_FALSE(outcome.status.ok()) << i;
-    EXPECT_THAT(outcome.status.error().what(), ::testing::HasSubstr("CRC32C"));
-  }
-}
-
-// To get to a crop, no more than a row of MCUs may have to be decoded.
-TEST(IndexedRecords, HaveNoIntervalsLongerThanARow) {
-  const Bytes jpeg = make_jpeg(make_pixels(64, 64, 1));
-  Bytes record = make_record(jpeg, {.kind = RecordKind::indexed}).record;
-  CoefficientImage image;
-  ASSERT_EQ(read_coefficients(jpeg, {}, image), Foreign::none);
-  const Bytes longer = write_jpeg(image, {.restart_interval = 16});
-  Header header;
-  ASSERT_EQ(read_header(longer, header), Foreign::none);
-  // The same record around that file, in the parts that its intervals would be.
-  const Record old = read_record(record);
-  const auto number = [](Bytes& out, std::size_t at, std::size_t value) {
-    const auto small = static_cast<std::uint32_t>(value);
-    std::memcpy(out.data() + at, &small, sizeof(small));
-  };
-  std::vector<std::size_t> offsets{0, header.scan};
-  for (std::size_t at = header.scan; at + 1 < longer.size(); ++at)
-    if (longer[at] == std::byte{0xff} && (longer[at + 1] & std::byte{0xf8}) == std::byte{0xd0})
-      offsets.push_back(at + 2);
-  ASSERT_EQ(offsets.size(), 5);
-  Bytes made(record.begin(), record.begin() + kRecordHead);
-  made.resize(kRecordHead + offsets.size() * sizeof(RecordPart));
-  for (std::size_t i = 0; i < offsets.size(); ++i)
-    number(made, kRecordHead + i * sizeof(RecordPart), offsets[i]);
-  number(made, 16, made.size());
-  number(made, 20, offsets.size());
-  number(made, 24, longer.size());
-  number(made, 52, 16);
-  made.insert(made.end(), longer.begin(), longer.end());
-  made.resize(made.size() + kRecordSlack);
-  test::sign_record(made);
-  EXPECT_EQ(old.interval, 8);
-  EXPECT_EQ(read_record(made).interval, 16);
-  const auto decoder = make_record_decoder();
-  const test::DecodeOutcome outcome = test::decode(*decoder, made, test::all);
-  ASSERT_FALSE(outcome.status.ok());
-  EXPECT_THAT(outcome.status.error().what(), ::testing::HasSubstr("intervals"));
-}
-
-// libjpeg's memory has grown by the time it meets the coefficient.
-TEST(WriteJpeg, ThatFailsInTheMiddleHarmsNothing) {
-  CoefficientImage image;
-  const Bytes jpeg =
-      test::with_segment(make_jpeg(make_pixels(16, 16, 3)), JPEG_APP0 + 1, Bytes(20'000));
-  ASSERT_EQ(read_coefficients(jpeg, {}, image), Foreign::none);
-  const Bytes sound = write_jpeg(image);
-  image.blocks[0][5] = 20'000;
-  for (int i = 0; i < 3; ++i)
-    test::expect_error(ErrorCode::out_of_range, "DCT", [&] { write_jpeg(image); });
-  image.blocks[0][5] = 0;
-  EXPECT_EQ(write_jpeg(image).size(), sound.size());
-}
-
-TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
-  const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
-  test::for_each_target([&](const std::string&) {
-    const auto decoder = make_record_decoder();
-    Rng rng(5, 0, 0);
-    int refused = 0;
-    for (int i = 0; i < 3000; ++i) {
-      Bytes wrong = record;
-      for (int k = 0; k <= i % 3; ++k)
-        wrong[static_cast<std::size_t>(below(rng, static_cast<int>(wrong.size())))] =
-            static_cast<std::byte>(below(rng, 256));
-      test::sign_record(wrong);
-      const test::DecodeOutcome outcome =
-          test::decode(*decoder, wrong, test::all, {.limits = {.max_pixels = 1'000'000}});
-      refused += outcome.status.ok() ? 0 : 1;
-    }
-    EXPECT_GT(refused, 100);
-  });
 }
 
 TEST_P(Records, AreReadOnlyWhereTheRegionIs) {

@@ -10,6 +10,10 @@ namespace penstock::test {
 
 enum class Wrapper { none, gzip, zlib };
 
+inline std::string name_of(Wrapper wrapper) {
+  return wrapper == Wrapper::none ? "plain" : wrapper == Wrapper::gzip ? "gzip" : "zlib";
+}
+
 /// `bytes` as a gzip or zlib file; with Wrapper::none as they are.
 inline std::string deflated(const std::string& bytes, Wrapper wrapper, int level = 6) {
   if (wrapper == Wrapper::none) return bytes;

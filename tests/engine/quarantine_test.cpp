@@ -1,0 +1,100 @@
+// The file that names bad elements.
+#include <csignal>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include <sys/resource.h>
+
+#include <penstock/sources.h>
+
+#include "pipeline/engine/quarantine.h"
+#include "tests/engine/policies.h"
+#include "tests/support/deflate.h"
+#include "tests/support/errors.h"
+#include "tests/support/files.h"
+#include "tests/support/log_capture.h"
+#include "tests/support/numbers.h"
+#include "tests/support/records.h"
+#include "tests/support/vectors.h"
+
+namespace penstock {
+namespace {
+
+using test::failing_at;
+using test::Files;
+using test::numbers;
+using testing::HasSubstr;
+
+TEST(Quarantine, NamesEachBadElementOnce) {
+  const test::TempFolder folder;
+  const std::string path = folder / "bad.jsonl";
+  const Files files;
+  TFRecordOptions source{};
+  source.index_folder = "-";
+  source.files = files.inner;
+  const Dataset dataset = tfrecord({"part-*"}, source)
+                              .map(
+                                  [](Element element) {
+                                    const auto text = element["record"].bytes_at();
+                                    if (text[0] == '1')
+                                      throw std::runtime_error("it \"begins\"\nwith 1");
+                                    return element;
+                                  },
+                                  {.name = "picky"})
+                              .shuffle()
+                              .batch(4);
+  const RunOptions options{.epochs = 3, .on_error = OnError::skip, .quarantine = path};
+  std::string state;
+  {
+    Iterator iterator = dataset.iterate(options);
+    for (int i = 0; i < 2; ++i) (void)iterator.next();
+    state = iterator.save();
+  }
+  Iterator resumed = dataset.restore(state, options);
+  do {
+    while (!resumed.next().is_end()) {
+    }
+  } while (resumed.next_epoch());
+  std::istringstream lines(test::read_file(path));
+  std::set<std::string> seen;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(seen.insert(line).second) << line;
+    EXPECT_THAT(line, testing::MatchesRegex(
+                          R"(\{"shard":"part-[01]","offset":[0-9]+,"length":[0-9]+,"index":[0-9]+,)"
+                          R"("stage":"map\[1\] picky","code":"user",)"
+                          R"("cause":"it \\"begins\\"\\u000awith 1"\})"));
+  }
+  EXPECT_EQ(seen.size(), 11U);  // 1, 10 to 19
+}
+
+TEST(Quarantine, GoesOnWithoutItsFileWhenTheDiskIsFull) {
+  const test::TempFolder folder;
+  test::LogCapture log;
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{10, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const std::vector<std::int64_t> values = test::values(
+      failing_at(numbers(20), 7), {.on_error = OnError::skip, .quarantine = folder / "bad.jsonl"});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(values.size(), 19U);
+  EXPECT_EQ(log.count("the quarantine goes on without its file"), 1U);
+  EXPECT_EQ(log.count(std::generic_category().message(EFBIG)), 1U) << "the reason, by its name";
+}
+
+TEST(Quarantine, WritesSoundJson) {
+  EXPECT_EQ(json_string("a\"b\\c\n\x01\x7f"), "\"a\\\"b\\\\c\\u000a\\u0001\x7f\"");
+  EXPECT_EQ(json_string("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"),
+            "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
+  for (const char* bad : {"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    EXPECT_THAT(json_string(bad), HasSubstr("\xef\xbf\xbd")) << bad;
+}
+
+}  // namespace
+}  // namespace penstock

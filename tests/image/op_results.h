@@ -1,0 +1,29 @@
+// Image ops run on one image.
+#pragma once
+
+#include <penstock/image.h>
+
+#include "pipeline/work/image/chain.h"
+#include "tests/support/context.h"
+
+namespace penstock::test {
+
+using Bytes = std::vector<std::byte>;
+
+inline Tensor bytes_tensor(const Bytes& bytes) {
+  return Tensor::bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, BufferPtr());
+}
+
+/// Runs an op on one element with the single component "image".
+inline WorkItem run(const WorkOpPtr& op, Tensor input, std::uint64_t ordinal = 1,
+                    std::uint64_t key = 1, Row row = {}) {
+  test::HeapContext context(key);
+  WorkItem item;
+  item.ordinal = ordinal;
+  item.row = row;
+  item.element = Element({{"image", std::move(input)}});
+  op->run({&item, 1}, context);
+  return item;
+}
+
+}  // namespace penstock::test

@@ -1,0 +1,32 @@
+// Tar shards in memory, read.
+#pragma once
+
+#include <penstock/sources.h>
+
+#include "tests/support/records.h"
+
+namespace penstock::test {
+
+using Values = std::vector<std::string>;
+
+/// A source over shards in memory, named "0", "1", …
+inline SourcePtr source_of(const std::vector<std::string>& shards, TarOptions options = {}) {
+  std::vector<std::pair<std::string, std::string>> files;
+  Paths paths;
+  for (const std::string& shard : shards) {
+    paths.push_back(std::to_string(paths.size()));
+    files.emplace_back(paths.back(), shard);
+  }
+  options.files = make_memory_file_system(files);
+  return make_tar_source(paths, options);
+}
+
+/// All elements, or "!" and the error's cause for one that failed.
+inline std::vector<Values> read(const Source& source) {
+  std::vector<Values> out;
+  for (const ReadOutcome& outcome : read_source(source))
+    out.push_back(outcome.error ? Values{"!" + outcome.error->cause()} : outcome.values);
+  return out;
+}
+
+}  // namespace penstock::test
