@@ -7,7 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-suite=(staging_device_test staging_area_test staging_finish_test staging_reconstruct_test staging_cuda_test towers_gpu_test)
+suite=(staging_device_test staging_area_test staging_area_contents_test staging_finish_test staging_reconstruct_test
+  staging_reconstruct_faults_test staging_cuda_test towers_gpu_test)
 programs=(penstock penstock_staging_bench penstock_towers_bench penstock_reconstruct_bench "${suite[@]}")
 limit=$((64 << 20))
 
@@ -81,10 +82,15 @@ run() {
   if [ -n "$check" ]; then
     step memcheck "$check" --tool memcheck --error-exitcode 9 bin/staging_area_test --gtest_filter='*cuda*'
     step memcheck_finish "$check" --tool memcheck --error-exitcode 9 bin/staging_finish_test --gtest_filter='*cuda*'
+    step memcheck_contents "$check" --tool memcheck --error-exitcode 9 bin/staging_area_contents_test --gtest_filter='*cuda*'
     step memcheck_reconstruct "$check" --tool memcheck --error-exitcode 9 bin/staging_reconstruct_test \
-      --gtest_filter='*EverySize*cuda*:*Damaged*cuda*'
+      --gtest_filter='*EverySize*cuda*'
+    step memcheck_damaged "$check" --tool memcheck --error-exitcode 9 bin/staging_reconstruct_faults_test \
+      --gtest_filter='*Damaged*cuda*'
     step racecheck_reconstruct "$check" --tool racecheck --error-exitcode 9 bin/staging_reconstruct_test \
-      --gtest_filter='*Padding*cuda*:*EveryScale*cuda*'
+      --gtest_filter='*EveryScale*cuda*'
+    step racecheck_padding "$check" --tool racecheck --error-exitcode 9 bin/staging_reconstruct_faults_test \
+      --gtest_filter='*Padding*cuda*'
     step racecheck "$check" --tool racecheck --error-exitcode 9 bin/staging_finish_test --gtest_filter='*cuda*'
   else
     echo "no compute-sanitizer on this machine" >"$out/memcheck.log"

@@ -55,6 +55,7 @@ function(penstock_docs page)
     target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
     target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main
       $<TARGET_NAME_IF_EXISTS:penstock_tools_graph> penstock JPEG::JPEG TBB::tbb)
+    target_compile_definitions(docs_${page}_test PRIVATE PENSTOCK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
       PROPERTIES TIMEOUT ${test_timeout})
   endif()

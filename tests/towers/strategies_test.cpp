@@ -83,39 +83,6 @@ TEST(Collective, AnErrorEndsAllWaiting) {
   expect_error(ErrorCode::device_lost, "gone", [&] { group->barrier(1); });
 }
 
-class Synchronous : public testing::TestWithParam<StrategyKind> {};
-
-TEST_P(Synchronous, GiveTheSameValuesOnEveryTower) {
-  constexpr int kTowers = 3;
-  const auto values = [&](StrategyKind kind) {
-    VariableStore store = small_store(kTowers);
-    const StrategyPtr strategy = make_strategy(store, options_of(kind));
-    on_all(kTowers, [&](int t) {
-      for (int step = 0; step < 5; ++step) {
-        for (Variable* variable : store.of(t)) variable->has_gradient = false;
-        set_gradient(*store.of(t)[0], 0.3F * static_cast<float>(t + step));
-        if (step % 2 == 1) set_gradient(*store.of(t)[1], 0.7F);
-        strategy->update(t, 2 + t);
-      }
-    });
-    EXPECT_EQ(strategy->step(), 5U);
-    std::vector<std::vector<float>> all;
-    for (int t = 0; t < kTowers; ++t)
-      all.emplace_back(store.values(t).begin(), store.values(t).end());
-    return all;
-  };
-  const auto mine = values(GetParam());
-  EXPECT_EQ(mine[1], mine[0]);
-  EXPECT_EQ(mine[2], mine[0]);
-  EXPECT_EQ(mine, values(StrategyKind::replicated)) << "differs from replicated";
-  EXPECT_NE(mine[0][0], 1);
-}
-
-INSTANTIATE_TEST_SUITE_P(Strategies, Synchronous,
-                         testing::Values(StrategyKind::replicated, StrategyKind::parameter_device,
-                                         StrategyKind::spread),
-                         [](const auto& made) { return std::string(name_of(made.param)); });
-
 TEST(Strategies, SumWithANthOfTheRateEqualsAverage) {
   const auto run = [](Combine combine, double rate) {
     VariableStore store = small_store(4);
@@ -190,14 +157,6 @@ TEST(SyncReplicas, WhoIsLeftGoesOnWithTheTokensOfWhoLeft) {
   EXPECT_EQ(strategy->stats().applied, 4U);
   EXPECT_EQ(strategy->stats().dropped, 1U) << "half an update is none";
   EXPECT_EQ(list(store.of(0)[0]->value), list(store.of(1)[0]->value));
-}
-
-TEST(SyncReplicas, TooFewTowersAreAnErrorInTime) {
-  VariableStore store = small_store(2);
-  StrategyOptions options = options_of(StrategyKind::sync_replicas);
-  options.timeout_s = 0.05;
-  const StrategyPtr strategy = make_strategy(store, options);
-  expect_error(ErrorCode::no_progress, "too few towers", [&] { strategy->update(0, 1); });
 }
 
 /// SEMANTICS of SyncReplicasOptimizer written down a second time, without queues: a discrete-event
