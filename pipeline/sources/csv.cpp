@@ -131,6 +131,8 @@ std::vector<std::string> CsvSource::read_fields() const {
   for (std::size_t i = 0; i < records_.shards().size(); ++i) {
     const std::string& path = records_.shards().path(i);
     const std::string* record = records_.first_record(i);
+    if (const IndexFault* fault = records_.first_fault(i))
+      throw Error(fault->code, fault->cause, {.shard = path, .stage = {}});
     if (record == nullptr && header_) throw refused(path, "the file is empty: it has no header");
     if (record == nullptr) continue;
     if (first == nullptr) {

@@ -130,6 +130,11 @@ const std::string* TextRecords::first_record(std::size_t shard) const noexcept {
   return notes.empty() ? nullptr : &notes.front();
 }
 
+const IndexFault* TextRecords::first_fault(std::size_t shard) const noexcept {
+  const ShardIndex& index = index_.shard(shard);
+  return index.notes.empty() && !index.faults.empty() ? &index.faults.front() : nullptr;
+}
+
 void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
                        const Arrived& arrived) const {
   thread_local std::vector<ReadPiece> pieces;

@@ -50,6 +50,8 @@ class TextRecords {
   /// The first record of a shard, header or not, at most kLongestFirst bytes of it with its end;
   /// null if the shard is empty.
   const std::string* first_record(std::size_t shard) const noexcept;
+  /// Why a shard could not be read as far as the end of its first record; else null.
+  const IndexFault* first_fault(std::size_t shard) const noexcept;
 
   /// Calls `arrived` with the number of each item that is ok and its record without the end (\n or
   /// \r\n), kept alive by `owner`; sets the status of those that can't be read.

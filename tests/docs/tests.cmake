@@ -65,5 +65,4 @@ penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(staging)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp
-  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
-  tests/tools/pipeline_toml_test.cpp)
+  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp)

@@ -26,6 +26,7 @@ class Async final : public Strategy {
     side.fetch();
     const std::span<Variable* const> mine = side.variables();
     const std::lock_guard lock(mutex_);
+    if (!error_.ok()) throw Error(error_.error());
     std::uint64_t& seen = seen_[static_cast<std::size_t>(tower)];
     const std::uint64_t age = step_ - seen;
     if (options_.max_staleness >= 0 && age > static_cast<std::uint64_t>(options_.max_staleness)) {
@@ -42,8 +43,11 @@ class Async final : public Strategy {
     seen = step_;
   }
 
-  // Nobody waits for anybody.
-  void fail(const Status& /*error*/) noexcept override {}
+  // Nobody waits for anybody, but nobody goes on either.
+  void fail(const Status& error) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (error_.ok()) error_ = error;
+  }
   bool synchronous() const noexcept override { return false; }
 
   std::uint64_t step() const override {
@@ -97,6 +101,7 @@ class Async final : public Strategy {
   std::uint64_t step_ = 0;
   std::vector<std::uint64_t> seen_;  // the update that each tower's values are behind
   StrategyStats stats_;
+  Status error_;
 };
 
 }  // namespace
