@@ -1,3 +1,0 @@
-#pragma once
-
-#include <penstock/crc32c.h>
