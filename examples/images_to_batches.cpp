@@ -36,8 +36,7 @@ int main(int argc, char** argv) try {
   do {
     std::printf("epoch %llu:", static_cast<unsigned long long>(iterator.epoch()));
     const char* separator = " ";
-    for (ps::Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
-      const ps::Element& batch = *next;  // throws if it is an error
+    for (const ps::Element& batch : iterator) {  // throws if there is an error
       // Here a trainer would use batch["image"].values<float>() and batch["label"].
       std::printf("%s%lld from %s", separator, static_cast<long long>(batch.valid_rows),
                   std::string(batch["key"].bytes_at(0)).c_str());

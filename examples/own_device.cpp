@@ -275,8 +275,8 @@ int main() {
   ps::StagingArea area(device, batches.spec(), 4);
   const ps::Stream compute(device, "compute");
   ps::Iterator iterator = batches.iterate();
-  for (ps::Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
-    area.put(std::move(*next));
+  for (ps::Element& batch_on_host : iterator) {
+    area.put(std::move(batch_on_host));
     std::optional<ps::StagedBatch> batch = area.get();
     const ps::DeviceTensor& values = (*batch)["value"];
     std::int64_t sum = 0;

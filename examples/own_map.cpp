@@ -93,8 +93,7 @@ class RandomRotate final : public ps::WorkOp {
 std::string run(const ps::Dataset& dataset, std::uint64_t seed) {
   std::string text;
   ps::Iterator iterator = dataset.iterate({.seed = seed});
-  for (ps::Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
-    const ps::Element& batch = *next;  // throws if it is an error
+  for (const ps::Element& batch : iterator) {  // throws if there is an error
     const std::span<const float> positions = batch["position"].values<float>();
     const std::span<const std::int64_t> labels = batch["label"].values<std::int64_t>();
     for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -124,7 +123,7 @@ int main() {
               run(batches, 8) == seven ? "the same" : "different");
 
   ps::Iterator iterator = pipeline(points({0, -1, 2, NAN, 1, -3})).iterate();
-  for (ps::Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+  while (ps::Next next = iterator.next()) {
     if (!next.is_error()) continue;
     std::printf("%s: an error that names element %d\n", next.error().cause().c_str(),
                 static_cast<int>(next.error().where().index));

@@ -125,7 +125,7 @@ std::string made_up_file() {
 std::string run(const ps::Dataset& dataset, ps::OnError on_error) {
   std::string text;
   ps::Iterator iterator = dataset.iterate({.seed = 2, .on_error = on_error});
-  for (ps::Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+  while (ps::Next next = iterator.next()) {
     if (!text.empty()) text += " | ";
     if (next.is_error()) {
       text += next.error().what();

@@ -98,8 +98,8 @@ int main(int argc, char** argv) try {
   std::printf("%s, %s batches\n", batches.spec().to_string().c_str(),
               count >= 0 ? std::to_string(count).c_str() : "an unknown number of");
   ps::Iterator iterator = batches.take(5).iterate();
-  // `*next` throws an error that came in place of a batch.
-  for (ps::Next next = iterator.next(); !next.is_end(); next = iterator.next()) print(*next);
+  // Throws the error where one comes in place of a batch.
+  for (const ps::Element& element : iterator) print(element);
 } catch (const ps::Error& error) {
   std::fprintf(stderr, "tfrecords: %s\n", error.what());
   return 1;

@@ -1,7 +1,9 @@
 // One run of a dataset.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,27 +18,33 @@ namespace penstock {
 
 struct End {};
 
-/// What `Iterator::next` returns: an element, the end, or an error in its place in the order.
+/// What `Iterator::next` returns: an element, the end, or an error in its place in the order. True
+/// for an element and for an error, so that the loop
+///
+///     while (ps::Next batch = run.next()) step(*batch);
+///
+/// ends at the end only: `*` throws the error. Who wants errors as values asks `is_error` first.
 class Next {
  public:
   explicit Next(Element value) : outcome_(std::move(value)) {}
   explicit Next(End) : outcome_(End{}) {}
-  explicit Next(Error error) : outcome_(std::make_shared<const Error>(std::move(error))) {}
+  /// REQUIRES: !error.ok().
+  explicit Next(Status error) noexcept : outcome_(std::move(error)) {}
 
   bool has_value() const noexcept { return std::holds_alternative<Element>(outcome_); }
   bool is_end() const noexcept { return std::holds_alternative<End>(outcome_); }
-  bool is_error() const noexcept { return !has_value() && !is_end(); }
-  explicit operator bool() const noexcept { return has_value(); }
+  bool is_error() const noexcept { return std::holds_alternative<Status>(outcome_); }
+  explicit operator bool() const noexcept { return !is_end(); }
 
   /// Throws the error, or Error{out_of_range} at the end.
   Element& value();
   Element& operator*() { return value(); }
   Element* operator->() { return &value(); }
   /// REQUIRES: is_error().
-  const Error& error() const { return *std::get<std::shared_ptr<const Error>>(outcome_); }
+  const Error& error() const { return std::get<Status>(outcome_).error(); }
 
  private:
-  std::variant<Element, End, std::shared_ptr<const Error>> outcome_;
+  std::variant<Element, End, Status> outcome_;
 };
 
 enum class OnError {
@@ -100,8 +108,36 @@ class Iterator {
   ~Iterator();
 
   /// The next element of the current epoch; waits for it. At the epoch's end: end, again and again
-  /// until `next_epoch`. After `cancel`: Error{cancelled}.
+  /// until `next_epoch`. After `cancel`, or one error too many: an error that says so, once, and
+  /// then the end.
   Next next();
+
+  /// What `next` gives, one after the other: see `begin`.
+  class Elements {
+   public:
+    using value_type = Element;
+    using difference_type = std::ptrdiff_t;
+
+    explicit Elements(Iterator& run) : run_(&run), next_(run.next()) {}
+    /// Throws the error that stands in its place.
+    Element& operator*() { return *next_; }
+    Elements& operator++() {
+      next_ = run_->next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const noexcept { return next_.is_end(); }
+
+   private:
+    Iterator* run_;
+    Next next_;
+  };
+  /// For a loop over what is left of the current epoch, which throws the first error. A loop begun
+  /// after that goes on behind it.
+  ///
+  ///     for (ps::Element& batch : run) step(batch);
+  Elements begin() { return Elements(*this); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
   /// Moves on to the next epoch; what is left of the current one is dropped. False if that was the
   /// last.
   bool next_epoch();

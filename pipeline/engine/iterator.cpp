@@ -95,7 +95,7 @@ class Iterator::Impl {
 
   Next next() {
     MutexLock lock(consumer_mutex_);
-    if (run_->cancelled()) return Next(run_->why_stopped());
+    if (run_->cancelled()) return stopped();
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     ElementRef item;
     try {
@@ -103,9 +103,9 @@ class Iterator::Impl {
       for (; over && !failed_ && run_->step_back().wanted(); over = pull(item)) step_back();
       ended_ = over && !failed_;
     } catch (...) {
-      if (run_->cancelled()) return Next(run_->why_stopped());
+      if (run_->cancelled()) return stopped();
       failed_ = true;
-      return Next(status_from_current_exception().error());
+      return Next(status_from_current_exception());
     }
     if (failed_) return Next(End{});
     if (ended_) {
@@ -114,26 +114,8 @@ class Iterator::Impl {
       log(LogLevel::info, line);
       return Next(End{});
     }
-    if (!item.payload->status.ok()) {
-      const Error& error = item.payload->status.error();
-      if (error.code() == ErrorCode::cancelled) return Next(error);
-      if (run_->options().on_error != OnError::skip) {
-        run_->ledger().surfaced(error);
-        ++errors_before_;
-      }
-      return Next(error);
-    }
-    Element element = item.payload->element;
-    const bool batch = element.valid_rows >= 0;
-    const std::uint64_t rows = batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
-    elements_ += rows;
-    batches_ += batch ? 1 : 0;
-    in_epoch_.elements += rows;
-    in_epoch_.batches += batch ? 1 : 0;
-    if (batch && element.size() > 0 && element[0].rank() > 0) {
-      in_epoch_.padded_rows += static_cast<std::uint64_t>(element[0].dim(0)) - rows;
-    }
-    return Next(std::move(element));
+    return item.payload->status.ok() ? delivered(item.payload->element)
+                                     : failure(item.payload->status);
   }
 
   bool next_epoch() {
@@ -198,6 +180,35 @@ class Iterator::Impl {
     return first;
   }
 
+  /// What is said of a run that was cancelled: why, once.
+  Next stopped() REQUIRES(consumer_mutex_) {
+    return std::exchange(told_, true) ? Next(End{}) : Next(run_->why_stopped());
+  }
+
+  Next failure(const Status& status) REQUIRES(consumer_mutex_) {
+    if (status.error().code() == ErrorCode::cancelled) {
+      return run_->cancelled() ? stopped() : Next(status);
+    }
+    if (run_->options().on_error != OnError::skip) {
+      run_->ledger().surfaced(status.error());
+      ++errors_before_;
+    }
+    return Next(status);
+  }
+
+  Next delivered(Element element) REQUIRES(consumer_mutex_) {
+    const bool batch = element.valid_rows >= 0;
+    const std::uint64_t rows = batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
+    elements_ += rows;
+    batches_ += batch ? 1 : 0;
+    in_epoch_.elements += rows;
+    in_epoch_.batches += batch ? 1 : 0;
+    if (batch && element.size() > 0 && element[0].rank() > 0) {
+      in_epoch_.padded_rows += static_cast<std::uint64_t>(element[0].dim(0)) - rows;
+    }
+    return Next(std::move(element));
+  }
+
   /// The audit of an epoch that was delivered to its end, as a line.
   std::string finish_epoch() REQUIRES(consumer_mutex_) {
     in_epoch_.epoch = epoch_;
@@ -248,6 +259,7 @@ class Iterator::Impl {
   Leaving leaving_;  // of the consumer
   Mutex consumer_mutex_;
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
+  bool told_ GUARDED_BY(consumer_mutex_) = false;  // why the run was stopped
   // The epoch can't go on: over for the consumer, but not for who restores what it saved.
   bool failed_ GUARDED_BY(consumer_mutex_) = false;
   std::uint64_t errors_before_ GUARDED_BY(consumer_mutex_) = 0;  // as SavedRun::errors

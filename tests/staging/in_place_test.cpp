@@ -57,8 +57,8 @@ TEST(InPlace, WorkStagesWriteIntoTheAllocatorsMemory) {
   options.slot_allocator = regions;
   Iterator iterator = dataset.iterate(options);
   std::int64_t expected = 0;
-  for (Next next = iterator.next(); next; next = iterator.next()) {
-    const Tensor& values = next.value()[0];
+  for (const Element& batch : iterator) {
+    const Tensor& values = batch[0];
     ASSERT_TRUE(regions->holds(values));
     for (const std::int64_t value : values.values<std::int64_t>()) ASSERT_EQ(value, expected++);
   }
