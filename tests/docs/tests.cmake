@@ -66,3 +66,16 @@ penstock_docs(stages)
 penstock_docs(staging)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp
   tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp)
+
+# The README's program is run as it stands there.
+set(readme_program ${PROJECT_BINARY_DIR}/docs/readme.cpp)
+add_custom_command(OUTPUT ${readme_program}
+  COMMAND awk -f ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme.awk ${PROJECT_SOURCE_DIR}/README.md > ${readme_program}
+  DEPENDS ${PROJECT_SOURCE_DIR}/README.md ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme.awk VERBATIM)
+add_executable(docs_readme ${readme_program})
+target_link_libraries(docs_readme PRIVATE penstock::penstock)
+if(TARGET penstock_tool)
+  add_test(NAME docs/readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme_test.sh $<TARGET_FILE:docs_readme>
+    $<TARGET_FILE:penstock_tool>)
+  set_tests_properties(docs/readme PROPERTIES TIMEOUT ${test_timeout})
+endif()
