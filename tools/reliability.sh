@@ -2,7 +2,8 @@
 # Kills a consumer PENSTOCK_KILLS times (2,000), lets allocations fail in bursts at every 7th place, kills one of
 # three processes that want the same state PENSTOCK_FIGHTS times (200), lets the disk be full at every step of every file,
 # measures the memory of 40 graphs from outside, tries every limit on threads and addresses, and writes the figures into
-# docs/reliability.md, with the date and the machine; then watches feeds, towers and every stage by ThreadSanitizer.
+# docs/reliability.md, with the date and the machine; then drives batches and values through a million schedules, and
+# watches feeds, towers and every stage by ThreadSanitizer.
 # Takes two hours. The kills alone, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/.."
 test=${1:-}
 if [ -z "$test" ]; then
   tools/build.sh release crash_crash_test storm_malloc_test storm_new_test e2e_contention_test e2e_full_disk_test \
-    rss_rss_test limits_limits_test
+    rss_rss_test limits_limits_test engine_schedules_test
   test=build/release/bin/crash_crash_test
 fi
 page=docs/reliability.md
@@ -40,6 +41,7 @@ figures files env PENSTOCK_FIGHTS="${PENSTOCK_FIGHTS:-200}" PENSTOCK_DISKS=all \
   bash -c 'build/release/bin/e2e_contention_test && build/release/bin/e2e_full_disk_test'
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
+PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
 # What CI has no time for.
 tools/setup.sh --checks
 tools/sanitized.sh tsan staging/{feed,feed_state,feed_proof,share_slots} towers/{trainer,exchange,strategies} \
