@@ -26,8 +26,8 @@ struct Piece {
 struct StagingOptions {
   /// Batches on the device at once: 2 is double buffering. Fewer if there is no room.
   int slots = 2;
-  /// Batches that were given room and have no slot yet; -1: slots - 1. What a run of a dataset makes
-  /// ahead does not count.
+  /// Batches that were given room and have no slot yet; -1: slots - 1. What a run of a dataset
+  /// makes ahead does not count.
   int ahead = -1;
   /// Bounds the slots' device memory; 0: unlimited.
   std::uint64_t memory_bytes = 0;
