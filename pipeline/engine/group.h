@@ -39,6 +39,7 @@ struct Group {
     Part(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled)
         : context(memory, key, retry, cancelled) {}
     GroupContext context;
+    std::uint64_t bytes = 0;  ///< that reading it takes
     std::vector<Outlier> outliers;
   };
   std::deque<Part> parts;

@@ -73,7 +73,8 @@ void LocalRunner::submit_reads(Group& group) {
     const auto items = group.all_items().subspan(begin, begin_of(group, part + 1, parts) - begin);
     Group::Part& own =
         group.parts.emplace_back(run_.memory(), key_, run_.retry(), run_.cancelled_flag());
-    own.context.promise_of(*group.context, read_bytes(items));
+    own.bytes = read_bytes(items);
+    own.context.promise_of(*group.context, own.bytes);
   }
   for (std::size_t part = 0; part < parts; ++part) {
     try {
@@ -102,7 +103,7 @@ void LocalRunner::read_part(Group& group, std::size_t part, std::size_t parts) {
   GroupContext& context = parts > 1 ? group.parts[part].context : *group.context;
   std::vector<Outlier>& outliers = parts > 1 ? group.parts[part].outliers : group.outliers;
   const auto items = group.all_items().subspan(begin, count);
-  const std::uint64_t bytes = parts > 1 ? read_bytes(items) : group.read_bytes;
+  const std::uint64_t bytes = parts > 1 ? group.parts[part].bytes : group.read_bytes;
   const std::uint64_t before = reads_asked();
   const std::uint64_t waited = times_waited();
   const auto start = Clock::now();
