@@ -150,8 +150,10 @@ void Feed::Impl::cancel() noexcept {
 void Feed::Impl::fail(const Status& error) noexcept {
   MutexLock alive(fail_mutex_);
   if (dying_) return;
-  for (const BatchSourcePtr& source : sources_) source->cancel();
+  // In this order: a source that was cancelled has no next epoch, which the feeder takes for the
+  // end, and no tower may be given that.
   for (const auto& tower : towers_) tower->area.state_->fail(error);
+  for (const BatchSourcePtr& source : sources_) source->cancel();
   MutexLock lock(table_mutex_);
   closing_ = true;
   clock_.notify(table_changed_);
