@@ -68,10 +68,7 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
         std::make_unique<Tower>(*this, towers(), std::move(device), batches, std::move(pool)));
   }
   if (options_.in_turn) make_gains();
-  for (const auto& tower : towers_) {
-    tower->area.state_->observe(tower.get());
-    tower->ends = state.position.epoch;
-  }
+  for (const auto& tower : towers_) tower->ends = state.position.epoch;
   for (const FeedJournal::Event& event : state.events) {
     for (const FeedJournal::Part& part : event.parts) {
       if (!part.given || part.tower == FeedJournal::kNobody) continue;
@@ -84,6 +81,8 @@ Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::
   bool over = true;
   for (int t = 0; t < towers(); ++t) over = over && ended(t);
   start_journal(std::move(state), over);
+  // From here on reapers may call: what throws must first say that this is dying.
+  for (const auto& tower : towers_) tower->area.state_->observe(tower.get());
   if (over) return;
   try {
     start_threads();
