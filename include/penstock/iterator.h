@@ -121,7 +121,9 @@ class Iterator {
     explicit Elements(Iterator& run) : run_(&run), next_(run.next()) {}
     /// Throws the error that stands in its place.
     Element& operator*() { return *next_; }
+    /// Lets go of the element first: whoever waits for a batch may need its slot.
     Elements& operator++() {
+      next_ = Next(End{});
       next_ = run_->next();
       return *this;
     }

@@ -66,6 +66,18 @@ TEST(InPlace, WorkStagesWriteIntoTheAllocatorsMemory) {
   EXPECT_LE(regions->made(), 4U);  // recycled, whatever the number of batches
 }
 
+TEST(InPlace, ALoopHoldsNoBatchWhileItWaitsForTheNext) {
+  const auto regions = std::make_shared<Regions>();
+  RunOptions options;
+  options.slots = 1;
+  options.slot_allocator = regions;
+  Iterator iterator = range(1'000).batch(16).iterate(options);
+  std::int64_t rows = 0;
+  for (const Element& batch : iterator) rows += batch.valid_rows;
+  EXPECT_EQ(rows, 1'000);
+  EXPECT_EQ(regions->made(), 1U) << "one that was held made another necessary";
+}
+
 TEST(InPlace, BatchesKeepTheAllocatorAlive) {
   auto regions = std::make_shared<Regions>();
   const std::weak_ptr<Regions> watched = regions;
