@@ -1,0 +1,1 @@
+// Compiles what tests include most, see tests/CMakeLists.txt.
