@@ -1,13 +1,13 @@
-// A callable whose body the compiler can't see.
+// An opaque callable.
 #pragma once
 
 #include <penstock/element.h>
 
 namespace penstock::bench {
 
-/// Returns its argument. Defined in its own translation unit, so that no compiler can elide it.
+/// Returns its argument. In a translation unit of its own, so that nobody can elide it.
 Element identity(Element element);
-/// Copies many elements.
+/// Copies many.
 void identities(const Element& in, Element& out);
 
 }  // namespace penstock::bench

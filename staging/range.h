@@ -1,11 +1,10 @@
-// Names the current activity of a thread for profilers.
+// Names what a thread does in a scope, for profilers.
 #pragma once
 
 #include <penstock/device_backend.h>
 
 namespace penstock {
 
-/// A named range that lasts as long as this object.
 class Range {
  public:
   Range(DeviceBackend& device, const char* name) noexcept : device_(device) {

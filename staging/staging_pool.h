@@ -1,4 +1,4 @@
-// The slots of a device.
+// A device's slots.
 #pragma once
 
 #include <cstdint>
@@ -14,57 +14,54 @@
 
 namespace penstock {
 
-/// Memory for one batch on the device, and on the host for components that must be packed first.
+/// Memory for one batch on the device, and beside it on the host for what must be packed first.
 struct StagingSlot {
   int index = 0;
   std::byte* data = nullptr;
-  std::byte* packed = nullptr;  // null if nothing has to be packed
-  std::vector<Event> released;  // one event for each stream that used the last batch
-  std::size_t releases = 0;     // the number of these events that are recorded
-  std::optional<Event> closed;  // if slots are guarded: the slot is closed again after this event
+  std::byte* packed = nullptr;  // null if nothing need be packed
+  std::vector<Event> released;  // on each stream that used the last batch
+  std::size_t releases = 0;     // of them, recorded
+  std::optional<Event> closed;  // where slots are guarded: shut again after that
 };
 
-/// The slots of one or more staging areas of a device. Its mutex also guards the state of these
-/// areas. One slot is reserved for each area. The others go to the area whose consumer last asked
-/// for a batch, unless that area has reached an end. They stay with the area until their batches
-/// are used. So a batch that waits for its turn does not block other areas.
+/// Slots of one or more areas of a device, whose states it guards by its mutex. Each area has one
+/// to itself. The others go to the area that was asked last, as long as it is not at an end, and
+/// stay with it until their batches are used; so what waits for its turn holds nobody up.
 class StagingPool {
  public:
   struct Options {
-    std::size_t bytes = 0;  ///< of one slot
-    bool packed = false;    ///< each slot needs host memory too
+    std::size_t bytes = 0;  ///< of a slot
+    bool packed = false;    ///< host memory is needed too
     int slots = 2;
-    int members = 1;                 ///< the number of areas that will join
-    std::uint64_t memory_bytes = 0;  ///< the limit for all slots on the device; 0: unlimited
+    int members = 1;                 ///< areas that will join
+    std::uint64_t memory_bytes = 0;  ///< of all slots on the device; 0: unlimited
   };
-  /// The slots of one area.
+  /// One area's part.
   struct Member {
-    int most = 0;   ///< the number of slots that it wants
-    int taken = 0;  ///< the number of slots that it has
+    int most = 0;   ///< slots that it wants
+    int taken = 0;  ///< that it has
   };
 
-  /// Allocates the slots. If there is no room for all, makes fewer and logs a warning. Throws
-  /// Error{resource_exhausted} if some member would get none.
+  /// Fewer slots if there is no room, which is said. Throws Error{resource_exhausted} if there is
+  /// none for each member.
   StagingPool(DevicePtr device, const Options& options);
-  /// REQUIRES: the slots are no longer in use.
+  /// REQUIRES: nothing uses the slots any more.
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
   std::size_t bytes() const noexcept { return options_.bytes; }
   int slots() const noexcept { return static_cast<int>(slots_.size()); }
-  /// Returns the number of slots that one member can have while every other member has only its
-  /// one.
+  /// That one member can have if nobody else has more than it must.
   int most() const noexcept { return slots() - options_.members + 1; }
   bool shared() const noexcept { return options_.members > 1; }
 
   void join(Member& member) REQUIRES(mutex);
   void leave(Member& member) REQUIRES(mutex);
-  /// Returns a slot, or null if the member can't have one now. `at_end`: the member has reached an
-  /// end, and gets no more than its reserved slot.
+  /// Null: not now. `at_end`: it keeps to its own.
   StagingSlot* take(Member& member, bool at_end) REQUIRES(mutex);
   void give_back(Member& member, StagingSlot& slot) REQUIRES(mutex);
-  /// Sets the member whose consumer asks for a batch; null if none asks any more.
+  /// Somebody asks this member, or nobody any more.
   void ask(const Member* member) REQUIRES(mutex) { asked_ = member; }
 
   Mutex mutex;
@@ -81,7 +78,7 @@ class StagingPool {
   std::vector<std::unique_ptr<StagingSlot>> slots_;
   Ring<StagingSlot*> free_ GUARDED_BY(mutex);
   std::vector<const Member*> members_ GUARDED_BY(mutex);
-  int expected_ GUARDED_BY(mutex);  // the number of members that have joined or will join
+  int expected_ GUARDED_BY(mutex);  // members that have joined or will
   const Member* asked_ GUARDED_BY(mutex) = nullptr;
 };
 

@@ -5,18 +5,12 @@ cd "$(dirname "$0")/.."
 
 preset=${1:?usage: tools/build.sh PRESET [TARGET...]}
 shift
-if command -v ccache >/dev/null; then
-  # Paths count from the checkout, so that what was compiled in one serves another.
-  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-  # Also what uses the tests' precompiled headers.
-  export CCACHE_SLOPPINESS=pch_defines,time_macros
-fi
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 if [ "$preset" = tsan ]; then tools/build_tsan_tbb.sh; fi
 mkdir -p build
 echo "build: $preset (build/$preset)"
-if ! cmake --preset "$preset" --log-level=STATUS >build/configure.log 2>&1; then
+if ! cmake --preset "$preset" --log-level=WARNING >build/configure.log 2>&1; then
   cat build/configure.log >&2
   exit 1
 fi
-sed -n 's/^-- \(CUDA: .*\)$/build: \1/p' build/configure.log
 cmake --build --preset "$preset" ${1:+--target "$@"}

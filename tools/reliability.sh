@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # Kills a consumer PENSTOCK_KILLS times (2,000), lets allocations fail in bursts at every 7th place, kills one of
 # three processes that want the same state PENSTOCK_FIGHTS times (200), lets the disk be full at every step of every file,
-# kills and freezes input workers PENSTOCK_WORKER_DEATHS times (5,000), and writers to a store PENSTOCK_UPLOAD_KILLS times (2,000),
-# kills, freezes and cuts off ranks of jobs and etcd PENSTOCK_CLUSTER_KILLS times (300), kills and freezes workers,
-# parameter servers and chiefs as often,
 # measures the memory of 40 graphs from outside, tries every limit on threads and addresses, and writes the figures into
-# docs/reliability.md, with the date and the machine; then drives batches and values through a million schedules, starts
-# jobs of several processes in every way, and watches feeds, towers and every stage by ThreadSanitizer.
+# docs/reliability.md, with the date and the machine; then drives batches and values through a million schedules, and
+# watches feeds, towers and every stage by ThreadSanitizer.
 # Takes two hours. The kills alone, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +11,7 @@ cd "$(dirname "$0")/.."
 test=${1:-}
 if [ -z "$test" ]; then
   tools/build.sh release crash_crash_test storm_malloc_test storm_new_test e2e_contention_test e2e_full_disk_test \
-    http_upload_kills_test rss_rss_test limits_limits_test engine_schedules_test cluster_kills_test cluster_served_kills_test
+    rss_rss_test limits_limits_test engine_schedules_test
   test=build/release/bin/crash_crash_test
 fi
 page=docs/reliability.md
@@ -42,21 +39,10 @@ figures kills env PENSTOCK_KILLS="${PENSTOCK_KILLS:-2000}" "$test" --gtest_filte
 figures storms env PENSTOCK_STORM=full bash -c 'build/release/bin/storm_malloc_test && build/release/bin/storm_new_test'
 figures files env PENSTOCK_FIGHTS="${PENSTOCK_FIGHTS:-200}" PENSTOCK_DISKS=all \
   bash -c 'build/release/bin/e2e_contention_test && build/release/bin/e2e_full_disk_test'
-# Without etcd its kills would be left out.
-tools/setup.sh --checks
-etcd --version >/dev/null
-figures cluster env PENSTOCK_KILLS="${PENSTOCK_CLUSTER_KILLS:-300}" build/release/bin/cluster_kills_test
-figures served env PENSTOCK_KILLS="${PENSTOCK_CLUSTER_KILLS:-300}" build/release/bin/cluster_served_kills_test
-figures workers env PENSTOCK_WORKER_DEATHS="${PENSTOCK_WORKER_DEATHS:-5000}" build/release/bin/remote_deaths_test
-figures uploads env PENSTOCK_KILLS="${PENSTOCK_UPLOAD_KILLS:-2000}" build/release/bin/http_upload_kills_test
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
-# Jobs of several processes, in all ways in which they are started.
-tools/build.sh release penstock_tool penstock_cluster_module
-tests/cluster/same_bits_test.sh build/release/bin/penstock full
 # What CI has no time for.
-tools/sanitized.sh asan remote/record
-tests/house/subproject_test.sh . build/release full
+tools/setup.sh --checks
 tools/sanitized.sh tsan staging/{feed,feed_state,feed_proof,share_slots} towers/{trainer,exchange,strategies} \
-  conformance/{conformance,sources,semantics_order,semantics_batch,semantics_errors,semantics_cache,semantics_interleave}
+  conformance/{conformance,semantics_order,semantics_batch,semantics_errors,semantics_cache,semantics_interleave}

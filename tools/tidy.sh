@@ -1,20 +1,16 @@
 #!/usr/bin/env bash
 # Runs clang-tidy (.clang-tidy) on the given files, or on all of the library and the program. Configures the
-# preset debug, which compiles each file by itself, and builds nothing but the headers that are generated.
-# PENSTOCK_TIDY_SECONDS: no file is begun after so long; how many were left is said.
+# preset debug, which compiles each file by itself, and builds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 files=("$@")
-if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'report/*.cpp' 'towers/*.cpp' 'cluster/*.cpp' 'tools/*.cpp'); fi
+if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'towers/*.cpp' 'tools/*.cpp'); fi
 build=build/debug
 mkdir -p build
 if ! cmake --preset debug --log-level=WARNING >build/configure.log 2>&1; then
   cat build/configure.log >&2
   exit 1
-fi
-if cmake --build "$build" --target help | grep '^penstock_generated:' >/dev/null; then
-  cmake --build "$build" --target penstock_generated >>build/configure.log
 fi
 # What this build does not compile, such as CUDA's side, can't be looked at.
 known=()
@@ -23,12 +19,5 @@ for file in "${files[@]}"; do
 done
 echo "tidy: ${#known[@]} files"
 if [ ${#known[@]} -eq 0 ]; then exit 0; fi
-export build until=${PENSTOCK_TIDY_SECONDS:-1000000} begun=$EPOCHSECONDS
-left=$(mktemp)
-trap 'rm -f "$left"' EXIT
-export left
-# shellcheck disable=SC2016  # of the inner shell
-printf '%s\0' "${known[@]}" | xargs -0 -r -n 1 -P "$(nproc)" bash -c '
-  if [ $((EPOCHSECONDS - begun)) -ge "$until" ]; then echo "$1" >>"$left"; exit 0; fi
-  exec clang-tidy -p "$build" --extra-arg=-Wno-unknown-warning-option --quiet "$1"' tidy 2> >(grep -v 'warnings generated' >&2)
-if [ -s "$left" ]; then echo "tidy: no time was left for $(wc -l <"$left") of these files"; fi
+printf '%s\0' "${known[@]}" |
+  xargs -0 -r -n 1 -P "$(nproc)" clang-tidy -p "$build" --extra-arg=-Wno-unknown-warning-option --quiet 2> >(grep -v 'warnings generated' >&2)

@@ -1,4 +1,4 @@
-#include <penstock/towers/layer.h>
+#include "towers/layer.h"
 
 #include <penstock/error.h>
 

@@ -1,4 +1,4 @@
-// Text of the form "name:1:2.5", in which optimizers and schedules are written.
+// "name:1:2.5", as optimizers and schedules are written.
 #pragma once
 
 #include <string>
@@ -15,12 +15,7 @@ struct NamedNumbers {
   }
 };
 
-/// Parses such text. Throws Error{invalid_argument}, which names `what`, for a part that is not a
-/// finite number.
+/// Throws Error{invalid_argument} naming `what` for a part that is no finite number.
 NamedNumbers parse_named_numbers(const std::string& text, const std::string& what);
-
-/// Return the shortest text that reads back as the same number.
-std::string exact_text(double value);
-std::string exact_text(float value);
 
 }  // namespace penstock::towers

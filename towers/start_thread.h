@@ -1,4 +1,4 @@
-// Threads whose failure to start says which resource is missing.
+// Threads whose start says what it lacks.
 #pragma once
 
 #include <string>
@@ -10,9 +10,8 @@
 
 namespace penstock::towers {
 
-/// Returns a thread that runs `body`, which must not throw. `what` names its purpose in errors,
-/// such as "tower 1". Throws Error{resource_exhausted}, which names `what` and the limits that may
-/// be the cause.
+/// A thread that runs `body`, which must not throw. `what` for: "tower 1". Throws
+/// Error{resource_exhausted} that names it, and the limits that can be in the way.
 template <typename F>
 std::jthread start_thread(const std::string& what, F body) {
   try {

@@ -6,7 +6,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-thread_local const AtWork* working = nullptr;  // the run for which this thread works
+thread_local const AtWork* working = nullptr;  // whom this thread is at work for
 
 }  // namespace
 

@@ -18,8 +18,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// A program that embeds Penstock may use Asio itself, without io_uring. Its classes would have the
-// same names and another layout. So this copy has a namespace of its own.
+// A program that embeds Penstock may use Asio itself, without io_uring: the same class names with
+// another layout. The namespace of this copy is therefore ours.
 #define asio penstock_asio
 #define BOOST_ASIO_HAS_IO_URING 1
 #define BOOST_ASIO_DISABLE_EPOLL 1
@@ -39,8 +39,7 @@ namespace net = boost::penstock_asio;
 constexpr std::size_t kDepth = 32;
 constexpr std::size_t kDirectLeast = 64 << 10;
 
-/// A request under way. Asio runs one operation of a file object at a time, so each request has its
-/// own object.
+/// A request under way. Asio keeps one operation of a file object going, so each has its own.
 struct Lane {
   explicit Lane(net::io_context& context) : file(context) {}
 
@@ -48,16 +47,16 @@ struct Lane {
   ReadRequest* request = nullptr;
   std::size_t done = 0;
   bool direct = false;
-  DirectBlock block;  // the buffer for O_DIRECT
+  DirectBlock block;  // what O_DIRECT reads to
 };
 
-/// The function that finishes a request which the ring could not complete.
+/// What takes over a request that the ring could not finish.
 using Finish = std::function<Status(const ReadRequest&, std::size_t done)>;
 
 /// One io_uring with its lanes. Used by one thread at a time.
 class Ring {
  public:
-  /// Throws Asio's exception if the kernel refuses io_uring. The first file object finds that out.
+  /// Throws what Asio throws if the kernel refuses. It asks with the first file object.
   Ring() { lanes_.push_back(std::make_unique<Lane>(context_)); }
 
   void read(std::span<ReadRequest*> requests, int fd, int direct_fd, const Finish& finish) {
@@ -130,10 +129,10 @@ class Ring {
   const Finish* finish_ = nullptr;
 };
 
-/// A pool of rings: as many as there are threads that read at the same time.
+/// As many rings as threads read at a time.
 class Rings {
  public:
-  /// Returns null if the kernel provides no more rings.
+  /// Null if the kernel gives no more.
   std::unique_ptr<Ring> take() EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
@@ -173,7 +172,7 @@ class UringFile final : public PosixFile {
   void read(std::span<ReadRequest> requests) override {
     std::vector<ReadRequest*> cold;
     for (ReadRequest& request : requests) {
-      // Check this first: preadv2 takes the offset -1 for the file's current position.
+      // First, because preadv2 takes the offset -1 for "where the file stands".
       if (request.offset > info().size || request.size > info().size - request.offset) {
         request.status = past_end_error(path(), info().size, request);
       } else if (!read_cached(request)) {

@@ -5,8 +5,7 @@
 
 namespace penstock {
 
-/// Returns a stage that gives references to the records of an indexed source, or the records of a
-/// stream.
+/// References to the records of an indexed source, or the records of a stream.
 NodePtr make_source(SourcePtr source);
 
 }  // namespace penstock

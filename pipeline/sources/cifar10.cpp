@@ -1,4 +1,4 @@
-// The source that reads CIFAR-10's binary files.
+// CIFAR-10's binary files as a source.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

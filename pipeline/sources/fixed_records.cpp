@@ -1,4 +1,4 @@
-// The source that reads files of records of one size.
+// Files of records of one size as a source.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

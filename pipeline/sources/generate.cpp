@@ -1,4 +1,4 @@
-// The source that calls a user's callback.
+// The source of a user's own callback.
 #include <penstock/sources.h>
 
 namespace penstock {

@@ -1,4 +1,4 @@
-// The source that reads IDX files.
+// IDX files as a source.
 #include <penstock/sources.h>
 
 #include <algorithm>

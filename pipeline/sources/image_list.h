@@ -1,4 +1,4 @@
-// The list of files that the images source reads.
+// The list of files that the images source serves.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,26 @@
 
 namespace penstock {
 
-/// Paths, sizes and labels of image files, stored compactly, because lists of millions are normal.
-/// Immutable and thread-safe.
+/// Paths, sizes and labels of image files, compactly: millions are normal. Immutable and
+/// thread-safe.
 class ImageList {
  public:
-  /// Lists the files. Throws as make_images_source says.
+  /// As make_images_source says.
   ImageList(FileSystem& files, const std::string& folder_or_pattern,
             const std::string& label_regex);
 
   std::size_t size() const noexcept { return infos_.size(); }
   std::string path(std::size_t i) const { return root_ + std::string(key(i)); }
-  /// Writes the path to a string, which keeps its memory.
+  /// The same in a string that keeps its memory.
   void assign_path(std::string& path, std::size_t i) const { path.assign(root_).append(key(i)); }
-  /// Returns the part of the path behind the common root, as a view into `keys()`.
+  /// A view into `keys()`.
   std::string_view key(std::size_t i) const noexcept;
   const BufferPtr& keys() const noexcept { return keys_; }
-  /// Returns the file's facts as they were when the list was made.
+  /// As found at the start.
   const FileInfo& info(std::size_t i) const noexcept { return infos_[i]; }
   std::int32_t label(std::size_t i) const noexcept { return labels_[i]; }
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
-  /// Returns a checksum of all keys and sizes, and of versions that servers report, for
-  /// fingerprints.
+  /// Of all keys and sizes, for fingerprints.
   std::uint64_t checksum() const noexcept;
 
  private:
@@ -41,7 +40,7 @@ class ImageList {
   void label(const std::string& label_regex);
 
   std::string root_;  // in front of every key
-  BufferPtr keys_;    // one key after the other
+  BufferPtr keys_;    // one after the other
   std::vector<std::uint64_t> key_ends_;
   std::vector<FileInfo> infos_;
   std::vector<std::int32_t> labels_;

@@ -1,9 +1,8 @@
-// Writes a file of image records, and resumes one that was not finished.
+// Writes a file of image records, and goes on with one that was not finished.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,33 +13,26 @@
 
 namespace penstock {
 
-/// A writer of image records. Used by one thread. Throws as WritableFile does.
+/// Used by one thread. Throws as ExclusiveFile does.
 class ImageRecordsWriter {
  public:
-  /// Returns true if a record that a killed writer left equals the one that this writer would
-  /// write.
+  /// Says whether a record that a killed writer left is one that this one would write again.
   using Fits = std::function<bool(const records_file::Frame& frame, std::string_view key,
                                   std::span<const std::byte> image)>;
 
-  /// Keeps the leading records of `path`.partial that are whole and fit. In a store nothing can be
-  /// kept.
+  /// Keeps the records at the front of `path`.partial that are whole and fit.
   ImageRecordsWriter(const std::string& path, ImageRecordKind kind, const Limits& limits,
                      const Fits& fits);
 
-  /// Returns the number of records so far.
+  /// Records so far.
   std::uint64_t size() const noexcept { return entries_.size(); }
   void append(const records_file::Frame& frame, std::string_view key,
               std::span<const std::byte> image);
-  /// Completes the file. Returns its size.
+  /// The file is complete. Returns its size.
   std::uint64_t commit(std::uint64_t as_they_are, std::vector<std::string> class_names);
 
  private:
-  void append(std::span<const std::byte> bytes);
-  void keep_what_fits(ExclusiveFile& file, std::span<const std::byte> header, const Limits& limits,
-                      const Fits& fits);
-
-  std::unique_ptr<WritableFile> file_;
-  std::uint64_t bytes_ = 0;  // bytes kept and appended
+  ExclusiveFile file_;
   std::vector<IndexEntry> entries_;
 };
 

@@ -1,4 +1,4 @@
-// The source that reads NumPy arrays.
+// NumPy arrays as a source.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

@@ -1,4 +1,4 @@
-// The kernels of the module.
+// The module's kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,13 +10,13 @@
 
 namespace penstock::cuda {
 
-/// Loads every kernel in advance, so that no first use has to load one.
+/// Loads every kernel, so that none is loaded at its first use.
 cudaError_t load_kernels();
 cudaError_t load_reconstruction();
-/// Keeps the stream busy for this time.
+/// Occupies the stream for so long.
 cudaError_t busy(std::int64_t nanoseconds, cudaStream_t stream);
-cudaError_t finish(const FinishPlan& plan, cudaStream_t stream);
+cudaError_t finish(const FinishPlan& plan, std::int64_t volume, cudaStream_t stream);
 cudaError_t reconstruct_batch(const reconstruct::Batch& batch, cudaStream_t stream);
-cudaError_t one_hot(const OneHotPlan& plan, cudaStream_t stream);
+cudaError_t one_hot(const OneHotPlan& plan, std::int64_t volume, cudaStream_t stream);
 
 }  // namespace penstock::cuda

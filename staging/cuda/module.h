@@ -1,5 +1,4 @@
-// The interface between the library and its CUDA module, which is opened with the first cuda
-// device.
+// What the library asks of its CUDA module, which is opened when a cuda device is.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +15,32 @@ namespace reconstruct {
 struct Batch;
 }
 
-/// The services that the library passes to the module. The module must use these, because its own
-/// copies of them are not those of the program.
+/// What the module gets from the library: its own copies of such things are not the program's.
 struct CudaServices {
   TimeSource* clock = nullptr;
   void (*log_once)(LogLevel level, std::string_view once, std::string_view message) = nullptr;
 };
 
-/// The functions that the module offers.
+/// What the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 7;
+  static constexpr int kVersion = 6;
   int version = kVersion;
-  /// Returns the number of devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found} that
-  /// says what is missing.
+  /// Devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found}, saying what is missing.
   int (*count)() = nullptr;
-  /// Opens a device, and makes a context on that device alone. Throws Error{not_found}.
+  /// Throws Error{not_found}. Makes a context on this device alone.
   DevicePtr (*open)(int index, const CudaServices& services) = nullptr;
-  /// These launch the finishing kernels. The output must not be empty.
-  void (*finish)(const FinishPlan& plan, StreamView stream) = nullptr;
-  void (*one_hot)(const OneHotPlan& plan, StreamView stream) = nullptr;
-  /// Computes the output of a batch of packed images.
+  /// Kernels over `volume` values of the output.
+  void (*finish)(const FinishPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
+  void (*one_hot)(const OneHotPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
+  /// Packed images to their output.
   void (*reconstruct)(const reconstruct::Batch& batch, StreamView stream) = nullptr;
 };
 
-/// The name under which the module exports a CudaModuleFn.
+/// Exported by the module under this name.
 inline constexpr const char* kCudaModuleSymbol = "penstock_cuda_module";
 using CudaModuleFn = const CudaModule* (*)();
 
-/// Opens the module, once. If it can't be opened, throws Error{not_found} that says why.
+/// Opens the module, once. Throws Error{not_found} if it can't be opened, and why.
 const CudaModule& cuda_module();
 DevicePtr open_cuda(int index);
 

@@ -1,4 +1,4 @@
-// The common part of the suites over sources: a data set in memory, and sources that read it.
+// What the suites over sources share: a data set in memory, and sources of it.
 #pragma once
 
 #include <cctype>
@@ -27,8 +27,7 @@ class SourceSuite : public ::testing::TestWithParam<SourceCase> {
   }
 
  protected:
-  /// Creates a new data set of `count` records, one of which may be damaged. `hook_` is called
-  /// before reads.
+  /// A new data set of `count` records, of which one may be damaged. `hook_` is asked before reads.
   Dataset dataset(std::size_t count, std::size_t bad = kNone) {
     input_ = {};
     input_.bad = bad;
@@ -48,12 +47,12 @@ class SourceSuite : public ::testing::TestWithParam<SourceCase> {
   SourcePtr open(std::size_t count, std::size_t bad = kNone) {
     return dataset(count, bad).node()->source();
   }
-  /// Opens the same data set through another file system, in which it may be in a folder.
+  /// The same data set through another file system, in which it may lie in a folder.
   SourcePtr open_with(const FileSystemPtr& files, const std::string& folder = {}) {
     return dataset_with(files, folder).node()->source();
   }
 
-  /// Returns the place of each record, as the source or its stream reports it.
+  /// Where each record lies, as the source or its stream says.
   static std::vector<Provenance> locate_all(const Source& source) {
     std::vector<Provenance> places;
     if (const auto size = source.size()) {

@@ -2,9 +2,9 @@
 set(docs_extract ${CMAKE_CURRENT_SOURCE_DIR}/docs/extract.awk)
 
 # `penstock_docs(extending SOURCES a.cpp b.cpp)`: a page, and files of the tree that are compiled again against the
-# files that the page changes. `FILTER`: of all their tests those that are the page's own.
+# files that the page changes.
 function(penstock_docs page)
-  cmake_parse_arguments(ARG "" "FILTER" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
   set(markdown ${PROJECT_SOURCE_DIR}/docs/${page}.md)
   set(out ${PROJECT_BINARY_DIR}/docs/${page})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${markdown} ${docs_extract})
@@ -53,13 +53,10 @@ function(penstock_docs page)
   if(tree_sources)
     add_executable(docs_${page}_test ${tree_sources})
     target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
-    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main test_places
-      $<TARGET_NAME_IF_EXISTS:penstock_pipelines> penstock JPEG::JPEG TBB::tbb)
-    set(filter)
-    if(ARG_FILTER)
-      set(filter TEST_FILTER ${ARG_FILTER})
-    endif()
-    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES ${filter}
+    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main
+      $<TARGET_NAME_IF_EXISTS:penstock_tools_graph> penstock JPEG::JPEG TBB::tbb)
+    target_compile_definitions(docs_${page}_test PRIVATE PENSTOCK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
       PROPERTIES TIMEOUT ${test_timeout})
   endif()
 endfunction()
@@ -67,17 +64,8 @@ endfunction()
 penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(staging)
-penstock_docs(metrics)
-penstock_docs(from-tensorflow)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp
-  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
-  FILTER "*repeateach*:*linspace*:CenterSquare.*")
-
-add_test(NAME docs/c COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/c_test.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(docs/c PROPERTIES TIMEOUT 30)
-
-add_test(NAME docs/extending/touched COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/touched_test.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(docs/extending/touched PROPERTIES TIMEOUT ${test_timeout})
+  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp)
 
 # The README's program is run as it stands there.
 set(readme_program ${PROJECT_BINARY_DIR}/docs/readme.cpp)
@@ -90,20 +78,4 @@ if(TARGET penstock_tool)
   add_test(NAME docs/readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme_test.sh $<TARGET_FILE:docs_readme>
     $<TARGET_FILE:penstock_tool>)
   set_tests_properties(docs/readme PROPERTIES TIMEOUT ${test_timeout})
-endif()
-
-# So is the example that others start from.
-add_executable(docs_embed ${PROJECT_SOURCE_DIR}/examples/embed/main.cpp)
-target_link_libraries(docs_embed PRIVATE penstock::penstock)
-if(TARGET penstock_tool)
-  add_test(NAME docs/embed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/embed_test.sh $<TARGET_FILE:docs_embed>
-    $<TARGET_FILE:penstock_tool>)
-  set_tests_properties(docs/embed PROPERTIES TIMEOUT ${test_timeout})
-endif()
-
-# The README's chart is what a file of results says.
-find_program(PENSTOCK_PYTHON python3)
-if(PENSTOCK_PYTHON)
-  add_test(NAME docs/rates COMMAND ${PENSTOCK_PYTHON} ${PROJECT_SOURCE_DIR}/bench/chart.py --check)
-  set_tests_properties(docs/rates PROPERTIES TIMEOUT 30)
 endif()

@@ -3,17 +3,16 @@
 #include <cstdlib>
 #include <memory>
 
-#include <penstock/simd.h>
-
+#include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/image/png.h"
 #include "pipeline/work/jpeg/records/layout.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
 #include "tests/support/jpeg_pair.h"
 #include "tests/support/malformed.h"
+#include "tests/support/simd.h"
 
 namespace penstock::fuzz {
 namespace {
@@ -125,7 +124,7 @@ void run_jpeg(Bytes bytes) {
 void run_own_jpeg(Bytes bytes) {
   static const bool chosen = [] {
     const char* name = std::getenv("PENSTOCK_SIMD");
-    if (name != nullptr) choose_simd(name);
+    if (name != nullptr) test::use_target(name);
     return name != nullptr;
   }();
   static_cast<void>(chosen);

@@ -1,4 +1,4 @@
-// Runs of the program under limits of its process.
+// Runs of the program under limits of the process.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,10 @@
 #include <unistd.h>
 
 #include "tests/support/files.h"
-#include "tests/support/places.h"
 
 namespace penstock::test {
 
-/// The result of a run.
+/// How a run ended.
 struct Ended {
   int code = -1;  ///< exit code, or 128 + the signal
   bool hung = false;
@@ -25,12 +24,12 @@ struct Ended {
   std::string err;
 };
 
-/// Runs the program after calling `limit` in its process. Kills it after 20 s. `variables`:
-/// "NAME=value". Keeps its output in files in `folder`.
+/// Runs the program, after `limit` in its process; killed after 20 s. `variables`: "NAME=value".
+/// Its output is kept in files beside `folder`.
 inline Ended run_limited(const TempFolder& folder, std::vector<std::string> arguments,
                          const std::function<void()>& limit,
                          std::vector<std::string> variables = {},
-                         const std::string& program = program_path()) {
+                         const std::string& program = PENSTOCK_PROGRAM) {
   arguments.insert(arguments.begin(), program);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -70,7 +69,7 @@ inline Ended run_limited(const TempFolder& folder, std::vector<std::string> argu
   return ended;
 }
 
-/// Returns the lines that are errors, and not warnings.
+/// Lines of errors, which warnings are not.
 inline std::vector<std::string> errors_in(const std::string& text) {
   std::vector<std::string> errors;
   for (std::size_t at = 0; at < text.size();) {

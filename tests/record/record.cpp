@@ -1,5 +1,4 @@
 #include "tests/record/record.h"
-#include "tests/support/places.h"
 
 #include <algorithm>
 #include <fstream>
@@ -31,7 +30,7 @@ std::string bytes_of(const std::string& digits) {
 }  // namespace
 
 std::string record_path() {
-  return source_dir() + "/tests/record/record.txt";
+  return std::string(PENSTOCK_SOURCE_DIR) + "/tests/record/record.txt";
 }
 
 Record read_record(const std::string& path) {

@@ -1,4 +1,4 @@
-// The record: a text file with the outputs of each graph.
+// The record: a text file of what each graph gave.
 #pragma once
 
 #include <map>
@@ -15,19 +15,18 @@ struct Entry {
   States states{};
 };
 
-/// The entries of the record, by name. As text, an entry has a line "== NAME", the lines about the
-/// graph, and "run:" with an indented line for each outcome. Then "state at POSITION: " and digits
-/// follow for each state.
+/// By name. As text: a line "== NAME", the lines about the graph, "run:" and a line for each
+/// outcome, indented, and "state at POSITION: " with digits for each state.
 using Record = std::map<std::string, Entry>;
 
-/// Returns the path of the record in the sources.
+/// The path of the record in the sources.
 std::string record_path();
 Record read_record(const std::string& path);
 std::string text_of(const Record& record);
 
-/// Returns the lines of an entry that are not states.
+/// What is no state of an entry, line by line.
 std::vector<std::string> lines_of(const Entry& entry);
-/// Returns the lines that only one of them has, marked by - and +; empty if there are none.
+/// The lines of which one has other than the other, marked by - and +; empty if there are none.
 std::string difference(const std::vector<std::string>& recorded,
                        const std::vector<std::string>& now);
 

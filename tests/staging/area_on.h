@@ -1,4 +1,4 @@
-// Staging areas on devices of each kind.
+// Staging areas on each kind of device.
 #pragma once
 
 #include <penstock/penstock.h>

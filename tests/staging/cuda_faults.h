@@ -1,11 +1,11 @@
-// GPU work that breaks the context.
+// Work that breaks a GPU's context.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace penstock::test {
 
-/// Writes to an invalid address.
+/// Writes to an address that is nobody's.
 void store_astray(cudaStream_t stream);
 
 }  // namespace penstock::test

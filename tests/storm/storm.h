@@ -1,4 +1,4 @@
-// Makes allocations fail, many in a row, as if memory had run out.
+// Makes allocations fail, many in a row, as they do when memory is out.
 #pragma once
 
 #include <array>
@@ -21,13 +21,12 @@ struct Tally {
   }
 };
 
-/// From now on, the first `first` calls of the process succeed, the next `count` fail, and all
-/// later ones succeed. The program that links this decides which calls count: see preload.cpp and
-/// new_test.cpp.
+/// From now on `first` calls of the process succeed, the next `count` fail, and all behind them
+/// succeed. Whoever links this decides which calls these are: see preload.cpp and new_test.cpp.
 void begin(long first, long count) noexcept;
 Tally end() noexcept;
 
-/// Counts a call. True if it must fail.
+/// Counts a call. True: it has to fail.
 bool must_fail(Call call) noexcept;
 
 }  // namespace penstock::storm

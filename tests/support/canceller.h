@@ -11,9 +11,8 @@
 
 namespace penstock::test {
 
-/// Cancels a run after a moment. It sets `open`, for which the stuck work waits, only after `woken`
-/// was called, which says that the consumer no longer waits. So nothing but the cancellation can
-/// wake the consumer.
+/// Cancels after a moment. Only once `woken` was called, which says that nobody waits any more, is
+/// `open` set, for which the work that is stuck waits: so nothing but the cancelling wakes anybody.
 class Canceller {
  public:
   Canceller(Iterator& iterator, std::atomic<bool>& open)
@@ -26,7 +25,7 @@ class Canceller {
           EXPECT_TRUE(woken_) << "whoever waited still waits";
           open = true;
         }) {}
-  /// Says that the consumer no longer waits. Joins the thread.
+  /// Waits for it, too.
   void woken() {
     woken_ = true;
     thread_.join();

@@ -7,7 +7,7 @@
 
 namespace penstock::test {
 
-/// A context that allocates from the heap and counts the allocations.
+/// Allocates from the heap and counts.
 class HeapContext final : public WorkContext {
  public:
   explicit HeapContext(std::uint64_t key = 1, std::uint32_t op = 0) {

@@ -1,4 +1,4 @@
-// The folder of real data that some tests read, and the behaviour of these tests without it.
+// Where the real data is that some tests read, and what to do without it.
 #pragma once
 
 #include <cstdlib>
@@ -7,18 +7,15 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/places.h"
-
 namespace penstock::test {
 
-/// Returns a path below the folder of real data: $PENSTOCK_DATA, or else ../shared/data next to the
-/// sources.
+/// A path below the folder of real data: $PENSTOCK_DATA, else ../shared/data beside the sources.
 inline std::string data_path(const std::string& name) {
   if (const char* folder = std::getenv("PENSTOCK_DATA")) return std::string(folder) + "/" + name;
-  return source_dir() + "/../shared/data/" + name;
+  return std::string(PENSTOCK_SOURCE_DIR) + "/../shared/data/" + name;
 }
 
-/// True if a test must fail, instead of being skipped, when its data is missing.
+/// True if a test must fail, not skip, when its data is missing.
 inline bool data_required() {
   const char* value = std::getenv("PENSTOCK_REQUIRE_DATA");
   return value != nullptr && std::string(value) == "1";
@@ -26,7 +23,7 @@ inline bool data_required() {
 
 }  // namespace penstock::test
 
-/// Skips the running test if `path` does not exist; fails it if data is required.
+/// Skips the running test if `path` does not exist; fails it where data is required.
 #define PENSTOCK_NEED_DATA(path)                                            \
   if (!std::filesystem::exists(path)) {                                     \
     if (::penstock::test::data_required()) FAIL() << path << " is missing"; \

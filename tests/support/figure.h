@@ -1,4 +1,4 @@
-// Figures that tests count, for docs/reliability.md.
+// What a test has counted, for docs/reliability.md.
 #pragma once
 
 #include <cstdarg>

@@ -1,17 +1,15 @@
-// The golden files of tests/golden, which write.py made with third-party programs.
+// The golden files of tests/golden, which write.py made with other people's programs.
 #pragma once
 
 #include <fstream>
 #include <stdexcept>
 #include <string>
 
-#include "tests/support/places.h"
-
 namespace penstock::test {
 
-/// Returns the bytes of a golden file. Its lines hold hexadecimal digits, or "*N" for N zero bytes.
+/// The bytes of a golden file: lines of hexadecimal digits, or "*N" for N zero bytes.
 inline std::string read_golden(const std::string& name) {
-  const std::string path = source_dir() + "/tests/golden/" + name;
+  const std::string path = std::string(PENSTOCK_SOURCE_DIR) + "/tests/golden/" + name;
   std::ifstream in(path);
   if (!in) throw std::runtime_error("no golden file " + path);
   std::string bytes;

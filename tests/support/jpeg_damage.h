@@ -1,4 +1,4 @@
-// JPEGs that should be refused, and libjpeg-turbo's own verdict on a file.
+// JPEGs that should be refused, and what libjpeg-turbo itself says of a file.
 #pragma once
 
 #include <csetjmp>
@@ -11,8 +11,7 @@
 
 namespace penstock::test {
 
-/// Returns the offset of the first marker 0xff `marker`, searched segment by segment; 0 if there is
-/// none.
+/// The offset of the first marker 0xff `marker`, looked for segment by segment; 0 if there is none.
 inline std::size_t find_marker(std::span<const std::byte> jpeg, int marker) {
   std::size_t at = 2;
   while (at + 4 <= jpeg.size() && jpeg[at] == std::byte{0xff}) {
@@ -35,7 +34,7 @@ inline std::vector<std::byte> with_dimensions(std::vector<std::byte> jpeg, int h
   return jpeg;
 }
 
-/// Returns a valid progressive JPEG with `1 + bands x (1 + refinements)` scans of gray.
+/// A progressive JPEG that breaks no rule and has `1 + bands x (1 + refinements)` scans of gray.
 inline std::vector<std::byte> make_many_scans(int bands, int refinements) {
   const Pixels image = make_pixels(16, 16, 1);
   std::vector<jpeg_scan_info> scans;
@@ -88,7 +87,7 @@ struct PlainDecode {
   std::jmp_buf failed;
 };
 
-/// Returns the verdict of libjpeg-turbo with its defaults on a file that is read to its end.
+/// What libjpeg-turbo's defaults make of a file, read to its end.
 inline Verdict plain_verdict(std::span<const std::byte> bytes, JSAMPROW row) {
   PlainDecode decode;
   decode.info.err = jpeg_std_error(&decode.errors);

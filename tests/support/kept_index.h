@@ -1,16 +1,15 @@
-// Index files of sources, for tests that change them.
+// Index files of sources, to be written again otherwise.
 #pragma once
 
 #include <cstring>
 #include <string>
 
 #include "pipeline/sources/index_file.h"
-#include "pipeline/sources/index_place.h"
 #include "tests/support/files.h"
 
 namespace penstock::test {
 
-/// The size from which a source keeps its index in a folder.
+/// Large enough that a source keeps its index, in a folder.
 inline constexpr std::size_t kIndexedBytes = 5 << 20;
 
 inline std::string kept_index(const std::string& shard, const FileInfo& info,
@@ -18,7 +17,7 @@ inline std::string kept_index(const std::string& shard, const FileInfo& info,
   return index_path(shard, info, {.folder = folder});
 }
 
-/// Returns the kind that an index file names.
+/// The kind that an index file says it is of.
 inline std::string kind_of_index(const std::string& path) {
   const std::string file = read_file(path);
   std::uint64_t size = 0;

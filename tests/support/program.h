@@ -1,4 +1,4 @@
-// Runs the program `penstock` as a user does.
+// Runs the program penstock as a user does.
 #pragma once
 
 #include <string>
@@ -15,29 +15,26 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/files.h"
-#include "tests/support/places.h"
 
 extern char** environ;
 
 namespace penstock::test {
 
 struct Outcome {
-  int code = -1;  ///< exit code; for a killed process, 128 + the signal
+  int code = -1;  ///< exit code; 128 + the signal for a process that was killed
   std::string out;
   std::string err;
 
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-/// A run of the program, with its output in files. `out`: a file for stdout. `variables`:
-/// "NAME=value", added to the environment. The process is killed and awaited at the end of the
-/// scope.
+/// A run of the program, its output in files, or what it prints in the file `out`. Killed and
+/// awaited at the end of the scope. `variables`: "NAME=value", added to the environment.
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments, std::string out = {},
                    std::vector<std::string> variables = {}) {
-    const std::string program = program_path();
-    arguments.insert(arguments.begin(), program);
+    arguments.insert(arguments.begin(), PENSTOCK_PROGRAM);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -54,9 +51,9 @@ class Program {
     posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_CREAT | O_WRONLY, 0600);
     posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_CREAT | O_WRONLY, 0600);
     const int failed =
-        posix_spawn(&process_, program.c_str(), &files, nullptr, argv.data(), environment.data());
+        posix_spawn(&process_, PENSTOCK_PROGRAM, &files, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&files);
-    if (failed != 0) throw std::runtime_error("can't start " + program);
+    if (failed != 0) throw std::runtime_error("can't start " PENSTOCK_PROGRAM);
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -68,7 +65,7 @@ class Program {
 
   pid_t id() const noexcept { return process_; }
   void signal(int number) const { kill(process_, number); }
-  /// True once the process has ended.
+  /// True once it has ended.
   bool ended() const {
     siginfo_t info{};
     return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -76,7 +73,7 @@ class Program {
   }
   std::string written_to_stderr() const { return read_file(folder_ / "err"); }
 
-  /// Waits for the end. Kills the process after `limit_s` seconds, if that is not 0.
+  /// Kills it after so many seconds, if that is not 0.
   Outcome wait(int limit_s = 0) {
     for (int left_ms = limit_s * 1000; limit_s > 0 && !ended(); left_ms -= 2) {
       if (left_ms <= 0) signal(SIGKILL);
@@ -97,8 +94,8 @@ inline Outcome run_program(std::vector<std::string> arguments, std::string out =
   return Program(std::move(arguments), std::move(out)).wait();
 }
 
-/// Returns the JSON that `penstock profile` writes with these flags. The test fails unless the
-/// program exits with `code`.
+/// The JSON that `penstock profile` writes for these flags; the test fails unless it ends with
+/// `code`.
 inline nlohmann::json profile_json(std::vector<std::string> flags, int code = 0) {
   flags.insert(flags.begin(), "profile");
   for (const char* flag : {"--quiet", "--json", "-"}) flags.emplace_back(flag);

@@ -1,4 +1,4 @@
-// The sanitizer that the tests run under.
+// Which sanitizer watches the tests.
 #pragma once
 
 namespace penstock::test {
@@ -9,7 +9,7 @@ namespace penstock::test {
 #endif
 #endif
 
-/// AddressSanitizer replaces the allocator, and opens files to report where something happened.
+/// It has the allocator to itself, and opens files to say where something happened.
 #if defined(PENSTOCK_ADDRESS_SANITIZER) || defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #else

@@ -1,4 +1,4 @@
-// Foreign files that may be in the place where a program wants to create one.
+// What may stand where a program wants to make a file, and is none of its own.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +15,15 @@
 
 namespace penstock::test {
 
-/// A kind of foreign file.
 struct Stranger {
   std::string name;
-  /// Creates it at `path`. `victim`: a file that must stay unchanged.
+  /// Puts it at `path`. `victim`: a file that must stay as it is.
   std::function<void(const std::string& path, const std::string& victim)> put;
-  /// True if it is still there.
+  /// Whether it still stands there.
   std::function<bool(const std::string& path, const std::string& victim)> stands;
 };
 
-/// Returns the kinds that this user can create; only root can create devices.
+/// Those that this user can make: only root makes devices.
 inline std::vector<Stranger> strangers() {
   namespace fs = std::filesystem;
   const auto is_link = [](const std::string& path, const std::string&) {

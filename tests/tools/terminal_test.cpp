@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "report/table.h"
+#include "tools/penstock/support/table.h"
 
 namespace penstock::tool {
 namespace {

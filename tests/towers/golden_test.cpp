@@ -9,19 +9,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/towers/layers/batch_norm.h>
-#include <penstock/towers/layers/conv2d.h>
-#include <penstock/towers/layers/dense.h>
-#include <penstock/towers/layers/lrn.h>
-#include <penstock/towers/layers/pool.h>
-#include <penstock/towers/layers/relu.h>
-#include <penstock/towers/layers/similarity.h>
-#include <penstock/towers/layers/softmax_loss.h>
-#include <penstock/towers/optimizer.h>
-
-#include "tests/support/places.h"
 #include "tests/towers/arrays.h"
-#include "towers/updater.h"
+#include "towers/layers/batch_norm.h"
+#include "towers/layers/conv2d.h"
+#include "towers/layers/dense.h"
+#include "towers/layers/lrn.h"
+#include "towers/layers/pool.h"
+#include "towers/layers/relu.h"
+#include "towers/layers/similarity.h"
+#include "towers/layers/softmax_loss.h"
+#include "towers/optimizer.h"
 
 namespace penstock::towers {
 namespace {
@@ -33,7 +30,7 @@ using test::pass_over;
 const std::map<std::string, std::vector<float>>& golden() {
   static const auto all = [] {
     std::map<std::string, std::vector<float>> values;
-    std::ifstream in(penstock::test::source_dir() + "/tests/golden/layers_torch.txt");
+    std::ifstream in(std::string(PENSTOCK_SOURCE_DIR) + "/tests/golden/layers_torch.txt");
     for (std::string line; std::getline(in, line);) {
       std::istringstream words(line);
       std::string name;

@@ -1,4 +1,4 @@
-#include <penstock/towers/variables.h>
+#include "towers/variables.h"
 
 #include <sys/mman.h>
 

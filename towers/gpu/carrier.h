@@ -1,17 +1,16 @@
-// Copies from one GPU to another.
+// The way from one GPU to another.
 #pragma once
 
 #include "towers/gpu/gpu.h"
 
 namespace penstock::towers {
 
-/// A copier of arrays from one GPU to another, on the stream of the latter. A copy stays valid
-/// until the next one. Events order the copy after the work that made the array, and before work
-/// that changes it; the host never waits. GPUs that can reach each other copy directly, others
-/// through the host. Used by one thread.
+/// Copies what one GPU made to another one, on the latter's stream, where it is kept until the next
+/// copy. Events order that behind what made it and in front of what changes it; the host waits for
+/// nothing. Peers copy directly where they can, else through the host. Used by one thread.
 class Carrier {
  public:
-  /// Both GPUs must outlive it.
+  /// Both must outlive it.
   Carrier(Gpu& from, Gpu& to);
   const Array& carry(const Array& what);
 

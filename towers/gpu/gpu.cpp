@@ -1,7 +1,6 @@
 #include "towers/gpu/gpu.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <penstock/error.h>
@@ -10,7 +9,7 @@
 
 namespace penstock::towers {
 
-/// Memory of the device. Work on the stream may still use memory that is given back.
+/// Memory of the device. What is given back may still be in use by work on the stream.
 class Gpu::Memory final : public Allocator {
  public:
   Memory(Device& device, StreamView stream) : device_(device), stream_(stream) {}
@@ -55,17 +54,12 @@ Gpu::Handles::~Handles() {
 
 void Gpu::check(const char* error) const {
   if (error == nullptr) return;
-  device_->check();  // reports a lost device as such
+  device_->check();  // a lost device is told as such
   throw Error(ErrorCode::unavailable, device_->id().to_string() + ": " + error);
 }
 
 void Gpu::check_cudnn(int status) const {
-  if (status == 0) return;
-  std::array<char, 512> about{};
-  cudnn().last_error(about.data(), about.size() - 1);
-  std::string text = std::string("cuDNN: ") + cudnn().error_string(status);
-  if (about.front() != 0) text += std::string(": ") + about.data();
-  check(text.c_str());
+  if (status != 0) check(("cuDNN: " + std::string(cudnn().error_string(status))).c_str());
 }
 
 void Gpu::clear(Array& array) {
@@ -73,16 +67,15 @@ void Gpu::clear(Array& array) {
 }
 
 Array Gpu::download(const Array& array) {
-  Array copy(nullptr, array.dtype());
-  copy.resize(array.shape());
-  stream().copy({copy.bytes(), array.bytes(), array.nbytes()});
+  Array copy(array.shape());
+  stream().copy({copy.data(), array.bytes(), array.nbytes()});
   stream().synchronize();
   device_->check();
   return copy;
 }
 
 void Gpu::upload(std::span<const float> values, Array& to) {
-  stream().synchronize();  // an earlier copy may still read staged_
+  stream().synchronize();  // of what was copied from there before
   staged_.resize({static_cast<std::int64_t>(values.size())});
   std::ranges::copy(values, staged_.data());
   stream().copy({to.bytes(), staged_.data(), values.size_bytes()});
@@ -97,7 +90,7 @@ void Gpu::add_results(const Array& rows) {
   run(ColumnsPlan{rows.as<double>(), result_.as<double>(), rows.dim(0), 4, 1}, 4);
 }
 
-// Row-major C = A B is column-major C' = B' A', where B and A stay as they are.
+// Row-major C = A B is column-major C' = B' A', with B and A as they lie.
 void Gpu::gemm(const Gemm& form, const void* a, const void* b, void* c, bool sums) {
   if (form.m == 0 || form.n == 0) return;
   const CublasLt& lt = libraries_.blas;
@@ -142,14 +135,6 @@ void Gpu::gemm(const Gemm& form, const void* a, const void* b, void* c, bool sum
 
 Array on_host(Gpu* gpu, const Array& array) {
   return gpu != nullptr ? gpu->download(array) : Array::view(array.data(), array.shape());
-}
-
-Array f32_on_host(Gpu* gpu, const Array& array) {
-  Array there = on_host(gpu, array);
-  if (there.dtype() != DType::bf16) return there;
-  Array wide(there.shape());
-  for (std::size_t i = 0; i < wide.size(); ++i) wide.data()[i] = load(there.as<Bf16>()[i]);
-  return wide;
 }
 
 void assign(Gpu* gpu, std::span<const float> values, Array& to) {

@@ -1,4 +1,4 @@
-// Kernels over single values: see functor.h.
+// Kernels over values one by one: see functor.h.
 #pragma once
 
 #include "towers/gpu/functor.h"
@@ -17,7 +17,7 @@ struct ScalePlan {
   PENSTOCK_TWIN void operator()(std::int64_t i) const { values[i] *= factor; }
 };
 
-/// to = keep * to + factor * from. With keep 0, the previous `to` is ignored.
+/// to = keep * to + factor * from; with keep 0 what was in `to` counts for nothing.
 struct AddPlan {
   float* to;
   const float* from;
@@ -34,8 +34,7 @@ struct ToBf16Plan {
   PENSTOCK_TWIN void operator()(std::int64_t i) const { store(to[i], from[i]); }
 };
 
-/// The conversion of weights from the variables' layout [out,in,area] to the channels-last layout
-/// [out,area,in] of kernels.
+/// [out,in,area] as variables have them -> [out,area,in] as channels-last kernels do.
 template <typename T>
 struct PackWeightsPlan {
   const float* from;
@@ -49,7 +48,7 @@ struct PackWeightsPlan {
   }
 };
 
-/// The conversion of the weights' gradient back.
+/// The way back, for their gradient.
 template <typename T>
 struct UnpackWeightsPlan {
   const T* from;
@@ -72,8 +71,8 @@ struct SumOfTwoPlan {
   PENSTOCK_TWIN void operator()(std::int64_t i) const { store(out[i], load(a[i]) + load(b[i])); }
 };
 
-/// Whether value i of row r is kept depends only on the key and the row's element, so forward and
-/// backward drop the same values.
+/// Whether value i of row r stays is a function of the key and the row's element: forward and
+/// backward draw the same.
 template <typename T>
 struct DropoutPlan {
   const T* in;
@@ -86,10 +85,7 @@ struct DropoutPlan {
     const std::int64_t at = i % width;
     const auto element = static_cast<std::uint64_t>(first + i / width * stride);
     const PhiloxBlock bits = philox_block(static_cast<std::uint32_t>(at / 4), element, key);
-    // No indexing into `words`: an array with a variable index would be placed in memory.
-    const std::uint32_t odd = (at & 2) != 0 ? bits.words[3] : bits.words[1];
-    const std::uint32_t even = (at & 2) != 0 ? bits.words[2] : bits.words[0];
-    store(out[i], load(in[i]) * (((at & 1) != 0 ? odd : even) < limit ? 0 : factor));
+    store(out[i], load(in[i]) * (bits.words[at % 4] < limit ? 0 : factor));
   }
 };
 
@@ -124,7 +120,7 @@ struct AdamPlan {
   }
 };
 
-/// The sums of squares over parts of the values.
+/// Sums of squares over parts of the values.
 struct SquareSumPlan {
   static constexpr bool kRows = true;
   const float* values;
@@ -141,7 +137,7 @@ struct SquareSumPlan {
   }
 };
 
-/// to[c] += factor * the sum of column c. Each column is a row of the launch.
+/// to[c] += factor * the sum of column c. One row for each column.
 struct ColumnsPlan {
   static constexpr bool kRows = true;
   const double* from;
@@ -158,7 +154,7 @@ struct ColumnsPlan {
   }
 };
 
-/// A scaling of the values, so that their norm, whose square is given, is at most `most`.
+/// Scales so that the norm, whose square is given, is at most `most`.
 struct ClipPlan {
   float* values;
   const double* square;

@@ -1,4 +1,4 @@
-#include <penstock/towers/layers/dropout.h>
+#include "towers/layers/dropout.h"
 
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-#include <penstock/towers/layers/pool.h>
+#include "towers/layers/pool.h"
 
 #include <optional>
 

@@ -1,12 +1,12 @@
-// Transfer of values from one device to the next, in a network that is spread over several.
+// The way from one device to the next in a network that is spread over several.
 #pragma once
 
-#include <penstock/towers/layer.h>
+#include "towers/layer.h"
 
 namespace penstock::towers {
 
-/// Passes values on unchanged: forward from memory of `from` to memory of `to`, and gradients back.
-/// Each is a copy on a stream of the receiving device.
+/// Passes values on as they are: forward from memory of `from` to memory of `to`, gradients back,
+/// each by a copy on a stream of the device that gets them.
 LayerPtr relay(const Part& from, const Part& to);
 
 }  // namespace penstock::towers

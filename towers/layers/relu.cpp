@@ -1,4 +1,4 @@
-#include <penstock/towers/layers/relu.h>
+#include "towers/layers/relu.h"
 
 #include "towers/gpu/layers.h"
 

@@ -1,10 +1,9 @@
-#include <penstock/towers/layers/residual.h>
+#include "towers/layers/residual.h"
 
 #include <utility>
 
-#include <penstock/towers/layers/relu.h>
-
 #include "towers/gpu/layers.h"
+#include "towers/layers/relu.h"
 
 namespace penstock::towers {
 namespace {

@@ -78,8 +78,7 @@ class Planner {
  private:
   Size size() const { return passes_.back().geometry.size(); }
 
-  /// Returns the geometry of a pass without adjustments. Begins another pass if the last one has
-  /// some.
+  /// Of a pass that has no adjustments yet.
   Geometry& geometry() {
     if (passes_.back().adjustments.count > 0) next_pass();
     return passes_.back().geometry;

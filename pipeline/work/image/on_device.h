@@ -1,4 +1,4 @@
-// Image ops that a device carries out. The host chooses what they do, checks the bytes and passes
+// Image ops that a device carries out: the host chooses what they do, checks the bytes and hands
 // them on.
 #pragma once
 
@@ -12,22 +12,20 @@
 
 namespace penstock::image {
 
-/// Returns the name of the component that is added.
+/// The name of the component that is added.
 std::string plan_component(const std::string& component);
 
-/// Returns the size of every image. Throws Error{invalid_argument} if it is not known.
+/// The size that every image gets. Throws Error{invalid_argument} if it is not known.
 Size size_on_device(const ImageOps::Chain& chain);
 
-/// Makes an op from {image: bytes []} to {image: bytes [], image_plan: u8
-/// [sizeof(jpeg::DevicePlan)]}.
-///
-/// For a coefficient record, it passes on the bytes of the rows of blocks that the crop touches, as
-/// a view of the record. Only their CRC32C is checked here. All other images, and records that
-/// devices do not support, are decoded here: the bytes are then finished pixels, except for
-/// normalising. The op draws the same random numbers as the chain on the host.
+/// {image: bytes []} -> {image: bytes [], image_plan: u8 [sizeof(jpeg::DevicePlan)]}. Of a
+/// coefficient record, the bytes of those rows of blocks that the crop touches, where they lie:
+/// only their CRC32C is checked here. Everything else, and what devices can't do, is decoded, and
+/// the bytes are finished pixels, but for normalising. Draws the random numbers that the chain
+/// draws on the host.
 WorkOpPtr make_device_op(std::shared_ptr<const ImageOps::Chain> chain);
 
-/// The images that such ops passed on since the process started.
+/// Images that such ops handed on since the process started.
 struct DeviceCounts {
   std::uint64_t packed = 0;  ///< as coefficients
   std::uint64_t pixels = 0;  ///< decoded on the host

@@ -1,4 +1,4 @@
-// The vector loops of Lanes.
+// The loops of Lanes over vectors.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@ namespace penstock::jpeg {
 
 bool lanes_supported() noexcept;
 
-/// Decodes until some lanes have no blocks left in their strips. Returns these lanes.
+/// Decodes until lanes have no blocks left in their strips: these.
 std::uint32_t run_lanes(Lanes& lanes) noexcept;
 
-/// Unstuffs by vectors. Some bytes may be left, and so may the end of the bytes.
+/// Unstuffs what can be done by vectors: some bytes may be left, and what ends them.
 void copy_bytes(LaneBytes& bytes) noexcept;
 
-/// Sums the DCs of the next MCUs of the scan's row, which are those of a strip. If any block is
-/// `wanted`, also transforms the needed blocks, some of them later together with others.
+/// Sums the DCs of a strip's MCUs, which are the next of the scan's row, and, if any is `wanted`,
+/// transforms those blocks that are needed; some later, with others.
 void store_strip(Scan& scan, std::int16_t* coefficients, int mcus, bool wanted) noexcept;
-/// Transforms the blocks that were put off, at the end of a row.
+/// Behind a row: transforms those too.
 void flush_strips(Scan& scan) noexcept;
 
 }  // namespace penstock::jpeg

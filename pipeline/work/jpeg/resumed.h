@@ -1,16 +1,15 @@
-// Continuing an image with another decoder.
+// An image that another decoder goes on with.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "pipeline/codec/codec.h"
+#include "pipeline/work/image/codec.h"
 
 namespace penstock::jpeg {
 
-/// A sink between a decoder that starts the image anew, and a sink that already has its plan and
-/// perhaps some rows.
+/// Stands between a sink that has its plan, and perhaps rows, and a decoder that starts anew.
 class Resumed final : public image::PixelSink {
  public:
   Resumed(image::PixelSink& sink, const image::DecodePlan& plan, int given)

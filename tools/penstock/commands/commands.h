@@ -1,4 +1,4 @@
-// The subcommands of the program.
+// The subcommands.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace penstock::tool {
 
-/// A subcommand. It adds its flags to the program, and runs if it is the chosen one.
+/// A subcommand: adds its flags to the program, then runs if it was the one chosen.
 class Command {
  public:
   virtual ~Command() = default;
-  /// Runs the command and returns the exit code. Throws UsageError, Error or std::exception.
+  /// The exit code. Throws UsageError, Error or std::exception.
   virtual int run() = 0;
   CLI::App* app() const noexcept { return app_; }
 
@@ -35,9 +35,5 @@ std::unique_ptr<Command> make_synth(CLI::App& program);
 std::unique_ptr<Command> make_pack(CLI::App& program);
 std::unique_ptr<Command> make_unpack(CLI::App& program);
 std::unique_ptr<Command> make_train(CLI::App& program);
-std::unique_ptr<Command> make_evaluate(CLI::App& program);
-std::unique_ptr<Command> make_predict(CLI::App& program);
-std::unique_ptr<Command> make_cluster(CLI::App& program);
-std::unique_ptr<Command> make_serve(CLI::App& program);
 
 }  // namespace penstock::tool

@@ -1,11 +1,11 @@
-// The text that --limits prints.
+// The limits, for --limits.
 #pragma once
 
 #include <string>
 
 namespace penstock::tool {
 
-/// Returns one line for each field of Limits, with its default.
+/// A line for each field of Limits, with its default.
 std::string limits_text();
 
 }  // namespace penstock::tool

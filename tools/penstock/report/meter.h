@@ -1,4 +1,4 @@
-// Rates, computed from counters.
+// Rates from counters.
 #pragma once
 
 #include <cstddef>
@@ -12,60 +12,43 @@
 
 namespace penstock::tool {
 
-/// The recent activity of a stage.
+/// What a stage did lately.
 struct StageRate {
   std::string name;
   double items_per_s = 0;
-  double busy_threads = 0;  ///< the average number of threads that worked in it
+  double busy_threads = 0;  ///< threads that worked in it, on average
   double wait_threads = 0;
   std::string waits_on;
 };
 
-/// The recent activity of a tower.
+/// What a tower did lately.
 struct TowerRate {
   std::string device;
   double steps_per_s = 0;
-  double step_share = 0;   ///< the share of time in which its stream worked on batches
-  double stall_share = 0;  ///< the share of time in which its stream waited for one
-  std::string cause;       ///< the cause of most of its stalls
+  double step_share = 0;   ///< of the time in which its stream worked on batches
+  double stall_share = 0;  ///< … and waited for one
+  std::string cause;       ///< that it mostly waited for
 };
 
-/// The recent activity of an input worker, and its counts since the run began.
-struct WorkerRate {
-  std::string address;
-  bool connected = false;
-  double elements_per_s = 0;
-  double bytes_per_s = 0;  ///< in its answers
-  double busy_share = 0;   ///< of its threads
-  double round_trip_s = 0;
-  std::uint64_t shared = 0;  ///< since the run began
-  std::uint64_t hedged = 0;  ///< since the run began
-  std::uint64_t lost = 0;    ///< since the run began
-  std::string problem;
-};
-
-/// The recent activity of the whole run.
+/// What the whole did lately.
 struct Rates {
   double elements_per_s = 0;
   double bytes_per_s = 0;  ///< that left the last stage
   std::vector<StageRate> stages;
   std::vector<TowerRate> towers;
-  std::vector<WorkerRate> workers;
-  int threads = 0;  ///< of the run, and of the connected input workers
 };
 
 /// Averages over a sliding window of snapshots. Not synchronised.
 class Meter {
  public:
-  /// `window_s`: the time that the averages cover.
+  /// `window_s`: how far back the averages reach.
   explicit Meter(double window_s = 1.0) : window_s_(window_s) {}
 
-  /// Adds a snapshot. REQUIRES: `now_s` does not decrease.
+  /// REQUIRES: `now_s` does not go back.
   void add(double now_s, const Stats& stats, std::vector<TowerStats> towers = {});
-  /// Returns the averages over the window; zeros before the second snapshot.
+  /// Over the window; zeros before the second snapshot.
   Rates rates() const;
-  /// Returns the elements per second between neighbouring snapshots, oldest first; at most `count`
-  /// values.
+  /// Elements a second between neighbouring snapshots, oldest first; at most `count` of them.
   std::vector<double> history(std::size_t count) const;
 
  private:
@@ -82,8 +65,8 @@ class Meter {
   std::uint64_t history_elements_ = 0;
 };
 
-/// The history of a run. Keeps at most a few thousand snapshots, evenly spaced, however long the
-/// run takes. Not synchronised.
+/// A run in pictures: at most a few thousand snapshots, evenly spaced, however long it takes. Not
+/// synchronised.
 class Timeline {
  public:
   struct Point {
@@ -94,9 +77,9 @@ class Timeline {
     std::vector<double> stall_shares;  ///< for each tower
   };
 
-  /// Adds a snapshot. REQUIRES: `now_s` does not decrease.
+  /// REQUIRES: `now_s` does not go back.
   void add(double now_s, const Stats& stats, const std::vector<TowerStats>& towers = {});
-  /// Returns the activity between neighbouring snapshots.
+  /// What happened between neighbouring snapshots.
   std::vector<Point> points() const;
 
  private:
@@ -110,7 +93,7 @@ class Timeline {
   };
 
   std::vector<Snapshot> snapshots_;
-  std::size_t every_ = 1;  // of this many given snapshots, one is kept
+  std::size_t every_ = 1;  // of those given, one is kept
   std::size_t given_ = 0;
 };
 

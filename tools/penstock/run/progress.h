@@ -1,4 +1,4 @@
-// The progress of a profiled run, kept in the file that `--state` names.
+// How far a profiled run has come, kept in the file of --state.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,21 @@
 
 namespace penstock::tool {
 
-/// The facts that a process saves for the process that resumes the run.
+/// What one process tells the one that goes on.
 struct Progress {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t batch = 0;      ///< the next one, within the epoch
-  std::uint64_t batches = 0;    ///< of all epochs so far
-  std::uint64_t elements = 0;   ///< of all epochs so far
-  std::uint64_t digest = 0;     ///< of all batches so far
-  std::uint64_t log_bytes = 0;  ///< the size of the file of --digests
-  std::string iterator;         ///< from Iterator::save
+  std::uint64_t batch = 0;      ///< of the epoch, the next
+  std::uint64_t batches = 0;    ///< of all epochs
+  std::uint64_t elements = 0;   ///< of all epochs
+  std::uint64_t digest = 0;     ///< of everything so far
+  std::uint64_t log_bytes = 0;  ///< of the file of --digests
+  std::string iterator;         ///< Iterator::save
 };
 
-/// Saves the progress durably, see penstock::save_state.
+/// Durably, see penstock::save_state.
 void save_progress(StateFile& file, const Progress& progress);
-/// Returns nothing if there is no such file. Throws Error{data_loss} if it is damaged or not a
-/// state.
+/// Nothing if there is no such file. Throws Error{data_loss} if it is damaged or something else.
 std::optional<Progress> load_progress(const std::string& path);
 
 }  // namespace penstock::tool

@@ -1,4 +1,4 @@
-// One pass over all records.
+// One look at every record.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,18 @@ namespace penstock::tool {
 struct PassResult {
   std::uint64_t good = 0;
   std::uint64_t bad = 0;
-  std::vector<Error> errors;  ///< the first `keep` errors
+  std::vector<Error> errors;  ///< the first ones
   bool interrupted = false;
 };
 
 struct PassOptions {
   std::string title;          ///< of the live view
-  int threads = 0;            ///< 0: all cores
+  int threads = 0;            ///< 0: all
   std::uint64_t keep = 1000;  ///< errors to keep
   bool quiet = false;
 };
 
-/// Goes through the dataset once, and continues after bad records. `visit` is called for each good
-/// one, in order.
+/// Goes through the dataset once, past bad records. `visit` is called for each good one, in order.
 PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
                      const std::function<void(const Element&)>& visit);
 

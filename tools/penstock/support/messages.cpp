@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <new>
 
-#include "pipelines/text.h"
+#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 

@@ -1,4 +1,4 @@
-// Messages of the program on stderr.
+// What the program says on stderr.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace penstock::tool {
 
-/// Returns "penstock: warning: <message>"; for other levels, without the word.
+/// "penstock: warning: <message>"; without the word for other levels.
 std::string message_line(LogLevel level, std::string_view message);
 /// Makes stderr the library's log sink, for warnings.
 void log_to_stderr();
-/// Prints "penstock: " and the text.
+/// "penstock: <what> (<where>)".
 void print_error(std::string_view text) noexcept;
 
 }  // namespace penstock::tool

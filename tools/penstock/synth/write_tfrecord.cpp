@@ -1,5 +1,4 @@
-// Writer of TFRecord files of tf.Examples. Sources: TensorFlow's "TFRecords format details" and
-// example.proto.
+// TFRecord files of tf.Example. Sources: TensorFlow's "TFRecords format details" and example.proto.
 #include <span>
 
 #include <penstock/crc32c.h>
@@ -16,13 +15,13 @@ std::string varint(std::uint64_t value) {
   return out + static_cast<char>(value);
 }
 
-/// Returns a length-delimited field.
+/// A length-delimited field.
 std::string field(int number, std::string_view bytes) {
   return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(bytes.size()) +
          std::string(bytes);
 }
 
-/// Returns an entry of Features.feature: the key, and a Feature that holds a list of that kind.
+/// An entry of Features.feature: the key and a Feature that holds a list of that kind.
 std::string feature(std::string_view key, int kind, std::string_view list) {
   return field(1, field(1, key) + field(2, field(kind, list)));
 }

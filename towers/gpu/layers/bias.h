@@ -1,14 +1,13 @@
-// The bias of dense layers and convolutions on GPUs.
+// What dense layers and convolutions on GPUs have in common.
 #pragma once
 
-#include <penstock/towers/variables.h>
-
 #include "towers/gpu/descriptors.h"
+#include "towers/variables.h"
 
 namespace penstock::towers {
 
-/// A bias for each channel of activations [..., channels], by cuDNN. In bf16, the bias and the sums
-/// of its gradient are rounded.
+/// Adds a bias to each channel of activations [..., channels]: cuDNN. In bf16 the bias, and the
+/// sums of its gradient, are rounded for that.
 class GpuBias {
  public:
   GpuBias(Gpu& gpu, Variable& biases);

@@ -1,4 +1,4 @@
-#include <penstock/towers/layers/dense.h>
+#include "towers/layers/dense.h"
 
 #include <optional>
 

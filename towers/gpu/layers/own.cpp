@@ -1,4 +1,4 @@
-// Layers whose forward and backward passes are kernels of our own.
+// Layers that are a kernel of ours each way.
 #include <cmath>
 #include <string>
 #include <utility>

@@ -1,1 +1,0 @@
-// Compiles what tests include most, see tests/CMakeLists.txt.
