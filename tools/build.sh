@@ -5,7 +5,12 @@ cd "$(dirname "$0")/.."
 
 preset=${1:?usage: tools/build.sh PRESET [TARGET...]}
 shift
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if command -v ccache >/dev/null; then
+  # Hits in every checkout of the same sources: paths are relative to the checkout, and debug information does not name
+  # the folder of the build.
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_MAXSIZE=20G
+fi
 if [ "$preset" = tsan ]; then tools/build_tsan_tbb.sh; fi
 mkdir -p build
 echo "build: $preset (build/$preset)"

@@ -26,7 +26,10 @@ apt-get "${options[@]}" update -qq
 (cd "$work/src" && apt-get "${options[@]}" source -qq "onetbb=$version" >/dev/null)
 
 echo "onetbb-tsan: building"
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if command -v ccache >/dev/null; then  # as in tools/build.sh
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_MAXSIZE=20G
+fi
 cmake -S "$work"/src/onetbb-*/ -B "$work/build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=None \
   -DCMAKE_CXX_FLAGS="-O1 -g1 -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan" -DCMAKE_INSTALL_PREFIX="$prefix" \
   -DCMAKE_INSTALL_LIBDIR=lib -DTBB_TEST=OFF -DTBB_STRICT=OFF -DTBBMALLOC_BUILD=OFF \
