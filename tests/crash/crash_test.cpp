@@ -16,6 +16,7 @@
 #include "tests/crash/graphs.h"
 #include "tests/crash/log.h"
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 #include "tests/support/process.h"
 
 namespace penstock::test {
@@ -51,12 +52,9 @@ class Crash : public testing::Test {
 
   static Process victim(std::size_t graph, const std::string& name, int save_every, int threads,
                         const std::string& point, int pace_us, bool mutant) {
-    std::vector<std::string> arguments{PENSTOCK_VICTIM,
-                                       folder_->path(),
-                                       std::to_string(graph),
-                                       *folder_ / (name + ".log"),
-                                       *folder_ / (name + ".state"),
-                                       std::to_string(save_every),
+    std::vector<std::string> arguments{test::built("crash_victim"),  folder_->path(),
+                                       std::to_string(graph),        *folder_ / (name + ".log"),
+                                       *folder_ / (name + ".state"), std::to_string(save_every),
                                        std::to_string(threads)};
     if (mutant) arguments.emplace_back("mutant");
     return Process(std::move(arguments),

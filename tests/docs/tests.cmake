@@ -1,10 +1,10 @@
 # The code in docs/, taken out of the pages and compiled, and run where the page says what comes out.
 set(docs_extract ${CMAKE_CURRENT_SOURCE_DIR}/docs/extract.awk)
 
-# `penstock_docs(extending SOURCES a.cpp b.cpp)`: a page, and files of the tree that are compiled again against the
-# files that the page changes.
+# `penstock_docs(extending SOURCES a.cpp b.cpp FILTER PATTERN)`: a page, and files of the tree that are compiled again
+# against the files that the page changes. FILTER: the tests of the page's own code; the others run elsewhere.
 function(penstock_docs page)
-  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "FILTER" "SOURCES" ${ARGN})
   set(markdown ${PROJECT_SOURCE_DIR}/docs/${page}.md)
   set(out ${PROJECT_BINARY_DIR}/docs/${page})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${markdown} ${docs_extract})
@@ -42,7 +42,7 @@ function(penstock_docs page)
       target_include_directories(docs_${page}_fragments PRIVATE ${PROJECT_SOURCE_DIR})
       target_link_libraries(docs_${page}_fragments PRIVATE penstock::penstock)
     elseif(kind STREQUAL vectors)
-      list(APPEND tree_sources ${out}/${path} ${CMAKE_CURRENT_SOURCE_DIR}/support/numbers.cpp)
+      list(APPEND tree_sources ${out}/${path})
     elseif(path MATCHES "\\.cpp$")
       list(APPEND tree_sources ${out}/${path})
     endif()
@@ -53,19 +53,25 @@ function(penstock_docs page)
   if(tree_sources)
     add_executable(docs_${page}_test ${tree_sources})
     target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
-    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main
+    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main test_places test_numbers
       $<TARGET_NAME_IF_EXISTS:penstock_tools_graph> penstock JPEG::JPEG TBB::tbb)
-    target_compile_definitions(docs_${page}_test PRIVATE PENSTOCK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
-      PROPERTIES TIMEOUT ${test_timeout})
+    target_compile_options(docs_${page}_test PRIVATE ${test_compile_options})
+    target_precompile_headers(docs_${page}_test REUSE_FROM test_headers)
+    set(filter)
+    if(ARG_FILTER)
+      set(filter TEST_FILTER ${ARG_FILTER})
+    endif()
+    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+      NO_PRETTY_VALUES ${filter} PROPERTIES TIMEOUT ${test_timeout})
   endif()
 endfunction()
 
 penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(staging)
-penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp tests/support/numbers.cpp
-  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp)
+penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp
+  tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
+  FILTER "*repeateach*:*repeat_each*:*linspace*:CenterSquare.*")
 
 # The README's program is run as it stands there.
 set(readme_program ${PROJECT_BINARY_DIR}/docs/readme.cpp)

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/figure.h"
+#include "tests/support/places.h"
 #include "tests/support/program.h"
 #include "tests/support/sanitizer.h"
 
@@ -124,12 +125,13 @@ bool FullDisk::fail_at(const Writer& writer, int step, Failure failure,
   for (const std::string& result : writer.results)
     if (result.starts_with("old ")) own.write(result.substr(4), "old");
   const Outcome outcome =
-      Program(in(own, writer.command), {},
-              {"LD_PRELOAD=" PENSTOCK_FULL_DISK, "PENSTOCK_DISK_FILES=" + own / writer.files,
-               "PENSTOCK_DISK_STEP=" + std::to_string(step),
-               "PENSTOCK_DISK_ERRNO=" + std::to_string(failure.error),
-               std::string("PENSTOCK_DISK_FULL=") + (failure.stays_full ? "1" : "0"),
-               "PENSTOCK_DISK_LOG=" + log / "log"})
+      Program(
+          in(own, writer.command), {},
+          {"LD_PRELOAD=" + built("libfull_disk.so"), "PENSTOCK_DISK_FILES=" + own / writer.files,
+           "PENSTOCK_DISK_STEP=" + std::to_string(step),
+           "PENSTOCK_DISK_ERRNO=" + std::to_string(failure.error),
+           std::string("PENSTOCK_DISK_FULL=") + (failure.stays_full ? "1" : "0"),
+           "PENSTOCK_DISK_LOG=" + log / "log"})
           .wait(kLimit_s);
   if (!fs::exists(log / "log")) {
     EXPECT_EQ(outcome.code, 0) << what << outcome.err;

@@ -13,6 +13,7 @@
 #include "tests/support/data.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
+#include "tests/support/places.h"
 
 namespace penstock::image {
 namespace {
@@ -204,7 +205,7 @@ std::vector<std::uint8_t> from_hex(const std::string& text) {
 }
 
 TEST(Jpeg, CmykAsPillowConvertsIt) {
-  std::ifstream golden(PENSTOCK_SOURCE_DIR "/tests/golden/cmyk_pillow.txt");
+  std::ifstream golden(test::source_dir() + "/tests/golden/cmyk_pillow.txt");
   ASSERT_TRUE(golden.is_open());
   std::array<std::string, 4> lines;
   for (std::string& line : lines) ASSERT_TRUE(std::getline(golden, line));

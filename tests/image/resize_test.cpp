@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/images.h"
+#include "tests/support/places.h"
 #include "tests/support/simd.h"
 
 namespace penstock::image {
@@ -67,7 +68,7 @@ Pixels resized(const Pixels& image, int height, int width) {
 }
 
 TEST(Resize, AtMostOneLevelOffPillow) {
-  std::ifstream golden(PENSTOCK_SOURCE_DIR "/tests/golden/resize_pillow.txt");
+  std::ifstream golden(test::source_dir() + "/tests/golden/resize_pillow.txt");
   ASSERT_TRUE(golden.is_open());
   std::string line;
   std::getline(golden, line);  // the comment

@@ -1,7 +1,7 @@
 penstock_test(image/allocation core io image)
 penstock_test(image/augment core io image)
 if(NOT PENSTOCK_SANITIZE)  # it counts what malloc gives
-  penstock_test(image/codec_memory core io image)
+  penstock_test(image/codec_memory core io image SLOW "*")
 endif()
 penstock_test(image/finish core io image)
 penstock_test(image/jpeg core io image)

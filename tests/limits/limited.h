@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 
 namespace penstock::test {
 
@@ -29,7 +30,7 @@ struct Ended {
 inline Ended run_limited(const TempFolder& folder, std::vector<std::string> arguments,
                          const std::function<void()>& limit,
                          std::vector<std::string> variables = {},
-                         const std::string& program = PENSTOCK_PROGRAM) {
+                         const std::string& program = program_path()) {
   arguments.insert(arguments.begin(), program);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

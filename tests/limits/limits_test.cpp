@@ -15,6 +15,7 @@
 
 #include "tests/limits/limited.h"
 #include "tests/support/figure.h"
+#include "tests/support/places.h"
 
 namespace penstock::test {
 namespace {
@@ -135,7 +136,7 @@ class Limits : public testing::Test {
 };
 
 TEST_F(Limits, AThreadThatCantBeStarted) {
-  const std::string preload = "LD_PRELOAD=" PENSTOCK_FEW_THREADS;
+  const std::string preload = "LD_PRELOAD=" + test::built("liblimits_few_threads.so");
   for (const Work& work : work_) {
     const std::string calls = folder_ / "calls";
     static_cast<void>(
@@ -221,7 +222,7 @@ TEST_F(Limits, FewProcesses) {
   ::chmod(folder_.path().c_str(), 0777);
   const std::string program =
       folder_ / "penstock";  // the build's may lie where it can't be reached
-  std::filesystem::copy_file(PENSTOCK_PROGRAM, program);
+  std::filesystem::copy_file(test::program_path(), program);
   const Ended starts = run_limited(
       folder_, {"--version"}, [] { become_limited(1000); }, {}, program);
   if (starts.code != 0) GTEST_SKIP() << "another user can't run the program: " << starts.err;

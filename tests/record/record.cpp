@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/support/places.h"
+
 namespace penstock::test {
 namespace {
 
@@ -30,7 +32,7 @@ std::string bytes_of(const std::string& digits) {
 }  // namespace
 
 std::string record_path() {
-  return std::string(PENSTOCK_SOURCE_DIR) + "/tests/record/record.txt";
+  return source_dir() + "/tests/record/record.txt";
 }
 
 Record read_record(const std::string& path) {

@@ -1,5 +1,5 @@
 penstock_test(record/record)
 target_sources(record_record_test PRIVATE record/data.cpp record/digest.cpp record/graphs_errors.cpp record/graphs_feeds.cpp
   record/graphs_images.cpp record/graphs_order.cpp record/graphs_sources.cpp record/graphs_values.cpp
-  record/graphs_work.cpp record/observe.cpp record/observe_feed.cpp record/record.cpp support/numbers.cpp)
+  record/graphs_work.cpp record/observe.cpp record/observe_feed.cpp record/record.cpp)
 target_link_libraries(record_record_test PRIVATE ZLIB::ZLIB PkgConfig::HWY)

@@ -9,10 +9,11 @@
 
 namespace penstock::test {
 
-/// A path below the folder of real data: $PENSTOCK_DATA, else ../shared/data beside the sources.
+/// A path below the folder of real data, $PENSTOCK_DATA. Without that variable the path does not
+/// exist.
 inline std::string data_path(const std::string& name) {
-  if (const char* folder = std::getenv("PENSTOCK_DATA")) return std::string(folder) + "/" + name;
-  return std::string(PENSTOCK_SOURCE_DIR) + "/../shared/data/" + name;
+  const char* folder = std::getenv("PENSTOCK_DATA");
+  return std::string(folder != nullptr ? folder : "$PENSTOCK_DATA") + "/" + name;
 }
 
 /// True if a test must fail, not skip, when its data is missing.

@@ -5,11 +5,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/support/places.h"
+
 namespace penstock::test {
 
 /// The bytes of a golden file: lines of hexadecimal digits, or "*N" for N zero bytes.
 inline std::string read_golden(const std::string& name) {
-  const std::string path = std::string(PENSTOCK_SOURCE_DIR) + "/tests/golden/" + name;
+  const std::string path = source_dir() + "/tests/golden/" + name;
   std::ifstream in(path);
   if (!in) throw std::runtime_error("no golden file " + path);
   std::string bytes;

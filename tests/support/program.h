@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/files.h"
+#include "tests/support/places.h"
 
 extern char** environ;
 
@@ -34,7 +35,7 @@ class Program {
  public:
   explicit Program(std::vector<std::string> arguments, std::string out = {},
                    std::vector<std::string> variables = {}) {
-    arguments.insert(arguments.begin(), PENSTOCK_PROGRAM);
+    arguments.insert(arguments.begin(), program_path());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -51,9 +52,9 @@ class Program {
     posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_CREAT | O_WRONLY, 0600);
     posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_CREAT | O_WRONLY, 0600);
     const int failed =
-        posix_spawn(&process_, PENSTOCK_PROGRAM, &files, nullptr, argv.data(), environment.data());
+        posix_spawn(&process_, argv[0], &files, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&files);
-    if (failed != 0) throw std::runtime_error("can't start " PENSTOCK_PROGRAM);
+    if (failed != 0) throw std::runtime_error("can't start " + arguments[0]);
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/figure.h"
+#include "tests/support/places.h"
 #include "tools/penstock/graph/kinds.h"
 #include "tools/penstock/graph/pipeline_spec.h"
 #include "tools/penstock/support/usage_error.h"
@@ -179,7 +180,7 @@ TEST(PipelineToml, NeverCrashesOnACutText) {
 }
 
 TEST(PipelineToml, IsDocumentedInFull) {
-  std::ifstream file(PENSTOCK_SOURCE_DIR "/docs/pipeline-toml.md");
+  std::ifstream file(test::source_dir() + "/docs/pipeline-toml.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   const std::size_t begin = page.find("```toml\n");
   ASSERT_NE(begin, page.npos);

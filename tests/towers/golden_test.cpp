@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/places.h"
 #include "tests/towers/arrays.h"
 #include "towers/layers/batch_norm.h"
 #include "towers/layers/conv2d.h"
@@ -30,7 +31,7 @@ using test::pass_over;
 const std::map<std::string, std::vector<float>>& golden() {
   static const auto all = [] {
     std::map<std::string, std::vector<float>> values;
-    std::ifstream in(std::string(PENSTOCK_SOURCE_DIR) + "/tests/golden/layers_torch.txt");
+    std::ifstream in(penstock::test::source_dir() + "/tests/golden/layers_torch.txt");
     for (std::string line; std::getline(in, line);) {
       std::istringstream words(line);
       std::string name;

@@ -1,0 +1,1 @@
+// Compiles the headers that most tests include; see tests/CMakeLists.txt.
