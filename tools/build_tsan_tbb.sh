@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds oneTBB from Debian's source package with ThreadSanitizer into build/onetbb-tsan, for the tsan preset. Debian's
 # own library synchronises out of the sanitizer's sight, which makes correct programs look racy. Done once per version.
+# Exits with 75 if the source could not be downloaded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,8 +23,10 @@ apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By:
 options=(-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists"
   -o Dir::Cache::pkgcache="" -o Dir::Cache::srcpkgcache="" -o APT::Sandbox::User="" -o Acquire::Retries=3)
 echo "onetbb-tsan: fetching the source of $version"
-apt-get "${options[@]}" update -qq
-(cd "$work/src" && apt-get "${options[@]}" source -qq "onetbb=$version" >/dev/null)
+if ! apt-get "${options[@]}" update -qq || ! (cd "$work/src" && apt-get "${options[@]}" source -qq "onetbb=$version" >/dev/null); then
+  echo "onetbb-tsan: the mirrors do not give the source of $version" >&2
+  exit 75
+fi
 
 echo "onetbb-tsan: building"
 if command -v ccache >/dev/null; then  # as in tools/build.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs each for so many seconds, as many at once as there are cores, from seeds that the tests'
+# Builds the fuzzers and runs each for some seconds, as many at once as there are cores, from seeds that the tests'
 # writers make and from what earlier runs found (build/fuzz-corpus): tools/fuzz.sh [SECONDS [TARGET...]]
-# FUZZ_SEED=N makes a run that starts without earlier finds nearly repeatable; otherwise each is another.
+# `tools/fuzz.sh --runs [TARGET...]` instead runs a number of inputs that takes some seconds. With FUZZ_SEED=N and no
+# earlier finds, the inputs are the same on every machine.
 # `tools/fuzz.sh --coverage` instead says what of each parser the corpora reach.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,14 +33,24 @@ if [ "$seconds" = --coverage ]; then
   exit
 fi
 if [ ${#targets[@]} -eq 0 ]; then targets=("${all[@]}"); fi
+limit=-max_total_time=$seconds
+if [ "$seconds" = --runs ]; then limit=-runs; fi
 mkdir -p build/fuzz-logs build/fuzz-crashes
 
+# Inputs that take about four seconds on one core.
+runs_of() {
+  case $1 in
+    *) echo 20000 ;;
+  esac
+}
+
 run() {
-  local target=$1 log=build/fuzz-logs/$1.log
+  local target=$1 log=build/fuzz-logs/$1.log until=$limit
+  [ "$until" != -runs ] || until=-runs=$(runs_of "$target")
   mkdir -p "$corpus/$target" "build/fuzz-seeds/$target"
   "$fuzz" "$target" --seeds "build/fuzz-seeds/$target"
-  if ! "$fuzz" "$target" "$corpus/$target" "build/fuzz-seeds/$target" -max_total_time="$seconds" -seed="$seed" -max_len=4096 \
-    -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128 -artifact_prefix="build/fuzz-crashes/$target-" \
+  if ! "$fuzz" "$target" "$corpus/$target" "build/fuzz-seeds/$target" "$until" -seed="$seed" -max_len=4096 \
+    -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=128 -artifact_prefix="build/fuzz-crashes/$target-" \
     -print_final_stats=1 >"$log" 2>&1; then
     grep -anE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml)" "$log" | head -n 40
     echo "fuzz: $target failed; build/asan/bin/fuzz $target FILE runs the input again, in base64:"
@@ -50,7 +61,7 @@ run() {
     "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" "$(find "$corpus/$target" -type f | wc -l)" \
     "$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)"
 }
-export -f run
-export seconds seed corpus fuzz
+export -f run runs_of
+export limit seed corpus fuzz
 # shellcheck disable=SC2016  # the shell that xargs starts expands it
 printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'run "$1"' run

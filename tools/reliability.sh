@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Kills a consumer PENSTOCK_KILLS times (2,000), lets allocations fail in bursts at every 7th place, kills one of
-# three processes that want the same state PENSTOCK_FIGHTS times (200), lets the disk be full at every step of every file,
-# measures the memory of 40 graphs from outside, tries every limit on threads and addresses, and writes the figures into
-# docs/reliability.md, with the date and the machine; then drives batches and values through a million schedules, and
-# watches feeds, towers and every stage by ThreadSanitizer.
-# Takes two hours. The kills alone, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
+# Runs what takes too long, or depends too much on the machine, for .ci/run, and writes the figures into docs/reliability.md
+# with the date and the machine:
+# - PENSTOCK_KILLS (2,000) kills of a consumer
+# - allocations that fail in bursts, at every 7th place
+# - PENSTOCK_FIGHTS (200) kills of one of three processes that want the same state; a full disk at every step of every file
+# - the memory of 40 graphs, measured from outside; every limit on threads and addresses
+# - tests labelled `reliability` of other programs; 200 steps of training; a million schedules of batches and values
+# - the suites that .ci/run leaves out under ASan and TSan; each fuzzer for a minute
+# Takes three hours. Only the kills, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 test=${1:-}
 if [ -z "$test" ]; then
-  tools/build.sh release crash_crash_test storm_malloc_test storm_new_test e2e_contention_test e2e_full_disk_test \
-    rss_rss_test limits_limits_test engine_schedules_test
+  tools/build.sh release reliability_tests e2e_contention_test e2e_full_disk_test engine_schedules_test
   test=build/release/bin/crash_crash_test
 fi
 page=docs/reliability.md
@@ -42,7 +44,11 @@ figures files env PENSTOCK_FIGHTS="${PENSTOCK_FIGHTS:-200}" PENSTOCK_DISKS=all \
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
-# What CI has no time for.
+PENSTOCK_TRAIN_STEPS=200 build/release/bin/towers_trainer_test --gtest_filter='Trainer.TowersAreAsOne*:Trainer.Learns*'
+ctest --preset release -L reliability -E '^(crash|storm|rss|limits)/'
 tools/setup.sh --checks
-tools/sanitized.sh tsan staging/{feed,feed_state,feed_proof,share_slots} towers/{trainer,exchange,strategies} \
-  conformance/{conformance,semantics_order,semantics_batch,semantics_errors,semantics_cache,semantics_interleave}
+tools/sanitized.sh asan conformance/conformance image/resize storm/new
+tools/sanitized.sh tsan staging/{feed_state,feed_proof,share_slots} towers/{trainer,strategies} engine/{texts,budget_callers} \
+  io/uring sources/offset_index conformance/{conformance,sources} \
+  conformance/semantics_{order,batch,errors,cache,interleave}
+tools/fuzz.sh 60

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that Penstock is built from; does nothing when all are there. `--checks` adds those that
 # .ci/run needs beyond that. docs/dependencies.md says what each is for. CUDA is never installed: it is used if found.
+# Exits with 75 if packages could not be downloaded, and with 1 for any other failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -70,6 +71,8 @@ echo "setup: installing ${#missing[@]} packages: ${missing[*]}"
 if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; } | progress; then
   tail -n 30 "$log" >&2
   echo "setup: apt-get failed, see above or $log. Penstock is built and tested on Debian 12." >&2
+  # apt-get update succeeds without a network; then packages are unknown or old.
+  if grep -qE 'Failed to fetch|Unable to fetch|Could not (resolve|connect)|Temporary failure resolving' "$log"; then exit 75; fi
   exit 1
 fi
 echo "setup: done"

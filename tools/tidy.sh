@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs clang-tidy (.clang-tidy) on the given files, or on all of the library and the program. Configures the
-# preset debug, which compiles each file by itself, and builds nothing.
+# preset debug, which compiles each file by itself, and builds nothing. PENSTOCK_TIDY_SECONDS: begins no file after that
+# time, and prints how many are left.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,5 +20,11 @@ for file in "${files[@]}"; do
 done
 echo "tidy: ${#known[@]} files"
 if [ ${#known[@]} -eq 0 ]; then exit 0; fi
-printf '%s\0' "${known[@]}" |
-  xargs -0 -r -n 1 -P "$(nproc)" clang-tidy -p "$build" --extra-arg=-Wno-unknown-warning-option --quiet 2> >(grep -v 'warnings generated' >&2)
+left=$(mktemp)
+trap 'rm -f "$left"' EXIT
+export build left until=$((EPOCHSECONDS + ${PENSTOCK_TIDY_SECONDS:-1000000}))
+# shellcheck disable=SC2016  # the inner shell expands it
+printf '%s\0' "${known[@]}" | xargs -0 -r -n 1 -P "$(nproc)" bash -c '
+  if [ "$EPOCHSECONDS" -ge "$until" ]; then echo "$1" >>"$left"; exit 0; fi
+  exec clang-tidy -p "$build" --extra-arg=-Wno-unknown-warning-option --quiet "$1"' tidy 2> >(grep -v 'warnings generated' >&2)
+if [ -s "$left" ]; then echo "tidy: no time for $(wc -l <"$left") of these files"; fi
