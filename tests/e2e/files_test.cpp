@@ -11,6 +11,7 @@
 #include "tests/support/program.h"
 #include "tests/support/records.h"
 #include "tests/support/sanitizer.h"
+#include "tests/support/wait_until.h"
 
 namespace penstock::test {
 namespace {
@@ -79,9 +80,11 @@ TEST(FileLimits, AMappedFileThatIsCutIsAnError) {
   for (int round = 0; round < 5; ++round) {
     const TempFolder folder;
     const std::string shards = tfrecords(folder, 1, 2000);
+    const std::string digests = folder / "digests";
     Program program({"profile", "--tfrecord", shards, "--shuffle", "--batch", "8", "--io", "mmap",
-                     "--epochs", "1000000", "--quiet"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(200 + 30 * round));
+                     "--epochs", "1000000", "--quiet", "--digests", digests});
+    ASSERT_TRUE(wait_until([&] { return !read_file(digests).empty() || program.ended(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 * round));
     std::filesystem::resize_file(folder / "part-100", 5000);
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.code, 1) << outcome.err;

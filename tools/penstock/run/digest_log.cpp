@@ -89,7 +89,8 @@ void DigestLog::add(std::uint64_t epoch, std::uint64_t batch, std::uint64_t elem
   buffer_ += std::to_string(epoch) + ' ' + std::to_string(batch) + ' ' + std::to_string(elements) +
              ' ' + hex16(digest) + '\n';
   bytes_ += buffer_.size() - before;
-  if (buffer_.size() >= kBuffer) flush();
+  if (buffer_.size() >= kBuffer || !begun_) flush();
+  begun_ = true;
 }
 
 void DigestLog::flush() {

@@ -10,8 +10,9 @@
 namespace penstock::tool {
 
 /// Lines `epoch batch elements digest`, one for each batch, in a file that no other run writes
-/// meanwhile. Buffered; what was not flushed when the process dies is lost. Lines are whole, also
-/// where the disk is full. Members throw Error{unavailable | resource_exhausted} naming the file.
+/// meanwhile. The first line is written at once, to show that batches arrive. Later ones are
+/// buffered; what was not flushed when the process dies is lost. Lines are whole, also where the
+/// disk is full. Members throw Error{unavailable | resource_exhausted} naming the file.
 /// Used by one thread.
 class DigestLog {
  public:
@@ -32,6 +33,7 @@ class DigestLog {
   std::string path_;
   UniqueFd fd_;
   std::string buffer_;
+  bool begun_ = false;  // a line was written
   std::uint64_t bytes_ = 0;
 };
 
