@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/wait_until.h"
+
 namespace penstock::tool {
 namespace {
 
@@ -24,17 +26,38 @@ void pause_for(std::chrono::milliseconds time) {
 /// Sends a signal and waits until it was heard.
 void send(int signal, const std::atomic<int>& heard, int times) {
   kill(getpid(), signal);
-  while (heard.load() < times) pause_for(std::chrono::milliseconds(1));
+  test::wait_until([&] { return heard.load() >= times; });
+}
+
+// Time advances only when a test advances it.
+std::atomic<int> now_s{100};
+std::atomic<int> looks{0};
+
+Interrupts::Clock::time_point virtual_now() {
+  ++looks;
+  return Interrupts::Clock::time_point(std::chrono::seconds(now_s.load()));
+}
+
+/// Returns after the thread of Interrupts has looked for signals at the new time.
+void advance(std::chrono::seconds time) {
+  now_s += static_cast<int>(time.count());
+  const int before = looks.load();
+  // The first look reads the new time; the second begins after the first has ended.
+  test::wait_until([&] { return looks.load() >= before + 2; });
+}
+
+void wait_for_the_end() {
+  pause_for(std::chrono::seconds(60));
 }
 
 TEST(Interrupts, TheSameSignalTwiceIsOneRequest) {
   const auto run = [] {
-    Interrupts interrupts;
+    Interrupts interrupts(kTerminated, Interrupts::kPatience, virtual_now);
     std::atomic<int> calls{0};
     const Cancellation cancellation(interrupts, [&] { ++calls; });
     send(SIGTERM, calls, 1);
     kill(getpid(), SIGTERM);
-    pause_for(std::chrono::milliseconds(200));
+    advance(std::chrono::seconds(0));
     _exit(calls == 1 && interrupts.exit_code() == 143 ? kDone : 1);
   };
   EXPECT_EXIT(run(), ExitedWithCode(kDone), "");
@@ -60,7 +83,8 @@ TEST(Interrupts, TheFirstEndsAProcessThatHasNothingToSave) {
     Interrupts interrupts;
     if (begun) const Cancellation cancellation(interrupts, [] {});
     kill(getpid(), SIGINT);
-    pause_for(std::chrono::milliseconds(begun ? 100 : 10'000));
+    test::wait_until([&] { return interrupts.received() != 0; });
+    if (!begun) wait_for_the_end();
     _exit(interrupts.received() == SIGINT ? kDone : 1);
   };
   EXPECT_EXIT(run(false), ExitedWithCode(130), "");
@@ -74,8 +98,9 @@ TEST(Interrupts, SigtermHasTheCodeThatItWasGiven) {
       Interrupts interrupts(0);
       if (begun) const Cancellation cancellation(interrupts, [] {});
       kill(getpid(), SIGTERM);
-      pause_for(std::chrono::milliseconds(begun ? 100 : 10'000));
-      _exit(interrupts.exit_code());
+      test::wait_until([&] { return interrupts.received() != 0; });
+      if (!begun) wait_for_the_end();
+      _exit(begun ? interrupts.exit_code() : kDone);
     };
     EXPECT_EXIT(run(), ExitedWithCode(0), "");
   }
@@ -84,13 +109,13 @@ TEST(Interrupts, SigtermHasTheCodeThatItWasGiven) {
 TEST(Interrupts, OneMuchLaterEndsTheProcess) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto run = [&] {
-      Interrupts interrupts;
+      Interrupts interrupts(kTerminated, Interrupts::kPatience, virtual_now);
       std::atomic<int> calls{0};
       const Cancellation cancellation(interrupts, [&] { ++calls; });
       send(SIGTERM, calls, 1);
-      pause_for(Interrupts::kInsists + std::chrono::milliseconds(10));
+      advance(Interrupts::kInsists);
       kill(getpid(), signal);
-      pause_for(std::chrono::seconds(10));
+      wait_for_the_end();
       _exit(kDone);
     };
     EXPECT_EXIT(run(), ExitedWithCode(128 + signal), "");
@@ -100,11 +125,12 @@ TEST(Interrupts, OneMuchLaterEndsTheProcess) {
 TEST(Interrupts, WhatDoesNotEndIsEnded) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto run = [&] {
-      Interrupts interrupts(0, std::chrono::seconds(1));
+      Interrupts interrupts(0, std::chrono::seconds(1), virtual_now);
       std::atomic<int> calls{0};
       const Cancellation cancellation(interrupts, [&] { ++calls; });
       send(signal, calls, 1);
-      pause_for(std::chrono::seconds(10));
+      advance(std::chrono::seconds(1));
+      wait_for_the_end();
       _exit(kDone);
     };
     EXPECT_EXIT(run(), ExitedWithCode(128 + signal), "did not end");

@@ -54,7 +54,7 @@ TEST(Towers, ALostDeviceEndsTheRunForAll) {
 TEST(Towers, ACopyThatNeverEndsIsGivenUp) {
   const DevicePtr device = HostDevice::make({.unified = false, .faults = {.hang_copy = 9}});
   FeedOptions options;
-  options.watchdog_s = 0.3;
+  options.watchdog_s = 3;
   Report report;
   Feed feed(range(1 << 12).batch(16), {device}, options);
   std::jthread run([&] {

@@ -30,8 +30,6 @@ sigset_t handled() {
   return set;
 }
 
-using Clock = std::chrono::steady_clock;
-
 /// What this process has had written to disks so far; 0 if nobody can tell. Source: proc_pid_io(5).
 std::uint64_t written_bytes() noexcept {
   std::array<char, 512> text{};
@@ -55,8 +53,8 @@ std::uint64_t written_bytes() noexcept {
 
 }  // namespace
 
-Interrupts::Interrupts(int terminated, std::chrono::seconds patience)
-    : terminated_(terminated), patience_(patience) {
+Interrupts::Interrupts(int terminated, std::chrono::seconds patience, Clock::time_point (*now)())
+    : terminated_(terminated), patience_(patience), now_(now) {
   const sigset_t set = handled();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -89,22 +87,27 @@ int Interrupts::exit_code() const noexcept {
 
 void Interrupts::wait() noexcept {
   Clock::time_point first;
+  Clock::time_point none_pending;  // the last time that this was so
   for (;;) {
     constexpr int kLook_ms = 200;
     std::array<pollfd, 2> ready{{{signals_, POLLIN, 0}, {wake_, POLLIN, 0}}};
     const int found = poll(ready.data(), ready.size(), received() == 0 ? -1 : kLook_ms);
     if (found < 0 && errno != EINTR) return;
     if (ready[1].revents != 0) return;
-    if (received() != 0) look_whether_it_hangs();
+    const Clock::time_point now = now_();
+    if (received() != 0) look_whether_it_hangs(now);
     signalfd_siginfo info{};
-    if (read(signals_, &info, sizeof info) != sizeof info) continue;
+    if (read(signals_, &info, sizeof info) != sizeof info) {
+      none_pending = now;
+      continue;
+    }
     const int signal = static_cast<int>(info.ssi_signo);
     if (received() != 0) {
-      if (Clock::now() - first >= kInsists)
+      if (none_pending - first >= kInsists)
         leave_now(signal == SIGTERM ? kTerminated : kInterrupted);
       continue;
     }
-    first = patient_since_ = Clock::now();
+    first = none_pending = patient_since_ = now;
     written_ = written_bytes();
     const std::lock_guard lock(mutex_);
     received_.store(signal, std::memory_order_release);
@@ -113,13 +116,13 @@ void Interrupts::wait() noexcept {
   }
 }
 
-void Interrupts::look_whether_it_hangs() noexcept {
+void Interrupts::look_whether_it_hangs(Clock::time_point now) noexcept {
   constexpr std::uint64_t kMuch = 1U << 20;
-  if (Clock::now() - patient_since_ < patience_) return;
+  if (now - patient_since_ < patience_) return;
   const std::uint64_t written = written_bytes();
   if (written >= written_ + kMuch) {
     written_ = written;
-    patient_since_ = Clock::now();
+    patient_since_ = now;
     return;
   }
   constexpr std::string_view kWhy = "penstock: something did not end when it was told to\n";

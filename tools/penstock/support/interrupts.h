@@ -16,6 +16,8 @@ namespace penstock::tool {
 /// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
 /// own; one that comes kInsists or more later restores the terminal and ends the process at once.
 /// Sooner it is the same request: `timeout` sends each signal twice, to its child and to the group.
+/// Signals carry no time stamp, and on a busy machine one may be read late. So a signal counts as
+/// a second request only if a look (every 0.2 s) at kInsists or later found none pending.
 /// What does not end by itself is ended: once `patience` has passed since the signal, in which the
 /// process did not write much either, such as a checkpoint.
 /// Until `on_signal` is called, while data are opened and scanned, there is nothing to save: any
@@ -23,12 +25,15 @@ namespace penstock::tool {
 /// blocked signals; one at a time.
 class Interrupts {
  public:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kInsists{1};
   static constexpr std::chrono::seconds kPatience{20};
 
-  /// `terminated`: the exit code for a SIGTERM that the program follows in its own way. Throws
+  /// `terminated`: the exit code for a SIGTERM that the program follows in its own way. `now` must
+  /// not throw; the thread calls it once each time it looks for signals. Throws
   /// Error{resource_exhausted} if no thread can be started.
-  explicit Interrupts(int terminated = kTerminated, std::chrono::seconds patience = kPatience);
+  explicit Interrupts(int terminated = kTerminated, std::chrono::seconds patience = kPatience,
+                      Clock::time_point (*now)() = Clock::now);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -43,10 +48,11 @@ class Interrupts {
 
  private:
   void wait() noexcept;
-  void look_whether_it_hangs() noexcept;
+  void look_whether_it_hangs(Clock::time_point now) noexcept;
 
   const int terminated_;
   const std::chrono::seconds patience_;
+  Clock::time_point (*const now_)();
   std::atomic<int> received_{0};
   int signals_ = -1;  // signalfd
   int wake_ = -1;     // eventfd
@@ -54,7 +60,7 @@ class Interrupts {
   std::function<void()> callback_;  // guarded by mutex_
   bool begun_ = false;              // guarded by mutex_: on_signal was called
   // Of the thread:
-  std::chrono::steady_clock::time_point patient_since_;
+  Clock::time_point patient_since_;
   std::uint64_t written_ = 0;  // bytes of the process, until then
   std::jthread thread_;
 };
