@@ -151,11 +151,16 @@ TEST(JpegFaults, GarbageBehindAnyPrefix) {
 }
 
 TEST(JpegFaults, HugeDimensionsAreRefusedAfterTheHeader) {
-  const Bytes huge = test::with_dimensions(make_jpeg(make_pixels(8, 8, 3)), 65'500, 65'500);
+  Bytes huge = test::with_dimensions(make_jpeg(make_pixels(8, 8, 3)), 65'500, 65'500);
+  // The file ends after the header: to read on is another error.
+  const std::size_t scan = test::find_marker(huge, 0xda);
+  huge.resize(scan + 2 +
+              (std::to_integer<std::size_t>(huge[scan + 2]) << 8 |
+               std::to_integer<std::size_t>(huge[scan + 3])));
   const auto start = std::chrono::steady_clock::now();
   expect_refused(huge, ErrorCode::out_of_range, "65500 x 65500");
   const auto took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took, std::chrono::milliseconds(100));
+  EXPECT_EQ(decode(*make_jpeg_decoder(), huge, all).info.size.width, 0) << "a place was asked for";
   test::figure("F23", "65500 x 65500 pixels claimed: refused behind the header in %.0f us",
                std::chrono::duration<double, std::micro>(took).count());
   // Above what the library itself allows.
