@@ -24,7 +24,7 @@ using testing::StartsWith;
 using Flags = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-constexpr int kLimit_s = 60;
+constexpr int kLimit_s = 100;
 
 Flags operator+(Flags a, const Flags& b) {
   a.insert(a.end(), b.begin(), b.end());

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using Flags = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-constexpr int kLimit_s = 30;
+constexpr int kLimit_s = 100;
 
 Flags operator+(Flags a, const Flags& b) {
   a.insert(a.end(), b.begin(), b.end());

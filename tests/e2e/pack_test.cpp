@@ -180,7 +180,7 @@ TEST_F(Pack, AKilledRunIsGoneOnWith) {
     const Outcome resumed = run_program(pack(path));
     ASSERT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_GT(resumed.json()["resumed"], 0);
-    EXPECT_LT(resumed.json()["resumed"], 400);
+    EXPECT_LE(resumed.json()["resumed"], 400);  // all, if only the renaming was left
   }
   EXPECT_FALSE(std::filesystem::exists(partial));
   EXPECT_EQ(test::read_file(path), test::read_file(whole));

@@ -39,7 +39,7 @@ TEST(FileLock, HasOneHolder) {
 }
 
 TEST(FileLock, EndsWithItsProcessAndNamesTheOneThatHasIt) {
-  const test::TimeLimit limit(30);
+  const test::TimeLimit limit(100);
   const TempFolder folder;
   for (int round = 0; round < 5; ++round) {
     int ready[2];
@@ -63,7 +63,7 @@ TEST(FileLock, EndsWithItsProcessAndNamesTheOneThatHasIt) {
 }
 
 TEST(FileLock, WaitsForItsHolderToEnd) {
-  const test::TimeLimit limit(30);
+  const test::TimeLimit limit(100);
   const TempFolder folder;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -78,7 +78,7 @@ TEST(FileLock, WaitsForItsHolderToEnd) {
 }
 
 TEST(FileLock, NothingElseIsFollowedOrWrittenTo) {
-  const test::TimeLimit limit(20);
+  const test::TimeLimit limit(100);
   for (const test::Stranger& stranger : test::strangers()) {
     const TempFolder folder;
     const std::string victim = folder.write("victim", "precious");

@@ -34,7 +34,7 @@ void write(const PartialFile& file, std::string_view text) {
 }
 
 TEST(PartialFile, NothingThatStandsAtItsNameIsTouched) {
-  const test::TimeLimit limit(20);
+  const test::TimeLimit limit(100);
   for (const test::Stranger& stranger : test::strangers()) {
     for (const Use& use : kUses) {
       const TempFolder folder;
