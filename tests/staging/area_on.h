@@ -17,6 +17,15 @@ class StagingAreaOn : public OnEachDevice {
   void pause(std::int64_t nanoseconds) {
     device().backend().time().sleep_until(device().now() + nanoseconds);
   }
+  /// Waits until `condition` holds; false if it does not within 20 s.
+  bool wait_until(const std::function<bool()>& condition) {
+    constexpr std::int64_t kPause = 1'000'000;
+    for (int pauses = 0; pauses < 20'000; ++pauses) {
+      if (condition()) return true;
+      pause(kPause);
+    }
+    return condition();
+  }
 };
 
 }  // namespace penstock::test

@@ -108,7 +108,8 @@ TEST_P(StagingAreaOn, NoMoreIsUnderWayThanSlotsAndAhead) {
         EXPECT_EQ(error.code(), ErrorCode::cancelled);
       }
     });
-    pause(30 * kMs);
+    EXPECT_TRUE(wait_until([&] { return reserved >= 2 + ahead; }));
+    pause(10 * kMs);  // time for one too many
     EXPECT_EQ(reserved, 2 + ahead);
     area.fail(Error(ErrorCode::cancelled, "over"));
     producer.reset();
@@ -125,7 +126,8 @@ TEST_P(StagingAreaOn, AProducerWaitsForASlot) {
       ++put;
     }
   });
-  pause(20 * kMs);
+  EXPECT_TRUE(wait_until([&] { return put >= 1; }));
+  pause(20 * kMs);  // time for one too many
   EXPECT_EQ(put, 1);
   for (int k = 0; k < 3; ++k) {
     std::optional<StagedBatch> batch = area.get();
