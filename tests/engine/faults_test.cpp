@@ -1,6 +1,7 @@
 // Faults below a whole run: what does not show, what is named, and what ends.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -80,9 +81,57 @@ TEST(Faults, ShortReadsDontShowInAWholeRun) {
          static_cast<unsigned long long>(seeds));
 }
 
-// F6. Late reads: the order stays, and all that the slots have room for goes on meanwhile, so that
-// the time lost is at most one delay for each time the slots are filled anew.
+/// Records in a random order, `rows` to a batch, each of which takes a moment, so that a group is a
+/// few of them.
+Dataset slow_batches(const FileSystemPtr& files, int rows, std::atomic<int>& mapped) {
+  return records_of(files)
+      .shuffle()
+      .map(
+          [&mapped](Element element) {
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
+            ++mapped;
+            return element;
+          },
+          {.blocking = true})
+      .batch(rows);
+}
+
+// F6. Late reads: the order stays, and what the slots have room for goes on meanwhile.
 TEST(Faults, StragglersKeepTheOrderAndHoldUpLittle) {
+  const FileSystemPtr files = shards_of(4, 500);
+  constexpr int kRows = 10;
+  constexpr int kSlots = 32;
+  const RunOptions options{.threads = 2, .slots = kSlots};
+  std::atomic<int> mapped{0};
+  const std::string whole = all_of(slow_batches(files, kRows, mapped), options);
+  const auto counted = std::make_shared<FaultFileSystem>(files, FaultOptions{});
+  static_cast<void>(records_of(counted));
+  std::vector<std::shared_ptr<FaultFileSystem>> late;
+  for (const std::uint64_t nth : {20, 25, 30}) {  // three of the first reads hang
+    const FileSystemPtr inner = late.empty() ? files : FileSystemPtr(late.back());
+    late.push_back(std::make_shared<FaultFileSystem>(
+        inner, FaultOptions{.hang_nth = counted->operations() + nth}));
+  }
+  const Dataset dataset = slow_batches(late.back(), kRows, mapped);
+  mapped = 0;
+  std::string text;
+  std::jthread consumer([&] { text = all_of(dataset, options); });
+  constexpr int kMeanwhile = kSlots * kRows * 2 / 3;
+  const auto patience = Clock::now() + std::chrono::seconds(60);
+  while (mapped < kMeanwhile && Clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_GE(mapped, kMeanwhile);
+  for (const auto& each : late) {
+    EXPECT_EQ(each->hanging(), 1);
+    each->release();
+  }
+  consumer.join();
+  EXPECT_EQ(text, whole);
+}
+
+// F6, for a machine with nothing else to do: the time lost is at most one delay for each time the
+// slots are filled anew.
+TEST(QuietMachine, StragglersTakeLittleTime) {
   const FileSystemPtr files = shards_of(4, 500);
   constexpr auto kDelay = std::chrono::milliseconds(30);
   constexpr double kRecords = 2000;
@@ -92,15 +141,8 @@ TEST(Faults, StragglersKeepTheOrderAndHoldUpLittle) {
   const auto run = [&](double share, std::string& text) {
     const auto late = std::make_shared<FaultFileSystem>(
         files, FaultOptions{.seed = 1, .delay_share = share, .delay = kDelay});
-    const Dataset dataset = records_of(late)
-                                .shuffle()
-                                .map(
-                                    [](Element element) {  // so that a group is a few elements
-                                      std::this_thread::sleep_for(std::chrono::microseconds(300));
-                                      return element;
-                                    },
-                                    {.blocking = true})
-                                .batch(kRows);
+    std::atomic<int> mapped{0};
+    const Dataset dataset = slow_batches(late, kRows, mapped);
     const auto start = Clock::now();
     text = all_of(dataset, {.threads = 2, .slots = kSlots});
     return ms_since(start);
