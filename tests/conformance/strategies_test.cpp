@@ -60,7 +60,7 @@ class Strategies : public testing::TestWithParam<StrategyCase> {
     options.bucket_bytes = GetParam().bucket_bytes;
     options.combine = combine;
     options.update = {make_optimizer("sgd"), Schedule::constant(0.5)};
-    options.timeout_s = 20;
+    options.timeout_s = 60;
     return options;
   }
 

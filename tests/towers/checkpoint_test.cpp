@@ -61,7 +61,7 @@ TEST(SafeTensors, ManyNamesTakeTimeByTheirNumber) {
   const SafeTensors read(encode_safetensors(tensors, {}));
   for (const NamedTensor& tensor : tensors) ASSERT_EQ(read.at(tensor.name).name, tensor.name);
   // By the square of their number it takes minutes.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 TEST(SafeTensors, WrongFilesAreRefused) {

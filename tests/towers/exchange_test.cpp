@@ -216,7 +216,9 @@ TEST_P(Exchange, ATowerThatNeverComesIsNamed) {
   });
   ASSERT_TRUE(errors[0]);
   EXPECT_EQ(errors[0]->code(), ErrorCode::no_progress);
-  EXPECT_THAT(errors[0]->what(), testing::HasSubstr("tower 1 has not come to the exchange"));
+  // Others may be late, too.
+  EXPECT_THAT(errors[0]->what(),
+              testing::ContainsRegex("tower (0, )?1(, [0-9])* has not come to the exchange"));
 }
 
 TEST(NcclExchange, BeginsWhileBackwardPassesGoOn) {
@@ -249,8 +251,9 @@ TEST(NcclExchange, ErrorsNameTheRank) {
   for (const auto& [what, text] :
        {Trouble{{.reports = 1}, "NCCL rank 1 (host:1) reported: the fake's error"},
         Trouble{{.refuses = 1}, "NCCL rank 1 (host:1): the fake's error"},
-        Trouble{{.hangs = 1}, "its exchange did not end in 0.2"}}) {
-    Towers towers({0, 1, 1}, {4}, options_of(0, 0.2));
+        Trouble{{.hangs = 1}, "its exchange did not end in 2"}}) {
+    // Short only for the exchange that hangs; long enough for all towers to come to it.
+    Towers towers({0, 1, 1}, {4}, options_of(0, what.hangs < 0 ? 30 : 2));
     test::set_nccl_trouble(what);
     const auto errors = towers.on_all([&](int tower) {
       towers.exchange->finish(tower, 1);  // which does not wait for streams

@@ -1,11 +1,11 @@
 // Whole runs of training on towers as on GPUs, beside the same on the host.
 #include <cmath>
-#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
+#include "tests/support/files.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/fake_gpu.h"
 #include "tests/towers/twins.h"
@@ -133,8 +133,8 @@ TEST(GpuTrainer, ANetworkOverSeveralGpusIsTheSameNetwork) {
     EXPECT_NEAR(std::get<2>(divided), std::get<2>(one), 1e-6);
     EXPECT_EQ(std::get<3>(divided), std::get<3>(one));
   }
-  const std::string folder = testing::TempDir() + "/divided_checkpoint";
-  std::filesystem::remove_all(folder);
+  const penstock::test::TempFolder scratch;
+  const std::string folder = scratch / "checkpoints";
   trained(3, StrategyKind::model_parallel, folder, 5);
   EXPECT_EQ(std::get<0>(trained(3, StrategyKind::model_parallel, folder)),
             std::get<0>(trained(3, StrategyKind::model_parallel)));
@@ -177,7 +177,8 @@ TEST(GpuTrainer, TheCifarNetworkTakesTheSameSteps) {
 }
 
 TEST(GpuTrainer, GoesOnFromACheckpoint) {
-  const std::string folder = testing::TempDir() + "/gpu_checkpoint";
+  const penstock::test::TempFolder scratch;
+  const std::string folder = scratch / "checkpoints";
   const auto trained = [&](std::uint64_t steps, const std::string& checkpoints) {
     TrainOptions options = on_fakes(2, 8);
     options.deterministic = true;
@@ -188,7 +189,6 @@ TEST(GpuTrainer, GoesOnFromACheckpoint) {
     Trainer trainer(maker<Hidden>(), points(100).shuffle(), std::nullopt, options);
     return trainer.run(nobody);
   };
-  std::filesystem::remove_all(folder);
   const TrainResult whole = trained(20, "");
   trained(9, folder);
   const TrainResult rest = trained(20, folder);
