@@ -1,8 +1,6 @@
 #include "pipeline/sources/parallel.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <exception>
 #include <system_error>
 #include <thread>
@@ -43,11 +41,12 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   }
 }
 
+std::atomic<std::chrono::milliseconds> first_retry_wait{std::chrono::milliseconds(10)};
+
 bool try_again(int tries) {
   constexpr int kMost = 4;
-  constexpr auto kFirst = std::chrono::milliseconds(10);
   if (tries > kMost) return false;
-  std::this_thread::sleep_for(kFirst * (1 << (tries - 1)));
+  std::this_thread::sleep_for(first_retry_wait.load() * (1 << (tries - 1)));
   return true;
 }
 

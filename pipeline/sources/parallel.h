@@ -1,6 +1,8 @@
 // What is done once, when a source is made: over several threads, and again where reads fail.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 
@@ -12,6 +14,9 @@ namespace penstock {
 /// `threads` 0: twice the processors, at most 16, because such work mostly waits.
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
                        std::size_t threads = 0);
+
+/// The first wait of `try_again`. Tests that make many reads fail set it to 0.
+extern std::atomic<std::chrono::milliseconds> first_retry_wait;
 
 /// What a dataset needs to be built is read before a run can say how patient to be. For a read that
 /// has failed `tries` times: waits a moment, longer each time, and returns true; false after four.
