@@ -109,7 +109,8 @@ TEST_P(Texts, ComeAsElementsWould) {
   for (const int threads : {1, 2}) {
     for (const std::size_t rows : {7, 600}) {
       for (const OnError on_error : {OnError::skip, OnError::fail}) {
-        const RunOptions options{.threads = threads, .on_error = on_error, .retries = 3};
+        const RunOptions options{
+            .threads = threads, .on_error = on_error, .retries = 3, .retry_ms = 0};
         const auto straight = std::make_shared<TextSource>(GetParam().options);
         TextSource::Options by_elements = GetParam().options;
         by_elements.textual = false;
