@@ -1,5 +1,9 @@
 #include "pipeline/engine/activity.h"
 
+#include <unistd.h>
+
+#include "pipeline/engine/waits.h"
+
 namespace penstock {
 
 using Clock = std::chrono::steady_clock;
@@ -8,11 +12,40 @@ namespace {
 
 thread_local const AtWork* working = nullptr;  // whom this thread is at work for
 
+pid_t this_thread() noexcept {
+  thread_local const pid_t id = ::gettid();
+  return id;
+}
+
 }  // namespace
 
 void Activity::group_began() noexcept {
   at_work_.fetch_add(1, std::memory_order_acq_rel);
   advanced();
+}
+
+Counted Activity::consumer_waits() noexcept {
+  consumer_.store(this_thread(), std::memory_order_release);
+  return Counted(consumers_waiting_);
+}
+
+bool Activity::has_runnable_threads() const noexcept {
+  const auto is_runnable = [](pid_t thread) {
+    return thread != 0 && thread != this_thread() && !waits(thread);
+  };
+  if (is_runnable(consumer_.load(std::memory_order_acquire))) return true;
+  for (std::size_t i = 0;; ++i) {  // not under the lock: each reads a file
+    const pid_t thread = arranging_thread(i);
+    if (thread == 0) return false;
+    if (is_runnable(thread)) return true;
+  }
+}
+
+pid_t Activity::arranging_thread(std::size_t i) const noexcept {
+  MutexLock lock(mutex_);
+  const Arranging* each = arranging_;
+  for (; each != nullptr && i > 0; --i) each = each->next_;
+  return each == nullptr ? 0 : each->thread_;
 }
 
 int Activity::take_off(std::atomic<int>& count) noexcept {
@@ -41,6 +74,17 @@ bool AtWork::here() noexcept {
   return working != nullptr;
 }
 
+Arranging::Arranging(Activity& activity) noexcept : activity_(activity), thread_(this_thread()) {
+  MutexLock lock(activity_.mutex_);
+  next_ = std::exchange(activity_.arranging_, this);
+}
+Arranging::~Arranging() {
+  MutexLock lock(activity_.mutex_);
+  Arranging** link = &activity_.arranging_;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
+}
+
 Resting::Resting() noexcept {
   if (working != nullptr) working->activity_.take_off(working->activity_.at_work_);
 }
@@ -57,7 +101,9 @@ bool QuietTimer::over(const Activity& activity) noexcept {
     return false;
   }
   if (quiet_since_ == Clock::time_point()) quiet_since_ = Clock::now();
-  return Clock::now() - quiet_since_ > limit_;
+  constexpr std::chrono::seconds kLonger(2);
+  const auto quiet = Clock::now() - quiet_since_;
+  return quiet > limit_ && (quiet > limit_ + kLonger || !activity.has_runnable_threads());
 }
 
 }  // namespace penstock

@@ -3,9 +3,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <utility>
+
+#include <sys/types.h>
+
+#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 
@@ -22,6 +27,8 @@ class Counted {
  private:
   std::atomic<int>& count_;
 };
+
+class Arranging;
 
 /// Counts what is at work for a run and what waits for it, so that it can be told when nobody is
 /// left who could give memory back. Thread-safe.
@@ -50,7 +57,7 @@ class Activity {
   int at_work() const noexcept { return at_work_.load(std::memory_order_acquire); }
   /// The caller of the run waits, for `Iterator::next` or to go on from a saved position: what was
   /// made ahead may be given up for it, and what waits for a thread gets one.
-  [[nodiscard]] Counted consumer_waits() noexcept { return Counted(consumers_waiting_); }
+  [[nodiscard]] Counted consumer_waits() noexcept;
   const std::atomic<int>& consumers_waiting() const noexcept { return consumers_waiting_; }
   /// This thread, of an order segment, waits for memory.
   [[nodiscard]] Counted waits_for_memory() noexcept { return Counted(memory_waiters_); }
@@ -59,6 +66,9 @@ class Activity {
   bool quiet() const noexcept {
     return at_work() == 0 && consumers_waiting_.load(std::memory_order_acquire) > 0;
   }
+  /// True if a thread that arranges elements, or the consumer, could run now, but for the calling
+  /// one: it was woken, and may not have got a CPU yet.
+  bool has_runnable_threads() const noexcept EXCLUDES(mutex_);
   /// True if this thread is at work for this run, and was told by its guard to come to its end.
   bool told_to_stop() const noexcept;
 
@@ -77,6 +87,10 @@ class Activity {
  private:
   friend class AtWork;
   friend class Resting;
+  friend class Arranging;
+
+  /// The thread of that number in the list; 0: there is none.
+  pid_t arranging_thread(std::size_t i) const noexcept EXCLUDES(mutex_);
 
   const int plenty_;
   const std::function<void()> lost_count_;
@@ -85,6 +99,24 @@ class Activity {
   std::atomic<int> consumers_waiting_{0};
   std::atomic<int> memory_waiters_{0};
   std::atomic<std::uint64_t> advances_{0};
+  std::atomic<pid_t> consumer_{0};  // the thread that waited last
+  mutable Mutex mutex_;
+  Arranging* arranging_ GUARDED_BY(mutex_) = nullptr;  // the first of a list
+};
+
+/// This thread arranges elements for a run until the guard goes. Allocates nothing.
+class Arranging {
+ public:
+  explicit Arranging(Activity& activity) noexcept;
+  ~Arranging();
+  Arranging(const Arranging&) = delete;
+  Arranging& operator=(const Arranging&) = delete;
+
+ private:
+  friend class Activity;
+  Activity& activity_;
+  const pid_t thread_;
+  Arranging* next_ = nullptr;  // guarded by the activity's mutex
 };
 
 /// This thread is at work for a run until the guard goes, but for the time that it rests.
@@ -115,7 +147,8 @@ class Resting {
 };
 
 /// Over once nothing has been at work for a while although the consumer waits, so that nobody is
-/// left who could give memory back. Not synchronised.
+/// left who could give memory back. While a thread of the run could run but gets no CPU, it takes
+/// two seconds longer. Not synchronised.
 class QuietTimer {
  public:
   explicit QuietTimer(std::chrono::milliseconds limit = std::chrono::milliseconds(100))

@@ -170,6 +170,7 @@ void ParallelSegment::wait_for_more(bool& late) {
 }
 
 void ParallelSegment::dispatch() noexcept {
+  const Arranging arranging(run_.activity());
   try {
     hand_over_all();
   } catch (...) {

@@ -65,9 +65,11 @@ void ParallelSegment::group_ready(Group& group) noexcept {
   set_ready(group, true);
 }
 
+// At work until its results are where the consumer finds them. This may be destroyed by then.
 void ParallelSegment::group_done(Group& group) noexcept {
-  run_.activity().group_ended();
+  Activity& activity = run_.activity();
   finish(group);
+  activity.group_ended();
 }
 
 void ParallelSegment::group_lost(Group& group) noexcept {

@@ -157,7 +157,7 @@ TEST(BlockingPool, WorkThatDoesNotComeBackHoldsUpNoOther) {
   std::atomic<int> delivered{0};
   std::atomic<bool> held_up{false};
   const auto work = [&](Element element) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (element[0].item<std::int64_t>() < kHanging && delivered < 100 && !held_up) {
       std::this_thread::sleep_for(milliseconds(1));
       if (std::chrono::steady_clock::now() > end) held_up = true;
@@ -183,7 +183,7 @@ TEST(Workers, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
   done.wait();
   ASSERT_EQ(site.workers->allowed(), 2);
   site.consumers = 0;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (site.workers->allowed() == 2 && std::chrono::steady_clock::now() < end) {
     std::latch one(1);
     site.workers->submit([&] { one.count_down(); });
@@ -232,6 +232,51 @@ TEST(Run, ACountBelowZeroEndsTheRunWithAnError) {
     EXPECT_TRUE(run.cancelled());
     EXPECT_EQ(run.why_stopped().code(), ErrorCode::internal);
   }
+}
+
+TEST(QuietTimer, IsNotOverWhileAThreadOfTheRunWouldRun) {
+  Activity activity(1, [] {});
+  const Counted consumer = activity.consumer_waits();
+  std::latch begun(1);
+  std::atomic<bool> spins{true};
+  std::jthread thread([&] {
+    const Arranging arranging(activity);
+    begun.count_down();
+    spins.wait(true);  // blocked
+  });
+  begun.wait();
+  const auto is_over = [&] {
+    QuietTimer timer(milliseconds(1));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!timer.over(activity) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(milliseconds(1));
+    return std::chrono::steady_clock::now() < end;
+  };
+  EXPECT_TRUE(is_over());
+  spins = false;
+  spins.notify_all();
+  thread.join();
+
+  spins = true;
+  std::latch spinning(1);
+  thread = std::jthread([&] {
+    const Arranging arranging(activity);
+    spinning.count_down();
+    while (spins) continue;
+  });
+  spinning.wait();
+  for (int i = 0; i < 20; ++i) {
+    QuietTimer timer(milliseconds(1));
+    const auto start = std::chrono::steady_clock::now();
+    bool over = timer.over(activity);
+    std::this_thread::sleep_for(milliseconds(3));
+    over = timer.over(activity) || over;
+    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(2)) {
+      EXPECT_FALSE(over);
+    }
+  }
+  EXPECT_TRUE(is_over()) << "it waits only so long";
+  spins = false;
 }
 
 }  // namespace
