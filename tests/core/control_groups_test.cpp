@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "tests/support/files.h"
+
 namespace penstock {
 namespace {
 
@@ -61,7 +63,8 @@ TEST(ControlGroups, TheLeastLimitOfAllGroupsAround) {
       {"damaged", {{"cpu.max", "many"}, {"memory.max", ""}}, "0\n:\n0:\n0::/\n", 0, 0},
       {"no period", {{"cpu.max", "100000"}}, "0::/\n", 0, 0},
   };
-  const auto root = std::filesystem::path(testing::TempDir()) / "cgroups";
+  const test::TempFolder folder;
+  const std::filesystem::path root = folder / "groups";
   for (const Case& each : cases) {
     std::filesystem::remove_all(root);
     std::filesystem::create_directories(root);
@@ -74,11 +77,11 @@ TEST(ControlGroups, TheLeastLimitOfAllGroupsAround) {
     EXPECT_EQ(groups.cpu_quota(), each.cpus) << each.what;
     EXPECT_EQ(groups.memory_limit(), each.bytes) << each.what;
   }
-  std::filesystem::remove_all(root);
 }
 
 TEST(ControlGroups, SayWhatTheirQuotaCost) {
-  const auto root = std::filesystem::path(testing::TempDir()) / "throttled_groups";
+  const test::TempFolder folder;
+  const std::filesystem::path root = folder / "groups";
   const auto write = [&](const std::string& name, const std::string& text) {
     std::filesystem::create_directories((root / name).parent_path());
     std::ofstream(root / name) << text;
@@ -87,7 +90,7 @@ TEST(ControlGroups, SayWhatTheirQuotaCost) {
     write("self", self);
     return ControlGroups(root.string(), (root / "self").string(), (root / "machine").string());
   };
-  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root);
   EXPECT_EQ(groups("0::/a\n").throttled_s(), 0);
   EXPECT_EQ(groups("0::/a\n").cpu_pressure_s(), 0);
   write("a/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 2500000\n");
@@ -100,7 +103,6 @@ TEST(ControlGroups, SayWhatTheirQuotaCost) {
   EXPECT_EQ(groups("0::/a\n").cpu_pressure_s(), 4);
   write("a/cpu.pressure", "some avg10=1.00 avg60=0.00 avg300=0.00 total=3000000\n");
   EXPECT_EQ(groups("0::/a\n").cpu_pressure_s(), 3) << "its own";
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

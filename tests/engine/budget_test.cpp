@@ -108,7 +108,7 @@ TEST(Budget, AnElementLargerThanItIsAnErrorThatNamesIt) {
           EXPECT_EQ(errors[0].where().shard, "pareto");
           EXPECT_NE(std::string(errors[0].what()).find(std::to_string(2U << 20)), std::string::npos)
               << errors[0].what();
-          EXPECT_LT(seconds_since(start), 5.0);
+          EXPECT_LT(seconds_since(start), 60.0);
         }
       }
     }
@@ -274,7 +274,7 @@ TEST(Budget, ABatchStageThatIsUsedTwiceDoesNotStarveItself) {
         ASSERT_TRUE(next.has_value()) << test.name << " " << slots << next.error().what();
       }
       EXPECT_EQ(count, test.name == "concatenate" ? 50 : 25) << test.name;
-      EXPECT_LT(seconds_since(start), 5.0) << test.name << " " << slots;
+      EXPECT_LT(seconds_since(start), 60.0) << test.name << " " << slots;
       EXPECT_LE(iterator.stats().memory.peak_bytes, options.memory_bytes);
     }
   }

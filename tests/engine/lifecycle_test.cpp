@@ -32,6 +32,7 @@ std::int64_t x_of(const Element& element) {
 
 constexpr const char* kKept = "AddressSanitizer keeps what was freed";
 constexpr bool kShadowed = test::kThreadSanitizer;  // its own books grow
+constexpr bool kSanitized = test::kAddressSanitizer || test::kThreadSanitizer;  // and slow
 
 /// A figure of /proc/self/status.
 long status_of(const std::string& key) {
@@ -44,7 +45,7 @@ long status_of(const std::string& key) {
 
 /// Threads end a moment after they were joined.
 long settled_threads(long expected) {
-  for (int i = 0; i < 1000 && status_of("Threads") > expected; ++i) {
+  for (int i = 0; i < 10'000 && status_of("Threads") > expected; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return status_of("Threads");
@@ -75,7 +76,7 @@ std::vector<Dataset> graphs() {
 
 TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   const char* wanted = std::getenv("PENSTOCK_CANCELS");
-  const int rounds = wanted != nullptr ? std::atoi(wanted) : 2000;
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : kSanitized ? 300 : 2000;
   const std::vector<Dataset> all = graphs();
   for (const Dataset& dataset : all) (void)test::run(dataset, {.threads = 2}, 50);
   const long before = status_of("Threads");
@@ -275,7 +276,7 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
     faulty->release();
   }
   test::figure("F7", "60 closes while a read hangs, deadline 20 ms: at most %.1f ms", longest);
-  EXPECT_LT(longest, 5000);  // a busy machine; the figure is the claim
+  EXPECT_LT(longest, 60'000);  // a busy machine; the figure is the claim
   EXPECT_LE(settled_threads(before), before);
 }
 

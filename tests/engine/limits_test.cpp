@@ -64,7 +64,7 @@ int in_child(F check) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(20);  // a hang is a failure
+    ::alarm(100);  // a hang is a failure
     ::_exit(check());
   }
   int status = 0;
