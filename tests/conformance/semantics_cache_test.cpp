@@ -232,7 +232,7 @@ TEST(Cache, ThatOutgrowsTheBudgetEndsTheRunAtOnce) {
     EXPECT_EQ(errors[0].code(), ErrorCode::resource_exhausted);
     EXPECT_NE(errors[0].where().stage.find("cache"), std::string::npos);
     EXPECT_NE(std::string(errors[0].what()).find("file"), std::string::npos);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
   }
   EXPECT_TRUE(test::errors(large.take(400).cache(), {.memory_bytes = 8U << 20}).empty());
 }

@@ -328,13 +328,12 @@ TEST(Figures, ResumingFarInDecodesNothingAgain) {
     const char* name;
     Dataset order;
     std::uint64_t position;
-    int most_ms;
   };
   for (const Case& test :
        std::vector<Case>{{"element 10,000,000 of an indexed source, perfect shuffle",
-                          range(kSize).shuffle(), 10'000'000, 100},
+                          range(kSize).shuffle(), 10'000'000},
                          {"element 1,000,000 behind shuffle(10000)",
-                          range(kSize).shuffle({.buffer = 10'000}), 1'000'000, 1000}}) {
+                          range(kSize).shuffle({.buffer = 10'000}), 1'000'000}}) {
     const Dataset graph = test.order.map(decode, {.name = "decode"}).batch(1000);
     std::fill(delivered.begin(), delivered.end(), false);
     std::string state;
@@ -359,7 +358,6 @@ TEST(Figures, ResumingFarInDecodesNothingAgain) {
     }
     counting = false;
     const double ms = 1e-6 * static_cast<double>(first_ns - start.time_since_epoch().count());
-    EXPECT_LE(ms, 10 * test.most_ms) << test.name;  // a busy machine; the figure is the claim
     EXPECT_GE(decodes, 1000U);
     EXPECT_EQ(decoded_again, 0U) << test.name;
     EXPECT_LE(state.size(), 4096U);

@@ -153,6 +153,13 @@ TEST(State, GoesBackWithAllThreads) {
   struct Counts {
     std::atomic<int> at_once{0};
     std::atomic<int> most{0};
+    std::atomic<bool> resuming{false};
+    /// While the run resumes, until two were under way at once; at most 20 s in all.
+    void wait_for_another() {
+      for (; resuming && most < 2 && pauses < 20'000; ++pauses)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::atomic<int> pauses{0};
   };
   const auto counts = std::make_shared<Counts>();
   const Dataset dataset = numbers(300)
@@ -162,7 +169,7 @@ TEST(State, GoesBackWithAllThreads) {
                                     for (int most = counts->most; now > most;) {
                                       if (counts->most.compare_exchange_weak(most, now)) break;
                                     }
-                                    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                    counts->wait_for_another();
                                     --counts->at_once;
                                     return element;
                                   },
@@ -177,6 +184,7 @@ TEST(State, GoesBackWithAllThreads) {
   const std::string state = whole.save();
   while (!whole.next().is_end()) continue;
   counts->most = 0;
+  counts->resuming = true;
   Iterator resumed = dataset.restore(state, {.threads = 4});
   EXPECT_GT(counts->most, 1);
   Next last = resumed.next();

@@ -129,7 +129,7 @@ TEST(Feed, OnAUnifiedDeviceBatchesAreNotCopied) {
   for (int k = 0; k < 50; ++k) ASSERT_TRUE(feed.next(k % 2));
   for (const DevicePtr& device : devices) EXPECT_EQ(device->counters().copies, 0U);
   const auto steps = [&] { return feed.stats().towers[0].steps + feed.stats().towers[1].steps; };
-  for (int i = 0; i < 1000 && steps() < 50; ++i)  // the reapers may be a little behind
+  for (int i = 0; i < 20'000 && steps() < 50; ++i)  // the reapers may be a little behind
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(steps(), 50U);
 }
