@@ -71,7 +71,7 @@ penstock_docs(stages)
 penstock_docs(staging)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp
   tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
-  FILTER "*repeateach*:*repeat_each*:*linspace*:CenterSquare.*")
+  FILTER "*repeateach*:*linspace*:CenterSquare.*")
 
 # The README's program is run as it stands there.
 set(readme_program ${PROJECT_BINARY_DIR}/docs/readme.cpp)
