@@ -1,13 +1,13 @@
-// An opaque callable.
+// A callable whose body the compiler can't see.
 #pragma once
 
 #include <penstock/element.h>
 
 namespace penstock::bench {
 
-/// Returns its argument. In a translation unit of its own, so that nobody can elide it.
+/// Returns its argument. Defined in its own translation unit, so that no compiler can elide it.
 Element identity(Element element);
-/// Copies many.
+/// Copies many elements.
 void identities(const Element& in, Element& out);
 
 }  // namespace penstock::bench

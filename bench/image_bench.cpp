@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <penstock/image.h>
+#include <penstock/simd.h>
 
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
-#include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
                  "[TARGET]]]\n");
     return 2;
   }
-  if (argc > 4) penstock::test::use_target(argv[4]);
+  if (argc > 4) penstock::choose_simd(argv[4]);
   return penstock::bench::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 7,
                               argc > 3 ? argv[3] : "normalize");
 }

@@ -13,13 +13,14 @@
 #include <string>
 #include <vector>
 
+#include <penstock/simd.h>
+
 #include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/lanes.h"
 #include "pipeline/work/jpeg/picture.h"
-#include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
@@ -148,8 +149,8 @@ class Entropy {
 };
 
 int run(const std::string& folder, int rounds, const std::string& target, const std::string& what) {
-  if (!target.empty()) test::use_target(target);
-  const std::string name = hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+  if (!target.empty()) choose_simd(target);
+  const std::string name = simd();
   const Files files = load_files(folder);
   auto entropy = std::make_unique<Entropy>();
   const auto each = [](const auto& work) {

@@ -1,4 +1,4 @@
-// Times, and what is made of several.
+// Times, and their statistics.
 #pragma once
 
 #include <sys/resource.h>
@@ -13,7 +13,7 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// CPU time of all threads of the process so far.
+/// Returns the CPU time of all threads of the process so far, in seconds.
 inline double process_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -23,7 +23,7 @@ inline double process_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// REQUIRES: !values.empty().
+/// Returns the median. REQUIRES: !values.empty().
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

@@ -1,4 +1,4 @@
-// What the benchmarks of one thread share.
+// Helpers of the benchmarks that use one thread.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace penstock::bench {
 
 using Files = std::vector<std::vector<std::byte>>;
 
-/// The bytes of a folder's files, in the order of their paths.
+/// Returns the bytes of a folder's files, in the order of their paths.
 inline Files load_files(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -33,14 +33,14 @@ inline Files load_files(const std::string& folder) {
   return files;
 }
 
-/// What an op is given, on the heap.
+/// A context for ops that allocates on the heap.
 class Context final : public WorkContext {
  public:
   BufferPtr allocate(std::size_t bytes) override { return allocate_buffer(bytes); }
   void set_key(std::uint64_t key) { key_ = key; }
 };
 
-/// Of this thread, so that what else the machine does counts little.
+/// Returns the CPU time of this thread, so that other work on the machine has little influence.
 inline double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include <penstock/penstock.h>
+#include <penstock/simd.h>
 
 #include "bench/identity.h"
 #include "bench/limits.h"
 #include "bench/main.h"
 #include "bench/measure.h"
-#include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
@@ -207,13 +207,13 @@ int run(int argc, char** argv) {
     return argc > at ? std::max(1, std::atoi(argv[at])) : otherwise;
   };
   if (what == "images" && argc > 2) {
-    if (argc > 5) test::use_target(argv[5]);
+    if (argc > 5) choose_simd(argv[5]);
     bench_images(argv[2], images(argv[2]), rounds(3, 7),
                  static_cast<std::uint64_t>(std::max(2, rounds(4, 3))));
   } else if (what == "records" && argc > 3) {
     FileOptions options;
     options.files = make_file_system(argc > 6 ? argv[6] : "pread");
-    if (argc > 7) test::use_target(argv[7]);
+    if (argc > 7) choose_simd(argv[7]);
     bench_images(argv[2], image_records({argv[3]}, options), rounds(4, 7),
                  static_cast<std::uint64_t>(std::max(2, rounds(5, 3))));
   } else if (what == "range") {

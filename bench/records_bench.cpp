@@ -14,13 +14,13 @@
 #include <vector>
 
 #include <penstock/image.h>
+#include <penstock/simd.h>
 
 #include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
 #include "pipeline/work/jpeg/records/make.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
-#include "tests/support/simd.h"
 
 namespace penstock::bench {
 namespace {
@@ -160,8 +160,8 @@ void expand(const std::vector<std::byte>& bytes) {
 }
 
 int run(const std::string& folder, int rounds, const std::string& target) {
-  if (!target.empty()) test::use_target(target);
-  const std::string name = hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+  if (!target.empty()) choose_simd(target);
+  const std::string name = simd();
   const Files plain = load_files(folder);
   const Files coefficients = make_records(plain, jpeg::RecordKind::coefficients);
   const jpeg::SharedTables tables = tables_for(plain);

@@ -1,4 +1,4 @@
-// A device whose every read takes a while, like an object store's.
+// A file system whose reads take long, like those of an object store.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace penstock::bench {
 
-/// Decorates a file system: each read waits for `latency` first, whatever its size, and any number
-/// of threads may wait at once; those of one call wait one after the other. Opening, listing and
-/// asking for sizes are as fast as ever. Thread-safe.
+/// Delays the reads of another file system. Each read first waits for `latency`, whatever its size.
+/// Any number of threads may wait at once, but the reads of one call wait one after the other.
+/// Opening, listing and asking for sizes are not delayed. Thread-safe.
 class SlowFiles final : public FileSystem {
  public:
   SlowFiles(FileSystemPtr inner, std::chrono::microseconds latency)

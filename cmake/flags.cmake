@@ -2,7 +2,7 @@
 include(CheckPIESupported)
 check_pie_supported()
 
-option(PENSTOCK_WERROR "Treat warnings as errors" ON)
+option(PENSTOCK_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(PENSTOCK_HARDEN "Harden release builds against memory errors in hostile input" ON)
 
 add_library(penstock_private INTERFACE)
@@ -10,6 +10,8 @@ target_compile_options(penstock_private INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
   # The same sum on every machine: no fused multiply-add unless it is written.
   -ffp-contract=off
+  # __FILE__ is the same in every checkout, so that what a compiler's cache has of one serves all.
+  $<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>
   $<$<COMPILE_LANGUAGE:CXX>:-Wpedantic>  # nvcc's generated code is full of line directives
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # GCC 12 reports "text" + std::string (bug 105651)
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Wno-unknown-warning-option>
@@ -21,3 +23,12 @@ if(PENSTOCK_HARDEN AND CMAKE_BUILD_TYPE STREQUAL Release AND NOT PENSTOCK_SANITI
     $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection>)
   target_link_options(penstock_private INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
+
+# A shared library shows what exports.map says. The linker hides the rest, not the compiler, so that objects are the same
+# for static and shared libraries.
+function(penstock_hide_symbols library)
+  if(BUILD_SHARED_LIBS)
+    target_link_options(${library} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    set_property(TARGET ${library} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  endif()
+endfunction()

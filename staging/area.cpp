@@ -47,12 +47,12 @@ StagingState::StagingState(DevicePtr device, const Spec& batches, std::int64_t r
   MutexLock lock(mutex_);
   for (const auto& flight : flights_) free_flights_.push_back(flight.get());
   member_.most = most_;
-  pool_->mutex.assert_held();  // the same one
+  pool_->mutex.assert_held();  // the same mutex
   pool_->join(member_);
 }
 
 StagingState::~StagingState() {
-  // Nobody else is left: what was asked for ends before its memory goes.
+  // No other user remains. The requested work must end before its memory is freed.
   for (const auto& flight : flights_) {
     if (flight->staged) flight->ready.view().synchronize();
     for (std::size_t i = 0; i < flight->ends; ++i) flight->ended[i].view().synchronize();
@@ -69,7 +69,8 @@ StagingState::~StagingState() {
 
 StagingSlot* StagingState::take_slot() {
   bool at_end = false;
-  for (std::size_t i = 0; i < queue_.size(); ++i) at_end = at_end || queue_[i].flight == nullptr;
+  for (std::size_t i = 0; i < queue_.size(); ++i)
+    at_end = at_end || queue_[i].kind == Entry::Kind::end;
   pool_->mutex.assert_held();
   return pool_->take(member_, at_end);
 }
@@ -100,6 +101,7 @@ void StagingState::wait_for_change(std::int64_t since) {
   const std::int64_t now = clock_.now();
   const std::int64_t waited = now - since;
   if (waited >= watchdog_ns_) find_what_hangs();
+  if (!failed_.ok()) return;
   wait_on(clock_, mutex_, change_, now + watchdog_ns_ - waited % watchdog_ns_);
 }
 
@@ -116,8 +118,8 @@ std::string StagingState::watchdog_text() const {
   return std::to_string(static_cast<double>(watchdog_ns_) * 1e-9).substr(0, 5) + " s";
 }
 
-// Only what the device has been asked to do counts: a slow producer, or a consumer that keeps its
-// batch, does not hang.
+// Only work that the device was asked to do can hang. A slow producer, or a consumer that keeps its
+// batch, does not.
 void StagingState::find_what_hangs() {
   const std::string after = " has not ended for " + watchdog_text();
   const std::int64_t before = clock_.now() - watchdog_ns_;
@@ -126,7 +128,7 @@ void StagingState::find_what_hangs() {
     if (!flight->staged || flight->slot == nullptr) continue;
     const std::string where = "slot " + std::to_string(flight->slot->index) + " of " +
                               device_->id().to_string() + " on stream ";
-    // One that has begun; others may only wait for it, or for work that still uses the slot.
+    // Only a copy that has begun. Others may wait for it, or for work that still uses the slot.
     if (!flight->copied && flight->times.put <= before && flight->begin.view().done()) {
       hangs = "the copy into " + where + copy_->view().name();
       break;
@@ -136,21 +138,29 @@ void StagingState::find_what_hangs() {
     }
   }
   if (hangs.empty()) return;
-  failed_ = Status(ErrorCode::no_progress, hangs + after);
+  if (failed_.ok()) failed_ = Status(ErrorCode::no_progress, hangs + after);
   changed();
-  throw Error(failed_.error());
+  backend_.kick(kick_);
 }
 
-void StagingState::put_end() {
+void StagingState::stand_in(Entry entry, std::optional<StagingPermit> permit) {
   MutexLock lock(mutex_);
-  queue_.push_back({});
+  if (permit) entry.flight = permit->flight_;
+  queue_.push_back(std::move(entry));
+  if (permit) permit->flight_ = nullptr;
   changed();
 }
 
-void StagingState::put_error(Error error) {
-  MutexLock lock(mutex_);
-  queue_.push_back({nullptr, std::move(error)});
-  changed();
+void StagingState::put_end(std::optional<StagingPermit> permit) {
+  stand_in({.kind = Entry::Kind::end}, std::move(permit));
+}
+
+void StagingState::put_error(const Status& error, std::optional<StagingPermit> permit) {
+  stand_in({.kind = Entry::Kind::error, .error = error}, std::move(permit));
+}
+
+void StagingState::put_stop() {
+  stand_in({.kind = Entry::Kind::stop}, std::nullopt);
 }
 
 void StagingState::recycle(Flight& flight) {

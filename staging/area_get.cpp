@@ -7,14 +7,16 @@
 
 namespace penstock {
 
-// Leases move between threads unseen, so only time tells that whoever holds them waits here.
+// Leases move between threads unseen. So only the time shows that the thread that waits here holds
+// them.
 void StagingState::refuse_if_all_are_held(std::int64_t asked) {
   const auto held = std::count_if(flights_.begin(), flights_.end(),
                                   [](const auto& flight) { return flight->holds > 0; });
   if (held < slots()) return;
   if (clock_.now() - std::max(asked, leases_changed_) < watchdog_ns_) return;
-  find_what_hangs();  // they may be held for that
-  throw Error(ErrorCode::out_of_range,
+  find_what_hangs();  // they may be held because of that
+  if (!failed_.ok()) return;
+  throw Error(ErrorCode::no_progress,
               device_->id().to_string() + ": all " + std::to_string(slots()) +
                   " slots are held, and none was released for " + watchdog_text() +
                   "; release a batch before asking for the next");
@@ -25,12 +27,13 @@ StagedBatch StagingState::lease(Flight& flight) {
   return {shared_from_this(), flight};
 }
 
-std::optional<StagedBatch> StagingState::get() {
+StagingState::Taken StagingState::next() {
   const Range range(backend_, "penstock: wait for a batch");
   MutexLock lock(mutex_);
   const std::int64_t asked = clock_.now();
   ask_for_slots(true);
   for (;;) {
+    if (!failed_.ok()) return {.error = failed_, .over = true};
     throw_if_over();
     if (!pending_.ok()) {
       const Status error = std::exchange(pending_, Status());
@@ -38,20 +41,23 @@ std::optional<StagedBatch> StagingState::get() {
     }
     if (queue_.empty()) {
       refuse_if_all_are_held(asked);
-    } else if (Flight* flight = queue_.front().flight; flight == nullptr) {
-      const Entry entry = queue_.pop_front();
-      if (!entry.error.ok()) throw Error(entry.error.error());
+    } else if (queue_.front().kind == Entry::Kind::stop) {
       ask_for_slots(false);
-      return std::nullopt;
-    } else if (!flight->error.ok()) {
+      return {.over = true};
+    } else if (queue_.front().kind != Entry::Kind::batch) {
+      Entry entry = queue_.pop_front();
+      if (entry.flight != nullptr) recycle(*entry.flight);
+      if (entry.error.ok()) ask_for_slots(false);
+      return {.error = std::move(entry.error)};
+    } else if (Flight& flight = *queue_.front().flight; !flight.error.ok()) {
       queue_.pop_front();
-      const Status error = flight->error;
-      recycle(*flight);
-      throw Error(error.error());
-    } else if (flight->staged) {
+      Status error = flight.error;
+      recycle(flight);
+      return {.error = std::move(error)};
+    } else if (flight.staged) {
       queue_.pop_front();
-      flight->times.asked = asked;
-      return lease(*flight);
+      flight.times.asked = asked;
+      return {.batch = lease(flight)};
     }
     wait_for_change(asked);
   }
@@ -65,12 +71,13 @@ StagedBatch StagingState::peek(std::size_t i) {
     std::size_t place = 0;
     for (std::size_t k = 0; k < queue_.size(); ++k) {
       Flight* flight = queue_[k].flight;
-      if (flight == nullptr || !flight->error.ok() || place++ != i || !flight->staged) continue;
+      if (queue_[k].kind != Entry::Kind::batch || !flight->error.ok()) continue;
+      if (place++ != i || !flight->staged) continue;
       ++flight->holds;
       return lease(*flight);
     }
     if (i >= static_cast<std::size_t>(slots())) {
-      throw Error(ErrorCode::out_of_range,
+      throw Error(ErrorCode::invalid_argument,
                   "peek(" + std::to_string(i) + ") into " + std::to_string(slots()) + " slots");
     }
     wait_for_change(asked);
@@ -82,7 +89,8 @@ std::size_t StagingState::size() const {
   std::size_t count = 0;
   for (std::size_t k = 0; k < queue_.size(); ++k) {
     const Flight* flight = queue_[k].flight;
-    count += flight != nullptr && flight->staged && flight->error.ok() ? 1 : 0;
+    const bool batch = queue_[k].kind == Entry::Kind::batch;
+    count += batch && flight->staged && flight->error.ok() ? 1 : 0;
   }
   return count;
 }
@@ -91,8 +99,8 @@ void StagingState::clear() {
   MutexLock lock(mutex_);
   for (std::size_t left = queue_.size(); left > 0; --left) {
     Entry entry = queue_.pop_front();
-    if (entry.flight == nullptr || (!entry.flight->staged && entry.flight->error.ok())) {
-      queue_.push_back(std::move(entry));  // ends, and what is being filled
+    if (entry.kind != Entry::Kind::batch || (!entry.flight->staged && entry.flight->error.ok())) {
+      queue_.push_back(std::move(entry));  // ends, and batches that are being filled
     } else if (!entry.flight->error.ok()) {
       recycle(*entry.flight);
     } else {
@@ -126,7 +134,7 @@ void StagingState::release(Flight& flight, std::span<const StreamView> streams,
     }
     drop_hold(flight);
   } catch (...) {
-    // A slot whose release can't be asked for is never free again.
+    // A slot whose release can't be recorded never becomes free again.
     if (failed_.ok()) failed_ = status_from_current_exception();
     changed();
   }

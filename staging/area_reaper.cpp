@@ -13,7 +13,8 @@ bool StagingState::collect(std::vector<EventView>& events) {
     if (!flight->copied) {
       events.push_back(flight->ready);
     } else if (flight->released) {
-      // The first that is not done; if all are, one that is, so that nobody waits.
+      // Waits for the first event that is not done. If all are done, takes one of them, so the wait
+      // ends.
       std::size_t i = 0;
       while (i + 1 < flight->ends && flight->ended[i].view().done()) ++i;
       if (i < flight->ends) events.push_back(flight->ended[i]);
@@ -22,7 +23,15 @@ bool StagingState::collect(std::vector<EventView>& events) {
   return !(closed_ && events.empty()) && failed_.ok();
 }
 
-// True if something was done; `dropped` then is what may go.
+// Components may be in different buffers.
+void StagingState::hand_over(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    for (std::size_t c = 0; c < piece.batch.size(); ++c)
+      backend_.hand_over(memory_of(piece.batch[c]));
+  }
+}
+
+// True if something changed. `dropped` then receives the pieces that may be released.
 bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   if (!flight.staged) return false;
   if (!flight.copied) {
@@ -32,7 +41,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
     flight.times.ready = flight.ready.view().completed_ns();
     if (flight.slot->packed != nullptr) backend_.hand_over(flight.slot->packed);
     if (!in_place_) {
-      for (const Piece& piece : flight.pieces) backend_.hand_over(piece.batch[0].data());
+      hand_over(flight.pieces);
       std::swap(dropped, flight.pieces);
       if (flight.released) give_slot(flight);
     }
@@ -53,7 +62,7 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
                                         : std::max(flight.times.asked, flight.times.ready);
   if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);
   if (in_place_) {
-    for (const Piece& piece : flight.pieces) backend_.hand_over(piece.batch[0].data());
+    hand_over(flight.pieces);
     std::swap(dropped, flight.pieces);
     give_slot(flight);
   }
@@ -84,7 +93,7 @@ void StagingState::reap_until_over() {
       changed();
       if (lost) break;
     }
-    // The oldest first, so that the observer is told in order.
+    // The oldest batch first, so that the observer gets them in order.
     {
       MutexLock lock(mutex_);
       std::sort(order.begin(), order.end(), [](const Flight* a, const Flight* b) {
@@ -98,7 +107,7 @@ void StagingState::reap_until_over() {
           MutexLock lock(mutex_);
           more = advance(*flight, dropped);
         }
-        dropped.clear();  // outside of the lock: the engine's slots go home
+        dropped.clear();  // without the lock, because this returns slots to the engine
       }
     }
   }

@@ -88,7 +88,7 @@ bool VirtualClock::wait(std::mutex& mutex, Signal& signal, std::int64_t deadline
   {
     MutexLock lock(mutex_);
     if (deadline <= now_) return false;
-    mutex.unlock();  // nobody else runs before pass_on
+    mutex.unlock();  // no other actor runs before pass_on
     woken = wait_as(me, signal, deadline);
     dead = dead_;
   }

@@ -1,4 +1,4 @@
-// How staging waits, and simulated time for tests.
+// Waiting in staging code, and simulated time for tests.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace penstock {
 
 using Signal = TimeSource::Signal;
 using Rank = TimeSource::Rank;
-/// A running actor, as `TimeSource::start` makes it; destroying it joins.
+/// A running actor, as `TimeSource::start` makes it. Its destructor joins the thread.
 using Actor = std::unique_ptr<TimeSource::Thread>;
 
-/// `TimeSource::wait` with a mutex that the analysis knows to be held.
+/// `TimeSource::wait` with a mutex that the thread-safety analysis knows to be held.
 inline bool wait_on(TimeSource& time, Mutex& mutex, Signal& signal,
                     std::int64_t deadline = TimeSource::kNever) REQUIRES(mutex) {
   return time.wait(mutex.native(), signal, deadline);
 }
 
-/// Simulated time: at most one actor runs at a time, host code takes no time, and time goes on when
-/// all of them wait. The constructing thread is an actor, with the lowest rank; it must destroy the
-/// clock, after all others have ended. Threads that are no actors must not wait on it. Where every
-/// actor waits for another, each wait throws Error{internal}.
+/// Simulated time. At most one actor runs at a time, host code takes no time, and time advances
+/// when all actors wait. The constructing thread is an actor, with the lowest rank. It must destroy
+/// the clock, after all other actors have ended. Threads that are not actors must not wait on it.
+/// If every actor waits for another, each wait throws Error{internal}.
 class VirtualClock final : public TimeSource {
  public:
   VirtualClock();
@@ -37,7 +37,7 @@ class VirtualClock final : public TimeSource {
       EXCLUDES(mutex_);
   void notify(Signal& signal) noexcept override EXCLUDES(mutex_);
   Actor start(Rank rank, std::function<void()> body) override EXCLUDES(mutex_);
-  /// Times that one actor was stopped and another went on.
+  /// Returns how often one actor stopped and another one resumed.
   std::uint64_t switches() const noexcept EXCLUDES(mutex_);
 
  private:
@@ -63,7 +63,7 @@ class VirtualClock final : public TimeSource {
   std::int64_t now_ GUARDED_BY(mutex_) = 0;
   std::uint64_t started_ GUARDED_BY(mutex_) = 0;
   std::uint64_t switches_ GUARDED_BY(mutex_) = 0;
-  bool dead_ GUARDED_BY(mutex_) = false;  // nobody could ever go on
+  bool dead_ GUARDED_BY(mutex_) = false;  // no actor can ever resume
   Task* running_ GUARDED_BY(mutex_) = nullptr;
   std::vector<Task*> tasks_ GUARDED_BY(mutex_);
   Task main_;

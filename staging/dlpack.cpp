@@ -56,7 +56,7 @@ DType dtype_of_dlpack(const DLDataType& type) {
                                                std::to_string(type.lanes) + " lanes is not known");
 }
 
-/// What an exported tensor points to, with what keeps the memory alive.
+/// The data behind an exported tensor, with the owner of its memory.
 template <typename Managed>
 struct Holder {
   Managed managed{};
@@ -111,7 +111,7 @@ Managed* export_tensor(const Tensor& tensor) {
   return &holder->managed;
 }
 
-/// Memory that goes back by somebody else's deleter.
+/// Memory that a foreign deleter frees.
 class ForeignBuffer final : public Buffer {
  public:
   ForeignBuffer(std::byte* data, std::size_t size, std::function<void()> deleter)
@@ -133,7 +133,7 @@ class ForeignBuffer final : public Buffer {
 }
 
 Tensor view_of(const DLTensor& from, std::function<void()> deleter) {
-  // The buffer calls the deleter, whatever becomes of this.
+  // The buffer calls the deleter, whatever happens here.
   auto* data = static_cast<std::byte*>(from.data);
   if (data != nullptr) data += from.byte_offset;
   const BufferPtr owner(new ForeignBuffer(data, 0, std::move(deleter)));

@@ -7,20 +7,15 @@
 
 #include <penstock/plan.h>
 
+#include "pipeline/core/batch_share.h"
+#include "pipeline/core/observed_run.h"
+#include "pipeline/core/sizes.h"
+#include "staging/feed_deal.h"
 #include "staging/feed_impl.h"
+#include "staging/feed_rules.h"
 
 namespace penstock {
 namespace {
-
-/// How a dataset is run, which must end with batches.
-Plan plan_of(const Dataset& dataset, const RunOptions& options) {
-  Plan plan = compile(dataset, options);
-  if (!plan.batches()) {
-    throw Error(ErrorCode::invalid_argument,
-                "a feed takes batches, and the dataset ends with " + plan.batch_stage().name);
-  }
-  return plan;
-}
 
 void check_options(const FeedOptions& options, std::size_t towers) {
   const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
@@ -29,16 +24,49 @@ void check_options(const FeedOptions& options, std::size_t towers) {
     refuse("towers that are not served in turn can't wrap");
   if (!options.in_turn && options.mode != FeedMode::per_tower)
     refuse("only towers with a batch each can be served out of turn");
+  const TowersHeld& held = options.towers_held;
+  if (held.of == 0) return;
+  if (held.first < 0 || held.of < 0 ||
+      static_cast<std::size_t>(held.first) + towers > static_cast<std::size_t>(held.of))
+    throw Error(ErrorCode::invalid_argument, std::to_string(towers) + " towers from " +
+                                                 std::to_string(held.first) + " on, of " +
+                                                 std::to_string(held.of));
+  if (!options.in_turn)
+    refuse("towers of several processes are served in turn: nobody knows which is first elsewhere");
 }
 
-/// Batches that are on the host or on their way for one source, and what that means for its run: as
-/// many slots as staging can hold, and fewer of those if memory is short. What was wanted.
+std::size_t towers_of(const FeedOptions& options, std::size_t devices) {
+  return options.towers_held.of > 0 ? static_cast<std::size_t>(options.towers_held.of) : devices;
+}
+
+/// Returns the host bytes that a batch takes while it is held; 0: not known.
+std::uint64_t bytes_of_batch(const Plan& plan) {
+  if (plan.batches()) return plan.batches()->element.is_static() ? plan.batches()->slot_bytes : 0;
+  std::uint64_t bytes = 0;
+  for (const PlannedStage& stage : plan.stages()) {
+    // Outputs of later stages may contain parts of its slots.
+    if (stage.batches && stage.batches->in_place)
+      bytes = saturating_sum(bytes, saturating_product(stage.uses, stage.batches->slot_bytes));
+  }
+  for (const ComponentSpec& component : plan.spec()) {
+    const bool sized = component.shape.rank() > 0 && component.shape.drop_front().is_static();
+    if (!sized || component.dtype == DType::bytes) continue;
+    const auto values = static_cast<std::uint64_t>(component.shape.drop_front().volume());
+    const std::uint64_t row = saturating_product(values, size_of(component.dtype));
+    bytes = saturating_sum(bytes,
+                           saturating_product(row, static_cast<std::uint64_t>(plan.rows()->most)));
+  }
+  return bytes;
+}
+
+/// Chooses the number of batches that are on the host, or on their way to a device, for one source.
+/// The run gets as many slots as staging can hold, and fewer if memory is short. Returns the
+/// numbers that were wanted.
 SlotsWanted choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) {
   std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
   const SlotsWanted wanted{options.slots, static_cast<int>(ahead), options.ahead < 0};
-  if (plan.batches()->element.is_static()) {
-    const auto affordable =
-        static_cast<std::int64_t>(plan.memory_limit() / 8 * 7 / plan.batches()->slot_bytes);
+  if (const std::uint64_t bytes = bytes_of_batch(plan); bytes > 0) {
+    const auto affordable = static_cast<std::int64_t>(plan.memory_limit() / 8 * 7 / bytes);
     const auto need = [&] { return held_by * (options.slots + ahead) + 1; };
     while (ahead > 0 && need() > affordable) --ahead;
     while (options.slots > 1 && need() > affordable) --options.slots;
@@ -49,108 +77,148 @@ SlotsWanted choose_slots(FeedOptions& options, const Plan& plan, std::int64_t he
   return wanted;
 }
 
-/// What the sources read.
+/// Divides the budget among the inputs of `all` towers, `here` of which make batches all the time.
+/// Returns the share of each other input: enough for the slots that a step may hold, but at most an
+/// equal share.
+std::uint64_t divide_memory(FeedOptions& options, const Plan& plan, std::int64_t all,
+                            std::int64_t here) {
+  const std::uint64_t limit = plan.memory_limit();
+  std::uint64_t elsewhere = limit / static_cast<std::uint64_t>(all);
+  if (const std::uint64_t bytes = bytes_of_batch(plan); bytes > 0) {
+    const std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
+    const auto slots = static_cast<std::uint64_t>(options.slots + ahead + 2);
+    elsewhere =
+        std::min(elsewhere, saturating_sum(plan.least_memory(), saturating_product(slots, bytes)));
+  }
+  const auto others = static_cast<std::uint64_t>(all - here);
+  options.run.memory_bytes = (limit - others * elsewhere) / static_cast<std::uint64_t>(here);
+  return elsewhere;
+}
+
+/// The data that the sources read.
 struct Inputs {
   std::vector<Dataset> datasets{};
   bool drop_remainder = false;  ///< of all of them together
+  bool shards = false;          ///< these are shards of one dataset
 };
 
 Inputs shards_of(const Dataset& dataset, std::size_t towers) {
-  const Plan plan = plan_of(dataset, {});
-  Inputs shards{.drop_remainder = plan.batches()->drop_remainder};
-  for (std::size_t t = 0; t < towers; ++t) {
-    const std::optional<Dataset> shard = plan.batches_of(
-        plan.elements().shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t)));
-    if (!shard) {
-      throw Error(ErrorCode::invalid_argument, "the input of " + plan.batch_stage().name +
-                                                   " can't be sharded here; give a dataset for "
-                                                   "each tower");
+  const Plan plan = compile(dataset);
+  static_cast<void>(feed_rules(plan, {}, 1));  // throws if the elements are not batches
+  Inputs shards{.drop_remainder = plan.drops_remainder(), .shards = true};
+  try {
+    for (std::size_t t = 0; t < towers; ++t) {
+      shards.datasets.push_back(
+          plan.shard(static_cast<std::int64_t>(towers), static_cast<std::int64_t>(t)));
     }
-    shards.datasets.push_back(*shard);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::invalid_argument,
+                "FeedMode::sharded: " + error.cause() +
+                    "; use FeedMode::per_tower, or give a dataset for each tower");
+  }
+  if (shards.drop_remainder && (plan.rows()->padded || !plan.rows()->divisible)) {
+    throw Error(ErrorCode::invalid_argument,
+                "FeedMode::sharded: which elements are the remainder that " +
+                    plan.rows_stage().label +
+                    " drops does not show in shards; use FeedMode::per_tower");
   }
   return shards;
 }
 
-/// What a feed is made of.
-struct Parts {
-  std::vector<BatchSourcePtr> sources{};
-  Spec batches{};
-  std::int64_t rows = 0;  ///< of one tower's batch
-  std::vector<DevicePtr> devices{};
-  FeedOptions options{};
-  FeedState state{};
-  bool drop_remainder = false;
-  SlotsWanted wanted{};
-};
+using Parts = Feed::Impl::Parts;
 
-std::unique_ptr<Feed::Impl> assemble(Parts parts,
-                                     std::vector<std::shared_ptr<StagingPool>> pools = {}) {
-  return std::make_unique<Feed::Impl>(std::move(parts.sources), parts.batches, parts.rows,
-                                      std::move(parts.devices), std::move(parts.options),
-                                      std::move(parts.state), std::move(pools),
-                                      parts.drop_remainder, parts.wanted);
+std::vector<Plan> plans_of(const std::vector<Dataset>& datasets, const RunOptions& run) {
+  std::vector<Plan> plans;
+  for (const Dataset& dataset : datasets) plans.push_back(compile(dataset, run));
+  return plans;
 }
 
 Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions options,
               std::optional<std::string_view> saved = {}) {
   const std::vector<Dataset>& datasets = inputs.datasets;
   check_options(options, devices.size());
-  const auto towers = static_cast<std::int64_t>(devices.size());
+  const auto towers = static_cast<std::int64_t>(towers_of(options, devices.size()));
   const bool sharded = options.mode == FeedMode::sharded;
-  if (datasets.size() != (sharded ? devices.size() : 1)) {
+  if (datasets.size() != (sharded ? static_cast<std::size_t>(towers) : 1)) {
     throw Error(ErrorCode::invalid_argument, std::to_string(datasets.size()) + " datasets for " +
                                                  std::to_string(towers) + " towers");
   }
-  const std::int64_t whole = plan_of(datasets[0], options.run).batches()->rows;
-  std::int64_t rows = whole;  // of one tower's batch
-  if (options.mode == FeedMode::split) {
-    if (rows % towers != 0) {
-      throw Error(ErrorCode::invalid_argument, "a batch of " + std::to_string(rows) +
-                                                   " can't be divided among " +
-                                                   std::to_string(towers) + " towers");
-    }
-    rows /= towers;
-  }
-  if (sharded) {
-    const std::uint64_t all = plan_of(datasets[0], options.run).memory_limit();
-    options.run.memory_bytes = all / static_cast<std::uint64_t>(towers);
-  }
-  const SlotsWanted wanted = choose_slots(options, plan_of(datasets[0], options.run),
-                                          options.mode == FeedMode::per_tower ? towers : 1);
-  if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
-  RunOptions run = options.run;
-  if (options.end == EpochEnd::wrap) ++run.epochs;
+  const Plan plan = compile(datasets[0], options.run);
+  FeedRules rules = feed_rules(plan, options, towers);
+  rules.steps.drop_remainder = inputs.drop_remainder && rules.steps.full_but_last;
   FeedState state;
   if (saved) {
-    state = decode(*saved,
-                   {options.mode, options.end, options.in_turn, static_cast<int>(towers), rows});
+    state = decode(
+        *saved, {options.mode, options.end, options.in_turn, static_cast<int>(towers), rules.room});
+    if (devices.size() < static_cast<std::size_t>(towers) &&
+        std::ranges::any_of(state.events, FeedJournal::is_within))
+      throw Error(ErrorCode::invalid_argument,
+                  "some towers had been given a step that others had not when the state was saved: "
+                  "only a feed of all towers goes on there");
   }
+  FeedDeal deal;
+  if (options.towers_held.of > 0)
+    deal = deal_feed(plans_of(datasets, options.run), options, rules.steps.rows,
+                     static_cast<int>(devices.size()), saved ? &state : nullptr);
+  const std::int64_t made_for =
+      deal.sources.empty() ? towers : static_cast<std::int64_t>(devices.size());
+  const std::uint64_t elsewhere = sharded ? divide_memory(options, plan, towers, made_for) : 0;
+  const SlotsWanted wanted = choose_slots(options, compile(datasets[0], options.run),
+                                          options.mode == FeedMode::per_tower ? made_for : 1);
+  if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
+  RunOptions run = options.run;
+  if (options.end == EpochEnd::wrap && run.epochs < UINT64_MAX) ++run.epochs;
   std::vector<BatchSourcePtr> sources;
+  const UnobservedRuns inputs_of_the_feed;
   for (const Dataset& dataset : datasets) {
-    if (plan_of(dataset, options.run).batches()->rows != whole ||
+    if (compile(dataset, options.run).rows() != plan.rows() ||
         !(dataset.spec() == datasets[0].spec())) {
       throw Error(ErrorCode::invalid_argument,
                   "the towers' datasets make different batches: " + datasets[0].spec().to_string() +
                       " and " + dataset.spec().to_string());
     }
+    const std::size_t number = sources.size();
+    const BatchShare* const share = deal.sources.empty() ? nullptr : &deal.sources[number];
+    const RunsMakeShare making(share);
+    RunOptions of_source = run;
+    if (inputs.shards) {
+      of_source.workers.shards = towers;
+      of_source.workers.shard = static_cast<std::int64_t>(number);
+    }
+    if (share != nullptr && share->count == 0) {  // it works only at ends of epochs
+      of_source.threads = 1;
+      of_source.memory_bytes = elsewhere;
+    }
     sources.push_back(std::make_unique<IteratorSource>(
-        saved ? dataset.restore(state.position.sources[sources.size()], run)
-              : dataset.iterate(run)));
+        saved ? dataset.restore(state.position.sources[number], of_source)
+              : dataset.iterate(of_source),
+        run.on_error == OnError::skip || share != nullptr));
   }
-  return {std::move(sources), datasets[0].spec(),    rows,  std::move(devices), std::move(options),
-          std::move(state),   inputs.drop_remainder, wanted};
+  return {.sources = std::move(sources),
+          .batches = datasets[0].spec(),
+          .room = rules.room,
+          .rules = rules.steps,
+          .devices = std::move(devices),
+          .options = std::move(options),
+          .state = std::move(state),
+          .wanted = wanted,
+          .made_everywhere = std::move(deal.everywhere)};
 }
 
 Inputs inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {
   return mode == FeedMode::sharded && towers > 0 ? shards_of(dataset, towers) : Inputs{{dataset}};
 }
 
-/// One pool for each device, and for each time that one input names it.
+std::unique_ptr<Feed::Impl> assemble(Parts parts) {
+  return std::make_unique<Feed::Impl>(std::move(parts));
+}
+
+/// The pools of all inputs. If an input names a device several times, each time has its own pool.
 class Pools {
  public:
   explicit Pools(const std::vector<Parts>& inputs) {
     for (const Parts& input : inputs) {
-      const BatchLayout layout(input.batches, input.rows, input.options.max_bytes);
+      const BatchLayout layout(input.batches, input.room, input.options.max_bytes);
       for (std::size_t t = 0; t < input.devices.size(); ++t) {
         Pool& pool = pools_[key(input, t)];
         pool.device = input.devices[t];
@@ -201,7 +269,8 @@ std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
                               std::uint64_t device_memory) {
   std::vector<Parts> parts;
   for (const FeedInput& input : inputs) {
-    const auto read = inputs_of(input.dataset, input.options.mode, input.devices.size());
+    const auto read = inputs_of(input.dataset, input.options.mode,
+                                towers_of(input.options, input.devices.size()));
     parts.push_back(
         prepare(read, input.devices, input.options,
                 input.state.empty() ? std::nullopt : std::optional<std::string_view>(input.state)));
@@ -210,15 +279,15 @@ std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
   pools.make(slots, device_memory);
   std::vector<Feed> feeds;
   for (Parts& each : parts) {
-    auto own = pools.of(each);
-    feeds.emplace_back(assemble(std::move(each), std::move(own)));
+    each.pools = pools.of(each);
+    feeds.emplace_back(assemble(std::move(each)));
   }
   return feeds;
 }
 
 Feed::Feed(const Dataset& dataset, std::vector<DevicePtr> devices, FeedOptions options)
-    : impl_(assemble(prepare(inputs_of(dataset, options.mode, devices.size()), devices, options))) {
-}
+    : impl_(assemble(prepare(inputs_of(dataset, options.mode, towers_of(options, devices.size())),
+                             devices, options))) {}
 
 Feed::Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
            FeedOptions options)
@@ -226,13 +295,17 @@ Feed::Feed(const std::vector<Dataset>& datasets, std::vector<DevicePtr> devices,
 
 Feed Feed::restore(std::string_view state, const Dataset& dataset, std::vector<DevicePtr> devices,
                    FeedOptions options) {
-  const Inputs inputs = inputs_of(dataset, options.mode, devices.size());
+  const Inputs inputs = inputs_of(dataset, options.mode, towers_of(options, devices.size()));
   return Feed(assemble(prepare(inputs, std::move(devices), std::move(options), state)));
 }
 
 Feed Feed::restore(std::string_view state, const std::vector<Dataset>& datasets,
                    std::vector<DevicePtr> devices, FeedOptions options) {
   return Feed(assemble(prepare({datasets}, std::move(devices), std::move(options), state)));
+}
+
+std::string made_everywhere(const Dataset& batches, const RunOptions& run) {
+  return why_everywhere(compile(batches, run), run.on_error);
 }
 
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -246,10 +319,10 @@ std::optional<StagedBatch> Feed::next(int tower) {
 bool Feed::ended(int tower) const noexcept {
   return impl_->ended(tower);
 }
-std::uint64_t Feed::epochs(int tower) const noexcept {
+std::uint64_t Feed::epochs(int tower) const {
   return impl_->epochs(tower);
 }
-std::uint64_t Feed::taken(int tower) const noexcept {
+std::uint64_t Feed::taken(int tower) const {
   return impl_->taken(tower);
 }
 int Feed::towers() const noexcept {

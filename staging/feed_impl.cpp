@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "staging/batch_spans.h"
+
 namespace penstock {
 namespace {
 
@@ -16,10 +18,13 @@ StagingOptions staging_options(const FeedOptions& options) {
 }
 
 std::vector<BatchSourcePtr> stamped(std::vector<BatchSourcePtr> sources, const TimeSource& clock,
-                                    std::vector<PullTimes>& pulls) {
-  int line = 0;
-  for (BatchSourcePtr& source : sources)
-    source = std::make_unique<StampedSource>(std::move(source), line++, clock, pulls);
+                                    std::vector<PullTimes>& pulls, int first) {
+  const auto count = static_cast<int>(sources.size());
+  int number = 0;
+  for (BatchSourcePtr& source : sources) {
+    const int line = (number++ - first % count + count) % count;  // 0: this process's first tower
+    source = std::make_unique<StampedSource>(std::move(source), line, clock, pulls);
+  }
   return sources;
 }
 
@@ -29,7 +34,7 @@ std::vector<BatchSource*> views_of(const std::vector<BatchSourcePtr>& sources) {
   return views;
 }
 
-constexpr Rank kFeederRank{-1, 1};  // before every stream
+constexpr Rank kFeederRank{-1, 1};  // before all streams
 
 }  // namespace
 
@@ -37,52 +42,58 @@ Feed::Impl::Tower::Tower(Impl& of, int which, DevicePtr device, const Spec& batc
                          std::shared_ptr<StagingPool> pool)
     : feed(of),
       number(which),
+      name("tower " + std::to_string(of.first_ + which) + " " + device->id().to_string()),
       ledger(of.timeline_, number, of.now()),
-      area(std::make_shared<StagingState>(std::move(device), batches, of.rows_,
+      area(std::make_shared<StagingState>(std::move(device), batches, of.room_,
                                           staging_options(of.options_), std::move(pool))) {}
 
 void Feed::Impl::Tower::finished(const BatchTimes& times) noexcept {
   ledger.finished(times);
   if (feed.gains_) feed.gains_->finished(number, times);
+  note_spans(name, times);
 }
 
-Feed::Impl::Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
-                 std::vector<DevicePtr> devices, FeedOptions options, FeedState state,
-                 std::vector<std::shared_ptr<StagingPool>> pools, bool drop_remainder,
-                 SlotsWanted wanted)
-    : options_(std::move(options)),
-      rows_(rows),
-      wanted_(wanted),
-      clock_(devices.at(0)->backend().time()),
-      sources_(stamped(std::move(sources), clock_, pulls_)),
-      maker_(views_of(sources_), options_, static_cast<int>(devices.size()), rows, drop_remainder),
-      journal_(static_cast<int>(devices.size())),
+Feed::Impl::Impl(Parts parts)
+    : options_(std::move(parts.options)),
+      room_(parts.room),
+      wanted_(parts.wanted),
+      made_everywhere_(std::move(parts.made_everywhere)),
+      all_(options_.towers_held.of > 0 ? options_.towers_held.of
+                                       : static_cast<int>(parts.devices.size())),
+      first_(options_.towers_held.of > 0 ? options_.towers_held.first : 0),
+      clock_(parts.devices.at(0)->backend().time()),
+      sources_(stamped(std::move(parts.sources), clock_, pulls_, first_)),
+      maker_(views_of(sources_), options_, all_, parts.rules),
+      journal_(all_),
+      queue_(clock_, static_cast<int>(parts.devices.size())),
       last_end_(options_.run.epochs) {
+  FeedState& state = parts.state;
   maker_.go_on_at(state.position);
   looked_ns_ = now();
-  for (DevicePtr& device : devices) {
+  for (DevicePtr& device : parts.devices) {
     if (&device->backend().time() != &clock_)
       throw Error(ErrorCode::invalid_argument, "a feed's devices share one clock");
-    std::shared_ptr<StagingPool> pool = pools.empty() ? nullptr : pools[towers_.size()];
-    towers_.push_back(
-        std::make_unique<Tower>(*this, towers(), std::move(device), batches, std::move(pool)));
+    auto pool = parts.pools.empty() ? nullptr : std::move(parts.pools[towers_.size()]);
+    towers_.push_back(std::make_unique<Tower>(*this, towers(), std::move(device), parts.batches,
+                                              std::move(pool)));
   }
   if (options_.in_turn) make_gains();
   for (const auto& tower : towers_) tower->ends = state.position.epoch;
   for (const FeedJournal::Event& event : state.events) {
     for (const FeedJournal::Part& part : event.parts) {
-      if (!part.given || part.tower == FeedJournal::kNobody) continue;
-      Tower& tower = tower_at(part.tower);
+      if (!part.given || !is_here(part.tower)) continue;
+      Tower& tower = named(part.tower);
       ++tower.taken;
       if (event.end) ++tower.ends;
     }
   }
-  // Sources may stand behind the last epoch that there is now: then they are left alone.
+  // Sources may be past the last epoch that is wanted now. Then they are not used.
   bool over = true;
-  for (int t = 0; t < towers(); ++t) over = over && ended(t);
+  for (int t = 0; t < towers(); ++t) over = over && ended(first_ + t);
   start_journal(std::move(state), over);
-  // From here on reapers may call: what throws must first say that this is dying.
+  // From here on, reapers may call this object: set `dying_` before an exception leaves.
   for (const auto& tower : towers_) tower->area.state_->observe(tower.get());
+  observed_ = ObservedRun([this] { return stats(); });
   if (over) return;
   try {
     start_threads();
@@ -99,6 +110,7 @@ void Feed::Impl::make_gains() {
   Replay::Bounds bounds{.towers = towers(),
                         .slots = INT32_MAX,
                         .flights = INT32_MAX,
+                        .lines = static_cast<int>(sources_.size()),
                         .in_place = towers_[0]->area.device().backend().unified(),
                         .divided = options_.mode == FeedMode::split,
                         .start = now()};
@@ -118,7 +130,7 @@ void Feed::Impl::start_threads() {
     threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { feed_in_turn(); }); }));
     return;
   }
-  threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { lay_table(); }); }));
+  threads_.push_back(clock_.start(kFeederRank, [this] { guarded([this] { fill_queue(); }); }));
   for (int t = 0; t < towers(); ++t) {
     threads_.push_back(clock_.start(kFeederRank, [this, t] { guarded([this, t] { serve(t); }); }));
   }
@@ -135,10 +147,11 @@ void Feed::Impl::start_journal(FeedState state, bool over) {
 }
 
 Feed::Impl::~Impl() {
+  observed_.leave();
   cancel();
   threads_.clear();
   MutexLock lock(fail_mutex_);
-  dying_ = true;  // reapers may still want to tell the other towers
+  dying_ = true;  // reapers may still try to tell the other towers
 }
 
 void Feed::Impl::cancel() noexcept {
@@ -149,13 +162,12 @@ void Feed::Impl::cancel() noexcept {
 void Feed::Impl::fail(const Status& error) noexcept {
   MutexLock alive(fail_mutex_);
   if (dying_) return;
-  // In this order: a source that was cancelled has no next epoch, which the feeder takes for the
-  // end, and no tower may be given that.
+  given_up_.store(true);
+  // The order matters: a cancelled source has no next epoch, which the feeder takes for the end. No
+  // tower may receive that end.
   for (const auto& tower : towers_) tower->area.state_->fail(error);
   for (const BatchSourcePtr& source : sources_) source->cancel();
-  MutexLock lock(table_mutex_);
-  closing_ = true;
-  clock_.notify(table_changed_);
+  queue_.close();
 }
 
 void Feed::Impl::guarded(const std::function<void()>& body) noexcept {
@@ -166,34 +178,21 @@ void Feed::Impl::guarded(const std::function<void()>& body) noexcept {
   }
 }
 
-Feed::Impl::Tower& Feed::Impl::tower_at(int tower) const {
-  if (tower >= 0 && tower < towers()) return *towers_[static_cast<std::size_t>(tower)];
-  throw Error(ErrorCode::out_of_range,
-              "tower " + std::to_string(tower) + " of " + std::to_string(towers()));
-}
-
 std::optional<StagedBatch> Feed::Impl::next(int number) {
-  Tower& tower = tower_at(number);
+  Tower& tower = named(number);
   if (ended(number)) return std::nullopt;
-  try {
-    std::optional<StagedBatch> batch = tower.area.get();
-    journal_.given(number, batch ? batch->valid_rows() : -1);
-    ++tower.taken;
-    if (!batch) tower.ends.fetch_add(1, std::memory_order_acq_rel);
-    return batch;
-  } catch (...) {
-    const Status error = status_from_current_exception();
-    const ErrorCode code = error.error().code();
-    // Misuse and what passes leave the feed as it is.
-    if (code != ErrorCode::out_of_range && code != ErrorCode::unavailable)
-      tower.area.state_->fail(error);
-    throw;
+  StagingState::Taken taken =
+      tower.area.state_->next();  // errors that it throws have no place in the order
+  if (taken.over) {
+    tower.over.store(true, std::memory_order_release);
+    if (taken.error.ok()) return std::nullopt;
+    throw Error(taken.error.error());
   }
-}
-
-bool Feed::Impl::ended(int tower) const noexcept {
-  return towers_[static_cast<std::size_t>(tower)]->ends.load(std::memory_order_acquire) >=
-         last_end_.load(std::memory_order_acquire);
+  given(number, taken.batch ? taken.batch->valid_rows() : -1);
+  ++tower.taken;
+  if (!taken.error.ok()) throw Error(taken.error.error());
+  if (!taken.batch) tower.ends.fetch_add(1, std::memory_order_acq_rel);
+  return std::move(taken.batch);
 }
 
 StagingPermit Feed::Impl::reserve(int tower) {
@@ -205,17 +204,35 @@ StagingPermit Feed::Impl::reserve(int tower) {
 
 void Feed::Impl::put(int tower, StagingPermit permit, Share& share) {
   const std::int64_t begin = now();
-  tower_at(tower).area.put(std::move(permit), share.pieces, share.padded_rows);
+  tower_at(tower).area.state_->put(std::move(permit), share.pieces, share.padded_rows);
   timeline_.add(FeederTimeline::Doing::room, tower, begin, now());
 }
 
 std::uint64_t Feed::Impl::make(Step& step) {
   const std::int64_t begin = now();
   pulls_.clear();
-  const bool save = !cant_save_ && journal_.wants_position(begin);
-  const std::uint64_t event =
-      journal_.begin(save ? maker_.position().encode() : std::string(), begin);
-  maker_.next(step);
+  const bool save = !cant_save_ && maker_.has_position() && journal_.wants_position(begin);
+  std::string position = save ? maker_.position().encode() : "";
+  const std::uint64_t event = journal_.begin(begin);
+  const auto known = journal_.known(event);
+  const bool failed = known && known->error;
+  maker_.next(step, failed ? known->pulls : StepMaker::kNone);
+  check(step);
+  if (failed && !step.error) step.error = left_out_;
+  if (known && !failed && step.error) {
+    // Towers already have parts of this step, so no other step may take its place.
+    throw Error(
+        step.error->code(),
+        "the feed can't go on: this was good when the state was saved: " + step.error->cause(),
+        step.error->where(), step.error->original());
+  }
+  if (step.error) journal_.set_error(event, step.pulls);
+  if (was_refused(step)) journal_.stop(event + 1);
+  if (step.stopped) {
+    journal_.stop(event);  // a resumed run tries again, from before the error
+  } else if (save) {
+    journal_.set_position(std::move(position), begin);
+  }
   if (step.end) journal_.set_end(event);
   timeline_.add(FeederTimeline::Doing::upstream, -1, begin, now());
   for (std::size_t i = 0; gains_ && i < pulls_.size(); ++i) gains_->pulled(pulls_[i]);
@@ -223,20 +240,34 @@ std::uint64_t Feed::Impl::make(Step& step) {
   return event;
 }
 
+void Feed::Impl::check(Step& step) const {
+  if (step.error || step.end || step.stopped) return;
+  try {
+    auto share = step.shares.begin() + first_;
+    for (const auto& tower : towers_) {
+      tower->area.state_->layout().check(share->pieces, share->padded_rows);
+      ++share;
+    }
+  } catch (const Error& error) {
+    if (towers() < all_) throw;
+    step.error = error;
+  }
+}
+
 std::string Feed::Impl::save() const {
   StateWriter writer;
   if (cant_save_) throw Error(*cant_save_);
-  journal_.save(writer);
+  if (!journal_.save(writer) && towers() < all_)
+    throw Error(ErrorCode::invalid_argument, "some towers were given a step that others were not");
   return encode(shape(), writer.bytes());
 }
 
-// Often at first, so that short runs are known too, and then once a second.
+// Often at first, so that short runs have figures, too; then once a second.
 void Feed::Impl::look() {
   constexpr std::int64_t kEvery = 1'000'000'000;
-  const bool early = std::has_single_bit(++made_);
-  if (!early && now() - looked_ns_ < kEvery) return;
+  if (!std::has_single_bit(++made_) && now() - looked_ns_ < kEvery) return;
   looked_ns_ = now();
-  Stats stats = sources_[0]->stats();
+  Stats stats = own_source().stats();
   std::vector<InputPart> parts;
   {
     MutexLock lock(look_mutex_);
@@ -251,60 +282,58 @@ void Feed::Impl::look() {
 void Feed::Impl::feed_in_turn() {
   std::vector<StagingPermit> permits;
   Step step;
+  bool at_end = false;
   while (!maker_.over()) {
-    // Room first, so that nothing is made before it is of use.
+    // Waits for room first, so that no step is made before it can be used.
     for (int t = 0; t < towers(); ++t) permits.push_back(reserve(t));
     if (gains_) gains_->roomed(now());
     const std::uint64_t event = make(step);
     if (step.last) last_end_.store(maker_.ends(), std::memory_order_release);
+    assign_elsewhere(event, step);
     for (int t = 0; t < towers(); ++t) {
       const auto at = static_cast<std::size_t>(t);
-      StagingArea& area = tower_at(t).area;
-      if (step.error) {
-        area.put_error(*step.error);
-      } else if (!journal_.part(event, at).given) {
-        journal_.assign(event, at, t);
-        if (step.end) {
-          area.put_end();
-        } else {
+      const int number = first_ + t;
+      const auto part = static_cast<std::size_t>(number);
+      StagingState& area = *tower_at(t).area.state_;
+      if (step.stopped) {
+        area.put_stop();
+      } else if (!journal_.part(event, part).given) {
+        journal_.assign(event, part, number);
+        if (step.error) {
+          area.put_error(Status(*step.error), std::move(permits[at]));
+        } else if (!step.end) {
           if (gains_) gains_->give(t);
-          put(t, std::move(permits[at]), step.shares[at]);
+          put(t, std::move(permits[at]), step.shares[part]);
+        } else {  // any number of epochs may end without a step
+          area.put_end(at_end ? std::optional(std::move(permits[at])) : std::nullopt);
         }
       }
     }
+    at_end = step.end;
     if (gains_) gains_->close();
     permits.clear();
-    if (step.error) return;
   }
 }
 
-void Feed::Impl::lay(Dish dish) {
-  MutexLock lock(table_mutex_);
-  while (table_.size() >= towers_.size() && !closing_)
-    wait_on(clock_, table_mutex_, table_changed_);
-  table_.push_back(std::move(dish));
-  clock_.notify(table_changed_);
-}
-
-// One for each tower, all at once; nothing of the next epoch before all are taken.
-void Feed::Impl::lay_ends(const Step& step, std::uint64_t event) {
-  MutexLock lock(table_mutex_);
+// Puts one entry for each tower.
+void Feed::Impl::tell_all(const Step& step, std::uint64_t event) {
+  const Status error = step.error ? Status(*step.error) : Status();
+  std::vector<Queued> told;
   for (int t = 0; t < towers(); ++t) {
     const auto at = static_cast<std::size_t>(t);
-    if (step.error || !journal_.part(event, at).given)
-      table_.push_back({{}, event, at, t, true, step.error});
+    if (step.stopped || !journal_.part(event, at).given)
+      told.push_back({{}, event, at, t, step.end, step.stopped, error});
   }
-  clock_.notify(table_changed_);
-  while (!table_.empty() && !closing_) wait_on(clock_, table_mutex_, table_changed_);
+  queue_.push_for_all(std::move(told));
 }
 
-void Feed::Impl::lay_table() {
+void Feed::Impl::fill_queue() {
   Step step;
   while (!maker_.over()) {
     const std::uint64_t event = make(step);
-    if (step.end || step.error) {
+    if (step.end || step.error || step.stopped) {
       if (step.last) last_end_.store(maker_.ends(), std::memory_order_release);
-      lay_ends(step, event);
+      tell_all(step, event);
       continue;
     }
     for (std::size_t part = 0; part < step.shares.size(); ++part) {
@@ -314,53 +343,35 @@ void Feed::Impl::lay_table() {
       if (share.pieces.empty() && share.padded_rows == 0) {
         journal_.drop(event, part);
       } else {
-        lay({std::move(share), event, part, known.tower});
+        queue_.push({std::move(share), event, part, known.tower});
       }
     }
   }
 }
 
-Feed::Impl::Dish Feed::Impl::take_dish(int tower) {
-  const auto may_take = [tower](const Dish& dish) {
-    return dish.tower == tower || dish.tower == FeedJournal::kNobody;
-  };
-  MutexLock lock(table_mutex_);
-  while (!closing_) {
-    const auto found = std::find_if(table_.begin(), table_.end(), may_take);
-    if (found != table_.end()) {
-      Dish dish = std::move(*found);
-      table_.erase(found);
-      clock_.notify(table_changed_);
-      return dish;
-    }
-    wait_on(clock_, table_mutex_, table_changed_);
-  }
-  throw Error(ErrorCode::cancelled, "the feed is closed");
-}
-
 void Feed::Impl::serve(int number) {
   Tower& tower = tower_at(number);
+  StagingState& area = *tower.area.state_;
   std::uint64_t ends = tower.ends.load(std::memory_order_relaxed);
   while (ends < last_end_.load(std::memory_order_acquire)) {
     StagingPermit permit = reserve(number);
-    Dish dish = take_dish(number);
-    if (dish.error) {
-      tower.area.put_error(*dish.error);
-      return;
-    }
-    journal_.assign(dish.event, dish.part, number);
-    if (dish.end) {
+    Queued queued = queue_.take(number);
+    if (queued.stop) return area.put_stop();
+    journal_.assign(queued.event, queued.part, number);
+    if (!queued.error.ok()) {
+      area.put_error(queued.error, std::move(permit));
+    } else if (queued.end) {
       ++ends;
-      tower.area.put_end();
+      area.put_end();
     } else {
-      put(number, std::move(permit), dish.share);
+      put(number, std::move(permit), queued.share);
     }
   }
 }
 
 FeedStats Feed::Impl::stats() const {
   FeedStats stats;
-  stats.run = sources_[0]->stats();
+  stats.run = own_source().stats();
   std::string who;
   {
     MutexLock lock(look_mutex_);
@@ -379,6 +390,10 @@ FeedStats Feed::Impl::stats() const {
   stats.elements = counts.elements;
   stats.lost = maker_.lost();
   stats.wrapped = maker_.wrapped();
+  stats.slots = wanted_.slots;
+  stats.made_everywhere = made_everywhere_;
+  const int taken_at_once = options_.mode == FeedMode::per_tower ? towers() : 1;
+  stats.host_slots_wanted = taken_at_once * (wanted_.slots + wanted_.ahead) + 1;
   return stats;
 }
 

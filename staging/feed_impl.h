@@ -1,8 +1,7 @@
-// The inside of a feed.
+// The implementation of a feed.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,47 +11,58 @@
 #include <penstock/feed.h>
 #include <penstock/staging_area.h>
 
+#include "pipeline/core/observed_run.h"
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/feed_state.h"
 #include "staging/gains.h"
 #include "staging/journal.h"
 #include "staging/ledger.h"
+#include "staging/share_queue.h"
 #include "staging/source.h"
 #include "staging/steps.h"
 
 namespace penstock {
 
-/// Slots of a tower, and batches ahead of them.
+/// The number of a tower's slots, and of batches ahead of them.
 struct SlotsWanted {
   int slots = 0;
   int ahead = 0;
-  bool ahead_follows = false;  ///< there are more ahead where there are more slots
+  bool ahead_follows = false;  ///< `ahead` grows with `slots`
 };
 
-/// A thread that makes steps and puts each tower's share into its staging area. Where towers are
-/// not served in turn it puts shares on a table, from which a thread for each tower takes one when
-/// there is room.
+/// A thread that makes steps and puts each tower's share into its staging area. If towers are not
+/// served in turn, it puts shares into a queue. One thread for each tower takes a share from there
+/// when the tower has room.
 class Feed::Impl {
  public:
-  /// `rows`: of one tower's full batch. The devices must share a clock. `state`: the sources stand
-  /// where it says. `pools`: of each tower's slots, or none. `drop_remainder`: see StepMaker.
-  /// `wanted`: had the budget had room.
-  Impl(std::vector<BatchSourcePtr> sources, const Spec& batches, std::int64_t rows,
-       std::vector<DevicePtr> devices, FeedOptions options, FeedState state = {},
-       std::vector<std::shared_ptr<StagingPool>> pools = {}, bool drop_remainder = false,
-       SlotsWanted wanted = {});
+  /// The parts that a feed is made of. REQUIRES: the devices share a clock, and the sources stand
+  /// where the state says.
+  struct Parts {
+    std::vector<BatchSourcePtr> sources{};
+    Spec batches{};
+    std::int64_t room = 1;  ///< the most rows of a tower's batch; 0: see BatchLayout
+    StepRules rules{};
+    std::vector<DevicePtr> devices{};
+    FeedOptions options{};
+    FeedState state{};
+    SlotsWanted wanted{};           ///< as if the budget had room for them
+    std::string made_everywhere{};  ///< see FeedStats
+    /// The pool of each tower's slots, or empty.
+    std::vector<std::shared_ptr<StagingPool>> pools{};
+  };
+  explicit Impl(Parts parts);
   ~Impl();
 
   std::optional<StagedBatch> next(int tower);
   bool ended(int tower) const noexcept;
-  std::uint64_t epochs(int tower) const noexcept { return tower_at(tower).ends; }
-  std::uint64_t taken(int tower) const noexcept { return tower_at(tower).taken; }
+  std::uint64_t epochs(int tower) const { return named(tower).ends; }
+  std::uint64_t taken(int tower) const { return named(tower).taken; }
   int towers() const noexcept { return static_cast<int>(towers_.size()); }
-  Device& device(int tower) const { return tower_at(tower).area.device(); }
+  Device& device(int tower) const { return named(tower).area.device(); }
   FeedStats stats() const;
   std::string save() const;
-  void fail(const Status& error) noexcept EXCLUDES(fail_mutex_, table_mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(fail_mutex_);
   void cancel() noexcept;
 
  private:
@@ -63,77 +73,90 @@ class Feed::Impl {
     void failed(const Status& error) noexcept override { feed.fail(error); }
 
     Impl& feed;
-    const int number;
+    const int number;        // among the towers of this process
+    const std::string name;  // "tower 0 host:0"
     TowerLedger ledger;
-    std::atomic<std::uint64_t> ends{0};  // of epochs, delivered by this run and those before
+    // Ends of epochs that were delivered, by this run and those before.
+    std::atomic<std::uint64_t> ends{0};
     std::atomic<std::uint64_t> taken{0};
+    std::atomic<bool> over{false};  // nothing follows any more, and the tower has been told
     StagingArea area;
   };
 
-  Tower& tower_at(int tower) const;
-  /// What lies on the table: a share, an epoch's end, or an error.
-  struct Dish {
-    Share share{};
-    std::uint64_t event = 0;  // of the journal
-    std::size_t part = 0;
-    int tower = FeedJournal::kNobody;  // whose it must be
-    bool end = false;
-    std::optional<Error> error{};
-  };
-
+  Tower& tower_at(int tower) const { return *towers_[static_cast<std::size_t>(tower)]; }
+  /// Returns the tower that has this number in the whole feed.
+  Tower& named(int number) const;
+  bool is_here(int number) const noexcept { return number >= first_ && number - first_ < towers(); }
+  void assign_elsewhere(std::uint64_t event, const Step& step);
+  void given(int number, std::int64_t rows);
   void feed_in_turn();
-  void lay_table() EXCLUDES(table_mutex_);
-  void lay(Dish dish) EXCLUDES(table_mutex_);
-  void lay_ends(const Step& step, std::uint64_t event) EXCLUDES(table_mutex_);
-  Dish take_dish(int tower) EXCLUDES(table_mutex_);
-  void serve(int tower) EXCLUDES(table_mutex_);
-  /// Runs a thread's body; what it throws is everybody's.
+  // For towers that are not served in turn.
+  void fill_queue();
+  void tell_all(const Step& step, std::uint64_t event);
+  void serve(int tower);
+  /// Runs the body of a thread. If it throws, the whole feed fails with that error.
   void guarded(const std::function<void()>& body) noexcept;
   StagingPermit reserve(int tower);
   void put(int tower, StagingPermit permit, Share& share);
-  /// The step's number in the journal.
+  /// Makes a step and returns its number in the journal.
   std::uint64_t make(Step& step);
+  /// Turns a share that does not fit into a slot into an error in the step's place. Throws instead,
+  /// which ends the feed, if this process has only some of the towers: the other processes don't
+  /// see the error.
+  void check(Step& step) const;
+  /// True if the step's error only says that the feed has ended. It is not a failure of this step.
+  bool was_refused(const Step& step) const noexcept {
+    return step.error && step.error->code() == ErrorCode::cancelled && given_up_.load();
+  }
   void start_threads();
   void start_journal(FeedState state, bool over);
   void make_gains();
-  /// At the input's statistics, every now and then.
+  /// Reads the input's statistics, every now and then.
   void look();
   std::int64_t now() const noexcept { return clock_.now(); }
+  /// Returns the source of this process's first tower, if each tower has its own.
+  BatchSource& own_source() const {
+    return *sources_[static_cast<std::size_t>(first_) % sources_.size()];
+  }
   FeedShape shape() const noexcept {
-    return {options_.mode, options_.end, options_.in_turn, towers(), rows_};
+    return {options_.mode, options_.end, options_.in_turn, all_, room_};
   }
 
   const FeedOptions options_;
-  const std::int64_t rows_;  // of one tower's full batch
+  const std::int64_t room_;  // the most rows of a tower's batch
   const SlotsWanted wanted_;
+  const std::string made_everywhere_;
+  const int all_;    // towers of all processes
+  const int first_;  // the first one of this process
   TimeSource& clock_;
-  std::vector<PullTimes> pulls_;  // of a step
+  std::vector<PullTimes> pulls_;  // of the current step
   const std::vector<BatchSourcePtr> sources_;
   FeederTimeline timeline_;
   StepMaker maker_;
   FeedJournal journal_;
-  std::optional<Error> cant_save_;  // constant once threads run
-  // Made beforehand: cancelling needs no memory.
+  ShareQueue queue_;
+  std::optional<Error> cant_save_;  // does not change once threads run
+  // Made in advance, so that cancelling allocates nothing.
   const Status cancelled_error_{ErrorCode::cancelled, "the feed was cancelled"};
-  std::unique_ptr<GainLedger> gains_;  // null: towers are not served in turn
+  // Stands in the place of a step that failed in the run before.
+  const Error left_out_{ErrorCode::data_loss,
+                        "what stands here failed before the feed was restored, and is left out"};
+  std::unique_ptr<GainLedger> gains_;  // null if towers are not served in turn
   std::vector<std::unique_ptr<Tower>> towers_;
-  std::atomic<std::uint64_t> last_end_;  // that end is the last one
+  std::atomic<std::uint64_t> last_end_;  // the number of the last epoch's end
   std::atomic<bool> cancelled_{false};
+  std::atomic<bool> given_up_{false};  // the sources are cancelled
 
   mutable Mutex look_mutex_;
   Stats looked_at_ GUARDED_BY(look_mutex_);
-  std::int64_t looked_ns_ = 0;  // the feeder's
-  std::uint64_t made_ = 0;      // steps, the feeder's
+  std::int64_t looked_ns_ = 0;  // used by the feeder only
+  std::uint64_t made_ = 0;      // steps; used by the feeder only
 
   Mutex fail_mutex_;
   bool dying_ GUARDED_BY(fail_mutex_) = false;
 
-  Mutex table_mutex_;
-  Signal table_changed_;
-  std::deque<Dish> table_ GUARDED_BY(table_mutex_);
-  bool closing_ GUARDED_BY(table_mutex_) = false;
-
   std::vector<Actor> threads_;
+  ObservedRun observed_;  // the last member: it reads the others
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// A feed's saved position, as bytes.
+// The saved position of a feed, as bytes.
 #pragma once
 
 #include <string>
@@ -12,13 +12,15 @@
 
 namespace penstock {
 
+/// The position that a feed resumes from.
 struct FeedState {
   StepMaker::Position position{};
-  std::vector<FeedJournal::Event> events{};  ///< from there on, as far as towers had any part
+  /// The events after that position of which any tower had a part.
+  std::vector<FeedJournal::Event> events{};
   FeedJournal::Counts counts{};
 };
 
-/// What must not change between two runs of a feed.
+/// The properties of a feed that must be the same when it is saved and when it resumes.
 struct FeedShape {
   FeedMode mode = FeedMode::per_tower;
   EpochEnd end = EpochEnd::drop;
@@ -27,10 +29,11 @@ struct FeedShape {
   std::int64_t rows = 0;
 };
 
-/// `journal`: what FeedJournal::save wrote.
+/// Returns the state as bytes. `journal`: the bytes that FeedJournal::save wrote.
 std::string encode(const FeedShape& shape, std::string_view journal);
-/// Throws Error{invalid_argument} naming what differs, Error{data_loss} for anything that is no
-/// state.
+/// Reads a state. The number of towers may differ if the towers divide batches of the same number
+/// of rows, unless the end of an epoch depends on their number. Throws Error{invalid_argument}
+/// naming the difference, or Error{data_loss} if the bytes are not a valid state.
 FeedState decode(std::string_view state, const FeedShape& shape);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #include <penstock/finish.h>
 
+#include <cmath>
 #include <limits>
 
 #include <penstock/device_backend.h>
@@ -32,7 +33,7 @@ std::span<const std::byte> bytes_of(const DeviceTensor& tensor) {
   return {tensor.data, tensor.nbytes()};
 }
 
-/// `value(plan, at)` for every value of the output.
+/// Calls `value(plan, at)` for every value of the output.
 template <typename Plan, typename Value>
 void launch(StreamView stream, const Plan& plan, std::int64_t volume, Value value,
             std::vector<std::span<const std::byte>> reads, std::span<const std::byte> writes) {
@@ -62,6 +63,8 @@ void finish_images(StreamView stream, const DeviceTensor& images, const FinishSa
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 2;
     if (in[axis] > kMost || out.shape[axis] > kMost) refuse(text_of(images) + " is too large");
   }
+  if (in[2] * in[3] > std::numeric_limits<std::int32_t>::max())
+    refuse(text_of(images) + " has rows of 2 GiB and more");
   FinishPlan plan;
   plan.images = reinterpret_cast<const std::uint8_t*>(images.data);
   plan.samples = samples;
@@ -78,11 +81,14 @@ void finish_images(StreamView stream, const DeviceTensor& images, const FinishSa
     if (!(options.stddev[c] > 0)) refuse("a standard deviation must be above 0");
     plan.scale[c] = 1.0F / options.stddev[c];
     plan.shift[c] = -options.mean[c] / options.stddev[c];
+    // So that no value is NaN, of which conversions have several forms.
+    if (!std::isfinite(plan.scale[c]) || !std::isfinite(plan.shift[c]))
+      refuse("means and standard deviations must make finite factors");
   }
   const std::int64_t volume = out.shape.volume();
   if (volume == 0) return;
   if (stream.device().id().kind == DeviceKind::cuda) {
-    cuda_module().finish(plan, volume, stream);
+    cuda_module().finish(plan, stream);
     return;
   }
   std::vector<std::span<const std::byte>> reads{bytes_of(images)};
@@ -110,7 +116,7 @@ void one_hot(StreamView stream, const DeviceTensor& labels, const DeviceTensor& 
   const std::int64_t volume = out.shape.volume();
   if (volume == 0) return;
   if (stream.device().id().kind == DeviceKind::cuda) {
-    cuda_module().one_hot(plan, volume, stream);
+    cuda_module().one_hot(plan, stream);
   } else {
     launch(stream, plan, volume, one_hot_value, {bytes_of(labels)}, bytes_of(out));
   }

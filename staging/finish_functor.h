@@ -1,4 +1,4 @@
-// One output value of the finishing kernels, for the host and for CUDA.
+// One output value of the finishing kernels, in code for the host and for CUDA.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace penstock {
 
 enum class FinishType : std::int32_t { f32, f16, bf16 };
 
-/// An image batch to finish. Plain data, handed to kernels by value.
+/// A batch of images to finish. Plain data, passed to kernels by value.
 struct FinishPlan {
   const std::uint8_t* images = nullptr;
   const FinishSample* samples = nullptr;
@@ -29,6 +29,7 @@ struct FinishPlan {
   float shift[4] = {};
 };
 
+/// Labels to turn into one-hot vectors. Plain data, passed to kernels by value.
 struct OneHotPlan {
   const std::int64_t* labels = nullptr;
   void* out = nullptr;
@@ -43,7 +44,8 @@ PENSTOCK_BOTH inline std::uint32_t bits_of(float value) {
   return bits;
 }
 
-/// Rounds to nearest, ties to even; overflow becomes infinity. Source: IEEE 754-2019, 4.3.1.
+/// Converts to half precision. Rounds to nearest, ties to even; overflow becomes infinity. Source:
+/// IEEE 754-2019, 4.3.1.
 PENSTOCK_BOTH inline std::uint16_t half_bits(float value) {
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
@@ -85,7 +87,7 @@ PENSTOCK_BOTH inline std::int32_t clamped(std::int32_t value, std::int32_t end) 
   return value < 0 ? 0 : value >= end ? end - 1 : value;
 }
 
-/// Value `at` of the output, in the order in which it lies in memory.
+/// Computes value `at` of the output, numbered in the order in which the values lie in memory.
 PENSTOCK_BOTH inline void finish_value(const FinishPlan& plan, std::int64_t at) {
   const std::int64_t pixels = static_cast<std::int64_t>(plan.out_height) * plan.out_width;
   const std::int64_t sample = at / (pixels * plan.channels);

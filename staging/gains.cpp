@@ -133,7 +133,8 @@ double gain_of(const GainLedger::Gains& gains, const std::string& cause) {
   return found == gains.end() ? 0 : found->second;
 }
 
-/// Until the last tower would have ended; without other towers, all as the one that gains most.
+/// Returns the time until the last tower would have ended. Without the wait for other towers, all
+/// take the time of the tower that gains most.
 double wall_without(const std::string& cause, const std::vector<TowerStats>& towers,
                     const std::vector<GainLedger::Gains>& gains) {
   double last = 0;
@@ -170,7 +171,7 @@ FeedVerdict verdict_of(const std::vector<TowerStats>& towers,
         {cause, wall_s - without_s, rate(without_s), rate(wall_without(cause, towers, half))});
     most = std::max(most, known.back().gain_s);
   }
-  // Of those that gain alike the one of which half helps most.
+  // Of the causes with about the same gain, takes the one for which half as much helps most.
   constexpr double kAlike = 0.95;
   FeedVerdict verdict;
   for (const FeedVerdict& each : known)

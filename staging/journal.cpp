@@ -13,10 +13,15 @@ bool is_given(const FeedJournal::Event& event) {
                      [](const FeedJournal::Part& part) { return part.given; });
 }
 
-/// Nobody's, a tower's, or given to it; a part that there is not was given to nobody.
+/// Encodes the tower of a part (or none), and whether the part was given to it. A part that does
+/// not exist counts as given to no tower.
 std::uint64_t code_of(const FeedJournal::Part& part) {
   return 2 * static_cast<std::uint64_t>(part.tower + 1) + (part.given ? 1 : 0);
 }
+
+// Kinds of events in a state, besides 0 for a step. Earlier versions wrote 2 for the last end.
+constexpr std::uint64_t kEnd = 1;
+constexpr std::uint64_t kError = 3;  // plus Step::pulls
 
 }  // namespace
 
@@ -24,6 +29,7 @@ void FeedJournal::start(std::string position, std::vector<Event> known, Counts c
   MutexLock lock(mutex_);
   start_ = std::move(position);
   counts_ = counts;
+  known_ = known.size();
   for (Event& event : known) kept_.push_back({{}, std::move(event)});
   if (!kept_.empty()) kept_.front().position = start_;
 }
@@ -33,32 +39,55 @@ bool FeedJournal::wants_position(std::int64_t now) const {
   return looked_ns_ && now - *looked_ns_ >= kEvery_ns;
 }
 
-// In the memory of one that was forgotten.
+// Reuses the memory of a forgotten event.
 FeedJournal::Kept FeedJournal::fresh() {
   Kept kept;
   if (!spare_.empty()) {
     kept = std::move(spare_.back());
     spare_.pop_back();
   }
-  kept.event.end = false;
+  kept.event.end = kept.event.error = false;
   kept.event.parts.assign(queues_.size(), Part());
   return kept;
 }
 
-std::uint64_t FeedJournal::begin(std::string position, std::int64_t now) {
+std::uint64_t FeedJournal::begin(std::int64_t now) {
   MutexLock lock(mutex_);
-  if (next_ == 0) position = start_;
-  if (!looked_ns_ || !position.empty()) looked_ns_ = now;
+  if (!looked_ns_) looked_ns_ = now;
   const auto at = static_cast<std::size_t>(next_ - first_);
   if (at == kept_.size()) kept_.push_back(fresh());
-  kept_[at].position = std::move(position);
+  kept_[at].position = next_ == 0 ? start_ : std::string();
   forget_what_is_given();
   return next_++;
+}
+
+void FeedJournal::set_position(std::string position, std::int64_t now) {
+  MutexLock lock(mutex_);
+  looked_ns_ = now;
+  if (next_ > 1) kept_[static_cast<std::size_t>(next_ - 1 - first_)].position = std::move(position);
 }
 
 void FeedJournal::set_end(std::uint64_t event) {
   MutexLock lock(mutex_);
   kept_[static_cast<std::size_t>(event - first_)].event.end = true;
+}
+
+void FeedJournal::set_error(std::uint64_t event, std::uint64_t pulls) {
+  MutexLock lock(mutex_);
+  Event& failed = kept_[static_cast<std::size_t>(event - first_)].event;
+  failed.error = true;
+  failed.pulls = pulls;
+}
+
+std::optional<FeedJournal::Event> FeedJournal::known(std::uint64_t event) const {
+  if (event >= known_) return std::nullopt;
+  MutexLock lock(mutex_);
+  return kept_[static_cast<std::size_t>(event - first_)].event;
+}
+
+void FeedJournal::stop(std::uint64_t event) {
+  MutexLock lock(mutex_);
+  stopped_ = std::min(stopped_, event - std::min<std::uint64_t>(event, 1));
 }
 
 FeedJournal::Part FeedJournal::part(std::uint64_t event, std::size_t part) const {
@@ -77,8 +106,24 @@ void FeedJournal::assign(std::uint64_t event, std::size_t part, int tower) {
   queues_[static_cast<std::size_t>(tower)].push_back({event, part});
 }
 
+void FeedJournal::assign_elsewhere(std::uint64_t event, int tower, std::int64_t rows) {
+  MutexLock lock(mutex_);
+  const auto part = static_cast<std::size_t>(tower);
+  at({event, part}).tower = tower;
+  queues_[part].push_back({event, part, rows});
+}
+
+void FeedJournal::given_elsewhere(int tower) {
+  MutexLock lock(mutex_);
+  give_oldest(tower, queues_[static_cast<std::size_t>(tower)].front().rows);
+}
+
 void FeedJournal::given(int tower, std::int64_t rows) {
   MutexLock lock(mutex_);
+  give_oldest(tower, rows);
+}
+
+void FeedJournal::give_oldest(int tower, std::int64_t rows) {
   at(queues_[static_cast<std::size_t>(tower)].pop_front()).given = true;
   if (rows < 0) return;
   ++counts_.batches;
@@ -90,7 +135,7 @@ FeedJournal::Counts FeedJournal::counts() const {
   return counts_;
 }
 
-// Up to the last position that has nothing in front of it that is still to be given.
+// Forgets events up to the last position before which everything has been given.
 void FeedJournal::forget_what_is_given() {
   std::size_t last = 0;
   for (std::size_t i = 0; i < kept_.size(); ++i) {
@@ -99,12 +144,17 @@ void FeedJournal::forget_what_is_given() {
   }
   for (std::size_t i = 0; i < last; ++i) {
     Kept gone = kept_.pop_front();
-    ++first_;  // at once: what follows may find no memory, and others go on
+    ++first_;  // at once, because the next line may find no memory
     spare_.push_back(std::move(gone));
   }
 }
 
-void FeedJournal::save(StateWriter& writer) const {
+bool FeedJournal::is_within(const Event& event) {
+  const auto given = [](const Part& part) { return part.given; };
+  return !is_given(event) && std::any_of(event.parts.begin(), event.parts.end(), given);
+}
+
+bool FeedJournal::save(StateWriter& writer) const {
   MutexLock lock(mutex_);
   std::size_t from = 0;
   std::size_t to = 0;
@@ -113,7 +163,7 @@ void FeedJournal::save(StateWriter& writer) const {
     const bool touched = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
       return part.given || part.tower != kNobody;
     });
-    if (touched) to = i + 1;
+    if (touched && first_ + i < stopped_) to = i + 1;
   }
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     if (!kept_[i].position.empty()) from = i;
@@ -123,10 +173,14 @@ void FeedJournal::save(StateWriter& writer) const {
   writer.put(counts_.batches);
   writer.put(counts_.elements);
   writer.put(std::max(from, to) - from);
+  bool within = false;
   for (std::size_t i = from; i < to; ++i) {
-    writer.put(kept_[i].event.end ? 1U : 0U);
+    const Event& event = kept_[i].event;
+    within = within || is_within(event);
+    writer.put(event.error ? kError + event.pulls : event.end ? kEnd : 0);
     for (const Part& part : kept_[i].event.parts) writer.put(code_of(part));
   }
+  return !within;
 }
 
 FeedJournal::Saved FeedJournal::read(StateReader& reader, int towers) {
@@ -138,8 +192,9 @@ FeedJournal::Saved FeedJournal::read(StateReader& reader, int towers) {
   for (std::uint64_t left = reader.get(); left > 0; --left) {
     Event& event = saved.events.emplace_back();
     const std::uint64_t kind = reader.get();
-    if (kind > 2) refuse();
-    event.end = kind >= 1;  // 2: earlier versions said that it was the last
+    event.error = kind >= kError;
+    event.end = kind >= kEnd && !event.error;
+    if (event.error) event.pulls = kind - kError;
     for (int t = 0; t < towers; ++t) {
       const std::uint64_t code = reader.get();
       if (code / 2 > static_cast<std::uint64_t>(towers)) refuse();

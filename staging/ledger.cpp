@@ -42,7 +42,7 @@ void TowerLedger::finished(const BatchTimes& times) noexcept {
   MutexLock lock(mutex_);
   const bool first = steps_++ == 0;
   elements_ += static_cast<std::uint64_t>(times.rows);
-  const std::int64_t idle = std::max(times.passed, until_);  // the step begins
+  const std::int64_t idle = std::max(times.passed, until_);  // the start of the step
   const std::int64_t begin = std::clamp(times.asked, until_, idle);
   copy_ns_ += times.ready - times.copy_begin;
   if (first) {
@@ -56,7 +56,7 @@ void TowerLedger::finished(const BatchTimes& times) noexcept {
     const FeederTimeline::Share share = feeder_.during(tower_, begin, put);
     slots_ns_ += share.own_room;
     other_tower_ns_ += share.others_room;
-    // What is left of the feeder's time is its thread's own, on the way from the input.
+    // The remaining time of the feeder was spent in its own thread, on the way from the input.
     upstream_ns_ += put - begin - share.own_room - share.others_room;
   }
   const std::int64_t end = std::max(times.stepped, idle);
@@ -64,12 +64,12 @@ void TowerLedger::finished(const BatchTimes& times) noexcept {
   until_ = end;
 }
 
-void TowerLedger::blame(const std::string& culprit) {
+void TowerLedger::blame(const std::string& cause) {
   MutexLock lock(mutex_);
-  if (upstream_ns_ > 0) upstream_of_[culprit] += std::exchange(upstream_ns_, 0);
+  if (upstream_ns_ > 0) upstream_of_[cause] += std::exchange(upstream_ns_, 0);
 }
 
-TowerStats TowerLedger::stats(const std::string& culprit) const {
+TowerStats TowerLedger::stats(const std::string& cause) const {
   TowerStats stats;
   MutexLock lock(mutex_);
   stats.steps = steps_;
@@ -82,7 +82,7 @@ TowerStats TowerLedger::stats(const std::string& culprit) const {
     stats.copy_hidden_share = 1 - std::min(1.0, seconds(copy_waited_ns_) / seconds(copy_ns_));
   }
   std::map<std::string, std::int64_t> causes = upstream_of_;
-  causes[culprit] += upstream_ns_;
+  causes[cause] += upstream_ns_;
   causes["slots"] += slots_ns_;
   causes["copy"] += copy_waited_ns_;
   causes["other tower"] += other_tower_ns_;

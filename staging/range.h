@@ -1,10 +1,11 @@
-// Names what a thread does in a scope, for profilers.
+// Names the current activity of a thread for profilers.
 #pragma once
 
 #include <penstock/device_backend.h>
 
 namespace penstock {
 
+/// A named range that lasts as long as this object.
 class Range {
  public:
   Range(DeviceBackend& device, const char* name) noexcept : device_(device) {

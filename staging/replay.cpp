@@ -21,7 +21,7 @@ Replay::Replay(const Bounds& bounds, const Without& without)
   lanes_.assign(static_cast<std::size_t>(bounds.towers), lane);
   Line line;
   line.made = bounds.start;
-  lines_.assign(lanes_.size(), line);
+  lines_.assign(std::max(lanes_.size(), static_cast<std::size_t>(bounds_.lines)), line);
 }
 
 void Replay::measure(const StepTimes& times, StepCosts& costs) {
@@ -37,7 +37,7 @@ void Replay::replay(const StepTimes& times, StepCosts& costs, const std::vector<
   step(times, costs, without_.half ? all.half : all.left);
 }
 
-// Less than one: there is no limit.
+// Zero or less: there is no limit.
 int Replay::slots() const noexcept {
   if (without_.slots) return without_.half ? bounds_.slots + 1 : 0;
   return without_.budget ? std::max(bounds_.slots, bounds_.slots_wanted) : bounds_.slots;
@@ -95,6 +95,7 @@ void Replay::pull(const PullTimes& times, StepCosts::Pull& costs, double left) {
     if (number - slots >= kept_from && number - slots < line.came_back)
       earliest = std::max(earliest, line.freed[number - slots - kept_from]);
   }
+  if (measuring_) earliest = std::max(earliest, std::min(times.begun, times.made));
   std::int64_t cost = scaled(costs.make, left);
   line.made = event(earliest, measuring_ ? costs.make : cost, times.made);
   feeder_ = event(std::max(feeder_, line.made), costs.take, times.got);
@@ -117,7 +118,8 @@ void Replay::put(int tower, const BatchTimes& times, StepCosts::Batch& costs) {
   to.past[to.batches++ % to.past.size()] = now;
 }
 
-// A tower's thread that asks, or lets go, behind its step waits for that; else it runs ahead.
+// If a tower's thread asks for a batch or releases it after its step, it waits for the step.
+// Otherwise it runs ahead.
 void Replay::use(Lane& lane, std::int64_t staged, Past& past, const BatchTimes& times,
                  StepCosts::Batch& costs) {
   if (measuring_) costs.asked_behind_step = times.asked >= lane.stepped;
@@ -147,7 +149,7 @@ void Replay::give_back(Line& line, std::int64_t at) {
     std::swap(freed[i - 1], freed[i]);
 }
 
-// The input gets a slot back when the batch was copied, or used where it lies.
+// The input gets a slot back when the batch was copied, or was used in place.
 void Replay::free_slots(const StepTimes& times) {
   std::int64_t last = feeder_;
   bool any = false;

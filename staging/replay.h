@@ -1,4 +1,4 @@
-// The times of a feed's steps once more, with one cause of waiting taken away.
+// A replay of the times of a feed's steps, with one cause of waiting removed.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,29 @@
 
 namespace penstock {
 
-/// When the feeder took a batch from an input, in nanoseconds.
+/// The times at which the feeder took a batch from an input, in nanoseconds.
 struct PullTimes {
   std::int64_t got = 0;
-  std::int64_t made = -1;  ///< the input had it ready; -1: not known, it was made meanwhile
-  int line = 0;            ///< which input: a tower's number where each has its own
-  int slots = 0;           ///< batches that the input may hold at once; 0: any number
-  bool batch = true;       ///< rather than an end
+  /// When the input had it ready; -1: not known, it was made while the feeder waited.
+  std::int64_t made = -1;
+  /// When the input began it; -1: as soon as it could. An input that makes batches ahead may leave
+  /// a place free for a while. That is neither work nor a wait of any thread.
+  std::int64_t begun = -1;
+  int line = 0;       ///< the number of the input: that of the tower if each has its own
+  int slots = 0;      ///< the most batches that the input may hold at once; 0: any number
+  bool batch = true;  ///< false: it was an end
 };
 
-/// What happened in one step of all towers.
+/// The times of one step of all towers.
 struct StepTimes {
-  std::int64_t roomed = 0;  ///< every tower had room for one more batch
+  std::int64_t roomed = 0;  ///< when every tower had room for one more batch
   std::vector<PullTimes> pulls;
-  std::vector<BatchTimes> batches;  ///< of each tower
-  std::vector<bool> given;          ///< which towers were given one
+  std::vector<BatchTimes> batches;  ///< one for each tower
+  std::vector<bool> given;          ///< the towers that were given a batch
 };
 
-/// What of those times was work, or came from outside: how much later each thing happened than all
-/// that it waited for.
+/// The part of those times that was work, or that came from outside. Each is how much later an
+/// event happened than the last event that it waited for.
 struct StepCosts {
   struct Pull {
     std::int64_t make = 0;
@@ -43,7 +47,7 @@ struct StepCosts {
     std::int64_t pass = 0;
     std::int64_t step = 0;
     std::int64_t release = 0;
-    std::int64_t tail = -1;  ///< on streams that ended after the first; -1: none did
+    std::int64_t tail = -1;  ///< on streams that ended after the first one; -1: none did
     bool asked_behind_step = false;
     bool released_behind_step = false;
   };
@@ -52,53 +56,59 @@ struct StepCosts {
   std::vector<Batch> batches;
 };
 
-/// One way that a run in turn might have gone. Each thing happens as soon as all that it waits for
-/// has, and takes what it took: the feeder waits for room on every tower, for the input, and for a
-/// slot of each area; a copy for its slot's last user and for the copy before it; a step for the
-/// copy, the tower and the step before it; the input for one of its slots. So whole runs are
-/// computed from their stamps, step by step, in bounded memory. Not synchronised.
+/// One way in which a run that serves its towers in turn might have gone. Each event happens as
+/// soon as everything it waits for has happened, and takes the time that it took:
+///
+/// - The feeder waits for room on every tower, for the input, and for a slot of each area.
+/// - A copy waits for the last user of its slot and for the copy before it.
+/// - A step waits for the copy, for the tower and for the step before it.
+/// - The input waits for one of its slots.
+///
+/// So a whole run is computed from its recorded times, step by step, in bounded memory. Not
+/// synchronised.
 class Replay {
  public:
   struct Bounds {
     int towers = 1;
     int slots = 2;         ///< of each area
-    int flights = 3;       ///< batches on a device or on their way there
-    int slots_wanted = 2;  ///< had the budget had room for them
+    int flights = 3;       ///< batches on a device or on their way to it
+    int slots_wanted = 2;  ///< as if the budget had room for them
     int flights_wanted = 3;
-    int flights_a_slot = 1;  ///< more, with one slot more
+    int flights_a_slot = 1;  ///< the number of flights that one more slot adds
+    int lines = 0;           ///< the number of inputs; 0: as many as towers
     bool in_place = false;
-    bool divided = false;  ///< each batch goes to all towers
+    bool divided = false;  ///< each batch is divided among all towers
     std::int64_t start = 0;
   };
-  /// What is taken away, or half of it: copies at twice the speed, a slot more, a budget twice as
-  /// large, a part of the input that works half as long.
+  /// The cause to remove, or half of it: copies at twice the speed, one slot more, a budget twice
+  /// as large, or a part of the input that takes half as long.
   struct Without {
     bool half = false;
     bool copies = false;
-    bool slots = false;   ///< that is, their limit
+    bool slots = false;   ///< the limit of their number
     bool budget = false;  ///< the limit of what the input may hold
-    int part = -1;        ///< of the input
-    int others = -1;      ///< towers other than this one: they are as fast as it is
+    int part = -1;        ///< the number of a part of the input; -1: none
+    int others = -1;      ///< the other towers become as fast as this one; -1: none
   };
 
   Replay(const Bounds& bounds, const Without& without);
 
-  /// Takes the costs from what happened; this run is the one that did.
+  /// Computes the costs from the times. This replay is then the run as it happened.
   void measure(const StepTimes& times, StepCosts& costs);
-  /// Goes through the step with its costs. `times`: for what does not change.
+  /// Replays the step with its costs. `times`: for the facts that do not change.
   void replay(const StepTimes& times, StepCosts& costs, const std::vector<InputPart>& parts);
-  /// When the tower's last step ended.
+  /// Returns when the tower's last step ended.
   std::int64_t stepped(int tower) const { return lane(tower).stepped; }
 
  private:
-  /// A batch's end, as those that come later wait for it.
+  /// The end of a batch, as later events wait for it.
   struct Past {
     std::int64_t ready = 0;
     std::int64_t released = 0;  // by the host
     std::int64_t ended = 0;     // on all streams
   };
   struct Lane {
-    std::vector<Past> past;  // the last few, by number
+    std::vector<Past> past;  // the last few batches, by number
     std::uint64_t batches = 0;
     std::int64_t ready = 0;
     std::int64_t asked = 0;
@@ -107,8 +117,8 @@ class Replay {
   };
   struct Line {
     std::int64_t made = 0;
-    Ring<std::int64_t> freed;     // when the last few came back, the earliest first
-    std::uint64_t came_back = 0;  // of all batches
+    Ring<std::int64_t> freed;     // when the last few slots came back, the earliest first
+    std::uint64_t came_back = 0;  // the number of all batches that came back
     std::uint64_t pulled = 0;
   };
   static constexpr std::size_t kMostSlots = 512;
@@ -120,7 +130,7 @@ class Replay {
            StepCosts::Batch& costs);
   void free_slots(const StepTimes& times);
   static void give_back(Line& line, std::int64_t at);
-  /// A thing that waits for `earliest`, and takes `cost`.
+  /// Returns the time of an event that waits for `earliest` and takes `cost`.
   std::int64_t event(std::int64_t earliest, std::int64_t& cost, std::int64_t happened) const;
   const Past* past(const Lane& lane, int back) const;
   int slots() const noexcept;

@@ -44,7 +44,7 @@ void StagedBatch::wait(StreamView stream, Site site) {
 
 void StagedBatch::synchronize(Site site) const {
   area_->await_copy(*flight_);
-  flight_->ready.view().synchronize(site);  // returns at once; the checker sees it
+  flight_->ready.view().synchronize(site);  // returns at once, and tells the checker
 }
 
 void StagedBatch::release(StreamView stream, Site site) {
@@ -65,6 +65,10 @@ std::size_t StagedBatch::size() const noexcept {
 
 const DeviceTensor& StagedBatch::at(std::size_t i) const noexcept {
   return flight_->tensors[i];
+}
+
+bool StagedBatch::has(std::string_view name) const noexcept {
+  return area_->layout().names()->find(name) >= 0;
 }
 
 const DeviceTensor& StagedBatch::operator[](std::string_view name) const {
@@ -109,14 +113,25 @@ struct StagingArea::Reaper {
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
 
-  static constexpr int kRank = 1 << 20;  // behind every stream
+  static constexpr int kRank = 1 << 20;  // after all streams
   StagingState& area;
   Actor thread;
 };
 
+namespace {
+
+std::int64_t at_least_one(std::int64_t rows) {
+  if (rows >= 1) return rows;
+  throw Error(ErrorCode::invalid_argument,
+              "a batch has at least 1 row, not " + std::to_string(rows));
+}
+
+}  // namespace
+
 StagingArea::StagingArea(DevicePtr device, const Spec& batches, std::int64_t rows,
                          StagingOptions options)
-    : StagingArea(std::make_shared<StagingState>(std::move(device), batches, rows, options)) {}
+    : StagingArea(std::make_shared<StagingState>(std::move(device), batches, at_least_one(rows),
+                                                 options)) {}
 
 StagingArea::StagingArea(std::shared_ptr<StagingState> state)
     : state_(std::move(state)), reaper_(std::make_unique<Reaper>(state_)) {}
@@ -137,10 +152,11 @@ void StagingArea::put(Element batch) {
   StagingPermit permit = state_->reserve();
   Piece piece{std::move(batch), 0, 0};
   if (piece.batch.size() > 0 && piece.batch[0].rank() > 0) piece.count = piece.batch[0].dim(0);
-  state_->put(std::move(permit), {&piece, 1}, 0);
+  put(std::move(permit), {&piece, 1}, 0);
 }
 
 void StagingArea::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
+  state_->layout().check(pieces, padded_rows);
   state_->put(std::move(permit), pieces, padded_rows);
 }
 
@@ -148,10 +164,12 @@ void StagingArea::put_end() {
   state_->put_end();
 }
 void StagingArea::put_error(Error error) {
-  state_->put_error(std::move(error));
+  state_->put_error(Status(std::move(error)));
 }
 std::optional<StagedBatch> StagingArea::get() {
-  return state_->get();
+  StagingState::Taken taken = state_->next();
+  if (!taken.error.ok()) throw Error(taken.error.error());
+  return std::move(taken.batch);
 }
 StagedBatch StagingArea::peek(std::size_t i) {
   return state_->peek(i);

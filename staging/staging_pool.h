@@ -1,4 +1,4 @@
-// A device's slots.
+// The slots of a device.
 #pragma once
 
 #include <cstdint>
@@ -14,54 +14,57 @@
 
 namespace penstock {
 
-/// Memory for one batch on the device, and beside it on the host for what must be packed first.
+/// Memory for one batch on the device, and on the host for components that must be packed first.
 struct StagingSlot {
   int index = 0;
   std::byte* data = nullptr;
-  std::byte* packed = nullptr;  // null if nothing need be packed
-  std::vector<Event> released;  // on each stream that used the last batch
-  std::size_t releases = 0;     // of them, recorded
-  std::optional<Event> closed;  // where slots are guarded: shut again after that
+  std::byte* packed = nullptr;  // null if nothing has to be packed
+  std::vector<Event> released;  // one event for each stream that used the last batch
+  std::size_t releases = 0;     // the number of these events that are recorded
+  std::optional<Event> closed;  // if slots are guarded: the slot is closed again after this event
 };
 
-/// Slots of one or more areas of a device, whose states it guards by its mutex. Each area has one
-/// to itself. The others go to the area that was asked last, as long as it is not at an end, and
-/// stay with it until their batches are used; so what waits for its turn holds nobody up.
+/// The slots of one or more staging areas of a device. Its mutex also guards the state of these
+/// areas. One slot is reserved for each area. The others go to the area whose consumer last asked
+/// for a batch, unless that area has reached an end. They stay with the area until their batches
+/// are used. So a batch that waits for its turn does not block other areas.
 class StagingPool {
  public:
   struct Options {
-    std::size_t bytes = 0;  ///< of a slot
-    bool packed = false;    ///< host memory is needed too
+    std::size_t bytes = 0;  ///< of one slot
+    bool packed = false;    ///< each slot needs host memory too
     int slots = 2;
-    int members = 1;                 ///< areas that will join
-    std::uint64_t memory_bytes = 0;  ///< of all slots on the device; 0: unlimited
+    int members = 1;                 ///< the number of areas that will join
+    std::uint64_t memory_bytes = 0;  ///< the limit for all slots on the device; 0: unlimited
   };
-  /// One area's part.
+  /// The slots of one area.
   struct Member {
-    int most = 0;   ///< slots that it wants
-    int taken = 0;  ///< that it has
+    int most = 0;   ///< the number of slots that it wants
+    int taken = 0;  ///< the number of slots that it has
   };
 
-  /// Fewer slots if there is no room, which is said. Throws Error{resource_exhausted} if there is
-  /// none for each member.
+  /// Allocates the slots. If there is no room for all, makes fewer and logs a warning. Throws
+  /// Error{resource_exhausted} if some member would get none.
   StagingPool(DevicePtr device, const Options& options);
-  /// REQUIRES: nothing uses the slots any more.
+  /// REQUIRES: the slots are no longer in use.
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
   std::size_t bytes() const noexcept { return options_.bytes; }
   int slots() const noexcept { return static_cast<int>(slots_.size()); }
-  /// That one member can have if nobody else has more than it must.
+  /// Returns the number of slots that one member can have while every other member has only its
+  /// one.
   int most() const noexcept { return slots() - options_.members + 1; }
   bool shared() const noexcept { return options_.members > 1; }
 
   void join(Member& member) REQUIRES(mutex);
   void leave(Member& member) REQUIRES(mutex);
-  /// Null: not now. `at_end`: it keeps to its own.
+  /// Returns a slot, or null if the member can't have one now. `at_end`: the member has reached an
+  /// end, and gets no more than its reserved slot.
   StagingSlot* take(Member& member, bool at_end) REQUIRES(mutex);
   void give_back(Member& member, StagingSlot& slot) REQUIRES(mutex);
-  /// Somebody asks this member, or nobody any more.
+  /// Sets the member whose consumer asks for a batch; null if none asks any more.
   void ask(const Member* member) REQUIRES(mutex) { asked_ = member; }
 
   Mutex mutex;
@@ -78,7 +81,7 @@ class StagingPool {
   std::vector<std::unique_ptr<StagingSlot>> slots_;
   Ring<StagingSlot*> free_ GUARDED_BY(mutex);
   std::vector<const Member*> members_ GUARDED_BY(mutex);
-  int expected_ GUARDED_BY(mutex);  // members that have joined or will
+  int expected_ GUARDED_BY(mutex);  // the number of members that have joined or will join
   const Member* asked_ GUARDED_BY(mutex) = nullptr;
 };
 

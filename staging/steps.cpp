@@ -1,24 +1,24 @@
 #include "staging/steps.h"
 
 #include <algorithm>
-
-#include <penstock/state.h>
+#include <utility>
 
 namespace penstock {
 namespace {
 
+/// Returns the number of rows; -1 if the element has none.
 std::int64_t rows_in(const Element& batch) {
   if (batch.valid_rows >= 0) return batch.valid_rows;
-  throw Error(ErrorCode::invalid_argument, "a feed takes batches, and was given an element");
+  return batch.empty() || batch[0].rank() == 0 ? -1 : batch[0].dim(0);
 }
 
-/// Rows [first, first + count) of what the pieces hold one below the other.
+/// Appends rows [first, first + count) of the joined pieces to `out`.
 void take_rows(const std::vector<Piece>& pieces, std::int64_t first, std::int64_t count,
                std::vector<Piece>& out) {
   for (const Piece& piece : pieces) {
     const std::int64_t here = std::min(piece.count - first, count);
     if (here > 0) {
-      out.push_back({piece.batch, piece.first + first, here, piece.shared});
+      out.push_back({piece.batch, piece.first + first, here, piece.shared, piece.whole});
       count -= here;
     }
     first = std::max<std::int64_t>(first - piece.count, 0);
@@ -34,95 +34,168 @@ std::int64_t rows_in(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
+void StepMaker::Gathered::clear() {
+  pieces.clear();
+  rows = 0;
+  batches = 0;
+  complete = false;
+}
+
 StepMaker::StepMaker(std::vector<BatchSource*> sources, const FeedOptions& options, int towers,
-                     std::int64_t rows, bool drop_remainder)
+                     StepRules rules)
     : sources_(std::move(sources)),
       options_(options),
       towers_(towers),
-      rows_(rows),
-      drop_remainder_(drop_remainder) {}
+      rules_(rules),
+      ahead_(sources_.size()) {}
 
-bool StepMaker::gather(Gathered& into, Step& step) {
-  into.pieces.clear();
-  into.rows = 0;
-  const std::int64_t batches = options_.mode == FeedMode::split ? 1 : towers_;
-  for (std::int64_t i = 0; i < batches; ++i) {
-    Next next = sources_[sharded() ? static_cast<std::size_t>(i) : 0]->next();
-    if (next.is_error()) {
-      step.error = next.error();
-      return false;
-    }
-    if (next.is_end()) {
-      if (!sharded()) break;
-      into.pieces.push_back({});
-      continue;
-    }
-    Element& batch = next.value();
-    const std::int64_t rows = rows_in(batch);
-    into.pieces.push_back({std::move(batch), 0, rows, false});
-    into.rows += rows;
+Piece StepMaker::piece_of(Element batch) const {
+  Piece piece{std::move(batch), 0, 0, rules_.kept, !rules_.divisible};
+  piece.count = rows_in(piece.batch);
+  return piece;
+}
+
+bool StepMaker::pull(std::size_t source, std::optional<Element>& batch, Step& step) {
+  Ahead& ahead = ahead_[source];
+  batch = std::exchange(ahead.batch, std::nullopt);
+  if (batch || ahead.ended) return true;
+  Next next = sources_[source]->next();
+  const bool known_as_bad = step.pulls == fails_at_;
+  if (known_as_bad) fails_at_ = kNone;
+  if (next.is_error()) {
+    step.error = next.error();
+    return false;
   }
-  if (drop_remainder_ && into.rows < full()) drop_remainder(into);
+  ahead.ended = next.is_end();
+  if (ahead.ended && sources_[source]->broke_off()) {
+    step.stopped = over_ = true;
+    return false;
+  }
+  if (known_as_bad) {
+    step.error = Error(ErrorCode::data_loss,
+                       "what stands here failed before the feed was restored, and is left out");
+    return false;
+  }
+  ++step.pulls;
+  if (ahead.ended) return true;
+  batch = std::move(next.value());
+  if (rows_in(*batch) < 0) {
+    step.error =
+        Error(ErrorCode::mismatch, "a feed takes batches, and was given an element without rows");
+    return false;
+  }
+  for (std::size_t i = 0; i < batch->size(); ++i) {
+    Tensor& tensor = (*batch)[i];
+    if (!tensor.contiguous()) tensor = tensor.clone();
+  }
   return true;
 }
 
-// Shards can't: which elements are the whole's last shows only here. Row r of tower t is element
-// r * N + t.
-void StepMaker::drop_remainder(Gathered& from) const {
-  const auto shorter = [](const Piece& a, const Piece& b) { return a.count < b.count; };
-  for (; from.rows % rows_ > 0; --from.rows)
-    --std::max_element(from.pieces.rbegin(), from.pieces.rend(), shorter)->count;
-}
-
-void StepMaker::deal_full(Gathered& from, Step& step) const {
-  for (std::int64_t t = 0; t < towers_; ++t) {
-    Share& share = step.shares[static_cast<std::size_t>(t)];
-    if (options_.mode == FeedMode::split) {
-      share.pieces.push_back({from.pieces[0].batch, t * rows_, rows_, from.pieces[0].shared});
-    } else {
-      share.pieces.push_back(std::move(from.pieces[static_cast<std::size_t>(t)]));
-    }
+bool StepMaker::gather(Gathered& into, Step& step) {
+  const std::size_t wanted = divided() ? 1 : static_cast<std::size_t>(towers_);
+  while (into.pieces.size() < wanted) {
+    std::optional<Element> batch;
+    if (!pull(sharded() ? into.pieces.size() : 0, batch, step)) return false;
+    if (!batch && !sharded()) break;
+    into.pieces.push_back(batch ? piece_of(std::move(*batch)) : Piece());
+    into.batches += batch ? 1 : 0;
+    into.rows += into.pieces.back().count;
   }
-  from.pieces.clear();
+  into.complete = true;
+  return true;
 }
 
-void StepMaker::deal_rest(const Gathered& from, Step& step) const {
+bool StepMaker::look_ahead(Step& step) {
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    std::optional<Element> batch;
+    if (!pull(i, batch, step)) return false;
+    ahead_[i].batch = std::move(batch);
+  }
+  return true;
+}
+
+bool StepMaker::all_ended() const noexcept {
+  return std::all_of(ahead_.begin(), ahead_.end(),
+                     [](const Ahead& ahead) { return ahead.ended && !ahead.batch; });
+}
+
+// Shards can't do this themselves: only here it is known which elements are the last of the whole.
+// Row r of tower t is element r * N + t.
+void StepMaker::drop_remainder(Gathered& rest) const {
+  const auto shorter = [](const Piece& a, const Piece& b) { return a.count < b.count; };
+  for (; rest.rows % rules_.rows > 0; --rest.rows)
+    --std::max_element(rest.pieces.rbegin(), rest.pieces.rend(), shorter)->count;
+}
+
+bool StepMaker::deal_whole(Step& step) {
+  std::size_t t = 0;
+  for (Share& share : step.shares) share.pieces.push_back(std::move(gathered_.pieces[t++]));
+  if (options_.end == EpochEnd::pad || rules_.padded) pad(step);
+  gathered_.clear();
+  return true;
+}
+
+bool StepMaker::deal_divided(Step& step) {
+  const Piece& batch = gathered_.pieces[0];
+  std::int64_t first = 0;
+  for (Share& share : step.shares) {
+    const std::int64_t count = std::clamp<std::int64_t>(batch.count - first, 0, rules_.rows);
+    if (count > 0) share.pieces.push_back({batch.batch, first, count, batch.shared, false});
+    first += rules_.rows;
+  }
+  if (rules_.padded) pad(step);
+  gathered_.clear();
+  return true;
+}
+
+void StepMaker::pad(Step& step) const {
+  for (Share& share : step.shares) share.padded_rows = rules_.rows;
+}
+
+void StepMaker::deal_rest(const Gathered& rest, Step& step) const {
+  const bool row_by_row = divided() || (rules_.rows > 0 && rules_.joinable && rules_.divisible &&
+                                        !rules_.padded && (!sharded() || spreading_));
   std::int64_t first = 0;
   for (std::int64_t t = 0; t < towers_; ++t) {
-    Share& share = step.shares[static_cast<std::size_t>(t)];
-    if (sharded()) {
-      const Piece& piece = from.pieces[static_cast<std::size_t>(t)];
-      if (piece.count > 0) share.pieces.push_back(piece);
-    } else {
-      const std::int64_t count = (from.rows - t + towers_ - 1) / towers_;
-      take_rows(from.pieces, first, count, share.pieces);
+    const auto at = static_cast<std::size_t>(t);
+    Share& share = step.shares[at];
+    if (row_by_row) {
+      const std::int64_t count = (rest.rows - t + towers_ - 1) / towers_;
+      take_rows(rest.pieces, first, count, share.pieces);
       first += count;
+    } else if (at < rest.pieces.size() && rest.pieces[at].count > 0) {
+      share.pieces.push_back(rest.pieces[at]);
     }
   }
 }
 
-// Elements of the next epoch, in their order, over and over if there are too few.
-bool StepMaker::complete(Step& step) {
+// Fills the step with elements of the next epoch, in order, and repeats them if there are too few.
+bool StepMaker::complete_rest(const Gathered& rest, Step& step) {
   if (!open_next_epoch()) return false;
-  if (saves_) before_upcoming_ = save_sources();
-  if (!gather(upcoming_, step)) return false;
-  has_upcoming_ = true;
-  for (Piece& piece : upcoming_.pieces) piece.shared = true;
+  if (!upcoming_.complete) {
+    if (upcoming_.pieces.empty() && saves_) before_upcoming_ = save_sources();
+    const bool begun = !upcoming_.pieces.empty();
+    if (!gather(upcoming_, step)) return false;
+    if (begun) before_upcoming_.clear();  // an error was reported after that position
+    for (Piece& piece : upcoming_.pieces) piece.shared = true;
+  }
   std::vector<Piece> order;
-  if (!sharded()) {
-    order = upcoming_.pieces;
-  } else {
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      for (const Piece& piece : upcoming_.pieces) {
-        if (row < piece.count) order.push_back({piece.batch, row, 1, true});
+  if (!sharded()) order = upcoming_.pieces;
+  if (sharded()) {
+    Gathered next = upcoming_;
+    if (rules_.drop_remainder && next.rows < full()) drop_remainder(next);
+    for (std::int64_t row = 0; row < rules_.rows; ++row) {
+      for (const Piece& piece : next.pieces) {
+        if (row < piece.count) order.push_back({piece.batch, row, 1, true, false});
       }
     }
   }
   const std::int64_t total = rows_in(order);
   if (total == 0) return false;
+  deal_rest(rest, step);
   std::int64_t at = 0;
   for (Share& share : step.shares) {
-    std::int64_t missing = rows_ - rows_in(share.pieces);
+    std::int64_t missing = rules_.rows - rows_in(share.pieces);
     wrapped_.fetch_add(static_cast<std::uint64_t>(missing), std::memory_order_relaxed);
     while (missing > 0) {
       const std::int64_t count = std::min(missing, total - at);
@@ -134,36 +207,143 @@ bool StepMaker::complete(Step& step) {
   return true;
 }
 
-void StepMaker::finish_epoch(Step& step) {
-  at_.epoch_over = true;
-  const Gathered& rest = gathered_;
-  if (rest.rows == 0) return;
+bool StepMaker::end_epoch(Gathered& rest, Step& step) {
+  if (rules_.drop_remainder && sharded()) drop_remainder(rest);
   bool delivered = false;
-  deal_rest(rest, step);
-  switch (options_.end) {
-    case EpochEnd::drop:
-      break;
-    case EpochEnd::pad:
-      for (Share& share : step.shares) share.padded_rows = rows_;
-      delivered = true;
-      break;
-    case EpochEnd::wrap:
-      delivered = complete(step);
-      break;
-    case EpochEnd::stop:
-      delivered = std::all_of(step.shares.begin(), step.shares.end(),
-                              [](const Share& share) { return !share.pieces.empty(); });
-      break;
+  ending_ = true;
+  if (rest.rows > 0) {
+    switch (options_.end) {
+      case EpochEnd::drop:
+        break;
+      case EpochEnd::pad:
+        deal_rest(rest, step);
+        pad(step);
+        delivered = true;
+        break;
+      case EpochEnd::wrap:
+        delivered = complete_rest(rest, step);
+        if (step.error || step.stopped) return true;
+        break;
+      case EpochEnd::stop:
+        deal_rest(rest, step);
+        delivered = every_tower_has_rows(step);
+        break;
+    }
   }
-  if (delivered || step.error) return;
+  if (!delivered) lose(rest, step);
+  ending_ = false;
+  at_.epoch_over = true;
+  gathered_.clear();
+  spread_.clear();
+  spreading_ = false;
+  return delivered;
+}
+
+bool StepMaker::every_tower_has_rows(const Step& step) {
+  return std::all_of(step.shares.begin(), step.shares.end(),
+                     [](const Share& share) { return !share.pieces.empty(); });
+}
+
+void StepMaker::lose(const Gathered& rest, Step& step) {
   for (Share& share : step.shares) share.pieces.clear();
   lost_.fetch_add(static_cast<std::uint64_t>(rest.rows), std::memory_order_relaxed);
+}
+
+// Returns false if the epoch is over and there is no step.
+bool StepMaker::make_step(Step& step) {
+  if (ending_) return end_epoch(spreading_ ? spread_ : gathered_, step);
+  while (!spreading_) {
+    if (!gathered_.complete) {
+      if (upcoming_.complete) {
+        std::swap(gathered_, upcoming_);
+        upcoming_.clear();
+      } else if (!gather(gathered_, step)) {
+        return true;
+      }
+    }
+    if (divided()) {
+      if (gathered_.batches == 0) return end_epoch(gathered_, step);
+      if (gathered_.rows == full() || rules_.padded) return deal_divided(step);
+    } else {
+      const bool all = gathered_.batches == static_cast<std::size_t>(towers_);
+      if (all && (!rules_.full_but_last || gathered_.rows == full())) return deal_whole(step);
+      if (gathered_.batches == 0 || (!all && !sharded())) return end_epoch(gathered_, step);
+    }
+    if (rules_.full_but_last || sharded()) {
+      if (!look_ahead(step)) return true;
+      if (all_ended()) return end_epoch(gathered_, step);
+    }
+    if (sharded()) {
+      spreading_ = true;
+      asked_ = 0;
+      std::swap(spread_, gathered_);
+      std::erase_if(spread_.pieces, [](const Piece& piece) { return piece.batch.empty(); });
+    } else if (!divided()) {
+      return deal_whole(step);
+    } else if (deal_short(step)) {
+      return true;
+    }
+  }
+  return make_from_spread(step);
+}
+
+bool StepMaker::deal_short(Step& step) {
+  if (options_.end != EpochEnd::drop) deal_rest(gathered_, step);
+  if (options_.end == EpochEnd::pad) pad(step);
+  const bool delivered = options_.end == EpochEnd::pad || every_tower_has_rows(step);
+  if (!delivered) lose(gathered_, step);
+  gathered_.clear();
+  return delivered;
+}
+
+bool StepMaker::make_from_spread(Step& step) {
+  const bool as_they_are = !rules_.full_but_last || !rules_.joinable;
+  for (;;) {
+    if (as_they_are && spread_.pieces.size() >= step.shares.size()) {
+      for (Share& share : step.shares) {
+        spread_.rows -= spread_.pieces.front().count;
+        share.pieces.push_back(std::move(spread_.pieces.front()));
+        spread_.pieces.erase(spread_.pieces.begin());
+      }
+      if (options_.end == EpochEnd::pad) pad(step);
+      return true;
+    }
+    if (!as_they_are && spread_.rows >= full()) {
+      std::int64_t first = 0;
+      for (Share& share : step.shares) {
+        take_rows(spread_.pieces, first, rules_.rows, share.pieces);
+        first += rules_.rows;
+      }
+      std::vector<Piece> left;
+      take_rows(spread_.pieces, full(), spread_.rows - full(), left);
+      spread_.pieces = std::move(left);
+      spread_.rows -= full();
+      return true;
+    }
+    if (all_ended()) return end_epoch(spread_, step);
+    if (!refill_spread(step)) return true;
+  }
+}
+
+bool StepMaker::refill_spread(Step& step) {
+  for (; asked_ < sources_.size(); ++asked_) {
+    std::optional<Element> batch;
+    if (!pull(asked_, batch, step)) return false;
+    if (!batch) continue;
+    // Without a copy, the slots of one shard would have to be enough for all towers.
+    for (std::size_t i = 0; i < batch->size(); ++i) (*batch)[i] = (*batch)[i].clone();
+    spread_.pieces.push_back(piece_of(std::move(*batch)));
+    spread_.rows += spread_.pieces.back().count;
+  }
+  asked_ = 0;
+  return true;
 }
 
 bool StepMaker::open_next_epoch() {
   if (at_.opened) return true;
   bool all = true;
   for (BatchSource* source : sources_) all = source->next_epoch() && all;
+  for (Ahead& ahead : ahead_) ahead.ended = false;
   at_.opened = all;
   return all;
 }
@@ -174,11 +354,19 @@ std::vector<std::string> StepMaker::save_sources() const {
   return saved;
 }
 
+bool StepMaker::has_position() const noexcept {
+  const bool ahead = std::any_of(ahead_.begin(), ahead_.end(),
+                                 [](const Ahead& each) { return each.batch.has_value(); });
+  const bool within = gathered_.complete || !gathered_.pieces.empty() || spreading_;
+  const bool looked = upcoming_.complete && !before_upcoming_.empty();
+  return !ahead && !within && (looked || (!upcoming_.complete && upcoming_.pieces.empty()));
+}
+
 StepMaker::Position StepMaker::position() const {
   Position position = at_;
   position.lost = lost();
   position.wrapped = wrapped();
-  position.sources = has_upcoming_ ? before_upcoming_ : save_sources();
+  position.sources = upcoming_.complete ? before_upcoming_ : save_sources();
   return position;
 }
 
@@ -189,59 +377,17 @@ void StepMaker::go_on_at(const Position& position) {
   wrapped_.store(position.wrapped, std::memory_order_relaxed);
 }
 
-std::string StepMaker::Position::encode() const {
-  StateWriter writer;
-  writer.put((epoch_over ? 1U : 0U) | (opened ? 2U : 0U));
-  for (const std::uint64_t number : {epoch, lost, wrapped}) writer.put(number);
-  writer.put(sources.size());
-  for (const std::string& source : sources) writer.put_bytes(source);
-  return writer.take();
-}
-
-StepMaker::Position StepMaker::Position::decode(std::string_view bytes) {
-  StateReader reader(bytes);
-  Position position;
-  const std::uint64_t flags = reader.get();
-  position.epoch_over = (flags & 1) != 0;
-  position.opened = (flags & 2) != 0;
-  for (std::uint64_t* number : {&position.epoch, &position.lost, &position.wrapped})
-    *number = reader.get();
-  for (std::uint64_t left = reader.get(); left > 0; --left)
-    position.sources.emplace_back(reader.get_bytes());
-  return position;
-}
-
-void StepMaker::next(Step& step) {
+void StepMaker::next(Step& step, std::uint64_t fails_at) {
   step.shares.resize(static_cast<std::size_t>(towers_));
   for (Share& share : step.shares) {
     share.pieces.clear();
     share.padded_rows = 0;
   }
-  step.end = step.last = false;
+  step.end = step.last = step.stopped = false;
   step.error.reset();
-  if (!at_.epoch_over && !over_) {
-    if (has_upcoming_) {
-      std::swap(gathered_, upcoming_);
-      has_upcoming_ = false;
-    } else if (!gather(gathered_, step)) {
-      over_ = true;
-      return;
-    }
-    if (gathered_.rows == full()) {
-      deal_full(gathered_, step);
-      return;
-    }
-    finish_epoch(step);
-    gathered_.pieces.clear();
-    if (step.error) {
-      over_ = true;
-      return;
-    }
-    const auto has_rows = [](const Share& share) {
-      return !share.pieces.empty() || share.padded_rows > 0;
-    };
-    if (std::any_of(step.shares.begin(), step.shares.end(), has_rows)) return;
-  }
+  step.pulls = 0;
+  fails_at_ = fails_at;
+  if (!at_.epoch_over && !over_ && make_step(step)) return;
   step.end = true;
   at_.epoch_over = false;
   ++at_.epoch;

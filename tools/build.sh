@@ -14,8 +14,9 @@ fi
 if [ "$preset" = tsan ]; then tools/build_tsan_tbb.sh; fi
 mkdir -p build
 echo "build: $preset (build/$preset)"
-if ! cmake --preset "$preset" --log-level=WARNING >build/configure.log 2>&1; then
+if ! cmake --preset "$preset" --log-level=STATUS >build/configure.log 2>&1; then
   cat build/configure.log >&2
   exit 1
 fi
+sed -n 's/^-- \(CUDA: .*\)$/build: \1/p' build/configure.log
 cmake --build --preset "$preset" ${1:+--target "$@"}

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
 # whichever it meets; branches on a stage's name, which its typed traits are for; casts around types in the engine;
-# the inside of the library in the program; and files of more than 400 lines.
+# the inside of the library in the program; and files of more than 400 lines, tests as well.
 # Each folder may include itself and those before it in the list; public headers only the standard
-# library and each other.
+# library, the one for C what it needs of C's, and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
-layers="include/penstock pipeline/core pipeline/io pipeline/sources pipeline/order pipeline/work pipeline/engine"
-layers+=" staging towers tools tests bench"
+layers="include/penstock pipeline/core pipeline/io pipeline/codec pipeline/work/jpeg pipeline/sources pipeline/order"
+layers+=" pipeline/work pipeline/graph pipeline/engine pipeline/pack pipeline/remote staging report pipelines towers cluster tools tests bench"
 folders=()
-for folder in include pipeline staging towers tools tests bench examples; do
+for folder in include pipeline staging report pipelines towers cluster tools tests bench examples; do
   [ ! -d "$folder" ] || folders+=("$folder")
 done
 
@@ -29,6 +29,7 @@ awk -v layers="$layers" '
           for (towers = 1; names[towers] != "towers"; ++towers); }
   FNR == 1 { mine = layer_of(FILENAME); example = FILENAME ~ /^examples\//; public = mine == 1 }
   FNR == 1 { depth = 0 }
+  FNR == 401 { refuse("more than 400 lines") }
   /^(inline )?namespace .*\{$/ { sub(/^inline /, ""); spaces[++depth] = $2; next }
   /^\}  \/\/ (anonymous )?namespace/ { --depth; next }
   !example && /^(struct|class|enum class|union) [^;]*$/ {
@@ -44,13 +45,12 @@ awk -v layers="$layers" '
     if (full in defined) refuse(full " is also defined at " defined[full])
     else defined[full] = FILENAME ":" FNR
   }
-  /name\(\) *[!=]= *"|is_batch\(|"[a-z_]+" *[!=]= *[a-z_>.-]*name\(\)/ && FILENAME ~ /^(pipeline|staging|towers)\// {
+  /name\(\) *[!=]= *"|is_batch\(|"[a-z_]+" *[!=]= *[a-z_>.-]*name\(\)/ && FILENAME ~ /^(pipeline|staging|report|towers)\// {
     refuse("a branch on a name; ask for a typed trait")
   }
-  /kind(\(\))?(\.name)? *[!=]= *("|[a-z_.>-]*kind)/ && FILENAME ~ /^tools\// {
+  /kind(\(\))?(\.name)? *[!=]= *("|[a-z_.>-]*kind)/ && FILENAME ~ /^(pipelines|tools)\// {
     refuse("a branch on the name of a source or stage; give its kind a typed field")
   }
-  FNR == 401 && FILENAME ~ /^(include|pipeline|staging|towers|tools)\// { refuse("more than 400 lines") }
   /(const|dynamic)_cast</ && FILENAME ~ /^(pipeline\/(engine|order)|staging)\// {
     refuse("a cast around a type")
   }
@@ -65,14 +65,16 @@ awk -v layers="$layers" '
     if (name ~ /(^|\/)\.\.?\//) refuse("relative include of " name)
     else if (quoted && (theirs == 0 || theirs == 1)) refuse("\"" name "\" is none of our folders: use <>")
     else if (!quoted && theirs > 1) refuse("<" name "> is internal: use \"\"")
-    else if (FILENAME ~ /^tools\/penstock\// && path ~ /^(pipeline|staging)\//)
-      refuse("the program may include public headers, the trainer and its own only, not " name)
-    else if (FILENAME ~ /^(staging|towers)\// && path ~ /^pipeline\/(engine|order)\//)
+    else if (FILENAME ~ /^(pipelines|tools\/penstock)\// && path ~ /^(pipeline|staging)\//)
+      refuse("the program may include public headers, the reports, the trainer and its own only, not " name)
+    else if (FILENAME ~ /^(staging|report|towers)\// && path ~ /^pipeline\/(engine|order)\//)
       refuse("the engine is reached by its public headers, not by " name)
     else if (mine == towers && theirs > 1 && theirs != towers)
       refuse("the trainer may include public headers and its own only, not " name)
+    else if (mine == towers + 1 && theirs > 1 && theirs != mine && theirs != towers)
+      refuse("the cluster may include public headers, the trainer and its own only, not " name)
     else if (example && theirs > 1) refuse("an example may include public headers only, not " name)
-    else if (public && (theirs > 1 || (theirs == 0 && name ~ /[.\/]/)))
+    else if (public && (theirs > 1 || (theirs == 0 && name ~ /[.\/]/ && name !~ /^std(def|int)\.h$/)))
       refuse("a public header may not include " name)
     else if (!example && theirs > mine) refuse(names[mine] " may not include " names[theirs] " (" name ")")
   }

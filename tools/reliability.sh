@@ -4,16 +4,20 @@
 # - PENSTOCK_KILLS (2,000) kills of a consumer
 # - allocations that fail in bursts, at every 7th place
 # - PENSTOCK_FIGHTS (200) kills of one of three processes that want the same state; a full disk at every step of every file
+# - PENSTOCK_CLUSTER_KILLS (300) kills, freezes and cut links of ranks, etcd, workers, parameter servers and chiefs
+# - PENSTOCK_WORKER_DEATHS (5,000) kills and freezes of input workers; PENSTOCK_UPLOAD_KILLS (2,000) of writers to a store
 # - the memory of 40 graphs, measured from outside; every limit on threads and addresses
 # - tests labelled `reliability` of other programs; 200 steps of training; a million schedules of batches and values
+# - jobs of several processes, in every way to start them
 # - the suites that .ci/run leaves out under ASan and TSan; each fuzzer for a minute
-# Takes three hours. Only the kills, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
+# Takes some four hours. Only the kills, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 test=${1:-}
 if [ -z "$test" ]; then
-  tools/build.sh release reliability_tests e2e_contention_test e2e_full_disk_test engine_schedules_test
+  tools/build.sh release reliability_tests e2e_contention_test e2e_full_disk_test engine_schedules_test remote_deaths_test \
+    towers_trainer_test
   test=build/release/bin/crash_crash_test
 fi
 page=docs/reliability.md
@@ -41,13 +45,22 @@ figures kills env PENSTOCK_KILLS="${PENSTOCK_KILLS:-2000}" "$test" --gtest_filte
 figures storms env PENSTOCK_STORM=full bash -c 'build/release/bin/storm_malloc_test && build/release/bin/storm_new_test'
 figures files env PENSTOCK_FIGHTS="${PENSTOCK_FIGHTS:-200}" PENSTOCK_DISKS=all \
   bash -c 'build/release/bin/e2e_contention_test && build/release/bin/e2e_full_disk_test'
+# Without etcd its kills would be left out.
+tools/setup.sh --checks
+etcd --version >/dev/null
+figures cluster env PENSTOCK_KILLS="${PENSTOCK_CLUSTER_KILLS:-300}" build/release/bin/cluster_kills_test
+figures served env PENSTOCK_KILLS="${PENSTOCK_CLUSTER_KILLS:-300}" build/release/bin/cluster_served_kills_test
+figures workers env PENSTOCK_WORKER_DEATHS="${PENSTOCK_WORKER_DEATHS:-5000}" build/release/bin/remote_deaths_test
+figures uploads env PENSTOCK_KILLS="${PENSTOCK_UPLOAD_KILLS:-2000}" build/release/bin/http_upload_kills_test
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
-PENSTOCK_TRAIN_STEPS=200 build/release/bin/towers_trainer_test --gtest_filter='Trainer.TowersAreAsOne*:Trainer.Learns*'
-ctest --preset release -L reliability -E '^(crash|storm|rss|limits)/'
-tools/setup.sh --checks
-tools/sanitized.sh asan conformance/conformance image/resize storm/new
+PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAreAsOne|Learns)'
+ctest --preset release -L reliability -E '^(crash|storm|rss|limits|cluster/kills|cluster/served_kills|http/upload_kills)/'
+tools/build.sh release penstock_tool penstock_cluster_module
+tests/cluster/same_bits_test.sh build/release/bin/penstock full
+tests/house/subproject_test.sh . build/release full
+tools/sanitized.sh asan conformance/conformance image/resize storm/new remote/record
 tools/sanitized.sh tsan staging/{feed_state,feed_proof,share_slots} towers/{trainer,strategies} engine/{texts,budget_callers} \
   io/uring sources/offset_index conformance/{conformance,sources} \
   conformance/semantics_{order,batch,errors,cache,interleave}

@@ -6,14 +6,22 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev
-  libisal-dev libhwy-dev libxxhash-dev liburing-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
-  libgmock-dev libdnnl-dev)
+  libisal-dev libhwy-dev libxxhash-dev liburing-dev liblz4-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libgmock-dev libdnnl-dev libicu-dev libfarmhash-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
+  libgloo-dev libcurl4-openssl-dev libssl-dev)
 if [ "${1:-}" = --checks ]; then
-  packages+=(git clang clang-format clang-tidy libclang-rt-dev shellcheck dpkg-dev)
+  packages+=(git clang clang-format clang-tidy libclang-rt-dev shellcheck dpkg-dev file openmpi-bin slurm-wlm prometheus graphviz
+    libfuse3-dev etcd-server nginx-light)
 elif [ $# -gt 0 ]; then
   echo "usage: tools/setup.sh [--checks]" >&2
   exit 2
 fi
+
+# What is not Debian's.
+say_cuda() {
+  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
+    echo "setup: no nvcc here, so cuda: devices are not built; NVIDIA's CUDA toolkit (12 or later) has it, for GPU training beside cuDNN 9 and NCCL"
+}
 
 installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${packages[@]}" 2>/dev/null || true)"
 missing=()
@@ -22,6 +30,7 @@ for package in "${packages[@]}"; do
 done
 if [ ${#missing[@]} -eq 0 ]; then
   echo "setup: all ${#packages[@]} packages are installed"
+  say_cuda
   exit 0
 fi
 
@@ -75,4 +84,5 @@ if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; } |
   if grep -qE 'Failed to fetch|Unable to fetch|Could not (resolve|connect)|Temporary failure resolving' "$log"; then exit 75; fi
   exit 1
 fi
+say_cuda
 echo "setup: done"

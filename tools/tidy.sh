@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Runs clang-tidy (.clang-tidy) on the given files, or on all of the library and the program. Configures the
-# preset debug, which compiles each file by itself, and builds nothing. PENSTOCK_TIDY_SECONDS: begins no file after that
-# time, and prints how many are left.
+# preset debug, which compiles each file by itself, and builds nothing but generated headers. PENSTOCK_TIDY_SECONDS: begins
+# no file after that time, and prints how many are left.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 files=("$@")
-if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'towers/*.cpp' 'tools/*.cpp'); fi
+if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files 'pipeline/*.cpp' 'staging/*.cpp' 'report/*.cpp' 'towers/*.cpp' 'cluster/*.cpp' 'tools/*.cpp'); fi
 build=build/debug
 mkdir -p build
 if ! cmake --preset debug --log-level=WARNING >build/configure.log 2>&1; then
   cat build/configure.log >&2
   exit 1
+fi
+if cmake --build "$build" --target help | grep '^penstock_generated:' >/dev/null; then
+  cmake --build "$build" --target penstock_generated >>build/configure.log
 fi
 # What this build does not compile, such as CUDA's side, can't be looked at.
 known=()

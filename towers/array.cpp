@@ -1,4 +1,4 @@
-#include "towers/array.h"
+#include <penstock/towers/array.h>
 
 #include <algorithm>
 
@@ -29,9 +29,10 @@ void Array::resize(const Shape& shape) {
   const auto size = static_cast<std::size_t>(shape.volume());
   const std::size_t bytes = size * size_of(dtype_);
   if (size > size_ && bytes > owned_.get_deleter().bytes) {
-    *this = Array(memory_, dtype_);  // gives back what there was before more is asked for
+    *this = Array(memory_, dtype_);  // frees the old memory before requesting more
     Allocator& memory = memory_ != nullptr ? *memory_ : Allocator::heap();
-    // No buffer, which would keep its own state there: it may be memory that the host can't reach.
+    // Not a buffer, which would keep its own state there: the host may be unable to reach this
+    // memory.
     owned_ = {memory.allocate(bytes), {&memory, bytes}};
     data_ = owned_.get();
   }

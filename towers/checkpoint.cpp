@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -16,19 +17,27 @@
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
 #include <penstock/log.h>
+#include <penstock/posix.h>
+#include <penstock/remote_files.h>
 #include <penstock/rng.h>
 
+#include "towers/classes.h"
 #include "towers/gpu/gpu.h"
+#include "towers/run_folder.h"
 
 namespace penstock::towers {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::string_view kKind = "penstock training ";
 constexpr std::string_view kFormat = "penstock training 1";
+/// Present where numbers in settings have all their digits. Older files have six after the point.
+const std::string kExact = "exact settings";
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr std::size_t kKept = 2;
+const std::string kSetting = "setting ";
+const std::string kEarlyStop = "early stop";
 
-/// Tensors by name, and those of their values that lie elsewhere than in host memory.
+/// The tensors by name, with copies of values that are not in host memory.
 struct Named {
   std::vector<NamedTensor> tensors{};
   std::deque<Array> copies{};
@@ -46,6 +55,16 @@ Named values_of(const VariableStore& store) {
   return named;
 }
 
+void check_finite(const Named& named, std::uint64_t step) {
+  for (std::size_t i = 0; i < named.tensors.size(); ++i)
+    if (!std::ranges::all_of(named.copies[i].values(),
+                             [](float value) { return std::isfinite(value); }))
+      throw Error(ErrorCode::out_of_range,
+                  named.tensors[i].name + " has values that are no numbers after step " +
+                      std::to_string(step) +
+                      ", so that no checkpoint is kept of it; a lower learning rate may help");
+}
+
 std::string slot_name(const Variable& variable, std::size_t slot) {
   return variable.name + "#" + std::to_string(slot);
 }
@@ -53,24 +72,6 @@ std::string slot_name(const Variable& variable, std::size_t slot) {
 std::uint64_t mix_text(std::uint64_t state, std::string_view text) {
   for (const char c : text) state = mix_path(state, static_cast<unsigned char>(c));
   return mix_path(state, text.size());
-}
-
-/// Of everything a file holds but this number.
-std::string digest_of(std::span<const NamedTensor> tensors,
-                      const std::map<std::string, std::string>& metadata) {
-  std::uint64_t state = 0;
-  for (const auto& [key, value] : metadata)
-    if (key != "digest") state = mix_text(mix_text(state, key), value);
-  for (const NamedTensor& tensor : tensors) {
-    state = mix_text(state, tensor.name);
-    for (std::size_t at = 0; at < tensor.bytes.size(); at += 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, tensor.bytes.data() + at,
-                  std::min<std::size_t>(8, tensor.bytes.size() - at));
-      state = mix_path(state, word);
-    }
-  }
-  return std::to_string(state);
 }
 
 const std::string& text_at(const SafeTensors& file, const std::string& key) {
@@ -88,15 +89,30 @@ std::uint64_t number_at(const SafeTensors& file, const std::string& key) {
   return value;
 }
 
-SafeTensors open(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(ErrorCode::unavailable, "can't open it");
-  return SafeTensors(std::string(std::istreambuf_iterator<char>(in), {}));
+std::vector<std::string> stored_classes(const SafeTensors& file) {
+  const auto found = file.metadata().find(kClasses);
+  return found == file.metadata().end() ? std::vector<std::string>() : classes_in(found->second);
 }
 
-SafeTensors read(const std::string& path) {
-  SafeTensors file = open(path);
-  if (text_at(file, "format") != kFormat) throw Error(ErrorCode::data_loss, "not a checkpoint");
+std::string read_file(const std::string& path) {
+  if (is_remote(path)) return read_stored(path);
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
+  if (size < 0) throw Error(ErrorCode::unavailable, "can't open it");
+  std::string contents(static_cast<std::size_t>(size), '\0');
+  in.seekg(0);
+  in.read(contents.data(), size);
+  contents.resize(static_cast<std::size_t>(in.gcount()));
+  return contents;
+}
+
+SafeTensors checked(SafeTensors file) {
+  const std::string& format = text_at(file, "format");
+  if (!format.starts_with(kKind)) throw Error(ErrorCode::data_loss, "not a checkpoint");
+  if (format != kFormat)
+    throw Error(ErrorCode::invalid_argument,
+                "it is of format " + format.substr(kKind.size()) +
+                    ", which another version of Penstock wrote; this one reads 1");
   if (text_at(file, "digest") != digest_of(file.tensors(), file.metadata()))
     throw Error(ErrorCode::data_loss, "its digest is wrong");
   return file;
@@ -113,12 +129,33 @@ void load(const SafeTensors& file, const std::string& name, Gpu* gpu, Array& int
   assign(gpu, values, into);
 }
 
+void load_variables(const SafeTensors& file, VariableStore& store) {
+  for (Variable* variable : store.of(0)) load(file, variable->name, variable->gpu, variable->value);
+}
+
+/// "adam:0.9:0.999:1e-08" as files say it whose settings are not exact.
+std::string with_six_digits(const std::string& text) {
+  std::string rounded;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(':', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    double value = 0;
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    const bool number = error == std::errc() && stop == part.data() + part.size();
+    rounded += (at > 0 ? ":" : "") + (number ? std::to_string(value) : part);
+    at = end + 1;
+  }
+  return rounded;
+}
+
 RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strategy,
                   const std::map<std::string, std::string>& setting) {
   for (const auto& [key, value] : setting) {
-    const auto found = file.metadata().find("setting " + key);
+    const auto found = file.metadata().find(kSetting + key);
     const std::string was = found != file.metadata().end() ? found->second : "unknown";
-    if (was != value)
+    const bool same =
+        was == value || (!file.metadata().contains(kExact) && was == with_six_digits(value));
+    if (!same)
       throw Error(ErrorCode::invalid_argument,
                   "the checkpoint is of a run whose " + key + " is " + was + ", not " + value);
   }
@@ -129,14 +166,20 @@ RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strat
     for (std::size_t s = 0; s < slots.arrays.size(); ++s)
       load(file, slot_name(variable, s), slots.gpu, slots.arrays[s]);
   }
-  RunPosition position{number_at(file, "step"), number_at(file, "epoch"), {}, setting};
+  RunPosition position;
+  position.step = number_at(file, "step");
+  position.epoch = number_at(file, "epoch");
+  position.setting = setting;
+  position.classes = stored_classes(file);
+  const auto early_stop = file.metadata().find(kEarlyStop);
+  if (early_stop != file.metadata().end()) position.early_stop = early_stop->second;
   const std::span<const std::byte> feed = file.at("#feed").bytes;
   position.feed.assign(reinterpret_cast<const char*>(feed.data()), feed.size());
   strategy.restore(position.step);
   return position;
 }
 
-/// What `write_durably` leaves when it is killed.
+/// Removes the files that `write_durably` leaves if its process is killed.
 void remove_unfinished(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
@@ -151,13 +194,38 @@ void remove_unfinished(const std::string& folder) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(std::string folder) : folder_(std::move(folder)) {
+std::string digest_of(std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  std::uint64_t state = 0;
+  for (const auto& [key, value] : metadata)
+    if (key != "digest") state = mix_text(mix_text(state, key), value);
+  for (const NamedTensor& tensor : tensors) {
+    state = mix_text(state, tensor.name);
+    for (std::size_t at = 0; at < tensor.bytes.size(); at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, tensor.bytes.data() + at,
+                  std::min<std::size_t>(8, tensor.bytes.size() - at));
+      state = mix_path(state, word);
+    }
+  }
+  return std::to_string(state);
+}
+
+Checkpoints::Checkpoints(std::string folder, bool to_read, int keep)
+    : folder_(std::move(folder)), to_read_(to_read), keep_(static_cast<std::size_t>(keep)) {
+  if (keep < 1) throw Error(ErrorCode::invalid_argument, "at least one checkpoint has to be kept");
+  if (is_remote(folder_)) {
+    store_.emplace(folder_, to_read_);
+    return;
+  }
+  refuse_scheme(folder_);
+  if (to_read_) return;
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
     throw Error(ErrorCode::unavailable, "can't make folder " + folder_ + ": " + error.message());
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Where folders can't be locked, two runs at once are the user's care.
+  // Where folders can't be locked, the user must prevent two concurrent runs.
   if (lock_ < 0) return;
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
     remove_unfinished(folder_);
@@ -181,6 +249,7 @@ void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPositi
     for (std::size_t s = 0; s < slots.arrays.size(); ++s)
       named.add(slot_name(*store.of(0)[v], s), slots.gpu, slots.arrays[s]);
   }
+  check_finite(named, position.step);
   std::vector<NamedTensor>& tensors = named.tensors;
   tensors.push_back({"#feed",
                      DType::u8,
@@ -188,63 +257,137 @@ void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPositi
                      std::as_bytes(std::span<const char>(position.feed))});
   std::map<std::string, std::string> metadata{{"format", std::string(kFormat)},
                                               {"step", std::to_string(position.step)},
-                                              {"epoch", std::to_string(position.epoch)}};
-  for (const auto& [key, value] : position.setting) metadata["setting " + key] = value;
+                                              {"epoch", std::to_string(position.epoch)},
+                                              {kExact, "yes"}};
+  for (const auto& [key, value] : position.setting) metadata[kSetting + key] = value;
+  if (!position.early_stop.empty()) metadata[kEarlyStop] = position.early_stop;
+  if (!position.classes.empty()) metadata[kClasses] = text_of_classes(position.classes);
   metadata["digest"] = digest_of(tensors, metadata);
-  std::string name = std::to_string(position.step);
-  name.insert(0, 12 - std::min<std::size_t>(12, name.size()), '0');
-  const std::string file = folder_ + "/step-" + name + std::string(kSuffix);
-  write_durably(file, encode_safetensors(tensors, metadata));
-  damaged_.erase(file);
-  std::vector<std::string> whole = files();
-  std::erase_if(whole, [&](const std::string& one) { return damaged_.contains(one); });
-  std::error_code ignored;  // one too many does no harm
-  for (std::size_t i = 0; i + kKept < whole.size(); ++i) fs::remove(whole[i], ignored);
-  for (const std::string& one : damaged_) fs::remove(one, ignored);
-}
-
-std::vector<std::string> Checkpoints::files() const {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(kSuffix) && entry.is_regular_file(error))
-      found.push_back(entry.path().string());
+  const std::string contents = encode_safetensors(tensors, metadata);
+  if (store_) {
+    std::vector<CheckpointFile> all = files();
+    std::erase_if(all, [&](const CheckpointFile& one) { return one.step == position.step; });
+    all.push_back({position.step, {}});
+    return store_->add(position.step, contents, outdated(std::move(all), position));
   }
-  std::ranges::sort(found);
-  return found;
+  const std::string file = checkpoint_path(folder_, position.step);
+  write_durably(file, contents);
+  damaged_.erase(file);
+  std::error_code ignored;  // one too many does no harm
+  for (const std::string& one : outdated(files(), position)) fs::remove(one, ignored);
 }
 
-std::optional<RunPosition> Checkpoints::restore(VariableStore& store, Strategy& strategy,
-                                                const std::map<std::string, std::string>& setting) {
-  const std::vector<std::string> all = files();
+std::vector<CheckpointFile> Checkpoints::files() {
+  return store_ ? store_->files() : checkpoint_files(folder_);
+}
+
+std::vector<std::string> Checkpoints::outdated(std::vector<CheckpointFile> all,
+                                               const RunPosition& position) const {
+  std::vector<std::string> paths(damaged_.begin(), damaged_.end());
+  std::erase_if(all, [&](const CheckpointFile& one) { return damaged_.contains(one.path); });
+  for (std::size_t i = 0; i + keep_ < all.size(); ++i)
+    if (all[i].step != position.best_step) paths.push_back(all[i].path);
+  return paths;
+}
+
+std::optional<StoredRun> Checkpoints::newest() {
+  const std::vector<CheckpointFile> all = files();
   if (all.empty()) return std::nullopt;
-  for (auto path = all.rbegin(); path != all.rend(); ++path) {
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
     try {
-      return apply(read(*path), store, strategy, setting);
+      return StoredRun::read(one->path);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::data_loss)
-        throw Error(error.code(), error.cause(), {.shard = *path});
-      log(LogLevel::warning, "checkpoint " + *path + " is passed over: " + error.cause());
-      damaged_.insert(*path);
+      const bool gone =
+          error.code() == ErrorCode::unavailable || error.code() == ErrorCode::not_found;
+      if (to_read_ && gone) continue;
+      // One that somebody has removed from a store is listed still.
+      const bool removed = store_ && error.code() == ErrorCode::not_found;
+      if (error.code() != ErrorCode::data_loss && !removed) throw;
+      log(LogLevel::warning, "checkpoint " + one->path + " is passed over: " + error.cause());
+      damaged_.insert(one->path);
     }
   }
+  if (to_read_) return std::nullopt;  // the writer says what is wrong, or has a whole one
   throw Error(ErrorCode::data_loss, "every checkpoint in " + folder_ + " is damaged");
 }
 
-void import_variables(VariableStore& store, const std::string& path) {
+StoredRun::StoredRun(std::string file, std::string name)
+    : name_(std::move(name)), file_(checked(SafeTensors(std::move(file)))) {}
+
+StoredRun StoredRun::read(const std::string& path) {
   try {
-    const SafeTensors file = open(path);
-    for (Variable* variable : store.of(0))
-      load(file, variable->name, variable->gpu, variable->value);
+    return StoredRun(read_file(path), path);
   } catch (const Error& error) {
     throw Error(error.code(), error.cause(), {.shard = path});
   }
 }
 
-void export_variables(const VariableStore& store, const std::string& path) {
-  write_durably(path,
-                encode_safetensors(values_of(store).tensors, {{"format", "penstock variables 1"}}));
+std::uint64_t StoredRun::step() const {
+  return number_at(file_, "step");
+}
+std::uint64_t StoredRun::digest() const {
+  return number_at(file_, "digest");
+}
+
+std::uint64_t StoredRun::variables_digest() const {
+  std::vector<NamedTensor> variables;
+  for (const NamedTensor& tensor : file_.tensors())
+    if (tensor.name.find('#') == std::string::npos) variables.push_back(tensor);
+  return std::stoull(digest_of(variables, {}));
+}
+
+std::uint64_t StoredRun::epoch() const {
+  return number_at(file_, "epoch");
+}
+
+std::string StoredRun::setting(const std::string& key) const {
+  const auto found = file_.metadata().find(kSetting + key);
+  return found != file_.metadata().end() ? found->second : "";
+}
+
+std::vector<std::string> StoredRun::classes() const {
+  return stored_classes(file_);
+}
+
+RunPosition StoredRun::restore(VariableStore& store, Strategy& strategy,
+                               const std::map<std::string, std::string>& setting) const {
+  try {
+    return apply(file_, store, strategy, setting);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = name_});
+  }
+}
+
+void StoredRun::restore_variables(VariableStore& store) const {
+  try {
+    load_variables(file_, store);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = name_});
+  }
+}
+
+void import_variables(VariableStore& store, const std::string& path) {
+  try {
+    load_variables(SafeTensors(read_file(path)), store);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = path});
+  }
+}
+
+void export_variables(const VariableStore& store, const std::string& path,
+                      const std::vector<std::string>& classes,
+                      std::map<std::string, std::string> metadata) {
+  metadata["format"] = "penstock variables 1";
+  if (!classes.empty()) metadata[kClasses] = text_of_classes(classes);
+  write_durably(path, encode_safetensors(values_of(store).tensors, metadata));
+}
+
+std::vector<std::string> exported_classes(const std::string& path) {
+  try {
+    return stored_classes(SafeTensors(read_file(path)));
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = path});
+  }
 }
 
 }  // namespace penstock::towers

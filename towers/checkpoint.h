@@ -1,63 +1,112 @@
-// A training run on disk.
+// Checkpoints of a training run.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <penstock/towers/export.h>
+#include <penstock/towers/strategy.h>
+#include <penstock/towers/variables.h>
+
 #include "towers/safetensors.h"
-#include "towers/strategies/strategy.h"
-#include "towers/variables.h"
+#include "towers/stored_checkpoints.h"
 
 namespace penstock::towers {
 
-/// Where a run stands, beside its variables.
+/// The position of a run, without its variables.
 struct RunPosition {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::string feed;  ///< Feed::save
-  /// What the run's course depends on, by name: a run that goes on must have the same.
+  /// The settings that the run's results depend on, by name. A run that resumes must have the same.
   std::map<std::string, std::string> setting{};
+  std::vector<std::string> classes{};  ///< names of classes, by label; empty: unknown
+  std::string early_stop{};            ///< EarlyStop::save; empty: early stopping is off
+  /// The step with the best result. Its checkpoint is kept besides the newest.
+  std::optional<std::uint64_t> best_step{};
 };
 
-/// Checkpoints in a folder, each a safetensors file: variables, what optimizers remember, and the
-/// position. The newest two that are whole are kept. The folder is locked for one run until that
-/// ends.
+/// Returns the digest of everything in a checkpoint except this number itself, which is stored as
+/// "digest".
+std::string digest_of(std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata);
+
+/// A whole checkpoint in memory.
+class StoredRun {
+ public:
+  /// `name`: name of the file, for errors. Throws Error{data_loss} if this is no whole checkpoint.
+  StoredRun(std::string file, std::string name);
+  /// Reads a checkpoint. Throws Error{data_loss} likewise, and Error{unavailable} naming a file
+  /// that does not exist any more.
+  static StoredRun read(const std::string& path);
+
+  const std::string& bytes() const noexcept { return file_.bytes(); }
+  std::uint64_t step() const;
+  std::uint64_t epoch() const;
+  std::uint64_t digest() const;
+  /// Returns the digest of the variables alone, since a step may be saved twice, at different
+  /// positions of the input.
+  std::uint64_t variables_digest() const;
+  /// Returns a setting; empty if the checkpoint does not have it.
+  std::string setting(const std::string& key) const;
+  /// Returns the names of classes, by label; empty if the checkpoint does not have them.
+  std::vector<std::string> classes() const;
+  /// Restores tower 0's variables and the strategy. Throws Error{invalid_argument} naming a setting
+  /// or a variable that differs.
+  RunPosition restore(VariableStore& store, Strategy& strategy,
+                      const std::map<std::string, std::string>& setting) const;
+  /// Restores the variables alone, for evaluation, whatever the run, strategy and optimizer of the
+  /// checkpoint.
+  void restore_variables(VariableStore& store) const;
+
+ private:
+  std::string name_;
+  SafeTensors file_;
+};
+
+/// Checkpoints in a folder. Each one is a safetensors file with the variables, the state of
+/// optimizers, and the position. The newest `keep` whole checkpoints are kept, and the best one.
+/// The folder is locked for one run until that ends. A reader may find that a file is removed while
+/// it reads. A folder of s3:// or gs:// has no lock: see StoredCheckpoints.
 class Checkpoints {
  public:
-  /// Makes the folder, and removes what killed runs left half written in it. Throws
-  /// Error{unavailable} naming it, also if another run has it.
-  explicit Checkpoints(std::string folder);
+  /// Makes the folder, and removes partly written files of killed runs. Throws Error{unavailable}
+  /// naming the folder, also if another run uses it, and Error{invalid_argument} if `keep` is less
+  /// than 1. `to_read`: only `newest` may be called, for checkpoints that another process of the
+  /// job writes. Then nothing is made, locked or removed, and a folder that can't be read counts as
+  /// empty.
+  explicit Checkpoints(std::string folder, bool to_read = false, int keep = 2);
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
   ~Checkpoints();
 
-  /// When it returns the checkpoint survives a crash; whenever it is interrupted, those before are
-  /// whole. What `restore` found damaged is removed then. Throws Error{unavailable |
-  /// resource_exhausted} naming the file.
+  /// Saves a checkpoint. Once it has returned, the checkpoint survives a crash. If it is
+  /// interrupted, earlier checkpoints stay whole. Throws Error{unavailable | resource_exhausted}
+  /// naming the file. If a variable has a value that is not a number, it keeps no checkpoint and
+  /// throws Error{out_of_range} naming the variable. A successful save also removes the checkpoints
+  /// that `newest` found damaged.
   void save(VariableStore& store, Strategy& strategy, const RunPosition& position);
-  /// Restores tower 0's variables and the strategy from the newest whole checkpoint; nothing if
-  /// there is none. A damaged one is passed over with a warning through the log; if all are, throws
-  /// Error{data_loss}. Throws Error{invalid_argument} naming a setting or a variable that differs.
-  std::optional<RunPosition> restore(VariableStore& store, Strategy& strategy,
-                                     const std::map<std::string, std::string>& setting);
+  /// Returns the newest whole checkpoint, or nothing if the folder has none. Skips a damaged one
+  /// with a warning in the log. Throws Error{data_loss} if all are damaged.
+  std::optional<StoredRun> newest();
 
  private:
-  std::vector<std::string> files() const;  // oldest first
+  std::vector<CheckpointFile> files();
+  /// Returns those of `all`, oldest first, that are no longer kept.
+  std::vector<std::string> outdated(std::vector<CheckpointFile> all,
+                                    const RunPosition& position) const;
 
   const std::string folder_;
+  const bool to_read_;
+  const std::size_t keep_;
+  std::optional<StoredCheckpoints> store_;  // set if the folder is in a store
   std::set<std::string> damaged_;
-  int lock_ = -1;  // a descriptor of the folder
+  int lock_ = -1;  // descriptor of the locked folder
 };
-
-/// Writes tower 0's variables alone to `path`, durably.
-void export_variables(const VariableStore& store, const std::string& path);
-
-/// Gives tower 0's variables the values of such a file. Throws Error{not_found} or
-/// Error{invalid_argument} naming a variable that it lacks or has in another shape.
-void import_variables(VariableStore& store, const std::string& path);
 
 }  // namespace penstock::towers

@@ -1,5 +1,6 @@
 #include "towers/collective.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -7,13 +8,18 @@
 #include <string>
 #include <vector>
 
+#include <penstock/towers/peers.h>
+
+#include "towers/tree_sum.h"
+
 namespace penstock::towers {
 namespace {
 
 class HostCollective final : public Collective {
  public:
-  HostCollective(int ranks, double timeout_s)
+  HostCollective(int ranks, double timeout_s, Peers* peers)
       : timeout_s_(timeout_s),
+        peers_(peers),
         arrived_(static_cast<std::size_t>(ranks)),
         values_(static_cast<std::size_t>(ranks)) {}
 
@@ -53,11 +59,15 @@ class HostCollective final : public Collective {
                                                      " values");
     const std::size_t ranks = values_.size();
     const std::size_t end = values.size() * (me + 1) / ranks;
-    for (std::size_t i = values.size() * me / ranks; i < end; ++i) {
-      double total = values_[0][i];
-      for (std::size_t r = 1; r < ranks; ++r) total += values_[r][i];
-      for (const std::span<double> other : values_) other[i] = total;
-    }
+    const std::size_t begin = values.size() * me / ranks;
+    std::vector<double*> parts;
+    for (const std::span<double> other : values_) parts.push_back(other.data());
+    sum_by_tree<double>(parts, begin, end);
+    for (std::size_t r = 1; r < ranks; ++r)
+      std::copy(parts[0] + begin, parts[0] + end, parts[r] + begin);
+    barrier(rank);
+    if (peers_ == nullptr) return;
+    if (rank == 0) sum_over_processes(parts, values.size());
     barrier(rank);
   }
 
@@ -68,6 +78,17 @@ class HostCollective final : public Collective {
   }
 
  private:
+  void sum_over_processes(const std::vector<double*>& parts, std::size_t count) {
+    const auto processes = static_cast<std::size_t>(peers_->size());
+    std::vector<double> all(count * processes);
+    peers_->gather_between_towers(std::as_bytes(std::span(parts[0], count)),
+                                  std::as_writable_bytes(std::span(all)));
+    std::vector<double*> sums;
+    for (std::size_t p = 0; p < processes; ++p) sums.push_back(all.data() + p * count);
+    sum_by_tree<double>(sums, 0, count);
+    for (double* part : parts) std::copy_n(all.data(), count, part);
+  }
+
   Error missing() const {
     std::string names;
     for (std::size_t r = 0; r < arrived_.size(); ++r)
@@ -77,9 +98,10 @@ class HostCollective final : public Collective {
   }
 
   const double timeout_s_;
+  Peers* const peers_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<bool> arrived_;  // guarded by mutex_, as all down to error_
+  std::vector<bool> arrived_;  // guarded by mutex_, as all members up to error_
   std::size_t waiting_ = 0;
   std::uint64_t generation_ = 0;
   Status error_;
@@ -88,9 +110,9 @@ class HostCollective final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_host_collective(int ranks, double timeout_s) {
+std::unique_ptr<Collective> make_host_collective(int ranks, double timeout_s, Peers* peers) {
   if (ranks < 1) throw Error(ErrorCode::invalid_argument, "a collective needs at least one rank");
-  return std::make_unique<HostCollective>(ranks, timeout_s);
+  return std::make_unique<HostCollective>(ranks, timeout_s, peers);
 }
 
 }  // namespace penstock::towers

@@ -1,4 +1,4 @@
-#include "towers/layer.h"
+#include <penstock/towers/layer.h>
 
 #include <penstock/error.h>
 

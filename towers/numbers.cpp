@@ -1,11 +1,22 @@
 #include "towers/numbers.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 
 #include <penstock/error.h>
 
 namespace penstock::towers {
+namespace {
+
+template <typename T>
+std::string shortest(T value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::string(text.data(), end) : std::string();
+}
+
+}  // namespace
 
 NamedNumbers parse_named_numbers(const std::string& text, const std::string& what) {
   NamedNumbers parsed;
@@ -23,6 +34,13 @@ NamedNumbers parse_named_numbers(const std::string& text, const std::string& wha
     at = end;
   }
   return parsed;
+}
+
+std::string exact_text(double value) {
+  return shortest(value);
+}
+std::string exact_text(float value) {
+  return shortest(value);
 }
 
 }  // namespace penstock::towers

@@ -1,4 +1,4 @@
-// "name:1:2.5", as optimizers and schedules are written.
+// Text of the form "name:1:2.5", in which optimizers and schedules are written.
 #pragma once
 
 #include <string>
@@ -15,7 +15,12 @@ struct NamedNumbers {
   }
 };
 
-/// Throws Error{invalid_argument} naming `what` for a part that is no finite number.
+/// Parses such text. Throws Error{invalid_argument}, which names `what`, for a part that is not a
+/// finite number.
 NamedNumbers parse_named_numbers(const std::string& text, const std::string& what);
+
+/// Return the shortest text that reads back as the same number.
+std::string exact_text(double value);
+std::string exact_text(float value);
 
 }  // namespace penstock::towers

@@ -8,7 +8,7 @@
 
 #include <penstock/error.h>
 
-// Of the OpenMP run time that oneDNN is linked with; nothing else of it is used.
+// Declared in the OpenMP run time that oneDNN links; nothing else of it is used.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace penstock::towers {

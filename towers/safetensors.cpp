@@ -48,9 +48,9 @@ DType dtype_of_text(const std::string& text) {
   refuse("an unknown dtype");
 }
 
-/// Refuses a header that is no JSON, nested deeply, or whose objects name something twice: of that
-/// nothing is left to see when it is parsed. (A callback of Json::parse could, but then each value
-/// takes time by the number of those before it.)
+/// Refuses a header that is not JSON, is nested deeply, or has objects with duplicate names, which
+/// the parsed result does not show. (A callback of Json::parse could detect them, but then the time
+/// for each value grows with the number of values before it.)
 class HeaderCheck final : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return true; }
@@ -83,7 +83,8 @@ class HeaderCheck final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  std::vector<std::set<std::string>> names_;  // of the objects, and arrays, that are open
+  // One for each open object or array.
+  std::vector<std::set<std::string>> names_;
 };
 
 Json parse_header(std::string_view text) {
@@ -99,7 +100,7 @@ std::uint64_t whole(const Json& value) {
   return value.get<std::uint64_t>();
 }
 
-/// Bytes of the values; checked for overflow.
+/// Returns the size of the values in bytes; checks for overflow.
 std::uint64_t bytes_of(DType dtype, const std::vector<std::int64_t>& dims) {
   std::uint64_t bytes = size_of(dtype);
   for (const std::int64_t dim : dims)
@@ -188,7 +189,7 @@ SafeTensors::SafeTensors(std::string file) : file_(std::move(file)) {
       metadata_.emplace(key, value.get<std::string>());
     }
   }
-  // An empty tensor lies in front of what begins at the same place.
+  // An empty tensor comes before another one that begins at the same place.
   std::ranges::stable_sort(tensors_, {}, [](const NamedTensor& tensor) {
     return std::pair(tensor.bytes.data(), tensor.bytes.size());
   });

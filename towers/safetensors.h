@@ -14,7 +14,7 @@
 
 namespace penstock::towers {
 
-/// A tensor in memory that somebody else owns.
+/// A tensor in memory that the caller owns.
 struct NamedTensor {
   std::string name;
   DType dtype = DType::f32;
@@ -22,30 +22,32 @@ struct NamedTensor {
   std::span<const std::byte> bytes{};
 };
 
-/// A safetensors file: 8 bytes of header length, a JSON header, the values. Source: the format's
-/// description by Hugging Face. Tensors are written in the order given.
+/// Returns the bytes of a safetensors file: 8 bytes of header length, a JSON header, the values.
+/// Tensors are written in the given order. Source: the format's description by Hugging Face.
 std::string encode_safetensors(std::span<const NamedTensor> tensors,
                                const std::map<std::string, std::string>& metadata);
 
-/// What such a file holds. Immutable; tensors view it.
+/// A parsed safetensors file. Immutable. Its tensors are views of it.
 class SafeTensors {
  public:
-  /// Checks everything before it uses it: the header's length (at most 100 MB) and form, that no
-  /// name comes twice, that shapes fit their bytes, and that these follow each other without gaps.
-  /// Throws Error{data_loss} saying what is wrong.
+  /// Checks everything before use: the header's length (at most 100 MB) and form, and that no name
+  /// occurs twice. Shapes must fit their bytes, and the bytes must follow each other without gaps.
+  /// Throws Error{data_loss}, which says what is wrong.
   explicit SafeTensors(std::string file);
 
+  /// Returns the bytes of the file, unchanged.
+  const std::string& bytes() const noexcept { return file_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  /// In the order in which their bytes lie.
+  /// Returns the tensors in the order of their bytes.
   const std::vector<NamedTensor>& tensors() const noexcept { return tensors_; }
-  /// Throws Error{not_found} naming it.
+  /// Throws Error{not_found}, which names the tensor.
   const NamedTensor& at(std::string_view name) const;
 
  private:
   std::string file_;
   std::map<std::string, std::string> metadata_;
   std::vector<NamedTensor> tensors_;
-  std::map<std::string, std::size_t, std::less<>> places_;  // by name, in tensors_
+  std::map<std::string, std::size_t, std::less<>> places_;  // indices in tensors_
 };
 
 }  // namespace penstock::towers

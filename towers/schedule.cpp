@@ -1,4 +1,4 @@
-#include "towers/schedule.h"
+#include <penstock/towers/schedule.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,10 @@
 namespace penstock::towers {
 namespace {
 
-constexpr double kStart = 25;      // of one_cycle: the top divided by where it starts
-constexpr double kEnd = 25 * 1e4;  // … and by where it ends
+constexpr double kStart = 25;      // one_cycle: the maximum divided by the start
+constexpr double kEnd = 25 * 1e4;  // one_cycle: the maximum divided by the end
 
-/// From a to b along half a cosine, at `share` of the way.
+/// Interpolates from a to b along half a cosine, at `share` of the way.
 double along_cosine(double a, double b, double share) {
   return b + (a - b) * (1 + std::cos(std::numbers::pi * std::clamp(share, 0.0, 1.0))) / 2;
 }
@@ -23,7 +23,7 @@ double along_cosine(double a, double b, double share) {
 
 Schedule Schedule::constant(double rate) {
   Schedule schedule;
-  schedule.text_ = "constant:" + std::to_string(rate);
+  schedule.text_ = "constant:" + exact_text(rate);
   schedule.rate_ = rate;
   return schedule;
 }

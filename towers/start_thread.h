@@ -1,4 +1,4 @@
-// Threads whose start says what it lacks.
+// Threads whose failure to start says which resource is missing.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace penstock::towers {
 
-/// A thread that runs `body`, which must not throw. `what` for: "tower 1". Throws
-/// Error{resource_exhausted} that names it, and the limits that can be in the way.
+/// Returns a thread that runs `body`, which must not throw. `what` names its purpose in errors,
+/// such as "tower 1". Throws Error{resource_exhausted}, which names `what` and the limits that may
+/// be the cause.
 template <typename F>
 std::jthread start_thread(const std::string& what, F body) {
   try {

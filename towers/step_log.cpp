@@ -1,6 +1,15 @@
 #include "towers/step_log.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string>
+
+#include <penstock/error.h>
+#include <penstock/towers/peers.h>
+
+#include "towers/numbers.h"
 
 namespace penstock::towers {
 
@@ -21,6 +30,22 @@ void StepLog::add(const Loss& loss) {
   add_locked(first_, loss);
 }
 
+void StepLog::add_finite(std::uint64_t step, const Loss& loss, bool together) {
+  const double mean = loss.mean();
+  if (!(std::abs(mean) <= kMostLoss))
+    throw Error(
+        ErrorCode::out_of_range,
+        "the loss is " +
+            (std::isfinite(mean) ? exact_text(mean) + ", beyond " + exact_text(kMostLoss) + ","
+                                 : std::string("no number")) +
+            " at step " + std::to_string(step) + "; a lower learning rate may help");
+  if (together) {
+    add(step, loss);
+  } else {
+    add(loss);
+  }
+}
+
 void StepLog::add_locked(std::uint64_t step, const Loss& loss) {
   open_.resize(std::max<std::size_t>(open_.size(), step - first_ + 1));
   Sum& sum = open_[step - first_];
@@ -30,16 +55,36 @@ void StepLog::add_locked(std::uint64_t step, const Loss& loss) {
   sum.loss.rows += loss.rows;
   sum.loss.regularization = loss.regularization;
   while (!open_.empty() && open_.front().parts == parts_) {
-    const Loss& total = open_.front().loss;
+    const Loss& mine = open_.front().loss;
+    const Loss total = total_of(mine);
     elements_ += static_cast<std::uint64_t>(total.rows);
     losses_.push_back(static_cast<float>(total.mean()));
     observer_.on_step({first_, epoch_, total.mean(),
                        static_cast<double>(total.correct) /
                            static_cast<double>(std::max<std::int64_t>(1, total.rows)),
-                       schedule_.at(first_), total.rows});
+                       schedule_.at(first_), total.rows, mine.mean(), mine.rows});
     open_.pop_front();
     ++first_;
   }
+}
+
+Loss StepLog::total_of(const Loss& mine) const {
+  if (peers_ == nullptr) return mine;
+  const std::array<double, 3> told{mine.sum, static_cast<double>(mine.correct),
+                                   static_cast<double>(mine.rows)};
+  std::vector<double> all(told.size() * static_cast<std::size_t>(peers_->size()));
+  peers_->gather_between_towers(std::as_bytes(std::span(told)),
+                                std::as_writable_bytes(std::span(all)));
+  Loss total = mine;
+  total.sum = 0;
+  total.correct = 0;
+  total.rows = 0;
+  for (std::size_t p = 0; p < all.size(); p += told.size()) {
+    total.sum += all[p];
+    total.correct += static_cast<std::int64_t>(all[p + 1]);
+    total.rows += static_cast<std::int64_t>(all[p + 2]);
+  }
+  return total;
 }
 
 }  // namespace penstock::towers

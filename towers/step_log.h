@@ -1,4 +1,4 @@
-// Towers' parts of a step, put together.
+// The losses of steps, put together from the towers' parts.
 #pragma once
 
 #include <cstdint>
@@ -6,28 +6,38 @@
 #include <mutex>
 #include <vector>
 
-#include "towers/trainer.h"
+#include <penstock/towers/trainer.h>
 
 namespace penstock::towers {
 
-/// Collects what each tower's step came to and reports a step once every tower has told its part.
-/// Thread-safe.
+/// A mean loss above this is an error. The square of a gradient of that size is close to the limit
+/// of f32.
+inline constexpr double kMostLoss = 1e18;
+
+/// A log that collects the losses of each tower, and reports a step once every tower has added its
+/// part. Thread-safe.
 class StepLog {
  public:
-  /// `parts`: towers that make a step together.
-  StepLog(int parts, TrainObserver& observer, const Schedule& schedule)
-      : parts_(parts), observer_(observer), schedule_(schedule) {}
+  /// `parts` is the number of this process's towers that make a step together. `peers` are the
+  /// other processes that make it with them; null if there are none.
+  StepLog(int parts, TrainObserver& observer, const Schedule& schedule, Peers* peers)
+      : parts_(parts), observer_(observer), schedule_(schedule), peers_(peers) {}
 
   void begin(std::uint64_t first_step, std::uint64_t epoch);
   void add(std::uint64_t step, const Loss& loss);
-  /// Of a tower whose steps are its own: the next one. REQUIRES: parts is 1.
+  /// Adds the next step of a tower that makes steps of its own. REQUIRES: parts is 1.
   void add(const Loss& loss);
+  /// Calls one of the two `add` functions: towers make steps `together`, or each makes its own.
+  /// Throws Error{out_of_range} for a loss that is not a number, or above kMostLoss.
+  void add_finite(std::uint64_t step, const Loss& loss, bool together);
 
   const std::vector<float>& losses() const noexcept { return losses_; }
   std::uint64_t elements() const noexcept { return elements_; }
 
  private:
   void add_locked(std::uint64_t step, const Loss& loss);
+  /// Returns the sum over all processes.
+  Loss total_of(const Loss& mine) const;
 
   struct Sum {
     int parts = 0;
@@ -37,6 +47,7 @@ class StepLog {
   const int parts_;
   TrainObserver& observer_;
   const Schedule schedule_;
+  Peers* const peers_;
   std::mutex mutex_;
   // Guarded by mutex_.
   std::deque<Sum> open_;  // steps from first_ on

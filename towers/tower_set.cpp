@@ -30,6 +30,10 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
     : threads_(options.threads),
       seed_(options.seed),
       batch_(options.batch),
+      first_(first_tower(options)),
+      all_(all_towers(options)),
+      in_turn_(options.towers_in_turn),
+      turns_(options.devices.size() / static_cast<std::size_t>(in_turn_)),
       store_(static_cast<int>(options.devices.size()), options.seed) {
   set_compute_threads(threads_);
   const auto add_gpu = [&](const DevicePtr& device) -> Gpu& {
@@ -59,10 +63,10 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
     models_.push_back(make(store_.tower(tower)));
   }
   store_.pack();
-  others_ = make_host_collective(size(), options.strategy.timeout_s);
+  others_ = make_host_collective(size(), options.strategy.timeout_s, options.strategy.peers);
 }
 
-// Host towers compute on the calling thread, which so is their stream.
+// Towers on host devices compute on the calling thread, which thus is their stream.
 void TowerSet::take(StagedBatch& batch, int tower) const {
   batch.wait(stream(tower));
   if (gpu(tower) == nullptr) batch.synchronize();
@@ -77,8 +81,9 @@ Pass TowerSet::pass(int tower, const StagedBatch& batch, bool training, std::uin
   pass.step = step;
   pass.tower = tower;
   pass.valid_rows = batch.valid_rows();
-  pass.first = interleaved ? tower : tower * batch_;
-  pass.stride = interleaved ? size() : 1;
+  const int number = first_ + tower;
+  pass.first = interleaved ? number : number * batch_;
+  pass.stride = interleaved ? all_ : 1;
   pass.gpu = gpu(tower);
   return pass;
 }
@@ -111,7 +116,7 @@ void TowerSet::run(const std::function<void(int)>& body,
       for (int tower = 0; tower < size(); ++tower)
         threads.push_back(
             start_thread("tower " + std::to_string(tower), [&guarded, tower] { guarded(tower); }));
-    } catch (...) {  // those that have begun must not wait for the others
+    } catch (...) {  // running towers must not wait for the others
       fail(status_from_current_exception());
     }
   }

@@ -1,8 +1,41 @@
 #include "towers/tower_steps.h"
 
+#include <mutex>
+#include <span>
 #include <utility>
 
 namespace penstock::towers {
+
+namespace {
+
+/// A collective that gives up the device's turn while a tower waits for others, so that other
+/// towers of the same device can compute.
+class YieldingCollective final : public Collective {
+ public:
+  YieldingCollective(Collective& others, std::unique_lock<std::mutex>& turn)
+      : others_(others), turn_(turn) {}
+  int size() const noexcept override { return others_.size(); }
+  void barrier(int rank) override {
+    yielding([&] { others_.barrier(rank); });
+  }
+  void sum(int rank, std::span<double> values) override {
+    yielding([&] { others_.sum(rank, values); });
+  }
+  void fail(const Status& error) noexcept override { others_.fail(error); }
+
+ private:
+  template <typename Wait>
+  void yielding(const Wait& wait) {
+    turn_.unlock();
+    wait();
+    turn_.lock();
+  }
+
+  Collective& others_;
+  std::unique_lock<std::mutex>& turn_;
+};
+
+}  // namespace
 
 TowerSteps::TowerSteps(TowerSet& towers, int tower, Strategy& strategy, FeedMode mode, Tell tell)
     : towers_(towers), tower_(tower), strategy_(strategy), mode_(mode), tell_(std::move(tell)) {
@@ -10,9 +43,11 @@ TowerSteps::TowerSteps(TowerSet& towers, int tower, Strategy& strategy, FeedMode
 }
 
 void TowerSteps::make(const StagedBatch& batch, std::uint64_t step) {
+  std::unique_lock turn = towers_.turn(tower_);
+  YieldingCollective others(towers_.others(), turn);
   for (Variable* variable : towers_.store().of(tower_)) variable->begin_step();
   Pass pass = towers_.pass(tower_, batch, true, step, mode_);
-  if (strategy_.synchronous()) pass.others = &towers_.others();
+  if (strategy_.synchronous()) pass.others = &others;
   if (late_) late_->begin();
   const Loss loss = towers_.model(tower_).forward(Batch(batch), pass);
   if (!late_) {
@@ -22,6 +57,7 @@ void TowerSteps::make(const StagedBatch& batch, std::uint64_t step) {
   }
   strategy_.begin(tower_, loss.rows);
   towers_.model(tower_).backward(pass);
+  turn.unlock();  // the exchange waits for all towers
   strategy_.update(tower_, loss.rows);
 }
 

@@ -1,17 +1,18 @@
-// Steps of training on one tower.
+// Training steps on one tower.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 
+#include <penstock/towers/strategy.h>
+
 #include "towers/gpu/late_loss.h"
-#include "towers/strategies/strategy.h"
 #include "towers/tower_set.h"
 
 namespace penstock::towers {
 
-/// Used by the tower's thread.
+/// The steps of one tower. Used by the tower's thread.
 ///
 ///     towers.take(*batch, tower);
 ///     steps.make(*batch, step);
@@ -20,13 +21,13 @@ class TowerSteps {
  public:
   using Tell = std::function<void(const LateLoss::Told&)>;
 
-  /// `towers` and `strategy` outlive it. `tell` hears each step's loss before the step's backward
-  /// pass, or where the host does not wait for the device, a step late; what it throws ends the
-  /// step.
+  /// `towers` and `strategy` must outlive it. `tell` receives the loss of each step before the
+  /// step's backward pass. If the host does not wait for the device, it receives the loss one step
+  /// late. An exception from `tell` ends the step.
   TowerSteps(TowerSet& towers, int tower, Strategy& strategy, FeedMode mode, Tell tell);
-  /// Forward, backward and update, on a batch that was taken. Throws what they throw.
+  /// Makes a step on a taken batch: forward pass, backward pass and update. Throws their errors.
   void make(const StagedBatch& batch, std::uint64_t step);
-  /// Tells the last step's loss, if it was not yet.
+  /// Passes the last step's loss to `tell`, if that has not been done yet.
   void end();
 
  private:

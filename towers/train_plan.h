@@ -1,23 +1,57 @@
-// What follows from a run's options before it begins.
+// Facts that follow from a run's options before it begins.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "towers/trainer.h"
+#include <penstock/towers/trainer.h>
 
 namespace penstock::towers {
 
+/// The number of towers of the checkpoint that a run resumes from, and the rows of each one's
+/// batch; 0: there is no checkpoint.
+struct KeptTowers {
+  int towers = 0;
+  std::int64_t batch = 0;
+};
+
 /// Throws Error{invalid_argument} for options that do not fit together.
 void check_options(const TrainOptions& options);
-/// True if a tower on this device has a Gpu.
+/// Return the number of towers in all processes, and the number of this process's first tower.
+int all_towers(const TrainOptions& options);
+int first_tower(const TrainOptions& options);
+/// True if a tower on this device computes with a Gpu.
 bool computes_on_gpu(const TrainOptions& options, const Device& device);
-/// The options with what they leave open: threads, and one tower for a model that is spread.
-TrainOptions completed(TrainOptions options);
-/// Updates in all, as far as it can be known; 0: it can't.
+/// Returns the options with open choices filled in: threads, one tower for a model that is spread,
+/// and virtual towers, each with a device. Throws Error{invalid_argument} if towers cannot be
+/// divided so.
+TrainOptions completed(TrainOptions options, const KeptTowers& kept = {});
+/// True if `towers` towers make the same steps as those of the checkpoint. That is so if both
+/// divide batches with as many rows for an update, and ends of epochs do not depend on the number
+/// of towers.
+bool makes_steps_of(const TrainOptions& options, int towers, const KeptTowers& kept);
+/// Returns the batches that the feed of all towers consumes.
+Dataset batches_to_train(const Dataset& train, const TrainOptions& options);
+/// Returns the number of batches that each tower receives; 0 if it cannot be known.
+std::uint64_t batches_of_tower(const Dataset& train, const TrainOptions& options);
+/// Returns the number of all updates; 0 if it cannot be known.
 std::uint64_t steps_of(const Dataset& train, const TrainOptions& options);
-/// What a run that goes on must have in common with the one before, by name.
+/// Returns complete options, whose schedule knows the number of updates. Also throws
+/// Error{invalid_argument} for data that make no batch.
+TrainOptions planned(const Dataset& train, TrainOptions options, const KeptTowers& kept);
+/// True if each tower has its own variables. The run's variables are then those of tower 0.
+inline bool towers_differ(const TrainOptions& options) {
+  return options.strategy.kind == StrategyKind::independent;
+}
+inline constexpr const char* kTowersSetting = "number of towers";
+inline constexpr const char* kBatchSetting = "batch";
+inline constexpr const char* kProcessesSetting = "number of processes";
+inline constexpr const char* kStepsSetting = "number of steps";
+/// Set only if classes have weights.
+inline constexpr const char* kWeightsSetting = "weight of classes";
+/// Returns the settings that determine a run's result, by name, with all digits. A run that resumes
+/// must have the same, except for kStepsSetting. That one is set if a schedule needs it.
 std::map<std::string, std::string> setting_of(const TrainOptions& options, std::uint64_t steps);
 
 }  // namespace penstock::towers

@@ -4,8 +4,8 @@
 
 namespace penstock::towers {
 
-// An update that was just made counts twice until its ticket is back: too few tickets then, and
-// never too many.
+// A new update counts twice until its ticket is returned. So there may be too few tickets for a
+// moment, but never too many.
 bool UpdateTickets::may_take(int tower) const {
   if (strategy_.step() + taken_ >= until_) return false;
   return begun_ == nullptr ||

@@ -1,4 +1,4 @@
-// Who may make the next update, where towers do not wait for each other.
+// Permission for updates, if towers do not wait for each other.
 #pragma once
 
 #include <condition_variable>
@@ -6,26 +6,28 @@
 #include <mutex>
 #include <vector>
 
-#include "towers/strategies/strategy.h"
+#include <penstock/towers/strategy.h>
 
 namespace penstock::towers {
 
-/// A tower takes a ticket before it takes a batch, so that no more updates are made than there are
-/// to be, and no batch is taken that would make one more. A ticket whose gradient was dropped, or
-/// for which there was no batch, is there for the others again. Thread-safe.
+/// Tickets that limit the number of updates. A tower takes a ticket before it takes a batch. So the
+/// planned number of updates is never exceeded, and no batch is taken that would exceed it. A
+/// ticket returns to the others if its gradient was dropped or there was no batch for it.
+/// Thread-safe.
 class UpdateTickets {
  public:
-  /// For updates up to `until`. `begun`: where towers are fed in turn, how many batches and ends
-  /// each has asked for; none gets two ahead of another, for the feed would wait for that one,
-  /// which may get no ticket any more. Both outlive the tickets.
+  /// Tickets are for updates up to `until`. `begun` is set if towers are fed in turn: the number of
+  /// batches and ends that each tower has asked for. No tower may get two ahead of another.
+  /// Otherwise the feed would wait for that other tower, which may get no ticket any more.
+  /// `strategy` and `begun` must outlive the tickets.
   UpdateTickets(const Strategy& strategy, std::uint64_t until, std::vector<std::uint64_t>* begun)
       : strategy_(strategy), until_(until), begun_(begun) {}
 
-  /// Waits for a ticket. False: all updates are made, or `close` was called.
+  /// Waits for a ticket. False if all updates were made, or `close` was called.
   bool take(int tower);
-  /// The update was made, or there is none.
+  /// Returns a ticket after its update was made, or if there is none to make.
   void give_back();
-  /// Nobody gets a ticket any more.
+  /// Ends all waiting; no more tickets are given out.
   void close();
 
  private:

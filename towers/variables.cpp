@@ -1,4 +1,4 @@
-#include "towers/variables.h"
+#include <penstock/towers/variables.h>
 
 #include <algorithm>
 #include <bit>
@@ -19,7 +19,8 @@ std::uint64_t hash(std::string_view text) {
   return state;
 }
 
-/// Where the next variable may begin: GPUs' libraries take matrices for aligned to 256 bytes.
+/// Returns where the next variable may begin, because GPU libraries expect matrices aligned to 256
+/// bytes.
 std::size_t aligned(std::size_t values) {
   constexpr std::size_t kValues = 256 / sizeof(float);
   return (values + kValues - 1) / kValues * kValues;
@@ -29,11 +30,24 @@ std::size_t aligned(std::size_t values) {
   throw Error(ErrorCode::invalid_argument, "variable " + name + " " + why);
 }
 
+void clear_rows(Variable& table, std::span<const std::int64_t> rows) {
+  const auto width = static_cast<std::size_t>(table.gradient.row_size());
+  for (const std::int64_t row : rows) {
+    float* const from = table.gradient.data() + static_cast<std::size_t>(row) * width;
+    if (table.gpu != nullptr) {
+      table.gpu->stream().clear({reinterpret_cast<std::byte*>(from), width * sizeof(float)});
+    } else {
+      std::fill_n(from, width, 0.0F);
+    }
+  }
+}
+
 }  // namespace
 
 void Variable::begin_step() noexcept {
   has_gradient = false;
   awaited = users;
+  if (rows) rows->begin_step();
 }
 
 float Variable::accumulate() {
@@ -44,6 +58,22 @@ float Variable::accumulate() {
 
 void Variable::added() {
   if (awaited > 0 && --awaited == 0 && when_final) when_final();
+}
+
+void Variable::read(std::span<const std::int64_t> ids) {
+  if (!asks_for_rows()) return;
+  const std::span<const std::int64_t> fresh = rows->read(ids, value.dim(0));
+  if (has_gradient) clear_rows(*this, fresh);  // has one, of rows read earlier in this step
+}
+
+void Variable::clear_gradient() {
+  if (asks_for_rows()) {
+    clear_rows(*this, rows->rows());
+  } else if (gpu != nullptr) {
+    gpu->clear(gradient);
+  } else {
+    gradient.fill(0);
+  }
 }
 
 Initializer Initializer::glorot(std::int64_t in, std::int64_t out) {
@@ -134,6 +164,7 @@ Variable& VariableStore::get(int tower, const std::string& name, const Shape& sh
     auto variable = std::make_unique<Variable>();
     variable->name = name;
     variable->trainable = entry.options.trainable;
+    variable->by_rows = entry.options.by_rows;
     Array values(shape);
     entry.options.initializer.fill(values.values(), seed_, name);
     variable->gpu = gpu;

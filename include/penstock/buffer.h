@@ -8,48 +8,58 @@
 
 namespace penstock {
 
-/// Where buffers get their memory: the heap, or pinned memory for a device.
-/// Implementations must be thread-safe.
+/// A provider of memory for buffers: the heap, or pinned memory for a device. Implementations must
+/// be thread-safe.
 class Allocator {
  public:
+  /// The alignment of all memory, in bytes.
   static constexpr std::size_t kAlignment = 64;
 
   virtual ~Allocator() = default;
-  /// At least `bytes` bytes aligned to kAlignment. Throws Error{resource_exhausted}.
+
+  /// Returns at least `bytes` bytes, aligned to kAlignment. Throws Error{resource_exhausted}.
   virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// Takes back memory that `allocate` returned for the same number of bytes.
   virtual void deallocate(std::byte* data, std::size_t bytes) noexcept = 0;
 
-  /// The process-wide heap allocator.
+  /// Returns the process-wide heap allocator.
   static Allocator& heap() noexcept;
 };
 
-/// A region of memory with an atomic reference count. What happens when the last reference goes is
-/// the owner's business: `dispose` may free the memory or hand it back to a pool.
+/// A region of memory with an atomic reference count. When the last reference goes, the owner's
+/// `dispose` frees the memory or returns it to a pool.
 class Buffer {
  public:
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
+  /// Returns the first byte.
   std::byte* data() const noexcept { return data_; }
+  /// Returns the number of bytes.
   std::size_t size() const noexcept { return size_; }
 
+  /// Adds a reference. Use `Ref` instead of calling this.
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+  /// Removes a reference, and disposes of the buffer if it was the last.
   void release() noexcept {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) dispose();
   }
-  /// How a buffer that is used again and again got its contents.
+  /// The times at which a reused buffer was filled.
   struct Made {
-    std::int64_t at_ns = -1;  ///< when they were complete, on the steady clock; -1: not known
-    int of = 0;               ///< such buffers that there may be at once; 0: any number
+    std::int64_t at_ns = -1;     ///< when it was complete, on the steady clock; -1: not known
+    int of = 0;                  ///< how many such buffers there may be at once; 0: any number
+    std::int64_t begun_ns = -1;  ///< when it was taken to be filled; -1: not known
   };
+  /// Returns these times, if the owner knows them.
   virtual Made made() const noexcept { return {}; }
-  /// True if the caller holds the only reference, so that it may write.
+  /// Returns true if the caller holds the only reference, so that it may write.
   bool unique() const noexcept { return refs_.load(std::memory_order_acquire) == 1; }
 
  protected:
   Buffer() = default;
   virtual ~Buffer() = default;
-  /// Called once, by the thread that dropped the last reference. Must not throw.
+  /// Frees or recycles the memory. The thread that dropped the last reference calls it, once. Must
+  /// not throw.
   virtual void dispose() noexcept = 0;
 
   std::byte* data_ = nullptr;
@@ -59,7 +69,7 @@ class Buffer {
   std::atomic<unsigned> refs_{0};
 };
 
-/// Owner of one reference to an intrusively counted object.
+/// The owner of one reference to an object that counts its references.
 template <typename T>
 class Ref {
  public:
@@ -77,6 +87,7 @@ class Ref {
     if (object_ != nullptr) object_->release();
   }
 
+  /// Returns the object, or null.
   T* get() const noexcept { return object_; }
   T* operator->() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
@@ -89,8 +100,8 @@ class Ref {
 
 using BufferPtr = Ref<Buffer>;
 
-/// A buffer of exactly `bytes` bytes whose memory goes back to `allocator` with the last reference.
-/// Throws Error{resource_exhausted}. The contents are not initialised.
+/// Returns a buffer of exactly `bytes` bytes. Its memory goes back to `allocator` with the last
+/// reference. The contents are not initialised. Throws Error{resource_exhausted}.
 BufferPtr allocate_buffer(std::size_t bytes, Allocator& allocator = Allocator::heap());
 
 }  // namespace penstock

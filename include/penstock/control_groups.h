@@ -1,4 +1,4 @@
-// The control groups that a process is in: their limits, and what those cost it.
+// Control groups of a process: their limits, and the time that these cost it.
 #pragma once
 
 #include <cstdint>
@@ -6,27 +6,28 @@
 
 namespace penstock {
 
-/// Limits of a process's control groups, version 1 or 2: the least of its own group's and of all
-/// groups around it, as far as they can be seen, which in a container is often the root only.
-/// Each call reads files anew, and takes one that is not there, or says something else, for no
-/// limit. Immutable. https://docs.kernel.org/admin-guide/cgroup-v2.html
+/// Limits of a process's control groups, version 1 or 2. Each is the least of its own group's and
+/// of all groups around it, as far as they are visible; in a container that is often the root only.
+/// Each call reads files again. A file that is missing or has other contents means no limit.
+/// Immutable. https://docs.kernel.org/admin-guide/cgroup-v2.html
 class ControlGroups {
  public:
-  /// `root` is where the hierarchies are mounted, `self` says where in them the process is.
+  /// Finds the groups of a process. `root` is where the hierarchies are mounted, and `self` names
+  /// the process's place in them.
   explicit ControlGroups(std::string root = "/sys/fs/cgroup",
                          const std::string& self = "/proc/self/cgroup",
                          std::string machine_pressure = "/proc/pressure/cpu");
 
-  /// CPUs' worth of time that the process may use; 0: as much as there is.
+  /// Returns the CPUs' worth of time that the process may use; 0: no limit.
   double cpu_quota() const;
-  /// Bytes that the process may have; 0: as many as there are.
+  /// Returns the bytes that the process may have; 0: no limit.
   double memory_limit() const;
 
-  /// Seconds so far for which a quota kept the group's threads from running, where a group says so;
-  /// else 0. Of the group around it that was stopped longest.
+  /// Returns the seconds so far in which a quota kept the group's threads from running, or 0 if no
+  /// group tells. It is the figure of the group around the process that was stopped longest.
   double throttled_s() const;
-  /// Seconds so far in which at least one thread that could have run had no CPU (PSI): of the own
-  /// group, else of the machine, else 0.
+  /// Returns the seconds so far in which at least one thread that could have run had no CPU (PSI).
+  /// The figure is that of the process's own group, else of the machine, else 0.
   double cpu_pressure_s() const;
 
  private:

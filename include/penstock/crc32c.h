@@ -7,11 +7,12 @@
 
 namespace penstock {
 
-/// CRC32C of `bytes`; with `previous`, that of what came before followed by `bytes`.
-/// crc32c("123456789") is 0xe3069283. Source: RFC 3720, appendix B.4, for the known answers.
+/// Returns the CRC32C of `bytes`. With `previous`, the CRC of earlier bytes, it is the CRC of those
+/// followed by `bytes`. crc32c("123456789") is 0xe3069283. Source: RFC 3720, appendix B.4, for the
+/// known answers.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0) noexcept;
 
-/// The form TFRecord stores, so that a CRC of bytes that hold CRCs is not trivial.
+/// Returns the form that TFRecord stores, so that a CRC of bytes that hold CRCs is not trivial.
 constexpr std::uint32_t mask_crc32c(std::uint32_t crc) noexcept {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }

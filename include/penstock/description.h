@@ -1,4 +1,4 @@
-// How stages and sources describe themselves, for explain and for fingerprints.
+// Descriptions that stages and sources give of themselves, for explain and for fingerprints.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace penstock {
 
-/// The options of a stage or source, in a fixed order, as text. Everything that decides the order
-/// or the bytes of the output belongs here; thread counts and buffer sizes do not. Not
-/// synchronised.
+/// The options of a stage or source as text, in a fixed order. It holds everything that decides the
+/// order or the bytes of the output, and neither thread counts nor buffer sizes. Not synchronised.
 class Description {
  public:
+  /// Adds an option.
   void add(std::string_view key, std::string_view value);
   void add(std::string_view key, const char* value) { add(key, std::string_view(value)); }
   void add(std::string_view key, std::int64_t value);
@@ -21,14 +21,15 @@ class Description {
   void add(std::string_view key, int value) { add(key, static_cast<std::int64_t>(value)); }
   void add(std::string_view key, double value);
   void add(std::string_view key, bool value);
-  /// A file that is read: relative name, size in bytes and, once known, the checksum of its index
-  /// (0: unknown).
+  /// Adds a file that is read: its relative name, its size in bytes and, once known, the checksum
+  /// of its index (0: unknown).
   void add_shard(std::string_view name, std::uint64_t size, std::uint64_t index_checksum = 0);
 
+  /// Returns all options and shards, in the order in which they were added.
   const std::vector<std::pair<std::string, std::string>>& entries() const noexcept {
     return entries_;
   }
-  /// "n=3, index=0"; shards are counted, not listed.
+  /// Returns "n=3, index=0"; shards are counted, not listed.
   std::string to_string() const;
 
  private:

@@ -1,5 +1,4 @@
-// What a device is made of: to be implemented for a device of your own. Who only uses devices needs
-// device.h alone.
+// Device back ends: implement one for a device of your own. To use devices, device.h is enough.
 #pragma once
 
 #include <cstddef>
@@ -16,91 +15,108 @@
 
 namespace penstock {
 
-/// What a back end knows of a stream. Destroying it lets work that was begun end.
+/// A back end's data of a stream. Destruction lets work that has begun end.
 class StreamState {
  public:
   virtual ~StreamState() = default;
+  /// Returns the stream's name.
   virtual const std::string& name() const noexcept = 0;
-  /// The runtime's own handle (cudaStream_t), or null.
+  /// Returns the runtime's own handle (cudaStream_t), or null.
   virtual void* native() const noexcept { return nullptr; }
 };
 
-/// What a back end knows of an event. May be destroyed while a stream has still to record it.
+/// A back end's data of an event. It may be destroyed before a stream has recorded it.
 class EventState {
  public:
   virtual ~EventState() = default;
 };
 
-/// Host code as work of a stream, with what it says it reads and writes.
+/// Host code as work of a stream, with the memory that it declares to read and write.
 struct HostWork {
   std::function<void()> run{};
   std::vector<std::span<const std::byte>> reads{};
   std::vector<std::span<const std::byte>> writes{};
-  std::int64_t takes_ns = 0;  ///< simulated or slept, behind `run`
+  std::int64_t takes_ns = 0;  ///< simulated or slept, after `run`
 };
 
-/// What interrupts one thread's wait; guarded by the device.
+/// A flag that interrupts one thread's wait. The device guards it.
 struct Kick {
   bool raised = false;
 };
 
-/// A device as `Device` shows it, and below what its streams, its events and staging ask of it. All
-/// calls are thread-safe. Those that name a stream return at once, are done in the stream's order,
-/// and what goes wrong with them later shows in `Device::status`; a device that is lost may throw
-/// Error{device_lost}. States are those that this device made, but for the event that a stream
-/// waits for, which may be another device's of the same kind. `tests/staging/device_test.cpp` is
-/// the suite that every back end passes; examples/own_device.cpp is a small one.
+/// A device as `Device` shows it, with the functions that its streams, its events and staging need.
+/// All calls are thread-safe. Calls that name a stream return at once and run in the stream's
+/// order. Their later failures show in `Device::status`; a lost device may throw
+/// Error{device_lost}. This device made all states that it is given, except the event that a stream
+/// waits for: this may belong to another device of the same kind. `tests/staging/device_test.cpp`
+/// is the suite that every back end passes; examples/own_device.cpp is a small one.
 class DeviceBackend : public Device {
  public:
   DeviceBackend& backend() noexcept final { return *this; }
   std::int64_t now() const noexcept override { return time().now(); }
 
-  /// Threads and waits of this device's staging use it. All devices of one feed must have the same.
+  /// Returns the clock and threads of this device's staging. All devices of one feed must have the
+  /// same.
   virtual TimeSource& time() const noexcept = 0;
 
   // Streams and events.
+
+  /// Creates a stream.
   virtual std::unique_ptr<StreamState> create_stream(std::string name) = 0;
+  /// Creates an event.
   virtual std::unique_ptr<EventState> create_event() = 0;
-  /// See `Stream::wrap`.
+  /// Wraps a stream that other code owns; see `Stream::wrap`.
   virtual std::unique_ptr<StreamState> wrap_stream(void* native);
-  /// The event is done when the stream gets here; what was recorded in it before is forgotten.
+  /// Makes the event done when the stream gets here. This replaces its last record.
   virtual void record(EventState& event, StreamState& stream, const Site& site) = 0;
-  /// For the event's last record, as of now. None was: nothing.
+  /// Makes the stream wait for the event's last record, as of now. Without a record it does not
+  /// wait.
   virtual void wait(StreamState& stream, EventState& event, const Site& site) = 0;
-  /// At least one byte.
+  /// Copies memory. REQUIRES: at least one byte.
   virtual void copy(const Copy& copy, StreamState& stream, const Site& site) = 0;
-  /// At least one byte.
+  /// Sets memory to zeros. REQUIRES: at least one byte.
   virtual void clear(std::span<std::byte> memory, StreamState& stream, const Site& site) = 0;
+  /// Keeps the stream occupied without using the CPU.
   virtual void busy(std::int64_t nanoseconds, StreamState& stream) = 0;
-  /// Host code on the device's memory: `finish_images`, `one_hot` and `Reconstructor` compute so on
-  /// devices whose memory the host can reach. Others throw Error{invalid_argument}, as this does.
+  /// Runs host code on the device's memory. `finish_images`, `one_hot` and `Reconstructor` compute
+  /// this way on devices whose memory the host can reach. Other devices throw
+  /// Error{invalid_argument}, as this default does.
   virtual void launch(HostWork work, StreamState& stream, const Site& site);
+  /// Returns true if the event is done, or was never recorded.
   virtual bool done(EventState& event) = 0;
+  /// Blocks the calling thread until the event is done.
   virtual void synchronize(EventState& event, const Site& site) = 0;
+  /// Blocks the calling thread until the stream's work is done.
   virtual void synchronize(StreamState& stream, const Site& site) = 0;
-  /// When it was done, on `now`'s clock. REQUIRES: it is, and was recorded.
+  /// Returns when the event was done, on `now`'s clock. REQUIRES: it is done, and was recorded.
   virtual std::int64_t completed_ns(EventState& event) = 0;
 
   // Staging.
-  /// Blocks the calling thread until one of the events is done, or its flag was raised by `kick`;
-  /// takes the flag down. Returns too where the device is lost. Where the runtime can't wait for
-  /// one of several, until the first is done.
+
+  /// Blocks the calling thread until one of the events is done or `kick` has raised its flag, and
+  /// clears the flag. Also returns if the device is lost. If the runtime can't wait for one of
+  /// several events, it waits until the first of them is done.
   virtual void wait_any(std::span<const EventView> events, Kick& flag) = 0;
+  /// Raises the flag, and wakes the thread that waits with it.
   virtual void kick(Kick& flag) noexcept = 0;
-  /// What the calling thread does from here on, for profilers (NVTX); nests.
+  /// Names the work of the calling thread from here on, for profilers (NVTX). Ranges nest.
   virtual void begin_range(const char* /*name*/) noexcept {}
+  /// Ends the last range.
   virtual void end_range() noexcept {}
 
-  // For a device that looks for accesses that nothing orders; nothing elsewhere.
-  /// The calling thread writes or reads this memory now.
+  // For a device that looks for accesses that nothing orders. Other devices do nothing.
+
+  /// Declares that the calling thread writes or reads this memory now.
   virtual void host_access(std::span<const std::byte> /*memory*/, bool /*writes*/,
                            const Site& /*site*/ = Site::current()) {}
-  /// Whoever takes `what` over comes after everything this thread knows to be done.
+  /// Declares that a thread which takes `what` over comes after everything that this thread knows
+  /// to be done.
   virtual void hand_over(const void* /*what*/) {}
+  /// Declares that the calling thread takes `what` over.
   virtual void take_over(const void* /*what*/) {}
-  /// True if `guard` does something.
+  /// Returns true if `guard` does something.
   virtual bool guards() const noexcept { return false; }
-  /// Memory that nobody may touch until it is opened again, in stream order.
+  /// Closes memory to all access, in stream order, until a call with `open` opens it again.
   virtual void guard(std::span<std::byte> /*memory*/, bool /*open*/, StreamState& /*stream*/) {}
 };
 

@@ -1,4 +1,4 @@
-// Tensors to and from other libraries, as DLPack has them.
+// Exchange of tensors with other libraries through DLPack.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// DLPack's structs, laid out as in its header (https://dmlc.github.io/dlpack, versions before 1.0
-/// and 1.x), so that a pointer to one may be handed over as a pointer to the other.
+/// DLPack's structs, with the layout of its header (https://dmlc.github.io/dlpack, versions before
+/// 1.0 and 1.x). So a pointer to one may be passed as a pointer to the other.
 namespace dlpack {
 
 enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kExtDev = 12 };
@@ -56,15 +56,16 @@ inline constexpr std::uint64_t kReadOnly = 1;
 }  // namespace dlpack
 
 /// A batch whose components other libraries use. They share its lease: the slot is released when
-/// this and the last exported tensor are gone, on the streams that waited. A deleter may run on any
-/// thread. Copies share.
+/// this object and the last exported tensor are gone, on the streams that waited. A deleter may run
+/// on any thread. Copies share the batch.
 class ExportedBatch {
  public:
-  /// The consumer's stream is ordered after the copy.
+  /// Takes the batch over, and orders the consumer's stream after the copy.
   ExportedBatch(StagedBatch batch, StreamView consumer);
-  /// The caller owns what is returned and calls its deleter once. Throws Error{not_found}, and
-  /// Error{invalid_argument} for byte strings, which DLPack has not.
+  /// Returns a component. The caller owns the result and calls its deleter once. Throws
+  /// Error{not_found}, and Error{invalid_argument} for byte strings, which DLPack lacks.
   dlpack::DLManagedTensor* tensor(std::string_view component) const;
+  /// Returns a component in DLPack's versioned form, as `tensor` does.
   dlpack::DLManagedTensorVersioned* versioned(std::string_view component) const;
 
  private:
@@ -72,15 +73,18 @@ class ExportedBatch {
   dlpack::DLDevice device_;
 };
 
-/// A tensor in host memory, strided or not. The versioned form says that it is read-only if others
-/// share its memory.
+/// Returns a tensor in host memory, strided or not. The caller owns the result and calls its
+/// deleter once.
 dlpack::DLManagedTensor* to_dlpack(const Tensor& tensor);
+/// Returns a tensor in DLPack's versioned form, which is marked read-only if other tensors share
+/// its memory.
 dlpack::DLManagedTensorVersioned* to_dlpack_versioned(const Tensor& tensor);
 
-/// Takes the tensor over; its deleter is called when the memory is used no more, and also if this
-/// throws. Copies only what is not row-major. Throws Error{invalid_argument} for memory that the
-/// host can't read, for a type or version that is not known, and for a shape that is none.
+/// Takes the tensor over. Its deleter is called when the memory is no longer used, and also if this
+/// throws. Copies only a tensor that is not row-major. Throws Error{invalid_argument} for memory
+/// that the host can't read, for an unknown type or version, and for an invalid shape.
 Tensor from_dlpack(dlpack::DLManagedTensor* managed);
+/// Takes a tensor in DLPack's versioned form over, as the other `from_dlpack` does.
 Tensor from_dlpack(dlpack::DLManagedTensorVersioned* managed);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The element types that tensors hold.
+// The types of the values that tensors hold.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// Type of one value of a tensor. `bytes` values are variable-length byte strings
+/// The type of one value of a tensor. `bytes` values are byte strings of any length
 /// (`std::string_view`).
 enum class DType : std::uint8_t {
   u8,
@@ -26,9 +26,10 @@ enum class DType : std::uint8_t {
   bytes
 };
 
+/// The number of types.
 inline constexpr int kDTypeCount = 14;
 
-/// IEEE binary16, storage only.
+/// An IEEE binary16, storage only.
 struct Half {
   std::uint16_t bits;
 };
@@ -38,25 +39,28 @@ struct BFloat16 {
   std::uint16_t bits;
 };
 
-/// Bytes one value takes in a tensor's memory; 16 (a `std::string_view`) for `bytes`.
-
+/// Returns the bytes of one value in a tensor's memory; 16 (a `std::string_view`) for `bytes`.
 constexpr std::size_t size_of(DType dtype) noexcept {
   constexpr std::uint8_t kSizes[kDTypeCount] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 16};
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 
-/// The name used in specs, errors and TOML: "u8", "f32", "bool", "bytes"…
+/// Returns the name used in specs, errors and TOML: "u8", "f32", "bool", "bytes"…
 std::string_view name_of(DType dtype) noexcept;
 
-/// The inverse of `name_of`. Throws Error{invalid_argument} for an unknown name.
+/// Returns the type of that name. Throws Error{invalid_argument} for an unknown name.
 DType dtype_from_name(std::string_view name);
 
 /// Rounds to nearest, ties to even; overflow becomes infinity. Source: IEEE 754-2019, 4.3.1.
 Half half_from_float(float value) noexcept;
+/// Returns the same value as a float.
 float float_from_half(Half value) noexcept;
+/// Rounds as `half_from_float` does.
 BFloat16 bfloat16_from_float(float value) noexcept;
+/// Returns the same value as a float.
 float float_from_bfloat16(BFloat16 value) noexcept;
 
+/// The type of a tensor whose values are read as T, as `value`.
 template <typename T>
 struct DTypeOf;
 template <>
@@ -118,5 +122,34 @@ struct DTypeOf<std::string_view> {
 
 template <typename T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+/// A type that a tensor's values can be read as.
+template <typename T>
+concept TensorValue = requires {
+  DTypeOf<T>::value;
+};
+
+/// The type that a tensor stores a T as. It is T itself, or the fixed-width integer of the same
+/// size and sign, such as std::int64_t for long long. A type that a tensor can't store stands for
+/// itself.
+template <typename T>
+struct StoredAs {
+  using type = T;
+};
+template <>
+struct StoredAs<long long> {
+  using type = std::int64_t;
+};
+template <>
+struct StoredAs<unsigned long long> {
+  using type = std::uint64_t;
+};
+static_assert(sizeof(long long) == sizeof(std::int64_t));
+template <typename T>
+using Stored = typename StoredAs<T>::type;
+
+/// False, in a template: for static_assert in a branch that must not be taken.
+template <typename...>
+inline constexpr bool kNever = false;
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What flows through the graph: an ordered set of named tensors.
+// Elements: ordered sets of named tensors, which flow through the graph.
 #pragma once
 
 #include <concepts>
@@ -17,15 +17,16 @@
 
 namespace penstock {
 
-/// An interned list of component names: equal lists are the same object, which lives for ever.
+/// An interned list of component names. Equal lists are the same object, which lives for ever.
 class Names {
  public:
-  /// Thread-safe. The set of distinct lists in a process is small; they are never freed.
+  /// Returns the object for this list. Thread-safe. The set of distinct lists in a process is
+  /// small; they are never freed.
   static const Names* intern(std::span<const std::string> names);
 
   std::size_t size() const noexcept { return names_.size(); }
   const std::string& operator[](std::size_t i) const noexcept { return names_[i]; }
-  /// Position of a name, or -1.
+  /// Returns the position of a name, or -1.
   int find(std::string_view name) const noexcept;
 
  private:
@@ -33,13 +34,16 @@ class Names {
   std::vector<std::string> names_;
 };
 
-/// One sample, or one batch of them (every component then has the batch as its outermost
-/// dimension). Up to four components need no allocation. Copying shares the tensors' memory.
+/// One sample, or one batch of samples, whose components all have the batch as their outermost
+/// dimension. Up to four components need no allocation. Copies share the tensors' memory. Not
+/// synchronised.
 class Element {
  public:
+  /// An element without components.
   Element() = default;
-  /// Components with these names, each an empty tensor.
+  /// An element with components of these names, each an empty tensor.
   explicit Element(const Names* names);
+  /// An element of these components. Throws Error{invalid_argument} for an empty or repeated name.
   Element(std::initializer_list<std::pair<std::string, Tensor>> components);
   Element(const Element& other);
   Element(Element&& other) noexcept
@@ -50,9 +54,10 @@ class Element {
   Element& operator=(Element&& other) noexcept;
   ~Element() { clear(); }
 
+  /// Returns the number of components.
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  /// REQUIRES: i < size().
+  /// Returns component i. REQUIRES: i < size().
   template <std::integral I>
   Tensor& operator[](I i) noexcept {
     return data()[static_cast<std::size_t>(i)];
@@ -61,24 +66,29 @@ class Element {
   const Tensor& operator[](I i) const noexcept {
     return data()[static_cast<std::size_t>(i)];
   }
-  /// Throws Error{not_found} that lists the names there are.
+  /// Returns the component of that name. Throws Error{not_found} that lists the names of the
+  /// element.
   Tensor& operator[](std::string_view name) { return data()[require(name)]; }
   const Tensor& operator[](std::string_view name) const { return data()[require(name)]; }
   Tensor& operator[](const char* name) { return data()[require(name)]; }
   const Tensor& operator[](const char* name) const { return data()[require(name)]; }
+  /// Returns true if there is a component of that name.
   bool has(std::string_view name) const noexcept {
     return names_ != nullptr && names_->find(name) >= 0;
   }
-  /// Null for an element without components.
+  /// Returns the names, or null for an element without components.
   const Names* names() const noexcept { return names_; }
+  /// Returns the name of component i. REQUIRES: i < size().
   const std::string& name(std::size_t i) const noexcept { return (*names_)[i]; }
 
   /// Replaces the component of that name, or appends it.
   void set(std::string_view name, Tensor value);
-  /// The cheapest way to make an element: no components yet of those that `names` lists; `append`
-  /// makes them in their order, each a Tensor(arguments...). Keeps memory. REQUIRES: as many calls
-  /// of `append` as names before anything else is done.
+  /// Starts an element that has none of the components of `names` yet. This is the cheapest way to
+  /// make an element: `append` then makes the components in their order, each a
+  /// Tensor(arguments...). Keeps memory. REQUIRES: one call of `append` for each name before any
+  /// other use.
   void start(const Names* names);
+  /// Makes the next component after `start`, and returns it.
   template <typename... Arguments>
   Tensor& append(Arguments&&... arguments) noexcept {
     static_assert(std::is_nothrow_constructible_v<Tensor, Arguments...>);
@@ -86,12 +96,13 @@ class Element {
     if (heap_) std::destroy_at(place);
     return *std::construct_at(place, std::forward<Arguments>(arguments)...);
   }
-  /// Makes the components those of `names`, each an empty tensor; keeps memory.
+  /// Makes the components those of `names`, each an empty tensor. Keeps memory.
   void reset(const Names* names);
-  /// No components; keeps memory.
+  /// Removes all components. Keeps memory.
   void clear() noexcept;
 
-  /// Rows of a batch that hold samples; -1 if this is not a batch. Rows past it are padding.
+  /// The number of rows of a batch that hold samples; rows past it are padding. -1 if this is not a
+  /// batch.
   std::int64_t valid_rows = -1;
 
  private:
@@ -114,7 +125,8 @@ class Element {
   alignas(Tensor) std::byte inline_[kInline * sizeof(Tensor)];  // else the first size_ are alive
 };
 
-// Inline because an element is moved at every hand-over; what few elements need is elsewhere.
+// Inline because an element is moved at every hand-over. Code that few elements need is in
+// element.cpp.
 
 inline void Element::clear() noexcept {
   names_ = nullptr;
@@ -134,7 +146,7 @@ inline void Element::start(const Names* names) {
   if (names->size() > kInline) grow(names->size());
 }
 
-/// The rest of a move, behind that of names and sizes. REQUIRES: *this holds no values.
+/// Moves the values, after names and sizes were moved. REQUIRES: *this holds no values.
 inline void Element::take_values(Element& other) noexcept {
   other.valid_rows = -1;
   other.names_ = nullptr;

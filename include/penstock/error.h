@@ -1,4 +1,4 @@
-// Errors with an address: what went wrong, and in which shard, record and stage.
+// Errors with an address: the cause, and its shard, record and stage.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,26 @@
 
 namespace penstock {
 
+/// The kind of an error.
 enum class ErrorCode : std::uint8_t {
   invalid_argument,    ///< a wrong graph, option or callable
   not_found,           ///< a shard or component that does not exist
   data_loss,           ///< bytes that do not decode, or fail their checksum
   out_of_range,        ///< an index or a size beyond a limit
   resource_exhausted,  ///< memory budget, file descriptors, disk
-  unavailable,         ///< input or output failed; worth another try
+  unavailable,         ///< input or output failed; another try may succeed
   cancelled,           ///< the iterator was cancelled
   user,                ///< an exception left a user's callable
   internal,            ///< a defect of Penstock
   device_lost,         ///< a device failed for good: nothing on it can be used any more
   no_progress,         ///< something that should have ended did not
+  mismatch,  ///< an element that does not fit its stage: rows of two shapes, an unknown class
 };
 
+/// Returns the name of the code, "data_loss".
 std::string_view name_of(ErrorCode code) noexcept;
 
-/// Where a record came from. Unknown fields are empty or -1.
+/// The origin of a record. Unknown fields are empty or -1.
 struct Provenance {
   std::string shard{};       ///< path or name of the shard
   std::int64_t offset = -1;  ///< byte offset of the record in the shard
@@ -33,24 +36,28 @@ struct Provenance {
   std::string stage{};       ///< stage that failed, "map[2] decode_jpeg"
   std::int64_t length = -1;  ///< bytes of the record, from `offset` on
 
-  /// "train-0.tar @1536 record 12, stage map[2] decode_jpeg"; empty if nothing is known.
+  /// Returns "train-0.tar @1536 record 12, stage map[2] decode_jpeg", or an empty text if nothing
+  /// is known.
   std::string to_string() const;
 };
 
-/// Thrown when a graph is built wrongly, and carried as a value by everything that runs.
-/// Immutable once constructed: safe to share between threads.
+/// An error: thrown when a graph is built wrongly, and carried as a value by everything that runs.
+/// Immutable once constructed, so threads may share it.
 class Error : public std::exception {
  public:
+  /// Makes an error; `original` is the exception that left a user's callable, if any.
   Error(ErrorCode code, std::string cause, Provenance where = {},
         std::exception_ptr original = nullptr);
 
+  /// Returns the kind of the error.
   ErrorCode code() const noexcept { return code_; }
-  /// What happened, without the address.
+  /// Returns the cause, without the address.
   const std::string& cause() const noexcept { return cause_; }
+  /// Returns the address.
   const Provenance& where() const noexcept { return where_; }
-  /// The exception that left a user's callable, or null.
+  /// Returns the exception that left a user's callable, or null.
   const std::exception_ptr& original() const noexcept { return original_; }
-  /// "<cause> (<where>)".
+  /// Returns "<cause> (<where>)".
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:
@@ -61,28 +68,30 @@ class Error : public std::exception {
   std::string text_;
 };
 
-/// Success, or an error as a value. One pointer; copying shares the error.
+/// Success, or an error as a value. It is one pointer, and copies share the error.
 class [[nodiscard]] Status {
  public:
+  /// Success.
   Status() = default;
-  /// Becomes `out_of_memory()` where there is no memory to keep `error` in.
+  /// Takes an error. Becomes `out_of_memory()` if there is no memory to keep `error` in.
   Status(Error error) noexcept;  // NOLINT(google-explicit-constructor)
   Status(ErrorCode code, std::string cause) : Status(Error(code, std::move(cause))) {}
-  /// ErrorCode::resource_exhausted without an address; the original is a std::bad_alloc. Allocates
-  /// nothing, so that it can always be had.
+  /// Returns ErrorCode::resource_exhausted without an address; the original is a std::bad_alloc.
+  /// Allocates nothing, so it never fails.
   static Status out_of_memory() noexcept;
 
+  /// Returns true for success.
   bool ok() const noexcept { return error_ == nullptr; }
-  /// REQUIRES: !ok().
+  /// Returns the error. REQUIRES: !ok().
   const Error& error() const noexcept { return *error_; }
 
  private:
   std::shared_ptr<const Error> error_;
 };
 
-/// The exception in flight as a Status: an Error as it is, std::bad_alloc as
-/// `Status::out_of_memory()`, anything else as ErrorCode::user with the original kept. Where there
-/// is no memory for that, `Status::out_of_memory()`. Call from inside a catch block.
+/// Returns the exception in flight as a Status. An Error stays as it is, std::bad_alloc becomes
+/// `Status::out_of_memory()`, and anything else ErrorCode::user with the original kept. Returns
+/// `Status::out_of_memory()` if there is no memory for that. Call it inside a catch block.
 Status status_from_current_exception() noexcept;
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The seam between sources and files.
+// The interface between sources and files.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// What identifies the contents of a file as far as the file system knows.
+/// The values that identify the contents of a file, as far as the file system knows them.
 struct FileInfo {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
@@ -21,80 +21,109 @@ struct FileInfo {
   friend bool operator==(const FileInfo&, const FileInfo&) = default;
 };
 
-/// One read of a group: `size` bytes at `offset` to `out`.
+/// One read of a group: copies `size` bytes at `offset` to `out`.
 struct ReadRequest {
   std::uint64_t offset = 0;
   std::size_t size = 0;
   std::byte* out = nullptr;
-  Status status;  ///< the answer; a file that ends before offset + size is data_loss, never a short
-                  ///< read
+  /// The result. A file that ends before offset + size gives data_loss, never a short read.
+  Status status;
 };
 
-/// An open file of fixed contents. Thread-safe.
+/// An open file whose contents are expected not to change. Thread-safe.
 class File {
  public:
   virtual ~File() = default;
-  /// As of open.
+  /// Returns the file's identity as it was when the file was opened.
   virtual const FileInfo& info() const noexcept = 0;
-  /// False once the file is seen to differ from `info`, or was replaced or removed. Cheap: ask
-  /// after a group of reads, so that no group is a mixture of two files.
+  /// Returns false once the file is seen to differ from `info`, or was replaced or removed. This is
+  /// cheap: call it after each group of reads, so that no group is a mixture of two files.
   virtual bool unchanged() const noexcept { return true; }
   virtual const std::string& path() const noexcept = 0;
-  /// Carries out every request, in any order, and waits for all. Never throws for a failed read:
-  /// the requests say.
+  /// Carries out every request, in any order, and waits for all of them. Never throws for a failed
+  /// read: see `ReadRequest::status`.
   virtual void read(std::span<ReadRequest> requests) = 0;
-  /// The same past every cache, where the file system can: a second look at bytes that seem
-  /// damaged.
+  /// Does the same but bypasses every cache, where the file system can. Used to read bytes again
+  /// that seem damaged.
   virtual void read_uncached(std::span<ReadRequest> requests) { read(requests); }
-  /// Requests that `read` has under way at once; a larger group gains nothing.
+  /// Returns the number of requests that `read` runs at once. A larger group gains nothing.
   virtual std::size_t depth() const noexcept { return 1; }
-  /// True if `read` may wait for a device or a network.
+  /// Returns true if `read` may wait for a device or a network.
   virtual bool blocking() const noexcept { return true; }
-  /// The whole file in memory, or an empty span if this file system does not map files.
+  /// Returns the whole file in memory, or an empty span if this file system does not map files.
   virtual std::span<const std::byte> mapped() const noexcept { return {}; }
 
-  /// One read. Throws the Error that the request would carry.
+  /// Carries out one read. Throws the Error that the request would carry.
   void read_exactly(std::uint64_t offset, std::span<std::byte> out);
-  /// The whole file. Throws Error{out_of_range} if it is larger than `limit` bytes.
+  /// Reads the whole file. Throws Error{out_of_range} if it is larger than `limit` bytes.
   std::vector<std::byte> read_all(std::uint64_t limit);
 };
 
-/// Opens and lists files. Thread-safe.
+/// A file that is written from front to back, and that is there in full once `commit` has returned.
+/// Until then an earlier file at its path stays as it was, even if the process crashes. Used by one
+/// thread.
+class WritableFile {
+ public:
+  /// Discards everything that was written, unless `commit` was called.
+  virtual ~WritableFile() = default;
+  /// Appends bytes. `append` and `commit` throw Error{unavailable | resource_exhausted | not_found
+  /// | invalid_argument | out_of_range} naming the file. After an error, the file can only be
+  /// destroyed.
+  virtual void append(std::span<const std::byte> bytes) = 0;
+  /// Puts the file in its place. Call it once, at the end.
+  virtual void commit() = 0;
+};
+
+/// Opens, lists and writes files. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// "pread", "io_uring", "mmap", "memory": named in explain and by --io.
+  /// Returns the name that `explain` shows and that --io takes: "pread", "io_uring", "mmap",
+  /// "memory".
   virtual std::string name() const = 0;
-  /// Throws Error{not_found} or Error{unavailable} naming the path and the system's reason.
+  /// Opens a file. Throws Error{not_found} or Error{unavailable} naming the path and the system's
+  /// reason.
   virtual std::shared_ptr<File> open(const std::string& path) = 0;
-  /// All of a file into `out`, if it still is as `expected` says, before and after; else false, and
-  /// `out` is undefined. For many small files: may spare the File. Throws as `open` and reading do.
+  /// Reads a whole file into `out`, provided that its identity is `expected` both before and after
+  /// the read. Returns false otherwise, and leaves `out` undefined. Meant for many small files,
+  /// since it may avoid the cost of a File. Throws as `open` and reads do.
   virtual bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out);
-  /// Throws Error{not_found}.
+  /// Returns the identity of a file. Throws Error{not_found}.
   virtual FileInfo info(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;
-  /// Paths of all regular files below a folder, sorted bytewise. Throws Error{not_found}.
+  /// Returns the paths of all regular files below a folder, sorted bytewise. Throws
+  /// Error{not_found}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
-  /// Regular files that match a shell pattern (*, ?, [...], in any part; a leading dot only by a
-  /// dot), sorted bytewise; a path without a pattern is itself. Empty if nothing matches. Folders
-  /// that nobody may read are left out with a warning, as lost+found would be in a shell; any other
-  /// failure to list one throws.
+  /// Returns the regular files that match a shell pattern, sorted bytewise. A pattern may have *, ?
+  /// and [...] in any part of the path; only a dot matches a leading dot. A path without a pattern
+  /// matches itself. Returns an empty list if nothing matches. Folders without read permission are
+  /// left out with a warning, as lost+found would be in a shell. Any other failure to list a folder
+  /// throws.
   virtual std::vector<std::string> glob(const std::string& pattern) = 0;
+  /// Begins to write a file, or an object of s3:// or gs://, which then replaces the one of its
+  /// name. If two writers write at once, the second is refused where the file system can tell;
+  /// otherwise the last one wins. Throws Error{invalid_argument} for a file system that can't
+  /// write, such as that of http://, and the errors of WritableFile.
+  virtual std::unique_ptr<WritableFile> create(const std::string& path);
+  /// Removes a file or an object. Does nothing if it does not exist. Throws Error{invalid_argument}
+  /// as `create` does, and Error{unavailable}.
+  virtual void remove(const std::string& path);
 };
 
 using FileSystemPtr = std::shared_ptr<FileSystem>;
 
-/// By name: "pread" (the default), "io_uring", "mmap". "io_uring" falls back to "pread", said once
-/// through the log, where the kernel refuses it. Throws Error{invalid_argument} for another name.
+/// Returns the file system of that name: "pread" (the default), "io_uring" or "mmap". Where the
+/// kernel refuses io_uring, "io_uring" falls back to "pread" and logs this once. Throws
+/// Error{invalid_argument} for another name.
 FileSystemPtr make_file_system(const std::string& name);
-/// The process-wide default ("pread").
+/// Returns the process-wide default ("pread").
 FileSystemPtr default_file_system();
-/// Files that live in memory: names and their contents.
+/// Returns a file system of files in memory, given by their names and contents.
 FileSystemPtr make_memory_file_system(std::vector<std::pair<std::string, std::string>> files);
 
-/// The path of the file that "mmap" has mapped at `address`, or null: for a handler of SIGBUS.
-/// Valid while whoever touched the address waits. Async-signal-safe. Knows the first 4,096 files
-/// that are mapped at a time.
+/// Returns the path of the file that "mmap" has mapped at `address`, or null. Meant for a handler
+/// of SIGBUS. Valid while the thread that touched the address waits. Async-signal-safe. Knows only
+/// the first 4,096 files that are mapped at a time.
 const char* mapped_file_at(const void* address) noexcept;
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What is cheaper on the device than on its way there: the last step of image batches.
+// The last step of image batches, computed on the device because it makes copies smaller.
 #pragma once
 
 #include <array>
@@ -8,31 +8,34 @@
 
 namespace penstock {
 
-/// Where one sample's output lies in its image. Pixels outside repeat the edge.
+/// The place of one sample's output in its image. Pixels outside of the image repeat the edge.
 struct FinishSample {
   std::int32_t top = 0;
   std::int32_t left = 0;
-  std::int32_t flip = 0;  ///< not 0: left and right are exchanged, within the crop
+  std::int32_t flip = 0;  ///< not 0: exchanges left and right, within the crop
 };
 
+/// The options of `finish_images`.
 struct FinishOptions {
   bool channels_first = true;   ///< false: channels last, as in the input
-  std::array<float, 4> mean{};  ///< of each channel, of values in [0, 255]
+  std::array<float, 4> mean{};  ///< of each channel, for values in [0, 255]
   std::array<float, 4> stddev{1, 1, 1, 1};
 };
 
-/// Turns images of u8 [n,h,w,c], c at most 4, into f32, f16 or bf16 of [n,c,h',w'] or [n,h',w',c],
-/// in one pass on the stream: crop, flip, (value - mean) / stddev as a product and a sum in f32,
-/// conversion. `samples` are n FinishSample in device memory, or null for the upper left corner
-/// unflipped. The same bits on every device. Throws Error{invalid_argument} for what does not fit
-/// together.
+/// Turns images of u8 [n,h,w,c], c at most 4, into f32, f16 or bf16 of [n,c,h',w'] or [n,h',w',c].
+/// One pass on the stream crops, flips, computes (value - mean) / stddev as a product and a sum in
+/// f32, and converts. `samples` are n FinishSample in device memory, or null for the upper left
+/// corner, unflipped. Every device computes the same bits. Throws Error{invalid_argument} for
+/// arguments that do not fit together.
 void finish_images(StreamView stream, const DeviceTensor& images, const FinishSample* samples,
                    const DeviceTensor& out, const FinishOptions& options);
+/// Finishes images with default options.
 void finish_images(StreamView stream, const DeviceTensor& images, const FinishSample* samples,
                    const DeviceTensor& out);
 
-/// Labels i64 [n] to f32, f16 or bf16 of [n,k]: 1 where the column is the label's, else 0. A label
-/// outside [0, k) has none.
+/// Turns labels i64 [n] into f32, f16 or bf16 of [n,k]: 1 in the label's column, else 0. The row of
+/// a label outside [0, k) has only zeros. Throws Error{invalid_argument} for tensors that do not
+/// fit together.
 void one_hot(StreamView stream, const DeviceTensor& labels, const DeviceTensor& out);
 
 }  // namespace penstock

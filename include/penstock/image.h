@@ -11,27 +11,32 @@
 
 namespace penstock {
 
+/// The order of an image's dimensions.
 enum class Layout { hwc, chw };
 
+/// The options of `decode_image`.
 struct DecodeOptions {
-  bool orient = false;  ///< apply the EXIF orientation
-  bool strict =
-      true;  ///< a decoder's warning is an error; false: what libjpeg makes of it, counted
-  int channels =
-      3;  ///< 3: RGB (gray replicated, alpha dropped, CMYK as Pillow converts it); 1: gray
+  bool orient = false;  ///< applies the EXIF orientation
+  /// True: a decoder's warning is an error. False: libjpeg's result is used, and counted.
+  bool strict = true;
+  /// 3: RGB (gray replicated, alpha dropped, CMYK as Pillow converts it); 1: gray.
+  int channels = 3;
+  /// Bounds for the sizes that files may ask for.
   Limits limits{};
 };
 
+/// The options of `random_resized_crop`.
 struct RandomResizedCropOptions {
   double min_scale = 0.08, max_scale = 1.0;             ///< share of the area
   double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height
 };
 
+/// The half widths of the random factors, as in torchvision's ColorJitter.
 struct ColorJitterOptions {
-  double brightness = 0, contrast = 0, saturation = 0,
-         hue = 0;  ///< half widths, as in torchvision's ColorJitter
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
 
+/// The options of `normalize`: (value / 255 - mean) / deviation.
 struct NormalizeOptions {
   std::array<float, 3> mean{0.485F, 0.456F, 0.406F};  ///< of values scaled to [0, 1]
   std::array<float, 3> deviation{0.229F, 0.224F, 0.225F};
@@ -39,47 +44,55 @@ struct NormalizeOptions {
   Layout layout = Layout::chw;
 };
 
-/// A chain of image ops on one component, run as one fused pass that writes into the batch row. A
-/// value type: each method returns a longer chain.
+/// A chain of image ops on one component. It runs as one fused pass that writes into the batch row.
+/// A value type: each method returns a longer chain.
 ///
 ///     decode_image("image").random_resized_crop(224).random_flip().normalize()
 ///     // {image: bytes []} -> {image: f32 [3,224,224]}
 ///
 /// Output without `normalize`: u8, HWC, RGB. Methods throw Error{invalid_argument} for sizes that
-/// are not positive or an order that makes no sense (a second decode).
+/// are not positive, or an order that makes no sense (a second decode).
 class ImageOps {
  public:
-  /// Crops a random share of the area and aspect ratio, then resizes to `height` x `width`. Source:
+  /// Crops a random share of the area and aspect ratio, then resizes to `size` x `size`. Source:
   /// torchvision RandomResizedCrop.
   ImageOps random_resized_crop(int size, RandomResizedCropOptions options = {}) const;
+  /// Crops a random share of the area and aspect ratio, then resizes to `height` x `width`.
   ImageOps random_resized_crop(int height, int width, RandomResizedCropOptions options) const;
-  /// Antialiased bilinear, to exactly this size.
+  /// Resizes to exactly this size, antialiased bilinear.
   ImageOps resize(int height, int width) const;
-  /// Antialiased bilinear, the short side to `size`, aspect kept (long side truncated, as
-  /// torchvision does).
+  /// Resizes the short side to `size` and keeps the aspect, antialiased bilinear. The long side is
+  /// truncated, as in torchvision.
   ImageOps resize_short(int size) const;
+  /// Crops the centre. A smaller image gets a black border.
   ImageOps center_crop(int height, int width) const;
+  /// Crops a fixed rectangle. An image that does not hold it is the element's error.
   ImageOps crop(int top, int left, int height, int width) const;
   /// Pads by `padding` zero pixels on each side, then takes a random `height` x `width` crop.
   ImageOps random_pad_crop(int height, int width, int padding) const;
+  /// Exchanges left and right with this probability.
   ImageOps random_flip(double probability = 0.5) const;
+  /// Changes brightness, contrast, saturation and hue by random factors, in a random order, with
+  /// torchvision's formulas.
   ImageOps color_jitter(ColorJitterOptions options) const;
+  /// Converts to floats: (value / 255 - mean) / deviation.
   ImageOps normalize(NormalizeOptions options = {}) const;
-  /// Values as they are (scaled by nothing), in another dtype or layout.
+  /// Converts to another dtype or layout, and leaves the values as they are (not scaled).
   ImageOps cast(DType dtype, Layout layout) const;
 
-  /// The same, but that a device carries it out: see Reconstructor in penstock/reconstruct.h.
+  /// Returns the same chain for a device to carry out: see Reconstructor in penstock/reconstruct.h.
   /// Throws Error{invalid_argument} unless the chain begins with a decode and ends in one size.
   ImageOps on_device() const;
 
-  /// The chain as a work op.
+  /// Returns the chain as a work op.
   WorkOpPtr op() const;
 
-  /// The component that it works on.
+  /// Returns the component that the chain works on.
   const std::string& component() const noexcept;
-  /// True for what `on_device` returned.
+  /// Returns true for a chain that `on_device` returned.
   bool is_on_device() const noexcept;
-  /// The component that such a chain adds: what a Reconstructor is told of each image.
+  /// Returns the name of the component that such a chain adds: instructions for a Reconstructor,
+  /// for each image.
   std::string plan_component() const;
 
   struct Step;
@@ -93,9 +106,9 @@ class ImageOps {
   std::shared_ptr<const Chain> chain_;
 };
 
-/// Decodes the JPEG or PNG in a bytes component, by its content.
+/// Returns a chain that decodes the JPEG or PNG in a bytes component. The content tells the format.
 ImageOps decode_image(std::string component = "image", DecodeOptions options = {});
-/// Starts from a component that holds pixels: u8, HWC, 1 or 3 channels.
+/// Returns a chain that starts from a component of pixels: u8, HWC, 1 or 3 channels.
 ImageOps image_ops(std::string component = "image");
 
 }  // namespace penstock

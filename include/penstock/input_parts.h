@@ -1,4 +1,4 @@
-// What the making of batches consists of, from a run's statistics.
+// The parts of the time that a batch takes, from a run's statistics.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,27 @@
 
 namespace penstock {
 
-/// A part of the input, and what making a batch takes when it takes nothing.
+/// A part of the input, and the time that a batch takes without it.
 struct InputPart {
   std::string cause;  ///< "source", "stage NAME" or "budget"
-  double left = 1;    ///< of the time between two batches
-  double half = 1;    ///< that would be left if it took half as long
+  /// Share of the time between two batches that remains without the part.
+  double left = 1;
+  /// Share that remains if the part takes half as long.
+  double half = 1;
 };
 
-/// The parts of an input between two looks at its statistics: the source, each stage, and the wait
-/// for memory, in this order, so that the same part has the same place at each look. `elapsed_s`:
-/// for how long the input was at work between them, or 0 where that is not known.
+/// Returns the parts of an input between two sets of its statistics: the source, each stage, and
+/// the wait for memory, in this order. So each part keeps its place from call to call. `elapsed_s`
+/// is the time that the input was active between them, or 0 if that is not known.
 ///
-/// Reads are done by `Stats::readers` threads beside the `threads` that compute, or where there are
-/// none by those. The slower of the two sets the pace, and taking a part away leaves what is slower
-/// then. Pure.
+/// `Stats::readers` threads do work that may wait (`StageStats::apart_s`), and `Stats::threads`
+/// compute. The slower of the two sets the pace, and without a part the other may be slower. Pure.
 ///
 ///     worst(input_parts({}, iterator.stats())).cause   // "stage map[1] image(decode)"
 std::vector<InputPart> input_parts(const Stats& before, const Stats& now, double elapsed_s = 0);
 
-/// The one that leaves least. REQUIRES: there is one; `input_parts` gives at least two.
+/// Returns the part without which the least time remains. REQUIRES: `parts` is not empty;
+/// `input_parts` gives at least two.
 const InputPart& worst(const std::vector<InputPart>& parts);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Where the library says things: nowhere, unless it is given a sink.
+// The library's log: it goes nowhere until you set a sink.
 #pragma once
 
 #include <functional>
@@ -6,17 +6,20 @@
 
 namespace penstock {
 
+/// The level of a message.
 enum class LogLevel { debug, info, warning };
 
-/// Called with one line without a newline, from any thread, possibly from several at once.
-/// But for the line that ends an epoch, which is said by who called `Iterator::next`, locks of the
-/// run may be held: so it must neither call an iterator nor wait for somebody who does.
+/// A callback for one line without a newline. Any thread may call it, and several may at once. The
+/// library may hold locks of the run, except for the line that ends an epoch, which comes from the
+/// caller of `Iterator::next`. So a sink must neither call an iterator nor wait for a thread that
+/// does.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Replaces the process-wide sink; the default drops everything. Thread-safe.
 void set_log_sink(LogSink sink);
+/// Passes a message to the sink. Thread-safe.
 void log(LogLevel level, std::string_view message) noexcept;
-/// Says `message` only the first time `once` is seen in this process. For degradations ("io_uring
+/// Logs `message` only the first time `once` is seen in this process. For degradations ("io_uring
 /// refused").
 void log_once(LogLevel level, std::string_view once, std::string_view message) noexcept;
 

@@ -8,7 +8,9 @@
 #include <penstock/feed.h>           // IWYU pragma: export
 #include <penstock/image_records.h>  // IWYU pragma: export
 #include <penstock/log.h>            // IWYU pragma: export
+#include <penstock/plan.h>           // IWYU pragma: export
 #include <penstock/reconstruct.h>    // IWYU pragma: export
+#include <penstock/report.h>         // IWYU pragma: export
 #include <penstock/sources.h>        // IWYU pragma: export
 #include <penstock/staging_area.h>   // IWYU pragma: export
 #include <penstock/state_file.h>     // IWYU pragma: export

@@ -1,4 +1,4 @@
-// What a dataset becomes when it runs, known before anything is opened or read.
+// Plans: what a dataset becomes when it runs, known before anything is opened or read.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,22 @@ enum class Execution {
   stream,      ///< a source without an index, read on the thread that arranges elements
   positions,   ///< computes positions of an indexed input; nothing is read
   order,       ///< moves references or values on the thread that arranges elements
-  values,      ///< the same, behind values that are made for it in parallel
+  values,      ///< moves references or values; its input's values are made in parallel
   verdicts,    ///< its predicate runs in parallel; elements are kept or dropped in order
-  fused,       ///< runs in parallel, together with the stages behind it
+  fused,       ///< runs in parallel, together with the stages after it
   unordered,   ///< runs in parallel; results come as they finish
-  held,        ///< holds values, and gathers them in parallel, several results at a time
+  held,        ///< holds values and gathers them in parallel, several results at a time
   gathered,    ///< makes values, which are copied once into their batch
-  in_place,    ///< elements are written straight into rows of recycled slots
+  in_place,    ///< elements are written straight into rows of reused slots
 };
 
-/// What it costs a stage to go back to a saved position.
+/// The cost for a stage to return to a saved position.
 enum class Resume {
-  position,  ///< nothing: it goes there
+  position,  ///< nothing: it goes there directly
   order,     ///< it replays references, nanoseconds each
   work,      ///< it reads or computes elements again
 };
-/// "position", "order", "work".
+/// Returns "position", "order" or "work".
 std::string_view name_of(Resume resume) noexcept;
 
 /// The batches that a stage makes.
@@ -42,92 +42,135 @@ struct BatchInfo {
   std::int64_t rows = 0;        ///< elements of a full batch
   bool drop_remainder = false;  ///< the last batch is left out unless it is full
   bool in_place = false;        ///< elements are written into slots, else gathered and copied
-  Spec element{};               ///< of one row
-  /// Bytes of a full batch, byte strings aside; SIZE_MAX: more than any budget. 0 where elements
+  Spec element{};               ///< the spec of one row
+  /// Bytes of a full batch, without byte strings. SIZE_MAX: more than any budget. 0 where elements
   /// have no fixed size.
   std::uint64_t slot_bytes = 0;
+};
+
+/// The plan's knowledge of the rows of the batches that come out of a stage.
+struct BatchRows {
+  std::int64_t full = 0;  ///< rows of a full batch; 0: they differ from batch to batch
+  std::int64_t most = 0;  ///< no batch has more; 0: not known
+  /// The batches that may have fewer rows than `full`.
+  enum class Fewer { none, last, any } fewer = Fewer::last;
+  /// True if rows are the outermost dimension of each component, which may be cut there.
+  bool divisible = true;
+  /// True if all batches have `full` rows, of which those past `valid_rows` are padding.
+  bool padded = false;
+  bool kept = false;  ///< their memory is kept, and may come again
+
+  friend bool operator==(const BatchRows&, const BatchRows&) = default;
 };
 
 /// A stage as it will run.
 struct PlannedStage {
   std::string name{};     ///< "shuffle": its kind
-  std::string label{};    ///< "map[2] decode": the name in errors and statistics
+  std::string label{};    ///< "map[2] decode": its name in errors and statistics
   std::string options{};  ///< "buffer=100, reshuffle=true"
   Spec spec{};
-  std::int64_t cardinality = 0;                 ///< elements; kInfinite, kUnknown
-  std::optional<std::uint64_t> indexed_size{};  ///< elements, if they can be had by position
-  SourcePtr source{};                           ///< what a source reads; null for other stages
+  std::int64_t cardinality = 0;  ///< elements; kInfinite, kUnknown
+  /// The number of elements, if they can be read by position.
+  std::optional<std::uint64_t> indexed_size{};
+  /// The source that the stage reads; null for other stages.
+  SourcePtr source{};
   Execution execution = Execution::order;
   Resume resume = Resume::position;
-  std::optional<BatchInfo> batches{};  ///< if it makes batches
-  std::int64_t prefetch = -1;          ///< batches to have ahead of this stage; -1: not said
+  std::optional<BatchInfo> batches{};  ///< its batches, if it makes some
+  std::int64_t prefetch = -1;          ///< batches to prepare ahead of this stage; -1: not said
   std::size_t uses = 1;                ///< places in the graph
   int depth = 0;                       ///< 0 on the main line, more on a branch
-  std::string advice{};                ///< a sentence if it is likely not what is wanted
-  const Node* node = nullptr;          ///< lives as long as the plan
+  /// A sentence, if the stage is likely not what you want.
+  std::string advice{};
+  const Node* node = nullptr;  ///< lives as long as the plan
 };
 
 /// A part of the graph between two places where values are made. One thread arranges references to
-/// its elements; what is to be done to each is done in parallel, in groups.
+/// its elements. The work on each element runs in parallel, in groups.
 struct PlannedSegment {
-  /// What leaves it: values in their order or as they finish, or batches that they were written
-  /// into. Whatever its input gives, values of its own or references, ends there.
+  /// The output of a segment: values in their order or as they finish, or batches that values were
+  /// written into. The input's own values and references end in the segment.
   enum class Gives { values, unordered_values, batches };
   Gives gives = Gives::values;
-  /// Label of the stage that has them made, whose predicate or key, if any, is the last op.
+  /// The label of the stage that has the values made. Its predicate or key, if any, is the last op.
   std::string owner{};
   std::vector<std::string> order{};     ///< labels of the stages that arrange references
-  std::vector<std::string> program{};   ///< labels of those that are carried out in parallel
+  std::vector<std::string> program{};   ///< labels of the stages that run in parallel
   std::vector<std::size_t> in_front{};  ///< numbers of the segments that it takes values from
 };
 
-/// Immutable, except for being assigned to. Safe to share between threads.
+/// The plan of a run. Immutable, except that it may be assigned to. Threads may share it.
 class Plan {
  public:
-  /// Each stage once, inputs before those that take from them.
+  /// Returns each stage once, inputs before the stages that take from them.
   const std::vector<PlannedStage>& stages() const noexcept { return stages_; }
-  /// The stage of this node; null if the plan has none.
+  /// Returns the stage of this node; null if the plan has none.
   const PlannedStage* find(const Node& node) const noexcept;
+  /// Returns the last node of the graph.
   const NodePtr& root() const noexcept { return root_; }
+  /// Returns the spec of the elements that come out.
   const Spec& spec() const noexcept { return stages_.back().spec; }
 
-  /// Each once for each place that it is used in, those in front before those that take from them.
+  /// Returns the segments, inputs before those that take from them. A segment appears once for each
+  /// place where it is used.
   const std::vector<PlannedSegment>& segments() const noexcept { return segments_; }
 
-  /// The batches that come out at the end, if the last stage makes them, or stages behind that pass
-  /// them on as they are.
+  /// Returns the batches that come out at the end, if the last stage makes them, or if only stages
+  /// that pass them on follow.
   const std::optional<BatchInfo>& batches() const noexcept { return batches_; }
-  /// The stage that makes these. REQUIRES: batches().
+  /// Returns the stage that makes these batches. REQUIRES: batches().
   const PlannedStage& batch_stage() const noexcept { return stages_[batch_stage_]; }
-  /// What that stage batches. REQUIRES: batches().
+  /// Returns the input of that stage. REQUIRES: batches().
   Dataset elements() const;
-  /// The same batches of other elements, with their remainder; nothing if that stage can't make
-  /// them. REQUIRES: batches().
+  /// Returns the same batches of other elements, with their remainder; nothing if that stage can't
+  /// make them. REQUIRES: batches().
   std::optional<Dataset> batches_of(const Dataset& elements) const;
 
+  /// Returns the rows of the batches that come out, also after stages that change them. Returns
+  /// nothing if the output is not known to be batches.
+  const std::optional<BatchRows>& rows() const noexcept { return rows_; }
+  /// Returns the stage that decides the rows. Without `rows()`, it is the stage that takes batches
+  /// and may give anything, else the last.
+  const PlannedStage& rows_stage() const noexcept { return stages_[rows_stage_]; }
+  /// Returns true if elements that make no full batch are left out. REQUIRES: rows().
+  bool drops_remainder() const noexcept { return drops_remainder_; }
+  /// Returns the same graph over one of `count` shards of the input of the batches, each with its
+  /// remainder. Together the shards give the same elements. Throws Error{invalid_argument} naming
+  /// the stage that would give other elements. REQUIRES: rows().
+  Dataset shard(std::int64_t count, std::int64_t index) const;
+
+  /// Returns the memory budget in bytes.
   std::uint64_t memory_limit() const noexcept { return memory_limit_; }
-  /// Bytes of one slot of each place of a batch stage; SIZE_MAX: more than can be counted.
+  /// Returns the bytes of one slot for each place of a batch stage. SIZE_MAX: more than can be
+  /// counted.
   std::uint64_t least_memory() const noexcept { return least_memory_; }
-  /// Throws Error{resource_exhausted}, with the bytes and what they are for, if that is more than
-  /// the limit.
+  /// Throws Error{resource_exhausted}, with the bytes and their purpose, if the least memory
+  /// exceeds the limit.
   void check_memory() const;
 
+  /// Returns the guarantee of the run; see Dataset::guarantee.
   Guarantee guarantee() const noexcept { return guarantee_; }
-  /// The dearest of all stages.
+  /// Returns the highest cost of all stages.
   Resume resume() const noexcept { return resume_; }
-  /// False if elements come in the order in which an unordered map finishes them.
+  /// Returns false if elements come in the order in which an unordered map finishes them.
   bool ordered() const noexcept { return ordered_; }
-  /// Why no position can be saved; empty if it can.
+  /// Returns the reason why no position can be saved; empty if it can.
   const std::string& unsavable() const noexcept { return unsavable_; }
-  /// True if some stage is a shard.
+  /// Returns true if some stage is a shard.
   bool sharded() const noexcept { return sharded_; }
-  /// Why a run can't go on with another number of shards; empty if it can.
+  /// Returns the reason why a run can't be resumed with another number of shards; empty if it can.
   const std::string& inelastic() const noexcept { return inelastic_; }
-  /// Elements (rows, of batches) that an epoch has; -1 if the graph does not tell.
+  /// Returns the number of elements of an epoch, or of rows for batches; -1 if the graph does not
+  /// tell.
   std::int64_t expected_elements() const noexcept { return expected_elements_; }
 
-  /// What `penstock explain` prints.
+  /// Returns the text of `Dataset::explain`, which `penstock explain --verbose` prints.
   std::string to_string() const;
+  /// Returns the text that `penstock explain` prints. It has a line for each stage with what it
+  /// makes of its input, and memory, the guarantee and advice.
+  std::string summary() const;
+  /// Returns the graph in Graphviz's language, inputs above the stages that take from them.
+  std::string to_dot() const;
 
  private:
   friend Plan compile(const Dataset& dataset, const RunOptions& options);
@@ -141,6 +184,9 @@ class Plan {
   std::vector<PlannedSegment> segments_;
   std::optional<BatchInfo> batches_;
   std::size_t batch_stage_ = 0;
+  std::optional<BatchRows> rows_;
+  std::size_t rows_stage_ = 0;
+  bool drops_remainder_ = false;
   std::uint64_t memory_limit_ = 0;
   std::uint64_t least_memory_ = 0;
   int threads_ = 0;
@@ -154,8 +200,8 @@ class Plan {
   std::int64_t expected_elements_ = -1;
 };
 
-/// The plan of a run of `dataset` with these options. Opens and reads nothing, and never throws for
-/// want of memory: `Plan::check_memory` does.
+/// Returns the plan of a run of `dataset` with these options. Opens and reads nothing. Does not
+/// throw for too little memory: `Plan::check_memory` does.
 Plan compile(const Dataset& dataset, const RunOptions& options = {});
 
 }  // namespace penstock

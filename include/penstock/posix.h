@@ -1,4 +1,4 @@
-// What file systems, sources and programs that stand on POSIX share: descriptors and errors.
+// File descriptors and errors of POSIX, for file systems, sources and programs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Owner of a file descriptor.
+/// The owner of a file descriptor. Move-only.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -19,8 +19,10 @@ class UniqueFd {
     std::swap(fd_, other.fd_);
     return *this;
   }
+  /// Closes it.
   ~UniqueFd();
 
+  /// Returns the descriptor, or -1.
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
 
@@ -28,15 +30,21 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-/// "can't <action>: <the system's reason>" with the path as provenance. ENOENT and its kin are
-/// not_found, lack of descriptors, memory or disk is resource_exhausted, the rest unavailable.
+/// Throws Error{invalid_argument} that names the scheme if `path` is such as "s3://bucket/…", which
+/// is not a local path. Does nothing if a folder "s3:" exists.
+void refuse_scheme(const std::string& path);
+/// Returns an error "can't <action>: <the system's reason>" with the path as provenance. ENOENT and
+/// similar codes are not_found; lack of descriptors, memory or disk is resource_exhausted; the rest
+/// is unavailable. A missing path with a scheme is refused as by `refuse_scheme`.
 Error error_from_errno(int error, std::string_view action, const std::string& path);
-/// Writes all of `text`, or returns why not, an errno, and takes back the part that had room.
+/// Writes all of `text`, or returns the errno that stopped it, and removes the part that was
+/// written.
 int write_all(int fd, std::string_view text) noexcept;
 
-/// Tries to lock an open file for its holder, whose end ends the lock, however it ends; see
-/// `lock_holder`. Throws Error{unavailable | resource_exhausted} naming `path`.
+/// The result of `try_lock`.
 enum class Locked { yes, by_another, not_supported };
+/// Tries to lock an open file for its holder. The lock ends when the holder ends, for whatever
+/// reason; see `lock_holder`. Throws Error{unavailable | resource_exhausted} naming `path`.
 Locked try_lock(int fd, const std::string& path);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// JPEGs made on the device, from coefficient records that nobody decodes on the host.
+// JPEG decoding on the device, from coefficient records that the host does not decode.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// The device's part of a chain of image ops that ends in `on_device`: expands coefficients, does
-/// the inverse DCT, upsamples, converts, crops, resizes, flips and normalises. The same bits as the
-/// chain gives on the host, on every device. Keeps 2 MiB of working memory for each row. Used by
-/// one thread at a time, and by one stream: work of another must be ordered behind it.
+/// The device's part of a chain of image ops that ends in `on_device`. It expands coefficients,
+/// does the inverse DCT, upsamples, converts, crops, resizes, flips and normalises. It gives the
+/// same bits as the chain on the host, on every device. It keeps 2 MiB of working memory for each
+/// row. One thread at a time may use it, and one stream: order work of another stream after it.
 ///
 ///     const ImageOps ops = decode_image().random_resized_crop(224).random_flip().normalize();
 ///     Feed feed(image_records({"train.pnr"}).map(ops.on_device()).batch(64), {device},
@@ -24,21 +24,21 @@ namespace penstock {
 ///     batch->release(stream);
 class Reconstructor {
  public:
-  /// For batches of up to `rows` rows. Throws Error{invalid_argument} for a chain that can't be
-  /// made on a device, Error{resource_exhausted} if there is no memory.
+  /// Prepares for batches of up to `rows` rows. Throws Error{invalid_argument} for a chain that
+  /// can't run on a device, and Error{resource_exhausted} if there is no memory.
   Reconstructor(const DevicePtr& device, std::int64_t rows, const ImageOps& ops);
   Reconstructor(Reconstructor&&) noexcept;
   Reconstructor& operator=(Reconstructor&&) noexcept;
-  /// Work that was asked for must have ended.
+  /// Frees its memory. REQUIRES: all enqueued work has ended.
   ~Reconstructor();
 
-  /// What an image becomes, without the batch dimension.
+  /// Returns the spec of an image, without the batch dimension.
   const ComponentSpec& image() const noexcept;
-  /// Asks the stream for it, and returns. `out` is of that dtype and shape, with a row for each of
-  /// the batch: rows of padding become zeros. Throws Error{invalid_argument} for what does not fit,
-  /// Error{not_found} if the batch lacks a component.
+  /// Enqueues the work on the stream and returns. `out` has that dtype and shape, with a row for
+  /// each row of the batch; rows of padding become zeros. Throws Error{invalid_argument} for
+  /// arguments that do not fit, and Error{not_found} if the batch lacks a component.
   void run(StreamView stream, const StagedBatch& batch, const DeviceTensor& out);
-  /// The same of the two components that the chain makes: the bytes, and the plans.
+  /// Enqueues the work for the two components that the chain makes: the bytes, and the plans.
   void run(StreamView stream, const DeviceTensor& bytes, const DeviceTensor& plans,
            const DeviceTensor& out);
 

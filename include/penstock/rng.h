@@ -1,4 +1,5 @@
-// Counter-based random numbers: a function of where they are used, never of who computes them.
+// Counter-based random numbers: a function of their place in a run, and not of the thread that
+// computes them.
 #pragma once
 
 #include <array>
@@ -16,34 +17,37 @@ constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-/// One more step of a path of indices: the ordinal of child `index` below `parent`.
+/// Returns the ordinal of child `index` below `parent`: one more step of a path of indices.
 constexpr std::uint64_t mix_path(std::uint64_t parent, std::uint64_t index) noexcept {
   return mix64(parent + 0x9e3779b97f4a7c15ULL * (index + 1));
 }
 
-/// Philox4x32-10: 128 random bits for a counter and a key. Source: Salmon et al., "Parallel random
-/// numbers: as easy as 1, 2, 3", SC'11; checked against the authors' known answers.
+/// Returns 128 random bits for a counter and a key: Philox4x32-10. Source: Salmon et al., "Parallel
+/// random numbers: as easy as 1, 2, 3", SC'11; checked against the authors' known answers.
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key) noexcept;
 
-/// The random numbers of one op on one element: keyed by (seed and epoch), ordinal and op.
-/// Cheap to construct; nothing is computed before the first draw. Not synchronised.
+/// The random numbers of one op on one element, keyed by (seed and epoch), ordinal and op. Cheap to
+/// construct; nothing is computed before the first draw. Not synchronised.
 class Rng {
  public:
   Rng(std::uint64_t key, std::uint64_t ordinal, std::uint32_t op) noexcept
       : key_(key), ordinal_(ordinal), op_(op) {}
 
+  /// Returns 32 random bits.
   std::uint32_t next_u32() noexcept;
+  /// Returns 64 random bits.
   std::uint64_t next_u64() noexcept;
-  /// Uniform in [0, 1), 53 bits.
+  /// Returns a number that is uniform in [0, 1), with 53 bits.
   double uniform() noexcept;
-  /// Uniform in [low, high).
+  /// Returns a number that is uniform in [low, high).
   double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
-  /// Unbiased in [0, bound). REQUIRES: bound > 0. Source: Lemire, "Fast random integer generation
-  /// in an interval", 2019.
+  /// Returns a number that is unbiased in [0, bound). REQUIRES: bound > 0. Source: Lemire, "Fast
+  /// random integer generation in an interval", 2019.
   std::uint64_t below(std::uint64_t bound) noexcept;
-  /// Standard normal (Box-Muller).
+  /// Returns a standard normal number (Box-Muller).
   double normal() noexcept;
+  /// Returns true with this probability.
   bool coin(double probability) noexcept { return uniform() < probability; }
 
  private:
@@ -55,7 +59,7 @@ class Rng {
   std::array<std::uint32_t, 4> bits_;
 };
 
-/// The key of an epoch's random numbers.
+/// Returns the key of an epoch's random numbers.
 constexpr std::uint64_t epoch_key(std::uint64_t seed, std::uint64_t epoch) noexcept {
   return mix_path(mix64(seed), epoch);
 }

@@ -9,17 +9,20 @@
 
 namespace penstock {
 
+/// The most dimensions of a shape.
 inline constexpr int kMaxRank = 6;
 
-/// The extent of each dimension, outermost first. A dimension of -1 is unknown; so may the rank be.
-/// A value type; not synchronised.
+/// The extent of each dimension, outermost first. A dimension of -1 is unknown; the rank may be
+/// unknown too. A value type; not synchronised.
 class Shape {
  public:
+  /// The extent of an unknown dimension.
   static constexpr std::int64_t kUnknown = -1;
 
-  /// Rank 0: a scalar.
+  /// Makes rank 0: a scalar.
   Shape() = default;
-  /// Throws Error{invalid_argument} for more than kMaxRank dimensions or one below -1.
+  /// Makes a shape of these dimensions. Throws Error{invalid_argument} for more than kMaxRank
+  /// dimensions or one below -1.
   Shape(std::initializer_list<std::int64_t> dims)
       : Shape(std::span<const std::int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const std::int64_t> dims) {
@@ -29,29 +32,38 @@ class Shape {
       dims_[static_cast<std::size_t>(rank_++)] = dim;
     }
   }
-  /// One dimension of 0: the shape of no values.
+  /// A tag for one dimension of 0: the shape of no values.
   struct NoValues {};
   constexpr explicit Shape(NoValues /*tag*/) noexcept : rank_(1) {}
-  /// A shape that any other is compatible with.
+  /// Returns a shape that is compatible with any other.
   static Shape unknown_rank();
 
+  /// Returns true if the rank is known.
   bool has_rank() const noexcept { return rank_ >= 0; }
+  /// Returns the number of dimensions; -1 if it is unknown.
   int rank() const noexcept { return rank_; }
   std::int64_t operator[](int axis) const noexcept { return dims_[static_cast<std::size_t>(axis)]; }
+  /// Returns all extents; none if the rank is unknown.
   std::span<const std::int64_t> dims() const noexcept;
-  /// Rank and every dimension known.
+  /// Returns true if the rank and every dimension are known.
   bool is_static() const noexcept;
-  /// Number of values; -1 unless static. Throws Error{out_of_range} on overflow.
+  /// Returns the number of values; -1 unless static. Throws Error{out_of_range} on overflow.
   std::int64_t volume() const;
 
+  /// Returns a copy with another extent of dimension `axis`. Throws Error{invalid_argument} if it
+  /// has no such dimension, or for an extent below -1.
   Shape with(int axis, std::int64_t extent) const;
+  /// Returns a copy with one more outermost dimension. Throws Error{invalid_argument} if it has
+  /// kMaxRank already. An unknown rank stays unknown.
   Shape prepend(std::int64_t extent) const;
+  /// Returns a copy without the outermost dimension. Throws Error{invalid_argument} for a scalar.
+  /// An unknown rank stays unknown.
   Shape drop_front() const;
-  /// True if `concrete` can be described by this shape.
+  /// Returns true if this shape can describe `concrete`.
   bool accepts(const Shape& concrete) const noexcept;
-  /// The tightest shape that accepts both.
+  /// Returns the tightest shape that accepts both.
   static Shape relax(const Shape& a, const Shape& b);
-  /// "[3,?,224]", "[]" for a scalar, "?" for unknown rank.
+  /// Returns "[3,?,224]", "[]" for a scalar, "?" for unknown rank.
   std::string to_string() const;
 
   friend bool operator==(const Shape& a, const Shape& b) noexcept {

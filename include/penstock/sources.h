@@ -15,202 +15,240 @@
 
 namespace penstock {
 
-/// What the sources that read files have in common.
+/// The options that all sources of files share.
 struct FileOptions {
   FileSystemPtr files{};  ///< null: default_file_system()
-  std::string
-      index_folder;  ///< where offset indices are cached; empty: beside the data, "-": nowhere
+  /// Where the offsets of records are kept for the next run: a folder, "beside" the data, or "-"
+  /// for nowhere. Empty: $PENSTOCK_INDEX_DIR, which may be any of these, else
+  /// $XDG_CACHE_HOME/penstock, else ~/.cache/penstock.
+  std::string index_folder;
+  /// Bounds for the sizes that files may ask for.
   Limits limits{};
 };
 
-/// One file name, pattern, or several of them; patterns are sorted, the list is kept in order.
+/// File names and patterns. Matches of a pattern are sorted; the list keeps its order.
 using Paths = std::vector<std::string>;
 
+/// The options of `images`.
 struct ImagesOptions : FileOptions {
-  /// With one group: the label's text is that group's match on the file name (or path, if it has a
-  /// '/'). Empty: the parent folder's name.
+  /// A regular expression with one group: the group's match on the file name is the label's text.
+  /// If the expression has a '/', it is matched with the path. Empty: the name of the parent
+  /// folder.
   std::string label_regex{};
 };
-/// Image files: {image: bytes, label: i64, key: bytes}, sorted bytewise by path. A folder: every
-/// .jpg, .jpeg and .png below it, in any case; a pattern: every match. The key is the path below
-/// the folder (or below the part of the pattern that has no wildcard); labels count the sorted
-/// class names. What the bytes are is the decoder's business. A file that differs from what was
-/// found at the start fails with data_loss, a file above the limit with out_of_range. Indexed.
-/// Throws Error{not_found} if there are no images, and Error{invalid_argument} naming the first
-/// files that the label expression does not match.
+/// Returns a source of image files: {image: bytes, label: i64, key: bytes}, sorted bytewise by
+/// path. Of a folder it takes every .jpg, .jpeg and .png below it, in any case; of a pattern, every
+/// match. The key is the path below the folder, or below the part of the pattern that has no
+/// wildcard. Labels count the sorted class names. The source does not look into the bytes; the
+/// decoder does. Indexed.
+///
+/// A file that changed after the source was made fails with data_loss, a file above the limit with
+/// out_of_range. Throws Error{not_found} if there are no images. Throws Error{invalid_argument}
+/// naming the first files that the label expression does not match.
 SourcePtr make_images_source(const std::string& folder_or_pattern, const ImagesOptions& options);
+/// Returns the dataset of `make_images_source`.
 inline Dataset images(const std::string& folder_or_pattern, const ImagesOptions& options = {}) {
   return Dataset(make_images_source(folder_or_pattern, options));
 }
-/// Takes no list: {"a", "b"} would make one std::string of two unrelated pointers.
+/// Refuses a list: {"a", "b"} would make one std::string of two unrelated pointers.
 template <std::size_t N>
 requires(N > 1) Dataset images(const char* const (&list)[N], ImagesOptions options = {})
 = delete;
-/// The class names that the labels of `images`, `tar` and `cifar10` count, in label order; empty
-/// for other datasets.
+/// Returns the class names that the labels of `images`, `tar`, `cifar10` and `image_records` count,
+/// in label order. Returns an empty list for other datasets.
 std::vector<std::string> class_names(const Dataset& dataset);
 
+/// The options of `tar`.
 struct TarOptions : FileOptions {
   std::string label_regex{};  ///< as for images, on the member's name
 };
-/// Tar shards as WebDataset groups them: one sample per key (the name up to the first dot of its
-/// last part). ustar, pax and GNU long names. What the first sound sample has decides the
-/// components:
-///   - one image (jpg, jpeg or png), and perhaps a `cls`: {image: bytes, label: i64, key: bytes}
-///   - anything else: a bytes component per extension, by name; with a `cls` or a label expression
-///     `label: i64` (which replaces the component `cls`); then `key`.
-/// The label is the expression's match, else the number in `cls`, else, for images, the parent
-/// folder. A sample that lacks a component is an error naming it; members that no component wants
-/// are left out. Indexed. Throws Error{not_found} that lists missing shards,
-/// Error{invalid_argument} for a label expression that matches no sample.
+/// Returns a source of tar shards, grouped as WebDataset groups them. Members with the same key are
+/// one sample; the key is the name up to the first dot of its last part. Reads ustar, pax and GNU
+/// long names. The first sound sample decides the components:
+///   - One image (jpg, jpeg or png), with or without a `cls`: {image: bytes, label: i64, key:
+///     bytes}.
+///   - Anything else: a bytes component for each extension, by name. With a `cls` or a label
+///     expression, `label: i64` replaces the component `cls`. Then `key`.
+///
+/// The label is the match of the label expression, else the number in `cls`, else, for images, the
+/// parent folder. A sample that lacks a component is an error that names the component. Members
+/// that belong to no component are left out. Indexed. Throws Error{not_found} that lists missing
+/// shards. Throws Error{invalid_argument} for a label expression that matches no sample.
 SourcePtr make_tar_source(const Paths& paths, const TarOptions& options);
+/// Returns the dataset of `make_tar_source`.
 inline Dataset tar(const Paths& paths, const TarOptions& options = {}) {
   return Dataset(make_tar_source(paths, options));
 }
 
+/// How TFRecord files are compressed.
 enum class Compression { automatic, none, gzip, zlib };
 
+/// The options of `tfrecord`.
 struct TFRecordOptions : FileOptions {
   Compression compression = Compression::automatic;  ///< automatic: by content
-  bool verify = true;                                ///< check the CRC32C of the data
+  bool verify = true;                                ///< checks the CRC32C of the data
 };
-/// TFRecord files: {record: bytes}. Plain files are indexed; if any file is compressed the source
-/// is a stream. Damaged data is the error of that record, the next goes on. Behind a damaged
-/// length, a cut or what does not inflate nothing can be found: one error, the rest of the shard is
-/// lost, the next shard goes on. Throws Error{not_found} that lists what is missing.
+/// Returns a source of TFRecord files: {record: bytes}. Plain files are indexed. If any file is
+/// compressed, the source is a stream. Damaged data is the error of its record, and the next record
+/// continues. A damaged length, a cut or data that can't be inflated costs the rest of the shard:
+/// this is one error, and the next shard continues. Throws Error{not_found} that lists the missing
+/// files.
 SourcePtr make_tfrecord_source(const Paths& paths, const TFRecordOptions& options);
+/// Returns the dataset of `make_tfrecord_source`.
 inline Dataset tfrecord(const Paths& paths, const TFRecordOptions& options = {}) {
   return Dataset(make_tfrecord_source(paths, options));
 }
 
-/// A feature of a tf.Example.
+/// A feature of a tf.Example that `parse_example` reads.
 struct FeatureSpec {
-  std::string key;
+  std::string key;                        ///< the name of the feature
   DType dtype = DType::bytes;             ///< bytes, f32 or i64
   Shape shape{};                          ///< [] takes one value; [-1] any number
   std::optional<Tensor> default_value{};  ///< for a missing feature; none: an error
   std::string component{};                ///< its name in the element; empty: the key
 };
-/// Parses the tf.Example in component `component` into the features asked for, which replace it.
+/// Returns an op that parses the tf.Example in component `component`. The requested features
+/// replace the component.
 WorkOpPtr parse_example(std::vector<FeatureSpec> features, std::string component = "record",
                         Limits limits = {});
 
-/// CIFAR-10's binary version: {image: u8 [32,32,3], label: i64} from records of 3,073 bytes: the
-/// label, then the red, the green and the blue plane. A label above 9 is data_loss. Indexed. Source
-/// of the format: https://www.cs.toronto.edu/~kriz/cifar.html. Throws Error{not_found} that lists
-/// what is missing.
+/// Returns a source of CIFAR-10's binary version: {image: u8 [32,32,3], label: i64}. A record has
+/// 3,073 bytes: the label, then the red, the green and the blue plane. A label above 9 is
+/// data_loss. Indexed. Source of the format: https://www.cs.toronto.edu/~kriz/cifar.html. Throws
+/// Error{not_found} that lists the missing files.
 SourcePtr make_cifar10_source(const Paths& paths, const FileOptions& options);
+/// Returns the dataset of `make_cifar10_source`.
 inline Dataset cifar10(const Paths& paths, const FileOptions& options = {}) {
   return Dataset(make_cifar10_source(paths, options));
 }
 
-/// IDX files (MNIST), plain or gzip: {image: <dtype> [...]} and, with a second file, {label: i64}.
-/// Compressed images and labels are kept in memory; plain images are read when needed. A file that
-/// holds fewer rows than it promises delivers them and then fails once with data_loss. Indexed.
-/// Throws Error{not_found}, Error{data_loss} for what is not IDX, and Error{invalid_argument} if
-/// images and labels differ in number or the labels are not whole numbers.
+/// Returns a source of IDX files (MNIST), plain or gzip: {image: <dtype> [...]} and, with a second
+/// file, {label: i64}. Compressed images and labels are kept in memory; plain images are read when
+/// needed. A file that holds fewer rows than its header says delivers them and then fails once with
+/// data_loss. Indexed. Throws Error{not_found}, and Error{data_loss} for a file that is not IDX.
+/// Throws Error{invalid_argument} if images and labels differ in number or the labels are not whole
+/// numbers.
 SourcePtr make_idx_source(const std::string& images_path, const std::string& labels_path,
                           const FileOptions& options);
+/// Returns the dataset of `make_idx_source`.
 inline Dataset idx(const std::string& images_path, const std::string& labels_path = "",
                    const FileOptions& options = {}) {
   return Dataset(make_idx_source(images_path, labels_path, options));
 }
-/// Takes no list, see `images`.
+/// Refuses a list, see `images`.
 template <std::size_t N>
 requires(N > 1) Dataset
     idx(const char* const (&list)[N], const std::string& labels_path = "", FileOptions options = {})
 = delete;
 
+/// The options of `csv`.
 struct CsvOptions : FileOptions {
-  bool header = true;
+  bool header = true;  ///< the first record names the fields
   char delimiter = ',';
-  /// Name, dtype (bytes, i64, f32, f64) and default of each column to keep; empty: all, as bytes.
-  /// Without a header they name the fields in order (none given: c0, c1, …).
+  /// A column to keep. Its dtype is bytes, i64, f32 or f64.
   struct Column {
     std::string name;
     DType dtype = DType::bytes;
-    std::optional<std::string>
-        default_value{};  ///< none: an empty field is an error (bytes: empty)
+    /// The text that stands for an empty field. None: an empty field is an error, or an empty text
+    /// for bytes.
+    std::optional<std::string> default_value{};
   };
+  /// The columns to keep; empty: all, as bytes. Without a header they name the fields in order;
+  /// with no columns given these are c0, c1, …
   std::vector<Column> columns{};
 };
-/// Comma-separated values, RFC 4180 quoting: one scalar component per column. Every record must
-/// have as many fields as the header, or as the first record; a blank line is one empty field. A
-/// byte order mark is passed over. Indexed by line. Throws Error{not_found} that lists missing
-/// files, and Error{invalid_argument} for files whose headers differ, columns that do not exist or
-/// are named twice, dtypes that a field can't have, and defaults that are no number.
+/// Returns a source of comma-separated values with RFC 4180 quoting: one scalar component for each
+/// column. Every record must have as many fields as the header, or as the first record. A blank
+/// line is one empty field. A byte order mark is skipped. Indexed by line. Throws Error{not_found}
+/// that lists missing files. Throws Error{invalid_argument} for files whose headers differ, columns
+/// that do not exist or are named twice, dtypes that a field can't have, and defaults that are not
+/// numbers.
 SourcePtr make_csv_source(const Paths& paths, const CsvOptions& options);
+/// Returns the dataset of `make_csv_source`.
 inline Dataset csv(const Paths& paths, const CsvOptions& options = {}) {
   return Dataset(make_csv_source(paths, options));
 }
 
-/// {line: bytes}. A line ends with \n or \r\n, which are no part of it, or with the file; any other
-/// \r is text. Indexed. Throws Error{not_found} that lists what is missing.
+/// Returns a source of lines: {line: bytes}. A line ends with \n or \r\n, which do not belong to
+/// it, or with the file. Any other \r is text. Indexed. Throws Error{not_found} that lists the
+/// missing files.
 SourcePtr make_text_lines_source(const Paths& paths, const FileOptions& options);
+/// Returns the dataset of `make_text_lines_source`.
 inline Dataset text_lines(const Paths& paths, const FileOptions& options = {}) {
   return Dataset(make_text_lines_source(paths, options));
 }
 
+/// The options of `fixed_records`.
 struct FixedRecordOptions : FileOptions {
-  std::uint64_t header_bytes = 0;
-  std::uint64_t footer_bytes = 0;
+  std::uint64_t header_bytes = 0;  ///< bytes to skip at the start of each file
+  std::uint64_t footer_bytes = 0;  ///< bytes to skip at its end
 };
-/// Records of `record_bytes` bytes: {record: u8 [record_bytes]}, what lies between each file's
-/// header and footer. Indexed. Throws Error{not_found} that lists what is missing,
-/// Error{invalid_argument} for records of no bytes, and Error{data_loss} for a file that is shorter
-/// than its header and footer.
+/// Returns a source of records of `record_bytes` bytes: {record: u8 [record_bytes]}. They lie
+/// between each file's header and footer. Indexed. Throws Error{not_found} that lists the missing
+/// files, Error{invalid_argument} for records of no bytes, and Error{data_loss} for a file that is
+/// shorter than its header and footer.
 SourcePtr make_fixed_records_source(const Paths& paths, std::uint64_t record_bytes,
                                     const FixedRecordOptions& options);
+/// Returns the dataset of `make_fixed_records_source`.
 inline Dataset fixed_records(const Paths& paths, std::uint64_t record_bytes,
                              const FixedRecordOptions& options = {}) {
   return Dataset(make_fixed_records_source(paths, record_bytes, options));
 }
 
-/// The rows (outermost dimension) of .npy arrays, one array after the other: {value: <dtype>
-/// [...]}. Indexed. Throws Error{not_found} that lists what is missing, Error{data_loss} with the
-/// offset of what is wrong in a header, and Error{invalid_argument} for dtypes that no tensor
-/// holds, and an array without rows, in Fortran order, or with other rows than the first array's.
+/// Returns a source of the rows (outermost dimension) of .npy arrays, one array after the other:
+/// {value: <dtype> [...]}. Indexed. Throws Error{not_found} that lists the missing files, and
+/// Error{data_loss} with the offset of the fault in a header. Throws Error{invalid_argument} for a
+/// dtype that no tensor holds, and for an array without rows, in Fortran order, or with rows that
+/// differ from the first array's.
 SourcePtr make_npy_source(const Paths& paths, const FileOptions& options);
+/// Returns the dataset of `make_npy_source`.
 inline Dataset npy(const Paths& paths, const FileOptions& options = {}) {
   return Dataset(make_npy_source(paths, options));
 }
 
-/// The rows (outermost dimension) of in-memory tensors; each record is views of them. Indexed.
-/// Throws Error{invalid_argument} naming the component that is a scalar or has another number of
-/// rows.
+/// Returns a source of the rows (outermost dimension) of tensors in memory. Each record views them.
+/// Indexed. Throws Error{invalid_argument} naming the component that is a scalar or has another
+/// number of rows.
 SourcePtr make_tensors_source(Element columns);
+/// Returns the dataset of `make_tensors_source`.
 inline Dataset tensors(Element columns) {
   return Dataset(make_tensors_source(std::move(columns)));
 }
 
-/// The element once. Throws Error{invalid_argument} if it has no components.
+/// Returns a source of one element. Throws Error{invalid_argument} if it has no components.
 SourcePtr make_element_source(Element element);
+/// Returns the dataset of `make_element_source`.
 inline Dataset from_element(Element element) {
   return Dataset(make_element_source(std::move(element)));
 }
 
-/// {value: i64}: start, start + step, … while below stop (above, for a negative step). Indexed.
-/// Throws Error{invalid_argument} for a step of 0.
+/// Returns a source of {value: i64}: start, start + step, … while below stop (above, for a negative
+/// step). Indexed. Throws Error{invalid_argument} for a step of 0.
 SourcePtr make_range_source(std::int64_t start, std::int64_t stop, std::int64_t step);
+/// Returns the dataset of `make_range_source`.
 inline Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
   return Dataset(make_range_source(start, stop, step));
 }
+/// Returns the numbers from 0 to `stop` - 1.
 inline Dataset range(std::int64_t stop) {
   return range(0, stop);
 }
 
-/// Fills `out` and returns true, or returns false at the end. Called by one thread at a time.
+/// A callback that fills `out` and returns true, or returns false at the end. One thread at a time
+/// calls it.
 using Generator = std::function<bool(Element& out)>;
-/// A user's callback; `make` gives a fresh generator for each pass. A stream. What the generator
-/// throws, or an element that does not fit `spec`, is that record's error; it is called again for
-/// the next. Throws Error{invalid_argument} for an empty callable.
+/// Returns a source of the elements of a user's callback; `make` returns a fresh generator for each
+/// pass. A stream. An exception of the generator, or an element that does not fit `spec`, is that
+/// record's error; then the generator is called for the next. Throws Error{invalid_argument} for an
+/// empty callable.
 SourcePtr make_generate_source(std::function<Generator()> make, Spec spec, std::string name);
+/// Returns the dataset of `make_generate_source`.
 inline Dataset generate(std::function<Generator()> make, Spec spec, std::string name = "generate") {
   return Dataset(make_generate_source(std::move(make), std::move(spec), std::move(name)));
 }
 
-/// The shape of a distribution: a constant, or drawn for each record from the record's own random
-/// numbers.
+/// A distribution of numbers: a constant, or a value drawn for each record from the record's own
+/// random numbers.
 struct Distribution {
   enum class Kind { constant, uniform, lognormal, pareto } kind = Kind::constant;
   double a = 0;       ///< constant: the value; uniform: low; lognormal: median; pareto: least
@@ -218,22 +256,24 @@ struct Distribution {
   double max = 1e18;  ///< larger draws are cut to this
 };
 
-/// What `synthetic` makes up. As text for --synthetic:
+/// The options of `synthetic`. As text for --synthetic:
 /// "count=10000,bytes=lognormal:110000:0.5,cost_us=50,…".
 struct SyntheticOptions {
-  std::uint64_t count = 10'000;
+  std::uint64_t count = 10'000;                               ///< records
   Distribution bytes{Distribution::Kind::constant, 1024, 0};  ///< size of a record
-  Distribution read_us{};  ///< latency of reading one, waited for off the compute threads
-  Distribution cost_us{};  ///< compute burned for each record by the stage that follows
+  Distribution read_us{};  ///< microseconds to read a record, waited for off the compute threads
+  Distribution cost_us{};  ///< microseconds of computing for each record, in the stage that follows
   double fault_share = 0;  ///< share of records that fail to read
+  /// If both are positive, records are JPEGs of this size, and `bytes` is ignored.
   int image_height = 0,
       image_width = 0;  ///< positive: records are JPEGs of this size (bytes is then ignored)
   std::uint64_t seed = 0;
 };
-/// Throws Error{invalid_argument} naming the part that is wrong.
+/// Returns the options that `text` describes. Throws Error{invalid_argument} naming the part that
+/// is wrong.
 SyntheticOptions parse_synthetic(const std::string& text);
-/// {data: bytes, index: i64} or, for images, {image: bytes, label: i64, key: bytes}. Indexed; the
-/// same for the same options.
+/// Returns a dataset of made-up records: {data: bytes, index: i64} or, for images, {image: bytes,
+/// label: i64, key: bytes}. Indexed. The same options give the same records.
 Dataset synthetic(SyntheticOptions options);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What an element looks like, known before anything runs.
+// Specs: the dtypes and shapes of elements, known before anything runs.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 
 namespace penstock {
 
+/// The name, dtype and shape of one component.
 struct ComponentSpec {
   std::string name;
   DType dtype = DType::u8;
@@ -21,36 +22,41 @@ struct ComponentSpec {
 class Element;
 class Names;
 
-/// The ordered components of an element: names are unique, dimensions may be unknown.
+/// The ordered components of an element. Names are unique; dimensions may be unknown. Immutable, so
+/// threads may share it.
 class Spec {
  public:
+  /// A spec without components.
   Spec() = default;
-  /// Throws Error{invalid_argument} for an empty or repeated name.
+  /// A spec of these components. Throws Error{invalid_argument} for an empty or repeated name.
   Spec(std::vector<ComponentSpec> components);  // NOLINT(google-explicit-constructor)
 
+  /// Returns the number of components.
   std::size_t size() const noexcept { return components_.size(); }
+  /// Returns component i. REQUIRES: i < size().
   const ComponentSpec& operator[](std::size_t i) const noexcept { return components_[i]; }
   auto begin() const noexcept { return components_.begin(); }
   auto end() const noexcept { return components_.end(); }
-  /// Position of a component, or -1.
+  /// Returns the position of a component, or -1.
   int find(std::string_view name) const noexcept;
-  /// Position of a component. Throws Error{not_found} that lists the names there are.
+  /// Returns the position of a component. Throws Error{not_found} that lists the names of the spec.
   std::size_t require(std::string_view name) const;
-  /// The components' names, interned.
+  /// Returns the components' names, interned.
   const Names* names() const;
-  /// A copy in which the component of that name is replaced or, if there is none, appended.
+  /// Returns a copy in which the component of that name is replaced, or appended if there is none.
   Spec with(ComponentSpec component) const;
-  /// Every dimension of every component is known.
+  /// Returns true if every dimension of every component is known.
   bool is_static() const noexcept;
-  /// Every dimension is known and no component is of dtype bytes, so that a batch has a fixed size.
+  /// Returns true if every dimension is known and no component is of dtype bytes, so that a batch
+  /// has a fixed size.
   bool is_fixed_size() const noexcept;
-  /// "{image: u8 [?,?,3], label: i64 []}".
+  /// Returns "{image: u8 [?,?,3], label: i64 []}".
   std::string to_string() const;
-  /// Empty if `element` fits, else what differs: "component image: expected u8 [?,?,3], got f32
-  /// [3]".
+  /// Returns an empty text if `element` fits, else the difference: "component image: expected u8
+  /// [?,?,3], got f32 [3]".
   std::string mismatch(const Element& element) const;
-  /// The tightest spec both fit, for concatenation. Throws Error{invalid_argument} naming both
-  /// specs.
+  /// Returns the tightest spec that both fit, for concatenation. Throws Error{invalid_argument}
+  /// naming both specs.
   static Spec relax(const Spec& a, const Spec& b, std::string_view stage);
 
   friend bool operator==(const Spec&, const Spec&) = default;

@@ -16,55 +16,65 @@ namespace penstock {
 
 class Dataset;
 
+/// The options of `shard`.
 struct ShardOptions {
-  bool contiguous = false;  ///< false: keeps index % count == position (tf.data); true: one run of
-                            ///< neighbours each
+  /// False: a shard keeps the elements whose position modulo count is its index (tf.data). True:
+  /// each shard is one run of neighbours.
+  bool contiguous = false;
 };
 
+/// The options of `shuffle`.
 struct ShuffleOptions {
   /// Elements buffered, as in tf.data. 0: a perfect shuffle in O(1) memory; the input must have an
   /// index.
   std::uint64_t buffer = 0;
-  /// Its own seed; by default the run's.
+  /// The stage's own seed; by default the run's.
   std::optional<std::uint64_t> seed{};
-  /// A new order at each epoch and repetition.
+  /// True: a new order at each epoch and repetition.
   bool reshuffle = true;
 };
 
+/// The options of `interleave`.
 struct InterleaveOptions {
-  int cycle = 16;  ///< datasets open at once; not the CPU count, because order must not depend on
-                   ///< the machine
-  int block = 1;   ///< elements taken in a row from one
+  /// Datasets open at once. This is not the CPU count, because the order must not depend on the
+  /// machine.
+  int cycle = 16;
+  int block = 1;  ///< elements taken in a row from one dataset
 };
 
+/// The options of `batch`.
 struct BatchOptions {
-  bool drop_remainder =
-      false;  ///< drop the last batch if it is short; the batch dimension is then known
-};
-
-struct PaddedBatchOptions {
-  /// Shape of each component in order, -1: as long as the longest of the batch. Empty: all -1 where
-  /// the spec is unknown.
-  std::vector<Shape> shapes{};
-  /// Value for each component in order; empty: 0.
-  std::vector<double> values{};
+  /// True: drops the last batch if it is short, so that the batch dimension is known.
   bool drop_remainder = false;
 };
 
+/// The options of `padded_batch`.
+struct PaddedBatchOptions {
+  /// The shape of each component in order. -1: as long as the longest of the batch. Empty: all -1
+  /// where the spec is unknown.
+  std::vector<Shape> shapes{};
+  /// The padding value of each component in order; empty: 0.
+  std::vector<double> values{};
+  bool drop_remainder = false;  ///< as in BatchOptions
+};
+
+/// The options of `sample_from`.
 struct MixOptions {
+  /// The stage's own seed; by default the run's.
   std::optional<std::uint64_t> seed{};
-  /// True: end when an exhausted input is drawn. False: go on with the others.
+  /// True: ends when an exhausted input is drawn. False: continues with the others.
   bool stop_on_empty = false;
 };
 
-/// Weights of a mixture that may be changed while it runs: a record of which hold from which draw
-/// on. Copies share the record. Thread-safe.
+/// Weights of a mixture that may change while it runs: a record of the weights and of the draws
+/// from which they hold. Copies share the record. Thread-safe.
 ///
-/// What has been drawn already is never changed, so that a run is a function of its graph, its seed
-/// and this record. A saved state holds what counts from its epoch on; the graph that is restored
-/// begins with the weights that this one began with.
+/// Draws that were made never change, so a run is a function of its graph, its seed and this
+/// record. A saved state holds the changes that count from its epoch on. To restore it, begin the
+/// graph with the weights that the saved run began with.
 class MixWeights {
  public:
+  /// A change of weights.
   struct Change {
     std::uint64_t epoch = 0;
     std::uint64_t draw = 0;  ///< of the mixture, counted in each pass
@@ -73,100 +83,114 @@ class MixWeights {
     friend bool operator==(const Change&, const Change&) = default;
   };
 
-  /// From the first draw on. Throws Error{invalid_argument}, as all members, for no weights or
-  /// one that is negative or not finite.
+  /// Makes a record whose weights hold from the first draw on. All members throw
+  /// Error{invalid_argument} for no weights, and for a weight that is negative or not finite.
   explicit MixWeights(std::vector<double> weights);
-  /// A record, or a plan: the first change must be of epoch 0 and draw 0, and they must rise.
+  /// Makes a record, or a plan, of changes. The first must be of epoch 0 and draw 0, and they must
+  /// rise.
   explicit MixWeights(std::vector<Change> changes);
 
-  /// From the first draw on that no run has made yet; elements are drawn ahead of their delivery.
-  /// Returns the change. Throws also for another number of weights.
+  /// Changes the weights from the first draw that no run has made yet; elements are drawn ahead of
+  /// their delivery. Returns the change. Also throws for another number of weights.
   Change set(std::vector<double> weights) const;
+  /// Returns all changes so far.
   std::vector<Change> changes() const;
 
   class Record;
+  /// For the library.
   const std::shared_ptr<Record>& record() const noexcept { return record_; }
 
  private:
   std::shared_ptr<Record> record_;
 };
 
-/// A dataset made of an element, for flat_map and interleave.
+/// A callable that makes a dataset of an element, for flat_map and interleave.
 using FlatMapFn = std::function<Dataset(const Element&)>;
-/// A number of an element: its class, its group or its length. Called from several threads.
+/// A callable that returns a number of an element: its class, its group or its length. Called from
+/// several threads.
 using KeyFn = std::function<std::int64_t(const Element&)>;
-/// What becomes of a window, which is a dataset of its elements. Must depend on nothing else.
+/// A callable that makes a dataset of a window, which is a dataset of its elements. It must depend
+/// on nothing else.
 using WindowFn = std::function<Dataset(const Dataset& window)>;
-/// The same for the window of a key.
+/// A callable that makes a dataset of the window of a key. It must depend on nothing else.
 using GroupFn = std::function<Dataset(std::int64_t key, const Dataset& window)>;
-/// The next state and the output, of a state and an element. Tensors of the state that need memory
-/// of their own must be replaced, not written to.
+/// A callable that returns the next state and the output for a state and an element. If a tensor of
+/// the state needs memory of its own, replace it; do not write to it.
 using ScanFn = std::function<std::pair<Element, Element>(const Element& state, Element element)>;
 
+/// The options of `window`.
 struct WindowOptions {
   std::int64_t shift = 0;       ///< elements between the starts of two windows; 0: the size
-  std::int64_t stride = 1;      ///< elements between two of a window
-  bool drop_remainder = false;  ///< drop windows that are short
+  std::int64_t stride = 1;      ///< elements between two neighbours of a window
+  bool drop_remainder = false;  ///< drops windows that are short
 };
 
+/// The options of `group_by_window`. Set `size` or `size_of`, not both.
 struct GroupOptions {
   std::int64_t size = 0;  ///< elements of a window
-  /// Elements of a window of this key, instead of `size`; at least 1.
+  /// Returns the elements of a window of this key; at least 1. Instead of `size`.
   std::function<std::int64_t(std::int64_t key)> size_of{};
-  /// What becomes of a window; by default it is batched.
+  /// Makes a dataset of a window. By default the window is batched.
   GroupFn reduce{};
-  /// The spec of what `reduce` makes; by default that of `reduce(0, an empty window)`.
+  /// The spec of the datasets that `reduce` makes; by default that of `reduce(0, an empty window)`.
   std::optional<Spec> output{};
-  /// Names the callables in errors, explain and the fingerprint: change it with them.
+  /// The name of the callables in errors, explain and the fingerprint: change it with them.
   std::string name = "key";
 };
 
+/// The options of `bucket_by_length`. Set `sizes` or `tokens`, not both.
 struct BucketOptions {
-  /// The length of an element; by default `length_of(the first component)`.
+  /// Returns the length of an element; by default `length_of(the first component)`.
   KeyFn length{};
-  /// Names `length` in errors, explain and the fingerprint.
+  /// The name of `length` in errors, explain and the fingerprint.
   std::string name = "length";
-  /// Bucket i holds bounds[i-1] <= length < bounds[i], so that there is one more than bounds.
+  /// Bucket i holds bounds[i-1] <= length < bounds[i], so there is one more bucket than bounds.
   std::vector<std::int64_t> bounds{};
-  /// Elements of a batch, for each bucket. Or else:
+  /// Elements of a batch, for each bucket.
   std::vector<std::int64_t> sizes{};
-  /// A batch has as many elements as fit when all are padded to the longest, in units of length.
+  /// Instead of `sizes`: a batch has as many elements as fit when all are padded to the longest, in
+  /// units of length.
   std::int64_t tokens = 0;
-  bool pad_to_boundary = false;  ///< pad unknown dimensions to bounds[i] - 1
+  bool pad_to_boundary = false;  ///< pads unknown dimensions to bounds[i] - 1
   bool no_padding = false;       ///< shapes must agree within a batch
-  bool drop_remainder = false;   ///< drop what is left in the buckets at the end
+  bool drop_remainder = false;   ///< drops the rest in the buckets at the end
   std::vector<Shape> shapes{};   ///< as in PaddedBatchOptions
   std::vector<double> values{};  ///< as in PaddedBatchOptions
 };
 
+/// The options of `pack`.
 struct PackOptions {
   std::int64_t length = 0;  ///< of a row
-  std::int64_t open = 16;   ///< rows that are being filled at a time
-  /// What each component is padded with, in order; empty: 0.
+  std::int64_t open = 16;   ///< rows that are filled at a time
+  /// The padding value of each component in order; empty: 0.
   std::vector<double> values{};
-  std::string segment = "segment";    ///< component that counts a row's sequences from 1
-  std::string position = "position";  ///< component that counts within a sequence from 0
+  std::string segment = "segment";    ///< i32 component that counts a row's sequences from 1
+  std::string position = "position";  ///< i32 component that counts within a sequence from 0
 };
 
+/// The options of `scan`.
 struct ScanOptions {
-  /// Names the callable in errors, explain and the fingerprint: change it with it.
+  /// The name of the callable in errors, explain and the fingerprint: change it with the callable.
   std::string name = "scan";
   /// The output's spec; by default the input's. Every result is checked against it.
   std::optional<Spec> output{};
 };
 
+/// The options of `rejection_resample`.
 struct ResampleOptions {
-  /// The input's distribution if it is known; else it is estimated from what has passed.
+  /// The input's distribution, if you know it. Otherwise it is estimated from the elements so far.
   std::vector<double> initial{};
+  /// The stage's own seed; by default the run's.
   std::optional<std::uint64_t> seed{};
-  /// The i64 component that the class is added as, in front of the others.
+  /// The i64 component that holds the class. It is added before the others.
   std::string component = "class";
-  /// Names the callable in errors, explain and the fingerprint: change it with it.
+  /// The name of the callable in errors, explain and the fingerprint: change it with the callable.
   std::string name = "class_of";
 };
 
-/// The length of a component: its outermost dimension, or the bytes of a scalar byte string. Empty:
-/// of the first component. Throws Error{invalid_argument} for any other scalar.
+/// Returns a callable for the length of a component: its outermost dimension, or the bytes of a
+/// scalar byte string. Empty: of the first component. The callable throws Error{mismatch} for any
+/// other scalar.
 KeyFn length_of(std::string component = {});
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// A batch on a device, and the consumer's hold on it.
+// A batch on a device, and the lease that holds it.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace penstock {
 class StagingState;
 struct Flight;
 
-/// A component of a staged batch, in device memory. Of dtype bytes: `data` are shape.volume() + 1
+/// A component of a staged batch, in device memory. For dtype bytes, `data` are shape.volume() + 1
 /// offsets (u64) into `text`.
 struct DeviceTensor {
   DType dtype = DType::u8;
@@ -25,44 +25,53 @@ struct DeviceTensor {
   std::byte* data = nullptr;
   std::byte* text = nullptr;
 
+  /// Returns the bytes of the values: volume times the size of one.
   std::size_t nbytes() const { return static_cast<std::size_t>(shape.volume()) * size_of(dtype); }
 };
 
-/// A consumer's hold on a staged batch. Move-only; used by one thread at a time.
+/// A lease: the consumer's hold on a staged batch. Move-only. One thread at a time may use it. It
+/// may outlive the staging area.
 class StagedBatch {
  public:
   StagedBatch(StagedBatch&& other) noexcept;
   StagedBatch& operator=(StagedBatch&& other) noexcept;
-  /// Releases it, on every stream that waited.
+  /// Releases the batch on every stream that waited for it.
   ~StagedBatch();
 
-  /// Orders the stream after the copy; the host does not block. Every stream that uses the batch
-  /// must; at most kMostStreams.
+  /// Orders the stream after the copy, without blocking the host. Every stream that uses the batch
+  /// must wait; at most kMostStreams may.
   void wait(StreamView stream, Site site = Site::current());
-  /// Blocks until the copy has ended. Throws what the area failed with, also if it hangs.
+  /// Blocks until the copy has ended. Throws the area's error, also if the copy hangs.
   void synchronize(Site site = Site::current()) const;
-  /// The slot is free once this stream, and every one that waited, gets here. Work asked for later
-  /// must not use the batch. Idempotent.
+  /// Frees the slot once this stream, and every stream that waited, reaches this point. Work that
+  /// you enqueue later must not use the batch. Idempotent.
   void release(StreamView stream, Site site = Site::current());
+  /// Frees the slot once every stream that waited reaches this point.
   void release(Site site = Site::current()) noexcept;
 
+  /// Returns the number of components.
   std::size_t size() const noexcept;
-  /// REQUIRES: i < size().
+  /// Returns component i. REQUIRES: i < size().
   const DeviceTensor& at(std::size_t i) const noexcept;
+  /// Returns component i. REQUIRES: i < size().
   template <std::integral I>
   const DeviceTensor& operator[](I i) const noexcept {
     return at(static_cast<std::size_t>(i));
   }
-  /// Throws Error{not_found} that lists the names there are.
+  /// Returns the component of that name. Throws Error{not_found} that lists the names of the batch.
   const DeviceTensor& operator[](std::string_view name) const;
   const DeviceTensor& operator[](const char* name) const { return (*this)[std::string_view(name)]; }
-  /// Rows that hold samples; rows past it are zeros.
+  /// Returns true if the batch has a component of that name.
+  bool has(std::string_view name) const noexcept;
+  /// Returns the number of rows that hold samples. Rows past it are zeros.
   std::int64_t valid_rows() const noexcept;
-  /// Which batch of the area it is, from 0.
+  /// Returns the number of the batch in its area, from 0.
   std::uint64_t sequence() const noexcept;
-  /// Which slot it lies in. Where batches are copied a slot's addresses never change.
+  /// Returns the number of the slot that it lies in. Where batches are copied, the addresses of a
+  /// slot never change.
   int slot() const noexcept;
 
+  /// The most streams that may wait for a batch.
   static constexpr std::size_t kMostStreams = 8;
 
  private:

@@ -1,4 +1,4 @@
-// Threads whose start says what it lacks.
+// Threads whose start fails with a clear error.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// A thread that runs `body`, which must not throw. `what` for: "computing". Throws
-/// Error{resource_exhausted} that names it, and the limits that can be in the way.
+/// Returns a thread that runs `body`, which must not throw. `what` is its purpose: "computing".
+/// Throws Error{resource_exhausted} that names the purpose and the limits that may be the reason.
 template <typename F>
 std::jthread start_thread(const char* what, F body) {
   try {

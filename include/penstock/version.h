@@ -1,13 +1,13 @@
-// The version and what was compiled in.
+// The version, and the features that were compiled in.
 #pragma once
 
 #include <string>
 
 namespace penstock {
 
-/// "0.1.0".
+/// Returns "0.1.0".
 std::string version();
-/// One feature a line: "libjpeg-turbo 2.1.5", "oneTBB 2021.8", "io_uring yes", "CUDA no"…
+/// Returns one feature a line: "libjpeg-turbo 2.1.5", "oneTBB 2021.8", "io_uring yes", "CUDA no"…
 std::string features();
 
 }  // namespace penstock

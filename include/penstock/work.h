@@ -16,17 +16,17 @@
 
 namespace penstock {
 
-/// What a running op may use. One per thread and group; not synchronised.
+/// The services for a running op. One per thread and group; not synchronised.
 class WorkContext : public ReadContext {
  public:
-  /// The random numbers of this op for this element.
+  /// Returns the random numbers of this op for this element.
   Rng rng(const WorkItem& item) const noexcept { return {key_, item.ordinal, op_}; }
-  /// True if the run was cancelled or destroyed, so that nobody wants the results. To be asked
-  /// before each call of what is not ours or may take long…
+  /// Returns true if the run was cancelled or destroyed, so that its results are not needed. Ask
+  /// before each call of foreign code or of code that may take long.
   bool cancelled() const noexcept {
     return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed);
   }
-  /// …and then the status of an item instead of its result.
+  /// Returns the status to give an item instead of its result, once the run was cancelled.
   static Status cancelled_status();
 
  protected:
@@ -35,44 +35,49 @@ class WorkContext : public ReadContext {
   const std::atomic<bool>* cancelled_ = nullptr;  // none: never
 };
 
-/// What a map does, apart from who does it when. Immutable and thread-safe: `run` is called from
-/// many threads.
+/// The work of a map, apart from its scheduling. Immutable and thread-safe: many threads call
+/// `run`.
 class WorkOp {
  public:
   virtual ~WorkOp() = default;
 
-  /// "decode_jpeg": the word used in explain, errors and fingerprints.
+  /// Returns the word used in explain, errors and fingerprints: "decode_jpeg".
   virtual std::string name() const = 0;
+  /// Adds the options of the op to `description`.
   virtual void describe(Description& description) const = 0;
-  /// The output's spec. Throws Error{invalid_argument} if the op can't take such elements.
+  /// Returns the output's spec. Throws Error{invalid_argument} if the op can't take such elements.
   virtual Spec infer(const Spec& input) const = 0;
 
-  /// Replaces each item's element by the result, or sets its status; must not throw for a bad
-  /// element (what is thrown fails the whole group). Where `item.row` is set the op may write a
-  /// component of fixed size straight to `row.data(i)` and return a tensor that views that memory:
-  /// it is then not copied. Tensors left elsewhere than in the row are copied by the engine.
+  /// Replaces each item's element by the result, or sets its status. Must not throw for a bad
+  /// element, because an exception fails the whole group. If `item.row` is set, the op may write a
+  /// component of fixed size straight to `row.data(i)` and return a tensor that views that memory.
+  /// The engine then does not copy it. The engine copies tensors that lie elsewhere than in the
+  /// row.
   virtual void run(std::span<WorkItem> items, WorkContext& context) const = 0;
 
-  /// True if `run_columns` may be called instead of `run`: an op on elements of fixed size that
-  /// takes them many at a time.
+  /// Returns true if `run_columns` may be called instead of `run`: an op on elements of fixed size
+  /// that takes them many at a time.
   virtual bool columnar() const { return false; }
-  /// The same for elements that lie one behind another: every component of `in` and of `out` has
-  /// the elements as its outermost dimension, and `out` is filled in place. Returns how many of
-  /// them are done. Fewer than all: the next one failed or does not fit `out`, and is in `odd`; it
-  /// is called again for those behind. What it throws makes the engine call `run` for the same
-  /// elements, which tells the bad ones from the good.
+  /// Runs on elements that lie one after another. Every component of `in` and of `out` has the
+  /// elements as its outermost dimension, and `out` is filled in place. Returns how many of them
+  /// are done. If these are fewer than all, the next element failed or does not fit `out`, and is
+  /// in `odd`; the function is called again for the elements after it. If it throws, the engine
+  /// calls `run` for the same elements, to tell the bad ones from the good.
   virtual std::size_t run_columns(const Element& in, Element& out, WorkItem& odd,
                                   const WorkContext& context) const;
 
-  /// True if `run` may wait: it then runs on threads of its own, off the compute arena.
+  /// Returns true if `run` may wait. It then runs on threads of its own, off the compute arena.
   virtual bool blocking() const { return false; }
-  /// Elements the op likes to get at once; the engine bounds it and never waits to fill it.
+  /// Returns the number of elements that the op prefers to get at once. The engine bounds it and
+  /// never waits to fill it.
   virtual std::size_t preferred_group() const { return 1; }
-  /// False only if no element can fail: order stages such as take may then move in front of the op.
+  /// Returns false only if no element can fail: order stages such as take may then move before the
+  /// op.
   virtual bool can_fail() const { return true; }
-  /// True if the results depend on `context.rng`.
+  /// Returns true if the results depend on `context.rng`.
   virtual bool random() const { return false; }
-  /// False if it is up to the user, whose code is called, that the results depend on nothing else.
+  /// Returns false if the op calls user code, which alone decides whether the results depend on
+  /// nothing else.
   virtual bool deterministic() const { return true; }
 };
 

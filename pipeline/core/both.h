@@ -1,10 +1,10 @@
-// Functions for the host and for CUDA: one source, the same bits, as neither fuses a multiplication
-// with an addition (-ffp-contract=off, -fmad=false).
+// Functions for the host and for CUDA. Both compile the same source and compute the same bits, as
+// neither fuses a multiplication with an addition (-ffp-contract=off, -fmad=false).
 #pragma once
 
 #include <cstdint>
 
-// An attribute and nothing else: nvcc compiles such functions for both.
+// Only adds an attribute: nvcc then compiles such a function for both.
 #if defined(__CUDACC__)
 #define PENSTOCK_BOTH __host__ __device__
 #else
@@ -13,7 +13,7 @@
 
 namespace penstock::both {
 
-// What the standard library has for the host alone.
+// Functions that the standard library has for the host only.
 template <typename T>
 PENSTOCK_BOTH constexpr T least(T a, T b) noexcept {
   return b < a ? b : a;

@@ -1,5 +1,6 @@
 #include <penstock/buffer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <new>
@@ -20,8 +21,9 @@ class HeapAllocator final : public Allocator {
       throw Error(ErrorCode::resource_exhausted,
                   "no memory for " + std::to_string(bytes) + " bytes");
     }
-    // A slot is touched first while work waits for it: a fault for each 4 KiB of it takes longer
-    // than to fill it. Advice; whether it is followed does not matter.
+    // Slots are touched first while work waits for them. A page fault for each 4 KiB would take
+    // longer than filling the slot. This is only advice to the kernel, so a failure does not
+    // matter.
     if (bytes >= kLarge) (void)::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
     return static_cast<std::byte*>(memory);
   }
@@ -38,7 +40,7 @@ class HeapAllocator final : public Allocator {
   }
 };
 
-// Stands in front of its own bytes, in the same allocation.
+// Stands before its own bytes, in the same allocation.
 class PlainBuffer final : public Buffer {
  public:
   PlainBuffer(std::byte* memory, std::size_t bytes, Allocator& allocator) noexcept
@@ -67,8 +69,10 @@ void PlainBuffer::dispose() noexcept {
 }  // namespace
 
 Allocator& Allocator::heap() noexcept {
-  static HeapAllocator allocator;
-  return allocator;
+  // Never destroyed: a run in a static object may return memory after a static allocator was gone.
+  alignas(HeapAllocator) static std::byte place[sizeof(HeapAllocator)];
+  static HeapAllocator* const allocator = ::new (place) HeapAllocator;
+  return *allocator;
 }
 
 BufferPtr allocate_buffer(std::size_t bytes, Allocator& allocator) {

@@ -1,19 +1,19 @@
-// Room in the byte budget for memory that a codec takes itself.
+// The part of the byte budget for memory that a codec allocates itself.
 #pragma once
 
 #include <cstdint>
 
 namespace penstock {
 
-/// What contexts of a run are beside what `WorkContext` says: who decodes into memory of a
-/// library's, or keeps whole images of its own, says so before it does. Of one group; not
-/// synchronised.
+/// The second interface of a run's contexts, next to `WorkContext`. An op that decodes into a
+/// library's memory, or keeps whole images of its own, asks here before it does so. Belongs to one
+/// group; not synchronised.
 class CodecBudget {
  public:
-  /// Takes `bytes` of the budget. Throws Error{resource_exhausted}: there is no room, now or ever;
-  /// where there may be some later, the element is then made again by itself.
+  /// Takes `bytes` of the budget. Throws Error{resource_exhausted} if there is no room, now or
+  /// ever. If there may be room later, the engine makes the element again by itself.
   virtual void take(std::uint64_t bytes) = 0;
-  /// Gives some of them back. What is not given back when the op returns comes back then.
+  /// Gives some of them back. Bytes that an op keeps are given back when it ends.
   virtual void give(std::uint64_t bytes) noexcept = 0;
 
  protected:

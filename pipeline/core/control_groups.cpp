@@ -8,7 +8,8 @@
 namespace penstock {
 namespace {
 
-/// The first number of a file, and the second if it is asked for; 0 if there is none ("max", "-1").
+/// Returns the first number of a file and, if asked for, the second; 0 if there is none ("max",
+/// "-1").
 double first_number(const std::string& path, double* second = nullptr) {
   std::ifstream file(path);
   double value = 0;
@@ -17,8 +18,8 @@ double first_number(const std::string& path, double* second = nullptr) {
   return value;
 }
 
-/// The number behind a word of a file such as "nr_periods 3\nthrottled_usec 125\n", or behind a
-/// word and "=" as in "some avg10=0.00 total=125"; 0 if there is none.
+/// Returns the number after a word of a file such as "nr_periods 3\nthrottled_usec 125\n", or after
+/// a word and "=" as in "some avg10=0.00 total=125"; 0 if there is none.
 double number_behind(const std::string& path, const std::string& word) {
   std::ifstream file(path);
   for (std::string token; file >> token;) {
@@ -32,12 +33,13 @@ double number_behind(const std::string& path, const std::string& word) {
   return 0;
 }
 
-/// True if a controller is one of a comma-separated list.
+/// True if `wanted` is in a comma-separated list of controllers.
 bool names(const std::string& controllers, const std::string& wanted) {
   return ("," + controllers + ",").find("," + wanted + ",") != std::string::npos;
 }
 
-/// Calls `look` with the folder of the group `path` below `root` and of each around it.
+/// Calls `look` with the folder of the group `path` below `root`, and with that of each group
+/// around it.
 void for_each_group(const std::string& root, std::string path,
                     const std::function<void(const std::string& folder)>& look) {
   for (;;) {
@@ -48,7 +50,7 @@ void for_each_group(const std::string& root, std::string path,
   }
 }
 
-/// The least limit of the group `path` below `root` and of those around it.
+/// Returns the smallest limit of the group `path` below `root` and of the groups around it.
 double least(const std::string& root, const std::string& path,
              const std::function<double(const std::string& folder)>& limit_of) {
   double found = 0;
@@ -106,7 +108,7 @@ double ControlGroups::throttled_s() const {
   return longest;
 }
 
-// The first "total" is that of the line "some".
+// The first "total" belongs to the line "some".
 double ControlGroups::cpu_pressure_s() const {
   const double own = number_behind(root_ + path_ + "/cpu.pressure", "total");
   return 1e-6 * (own > 0 ? own : number_behind(machine_pressure_, "total"));

@@ -72,7 +72,7 @@ float float_from_half(Half value) noexcept {
 BFloat16 bfloat16_from_float(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > kFloatInfinity) {
-    return {static_cast<std::uint16_t>((bits >> 16) | 0x40U)};  // a NaN stays one, made quiet
+    return {static_cast<std::uint16_t>((bits >> 16) | 0x40U)};  // a NaN becomes a quiet NaN
   }
   const std::uint32_t rounding = 0x7fffU + ((bits >> 16) & 1U);
   return {static_cast<std::uint16_t>((bits + rounding) >> 16)};

@@ -16,7 +16,7 @@ struct Interned {
   std::unordered_multimap<std::size_t, const Names*> lists;
 };
 
-// Lives for ever, as the names do: elements may outlive static destruction.
+// Never destroyed, like the names: elements may outlive static destruction.
 Interned& interned() {
   static Interned* const instance = new Interned;
   return *instance;
@@ -101,13 +101,17 @@ void Element::reset(const Names* names) {
   if (names == nullptr) return;
   const std::size_t count = names->size();
   if (count > kInline) grow(count);
-  if (!heap_) std::uninitialized_default_construct_n(data(), count);
+  if (heap_) {
+    std::fill_n(heap_.get(), count, Tensor());
+  } else {
+    std::uninitialized_default_construct_n(data(), count);
+  }
   names_ = names;
   size_ = static_cast<std::uint32_t>(count);
 }
 
 void Element::clear_heap() noexcept {
-  for (std::size_t i = 0; i < size_; ++i) heap_[i] = Tensor();
+  for (std::size_t i = 0; i < size_; ++i) static_cast<void>(heap_[i].release_owner());
 }
 
 void Element::take_heap(Element& other) noexcept {

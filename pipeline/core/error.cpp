@@ -29,6 +29,8 @@ std::string_view name_of(ErrorCode code) noexcept {
       return "device_lost";
     case ErrorCode::no_progress:
       return "no_progress";
+    case ErrorCode::mismatch:
+      return "mismatch";
   }
   return "unknown";
 }
@@ -53,7 +55,7 @@ Error::Error(ErrorCode code, std::string cause, Provenance where, std::exception
 
 namespace {
 
-// Made when the process starts, so that it can be had when there is no memory, and never destroyed,
+// Made when the process starts, so that it is available when there is no memory. Never destroyed,
 // because threads may outlive static objects.
 const std::shared_ptr<const Error>& kOutOfMemory =
     *new std::shared_ptr<const Error>(std::make_shared<const Error>(

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "pipeline/core/log_sink.h"
 #include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
@@ -15,7 +16,7 @@ struct Sinks {
   std::set<std::string, std::less<>> said_once GUARDED_BY(mutex);
 };
 
-// Lives for ever: threads may still log during static destruction.
+// Never destroyed: threads may still log during static destruction.
 Sinks& sinks() {
   static Sinks* const instance = new Sinks;
   return *instance;
@@ -31,6 +32,12 @@ void set_log_sink(LogSink sink) {
   all.current.swap(next);
 }
 
+bool log_sink_given() noexcept {
+  Sinks& all = sinks();
+  const MutexLock lock(all.mutex);
+  return all.current != nullptr;
+}
+
 void log(LogLevel level, std::string_view message) noexcept {
   try {
     std::shared_ptr<const LogSink> sink;
@@ -41,7 +48,7 @@ void log(LogLevel level, std::string_view message) noexcept {
     }
     if (sink) (*sink)(level, message);
   } catch (...) {
-    // A sink that fails has nobody to tell.
+    // There is no other place to report a sink's failure.
   }
 }
 
@@ -49,7 +56,7 @@ void log_once(LogLevel level, std::string_view once, std::string_view message) n
   try {
     Sinks& all = sinks();
     const MutexLock lock(all.mutex);
-    // Without a sink nothing is said, so that a sink given later still hears it.
+    // Without a sink, the message does not count as logged, so that a later sink still gets it.
     if (!all.current || all.said_once.contains(once)) return;
     all.said_once.emplace(once);
   } catch (...) {

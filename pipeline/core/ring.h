@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// First in, first out, in one vector that grows by doubling and is never given back: no allocation
-/// in steady state. Not synchronised.
+/// A first-in, first-out queue in one vector. The vector grows by doubling and never shrinks, so a
+/// steady state allocates nothing. Not synchronised.
 template <typename T>
 class Ring {
  public:
@@ -45,7 +45,7 @@ class Ring {
     first_ = 0;
   }
 
-  std::vector<T> items_;  // a power of two
+  std::vector<T> items_;  // the size is a power of two
   std::size_t first_ = 0;
   std::size_t size_ = 0;
 };

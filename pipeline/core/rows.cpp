@@ -5,8 +5,6 @@
 
 #include "pipeline/core/sizes.h"
 
-#include "pipeline/core/sizes.h"
-
 namespace penstock {
 
 Element make_rows(const Spec& spec, const Names* names, std::size_t count, ReadContext& memory) {
@@ -32,7 +30,7 @@ Element rows_from(const Element& rows, std::size_t first, std::size_t count) {
 }
 
 bool lies_in(const Tensor& value, const std::byte* begin, std::size_t bytes) noexcept {
-  const std::less<> before;  // of pointers to unlike memory too
+  const std::less<> before;  // also orders pointers to different allocations
   return !before(value.data(), begin) && before(value.data(), begin + bytes);
 }
 
@@ -59,7 +57,7 @@ Columns::Columns(const Element& rows) : names_(rows.names()) {
     const Tensor& all = rows[i];
     const Shape shape = all.shape().drop_front();
     const std::size_t stride = static_cast<std::size_t>(shape.volume()) * size_of(all.dtype());
-    // The memory may be written: an element's values are its holder's.
+    // The memory may be written, because an element's values belong to its holder.
     auto* const base = const_cast<std::byte*>(all.data());
     columns_.push_back({all.dtype(), shape, base, stride, all.owner()});
   }

@@ -1,4 +1,4 @@
-// Room for elements one behind another.
+// Memory that holds elements one after another.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,19 @@
 
 namespace penstock {
 
-/// Uninitialised memory for `count` elements: every component [count, ...]. `names` are the spec's.
-/// Throws what `memory.allocate` does. REQUIRES: spec.is_fixed_size().
+/// Allocates uninitialised memory for `count` elements: each component has the shape [count, ...].
+/// `names` are the names in the spec. Throws what `memory.allocate` throws. REQUIRES:
+/// spec.is_fixed_size().
 Element make_rows(const Spec& spec, const Names* names, std::size_t count, ReadContext& memory);
 
-/// Rows [first, first + count) of every component, none of which is copied.
+/// Returns a view of the rows [first, first + count) of every component. Copies nothing.
 Element rows_from(const Element& rows, std::size_t first, std::size_t count);
 
-/// True if the values begin in that memory.
+/// True if the value's data begins within that memory.
 bool lies_in(const Tensor& value, const std::byte* begin, std::size_t bytes) noexcept;
 
-/// Elements one behind another, one by one: a view of the components of `rows`, each [n, ...] and
-/// contiguous.
+/// Access to single rows of several elements stored one after another: a view of the components of
+/// `rows`. Each has the shape [n, ...] and is contiguous.
 class Columns {
  public:
   explicit Columns(const Element& rows);
@@ -34,7 +35,7 @@ class Columns {
   /// True if both have the same components.
   bool alike(const Columns& other) const noexcept;
 
-  /// Makes `out` the element of that row: small values are copied, others are views.
+  /// Makes `out` the element in that row. Small values are copied, others are views.
   void get(std::size_t row, Element& out) const {
     out.start(names_);
     for (const Column* column = first_; column != last_; ++column) {
@@ -42,7 +43,8 @@ class Columns {
     }
   }
 
-  /// The same, cheaper. REQUIRES: `put` of columns that are alike took `out` last.
+  /// Does the same at less cost. REQUIRES: `out` was last passed to `put` of columns that are
+  /// alike.
   void renew(std::size_t row, Element& out) const {
     out.valid_rows = -1;
     std::size_t i = 0;
@@ -56,7 +58,8 @@ class Columns {
     }
   }
 
-  /// Copies the element to that row. False if its components are others; the row is then undefined.
+  /// Copies the element to that row. Returns false if its components differ; the row is then
+  /// undefined.
   bool put(std::size_t row, const Element& element) const noexcept {
     if (element.names() != names_) return false;
     std::size_t i = 0;
@@ -76,7 +79,7 @@ class Columns {
   }
 
  private:
-  // Most values of small elements are of so many bytes: too few for a call.
+  // Most values of small elements have this size, for which a function call costs too much.
   static constexpr std::size_t kWord = 8;
   static void copy_word(std::byte* to, const std::byte* from) noexcept {
     std::uint64_t word = 0;

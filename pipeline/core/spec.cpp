@@ -81,13 +81,15 @@ std::string Spec::to_string() const {
 std::string Spec::mismatch(const Element& element) const {
   for (std::size_t i = 0; i < components_.size(); ++i) {
     const ComponentSpec& component = components_[i];
-    const std::string expected = "component " + component.name + ": expected " +
-                                 describe(component.dtype, component.shape) + ", got ";
-    if (i >= element.size()) return expected + "nothing";
-    if (element.name(i) != component.name) return expected + "component " + element.name(i);
+    const auto expected = [&] {
+      return "component " + component.name + ": expected " +
+             describe(component.dtype, component.shape) + ", got ";
+    };
+    if (i >= element.size()) return expected() + "nothing";
+    if (element.name(i) != component.name) return expected() + "component " + element.name(i);
     const Tensor& tensor = element[i];
     if (tensor.dtype() != component.dtype || !component.shape.accepts(tensor.shape())) {
-      return expected + describe(tensor.dtype(), tensor.shape());
+      return expected() + describe(tensor.dtype(), tensor.shape());
     }
   }
   if (element.size() > size()) {

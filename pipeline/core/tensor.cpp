@@ -117,8 +117,8 @@ std::string_view Tensor::bytes_at(std::int64_t position) const {
   return reinterpret_cast<const std::string_view*>(data())[position];
 }
 
-// A view that starts `first` values into this tensor. Inline values are copied: a view of them
-// would point into this object.
+// Returns a view that starts `first` values into this tensor. Inline values are copied, as a view
+// of them would point into this object.
 Tensor Tensor::view(const Shape& shape, std::span<const std::int64_t> strides,
                     std::int64_t first) const {
   Tensor result(rep_.dtype, shape, nullptr, owner_);

@@ -1,4 +1,4 @@
-// Byte strings that are copied.
+// Copies of byte strings.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace penstock {
 
-/// Bytes that copies of `values` take, with their views.
+/// Returns the bytes that copies of `values` take, including their views.
 std::size_t bytes_of_texts(std::span<const std::string_view> values) noexcept;
-/// A vector of byte strings that copies each into `buffer`. Shape [values.size()]. REQUIRES: it is
-/// as large as `bytes_of_texts` says.
+/// Copies the byte strings into `buffer` and returns them as a tensor of shape [values.size()].
+/// REQUIRES: the buffer is as large as `bytes_of_texts` says.
 Tensor texts_in(BufferPtr buffer, std::span<const std::string_view> values);
-/// The same in memory of the budget, where Tensor::of_bytes takes it from the heap.
+/// Does the same in memory of the budget, whereas Tensor::of_bytes allocates it on the heap.
 Tensor copy_texts(std::span<const std::string_view> values, ReadContext& memory);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 // Mutex, lock and condition variable that Clang's thread-safety analysis understands
-// (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html). Everything that locks uses these:
+// (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html). All code that locks uses these:
 //
 //   class Counter {
 //    public:
@@ -19,8 +19,8 @@
 //     int count_ GUARDED_BY(mutex_) = 0;
 //   };
 //
-// A condition is a `while` around `wait`, not a lambda: the analysis does not see the lock in
-// there.
+// Wait for a condition with `while` around `wait`, not with a lambda: the analysis does not see
+// that the lambda holds the lock.
 #pragma once
 
 #include <chrono>
@@ -47,14 +47,14 @@
 
 namespace penstock {
 
-/// std::mutex with a capability. Neither copyable nor movable.
+/// A std::mutex with a capability. Neither copyable nor movable.
 class CAPABILITY("mutex") Mutex {
  public:
   void lock() ACQUIRE() { mutex_.lock(); }
   void unlock() RELEASE() { mutex_.unlock(); }
-  /// Tells the analysis that the caller holds it, where it cannot see so (in a callback).
+  /// Tells the analysis that the caller holds the mutex, where it cannot see that (in a callback).
   void assert_held() const ASSERT_CAPABILITY(this) {}
-  /// The mutex itself, for what waits on it and knows of no capability.
+  /// Returns the underlying mutex, for waiting functions that know no capabilities.
   std::mutex& native() noexcept { return mutex_; }
 
  private:
@@ -62,7 +62,7 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex for a scope; may be given up and taken again within it.
+/// Holds a mutex for a scope. The mutex may be unlocked and locked again within the scope.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -86,7 +86,7 @@ class SCOPED_CAPABILITY MutexLock {
   bool held_ = true;
 };
 
-/// A condition variable. May wake without cause.
+/// A condition variable. It may wake up spuriously.
 class CondVar {
  public:
   void wait(Mutex& mutex) REQUIRES(mutex) {
@@ -94,7 +94,7 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  /// False if the time passed without a wake-up.
+  /// Returns false if the time passed without a wake-up.
   template <typename Rep, typename Period>
   bool wait_for(Mutex& mutex, std::chrono::duration<Rep, Period> time) REQUIRES(mutex) {
     return wait_until(mutex, std::chrono::steady_clock::now() + time);

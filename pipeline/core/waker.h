@@ -1,4 +1,4 @@
-// A signal that is never lost, for conditions that live under other locks.
+// A signal that is never lost, for conditions that other locks guard.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Counts events. A waiter reads the count, looks at its conditions, and waits until the count has
-/// moved on:
+/// Counts events. A waiter reads the count, checks its conditions, and waits until the count
+/// changes:
 ///
 ///     for (std::uint64_t seen = waker.count(); !ready(); seen = waker.count()) waker.wait(seen);
 ///
@@ -31,11 +31,11 @@ class Waker {
     }
     changed_.notify_all();
   }
-  /// The same, but only if it is worth a wake-up or somebody can't go on without.
+  /// Notifies only if a wake-up is worthwhile or a thread cannot continue without it (`urgent`).
   void notify_if(bool worthwhile) EXCLUDES(mutex_) {
     if (worthwhile || urgent.load(std::memory_order_seq_cst) > 0) notify();
   }
-  /// Those who can't go on before the waiters have done something.
+  /// The number of threads that cannot continue before the waiters have acted.
   std::atomic<int> urgent{0};
 
  private:

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "pipeline/engine/waits.h"
+#include "pipeline/core/waits.h"
 
 namespace penstock {
 
@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-thread_local const AtWork* working = nullptr;  // whom this thread is at work for
+thread_local const AtWork* working = nullptr;  // the run for which this thread works
 
 pid_t this_thread() noexcept {
   thread_local const pid_t id = ::gettid();

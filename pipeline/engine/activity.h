@@ -1,4 +1,4 @@
-// Who is at work for a run, and who waits.
+// Counts of the running work and the waiting threads of a run.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// One more in a count until it goes.
+/// A guard that adds one to a count until it is destroyed.
 class Counted {
  public:
   explicit Counted(std::atomic<int>& count) noexcept : count_(count) {
@@ -30,49 +30,50 @@ class Counted {
 
 class Arranging;
 
-/// Counts what is at work for a run and what waits for it, so that it can be told when nobody is
-/// left who could give memory back. Thread-safe.
+/// Counts the running work of a run and its waiting threads. From the counts the engine can tell
+/// when no work is left that could return memory. Thread-safe.
 class Activity {
  public:
-  /// `threads` compute. `lost_count` is called, perhaps under a lock, once a count would fall below
-  /// zero: then something was done twice, and nothing that the engine makes can be trusted.
+  /// `threads` threads compute. `lost_count` is called, perhaps under a lock, when a count would
+  /// fall below zero. Then something was done twice, and no result of the engine can be trusted.
   Activity(int threads, std::function<void()> lost_count)
       : plenty_(2 * threads), lost_count_(std::move(lost_count)) {}
 
-  /// A group was handed over; it ends, or waits in line for memory.
+  /// Notes that a group was handed over, and that it ended or now waits in line for memory.
   void group_began() noexcept;
   void group_ended() noexcept { take_off(at_work_); }
-  /// Groups that were handed over so far, and elements of starved ones that were made.
+  /// Count the groups handed over so far and the elements made from starved groups.
   void advanced() noexcept { advances_.fetch_add(1, std::memory_order_acq_rel); }
   std::uint64_t advances() const noexcept { return advances_.load(std::memory_order_acquire); }
-  /// A group waits for nothing but a thread, or is executed; and no longer. True if threads may
-  /// lack work from now on.
+  /// Note that a group is ready (it needs nothing but a thread, or is being executed), and that it
+  /// no longer is. `group_not_ready` returns true if threads may lack work from now on.
   void group_ready() noexcept { ready_.fetch_add(1, std::memory_order_seq_cst); }
   bool group_not_ready() noexcept { return take_off(ready_) == plenty_; }
   /// True if enough groups are ready to keep every thread busy for a while.
   bool has_plenty() const noexcept { return ready_.load(std::memory_order_seq_cst) >= plenty_; }
 
-  /// Groups that are executed now, and threads that work for an order segment: those who may give
-  /// memory back.
+  /// Returns the number of groups being executed, plus the threads that work for an order segment.
+  /// These may still return memory.
   int at_work() const noexcept { return at_work_.load(std::memory_order_acquire); }
-  /// The caller of the run waits, for `Iterator::next` or to go on from a saved position: what was
-  /// made ahead may be given up for it, and what waits for a thread gets one.
+  /// Notes, until the result is destroyed, that the run's caller waits: for `Iterator::next`, or to
+  /// resume from a saved position. Results that were made ahead may then be given up, and work that
+  /// waits for a thread gets one.
   [[nodiscard]] Counted consumer_waits() noexcept;
   const std::atomic<int>& consumers_waiting() const noexcept { return consumers_waiting_; }
-  /// This thread, of an order segment, waits for memory.
+  /// Notes, until the result is destroyed, that this thread of an order segment waits for memory.
   [[nodiscard]] Counted waits_for_memory() noexcept { return Counted(memory_waiters_); }
   int memory_waiters() const noexcept { return memory_waiters_.load(std::memory_order_acquire); }
-  /// True if nothing is at work and the consumer waits.
+  /// True if no work is running and the consumer waits.
   bool quiet() const noexcept {
     return at_work() == 0 && consumers_waiting_.load(std::memory_order_acquire) > 0;
   }
-  /// True if a thread that arranges elements, or the consumer, could run now, but for the calling
-  /// one: it was woken, and may not have got a CPU yet.
+  /// True if a thread other than the calling one could run now: the consumer, or a thread that
+  /// arranges elements. Such a thread was woken, but may not have got a CPU yet.
   bool has_runnable_threads() const noexcept EXCLUDES(mutex_);
-  /// True if this thread is at work for this run, and was told by its guard to come to its end.
+  /// True if this thread is working for this run, and its guard has told it to stop.
   bool told_to_stop() const noexcept;
 
-  /// Takes one off a count of the engine's.
+  /// Subtracts one from a count of the engine.
   template <typename Count>
   void take_off(Count& count) noexcept {
     if (count == 0) {
@@ -81,7 +82,7 @@ class Activity {
       --count;
     }
   }
-  /// The same for one that several threads change; returns what it was before.
+  /// Does the same for a count that several threads change. Returns the count before.
   int take_off(std::atomic<int>& count) noexcept;
 
  private:
@@ -89,7 +90,7 @@ class Activity {
   friend class Resting;
   friend class Arranging;
 
-  /// The thread of that number in the list; 0: there is none.
+  /// Returns the thread of number `i` in the list; 0 if there is none.
   pid_t arranging_thread(std::size_t i) const noexcept EXCLUDES(mutex_);
 
   const int plenty_;
@@ -104,7 +105,7 @@ class Activity {
   Arranging* arranging_ GUARDED_BY(mutex_) = nullptr;  // the first of a list
 };
 
-/// This thread arranges elements for a run until the guard goes. Allocates nothing.
+/// A guard: this thread arranges elements for a run until it is destroyed. Allocates nothing.
 class Arranging {
  public:
   explicit Arranging(Activity& activity) noexcept;
@@ -119,15 +120,15 @@ class Arranging {
   Arranging* next_ = nullptr;  // guarded by the activity's mutex
 };
 
-/// This thread is at work for a run until the guard goes, but for the time that it rests.
+/// A guard: this thread works for a run until it is destroyed, except while the thread rests.
 class AtWork {
  public:
-  /// `stop` says when it is to come to its end; null: when the run is cancelled.
+  /// `stop` becomes true when the thread has to stop. If null, it stops when the run is cancelled.
   explicit AtWork(Activity& activity, const std::atomic<bool>* stop = nullptr) noexcept;
   ~AtWork();
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
-  /// True if this thread is at work for some run.
+  /// True if this thread is working for a run.
   static bool here() noexcept;
 
  private:
@@ -138,6 +139,7 @@ class AtWork {
   const AtWork* const outer_;
 };
 
+/// A guard: this thread rests, and does not count as working for its run, until it is destroyed.
 class Resting {
  public:
   Resting() noexcept;
@@ -146,21 +148,21 @@ class Resting {
   Resting& operator=(const Resting&) = delete;
 };
 
-/// Over once nothing has been at work for a while although the consumer waits, so that nobody is
-/// left who could give memory back. While a thread of the run could run but gets no CPU, it takes
-/// two seconds longer. Not synchronised.
+/// A timer that tells when no work has run for a while although the consumer waits. Then no work is
+/// left that could return memory. While a thread of the run could run but gets no CPU, the timer
+/// takes two seconds longer. Not synchronised.
 class QuietTimer {
  public:
   explicit QuietTimer(std::chrono::milliseconds limit = std::chrono::milliseconds(100))
       : limit_(limit) {}
-  /// Notes how the run is now. True if it has been quiet all the while.
+  /// Notes the present state of the run. True if the run was quiet for the whole limit.
   bool over(const Activity& activity) noexcept;
   void renew() noexcept { quiet_since_ = {}; }
 
  private:
   std::chrono::milliseconds limit_;
   std::chrono::steady_clock::time_point quiet_since_{};
-  std::uint64_t advances_ = 0;  // until then
+  std::uint64_t advances_ = 0;  // when the run was last seen
 };
 
 }  // namespace penstock

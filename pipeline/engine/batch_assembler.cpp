@@ -11,7 +11,7 @@ PartialBatch& BatchAssembler::partial(std::uint64_t number) {
   return partial_[number - partial_.front().number()];
 }
 
-// The batch that new elements go to, or null if it has no row left.
+// Returns the batch that new elements go to, or null if no opened batch has a row left.
 PartialBatch* BatchAssembler::current() {
   while (current_ < opened_) {
     PartialBatch& candidate = partial(current_);
@@ -26,14 +26,62 @@ std::size_t BatchAssembler::room() {
   return tail != nullptr ? tail->lacks() : 0;
 }
 
+// Returns a batch that reuses the memory of a finished one.
+PartialBatch BatchAssembler::fresh() {
+  if (spare_.empty()) return {};
+  PartialBatch fresh = std::move(spare_.back());
+  spare_.pop_back();
+  return fresh;
+}
+
 void BatchAssembler::open(Ref<Slot> slot) {
-  PartialBatch fresh;
-  if (!spare_.empty()) {
-    fresh = std::move(spare_.back());
-    spare_.pop_back();
+  PartialBatch fresh = this->fresh();
+  fresh.open(opened_, std::move(slot));
+  if (share_) {
+    const BatchShare::Rows made =
+        share_->batches.made_of(share_->epoch, before_ + opened_, share_->rows);
+    fresh.make_only(made.first, made.end);
   }
-  fresh.open(opened_++, std::move(slot));
+  ++opened_;
   partial_.push_back(std::move(fresh));
+}
+
+bool BatchAssembler::next_is_hollow() const noexcept {
+  if (!share_) return false;
+  const auto made = share_->batches.made_of(share_->epoch, before_ + opened_, share_->rows);
+  return made.first == made.end;
+}
+
+void BatchAssembler::open_hollow() {
+  PartialBatch fresh = this->fresh();
+  fresh.open_hollow(opened_, static_cast<std::size_t>(share_->rows));
+  partial_.push_back(std::move(fresh));
+  ++opened_;
+  ++hollow_;
+}
+
+PartialBatch::Stretch BatchAssembler::stretch() {
+  const PartialBatch* const tail = share_ ? current() : nullptr;
+  if (tail == nullptr) return {true, SIZE_MAX};
+  PartialBatch::Stretch all = tail->stretch();
+  std::size_t reach = all.rows;
+  for (std::uint64_t next = tail->number() + 1;
+       reach == partial(next - 1).lacks() && next < opened_; ++next) {
+    const PartialBatch::Stretch more = partial(next).stretch();
+    if (more.made != all.made) break;
+    all.rows += reach = more.rows;
+  }
+  return all;
+}
+
+void BatchAssembler::pass_over(std::uint64_t first, std::size_t count) {
+  while (count > 0) {
+    PartialBatch& tail = *current();
+    const std::size_t given = tail.give(first, std::min(count, tail.lacks()), true).count;
+    first += given;
+    count -= given;
+  }
+  advance();
 }
 
 void BatchAssembler::admit(Group& group) {
@@ -94,7 +142,7 @@ bool BatchAssembler::nothing_behind(std::size_t place) const {
   return true;
 }
 
-// One step towards delivering the oldest batch; false if there is nothing to do now.
+// Does one step towards delivering the oldest batch. Returns false if there is nothing to do now.
 bool BatchAssembler::resolve_head() {
   if (over_ || partial_.empty()) return false;
   PartialBatch& head = partial_.front();
@@ -116,20 +164,23 @@ bool BatchAssembler::resolve_head() {
   return true;
 }
 
-// The first failure of the head, once everything before it is done.
+// Delivers the head's first failure once everything before it is done.
 bool BatchAssembler::resolve_failure(PartialBatch& head) {
   const std::vector<PartialBatch::RowRange>& ranges = head.ranges();
   for (std::size_t i = 0; i < ranges.size() && ranges[i].done; ++i) {
     if (ranges[i].status.ok()) continue;
     put_error(ranges[i].status, ranges[i].sequence + 1);
     head.drop_ranges(i + 1);
+    // The runs that make other batches do not know which rows are missing.
+    over_ = share_.has_value();
     room_made_.notify();
     return true;
   }
   return false;
 }
 
-// Moves rows up to where failed elements were passed over, in all batches; false if none could.
+// Moves rows up, in all batches, to where failed elements were passed over. Returns false if no row
+// could be moved.
 bool BatchAssembler::close_gaps() {
   if (!account_.skips() || over_) return false;
   for (std::size_t f = 0; f < partial_.size() && partial_[f].number() < current_; ++f) {
@@ -139,7 +190,7 @@ bool BatchAssembler::close_gaps() {
   return false;
 }
 
-// New elements already go to later batches: the next rows there move up.
+// Moves the next rows of later batches up. New elements already go to later batches.
 bool BatchAssembler::move_rows_up(std::size_t to) {
   PartialBatch& target = partial_[to];
   if (nothing_behind(to)) {
@@ -175,8 +226,9 @@ void BatchAssembler::put_error(Status status, std::uint64_t reached) {
       {ref_to(Payload::make(std::move(status)), mix_path(path_, reached)), reached, passed_over_});
 }
 
-// Elements before this one are in the head, or failed and nothing comes in front of them: what was
-// admitted later stands behind, in the head or in a later batch.
+// Returns the first sequence number that is not settled. Elements before it are in the head, or
+// failed with nothing left in front of them. Elements admitted later are behind these, in the head
+// or in a later batch.
 std::uint64_t BatchAssembler::settled() {
   if (partial_.empty()) return UINT64_MAX;
   const PartialBatch& head = partial_.front();
@@ -190,7 +242,7 @@ std::uint64_t BatchAssembler::settled() {
   return UINT64_MAX;
 }
 
-// As soon as their turn has come, rather than with the batch: that may never be full.
+// Passes over failures as soon as their turn has come, not with the batch, which may never be full.
 void BatchAssembler::pass_over_failures() {
   if (failures_.empty() || over_) return;
   const std::uint64_t end = settled();
@@ -215,9 +267,10 @@ void BatchAssembler::finish_head(bool deliver_it) {
     kill_point("batch made");
     ElementRef item = ref_to(Payload::make(head.batch()), mix_path(path_, batches_++));
     const std::uint64_t bytes = payload_bytes(item.payload->element);
-    add_counters(&account_.counters(), 1, bytes);
+    if (!head.hollow()) add_counters(&account_.counters(), 1, bytes);
     largest_ = std::max(largest_, bytes);
-    outputs_.push_back({std::move(item), std::max(head.last() + 1, judged_), passed_over_});
+    outputs_.push_back(
+        {std::move(item), std::max(head.last() + 1, judged_), passed_over_, head.hollow()});
   }
   head.close();
   spare_.push_back(std::move(head));
@@ -231,6 +284,7 @@ std::size_t BatchAssembler::take(std::span<ElementRef> out) {
     delivered_ += is_error(out[count]) ? 0 : 1;
     consumed_ = output.consumed;
     skipped_ = output.skipped;
+    if (output.hollow && --hollow_ == kMostHollow - 1) room_made_.notify();
   }
   if (count == 0 && drained()) {
     skipped_ = passed_over_;
@@ -239,7 +293,7 @@ std::size_t BatchAssembler::take(std::span<ElementRef> out) {
   return count;
 }
 
-// Counts what was good behind the last bad one, as far as it was taken.
+// Counts the good elements after the last bad one, as far as they were taken.
 void BatchAssembler::settle() {
   if (consumed_ <= judged_) return;
   account_.pass(consumed_ - std::exchange(judged_, consumed_));
@@ -249,7 +303,9 @@ void BatchAssembler::restore(std::uint64_t consumed, std::uint64_t skipped,
                              std::uint64_t delivered) {
   judged_ = consumed_ = consumed;
   passed_over_ = skipped_ = skipped;
-  batches_ = delivered_ = delivered;
+  batches_ = delivered_ = before_ = delivered;
+  // Failed rows are missing, so the number of batches does not tell which of them are full.
+  if (share_ && consumed != delivered * static_cast<std::uint64_t>(share_->rows)) share_.reset();
   account_.restore({consumed, skipped});
 }
 

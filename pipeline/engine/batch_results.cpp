@@ -1,20 +1,21 @@
 #include "pipeline/engine/batch_results.h"
 
+#include <algorithm>
 #include <string>
 
 #include "pipeline/engine/run.h"
 
 namespace penstock {
 
-// Memory that was never used is dear: while there is enough to work on, a large slot is waited for
-// until it comes back, rather than another one made.
+// Fresh memory is expensive. So while there is enough to work on, wait until a large slot comes
+// back instead of making another one.
 SlotPool::Make BatchResults::willing() const {
   constexpr std::size_t kLarge = 4U << 20;
   const bool wait = slots_->layout().bytes >= kLarge && run_.activity().has_plenty();
   return wait ? SlotPool::Make::if_must : SlotPool::Make::within;
 }
 
-// Has one slot more and more where reads are slow. False if there can't be, or not yet.
+// Adds slots when reads are slow. Returns false if there cannot be more, or not yet.
 bool BatchResults::widen() {
   const std::size_t before = slots_->widen(run_.slots().most(owner_, slots_->layout().bytes));
   if (before == 0) return false;
@@ -23,7 +24,7 @@ bool BatchResults::widen() {
   return true;
 }
 
-// Makes no more batches ahead than their texts are worth.
+// Makes fewer batches ahead if texts make them larger.
 void BatchResults::narrow() {
   const std::uint64_t bytes = assembler_.largest();
   if (slots_->layout().element.is_fixed_size() || bytes <= 2 * most_text_) return;
@@ -36,8 +37,16 @@ std::size_t BatchResults::room(const Demand& demand) {
   const bool starving = demand.consumer_waits && assembler_.empty();
   std::size_t room = assembler_.room();
   while (room < demand.wanted && !held_up) {
-    // Only where the consumer waits and yet keeps every slot may one more be made.
+    // Only if the consumer waits and yet keeps every slot, one more may be made.
     const bool beyond = room == 0 && starving;
+    const bool hollow = assembler_.next_is_hollow();
+    // Elements to be made and elements to be left out are handed over separately.
+    if (room > 0 && hollow == assembler_.stretch().made) break;
+    if (hollow) {
+      assembler_.open_hollow();
+      room += static_cast<std::size_t>(slots_->layout().rows);
+      continue;
+    }
     Ref<Slot> slot = slots_->take(beyond ? SlotPool::Make::beyond : willing());
     if (!slot && room == 0 && demand.reads_starve && widen()) continue;
     if (!slot) break;
@@ -46,7 +55,7 @@ std::size_t BatchResults::room(const Demand& demand) {
   }
   if (room > 0 && !held_up) {
     without_slot_ = false;
-    return room;
+    return std::min(room, assembler_.stretch().rows);
   }
   if (!without_slot_ && starving) {
     without_slot_ = true;

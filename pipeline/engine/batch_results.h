@@ -1,4 +1,4 @@
-// Batches in recycled slots.
+// Results in the form of batches in recycled slots.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace penstock {
 
 class Run;
 
-/// Results that are batches, and how many slots they have.
+/// Results that are batches. Decides how many slots they use.
 class BatchResults final : public Results {
  public:
   BatchResults(Run& run, const Node& owner, std::shared_ptr<SlotPool> slots,
@@ -21,6 +21,10 @@ class BatchResults final : public Results {
 
   const SlotLayout* layout() const noexcept override { return &slots_->layout(); }
   std::size_t room(const Demand& demand) override;
+  bool passes_over() override { return !assembler_.stretch().made; }
+  void pass_over(std::uint64_t first, std::size_t count) override {
+    assembler_.pass_over(first, count);
+  }
   void admit(Group& group) override { assembler_.admit(group); }
   void complete(Group& group) override;
   bool is_first(const Group& group) const override { return assembler_.is_first(group); }
@@ -45,9 +49,10 @@ class BatchResults final : public Results {
   const Node& owner_;
   const std::shared_ptr<SlotPool> slots_;
   BatchAssembler assembler_;
-  std::uint64_t most_text_ = 0;  // bytes that a batch was taken to have beside its slot
-  bool without_slot_ = false;    // and so waiting
-  // Long, because a batch may be held by another thread of the caller's.
+  // Bytes of text that a batch is assumed to have in addition to its slot.
+  std::uint64_t most_text_ = 0;
+  bool without_slot_ = false;  // no slot was available, so it waits for one
+  // Long, because another thread of the caller may hold a batch.
   QuietTimer slot_timer_{std::chrono::seconds(2)};
 };
 

@@ -8,8 +8,10 @@
 
 #include <penstock/start_thread.h>
 
-#include "pipeline/engine/memory.h"
-#include "pipeline/engine/waits.h"
+#include "pipeline/core/machine.h"
+#include "pipeline/core/thread_name.h"
+#include "pipeline/core/waits.h"
+#include "pipeline/order/support.h"
 
 namespace penstock {
 
@@ -18,7 +20,7 @@ BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> lo
   MutexLock lock(mutex_);
   try {
     for (int i = 0; i < initial; ++i) start();
-  } catch (...) {  // others have taken what could be started: those that there are will do
+  } catch (...) {  // no more can be started now; the existing ones must do
     if (threads_.empty()) throw;
   }
 }
@@ -37,7 +39,7 @@ void BlockingPool::submit(std::function<void()> work) {
   MutexLock lock(mutex_);
   const auto now = Clock::now();
   queue_.push_back({std::move(work), now});
-  // From here on nothing throws: it was taken.
+  // Nothing throws from here on, as the work was accepted.
   used_ = true;
   grow_if_late(now);
   if (idle_ > 0) ready_.notify_one();
@@ -50,11 +52,11 @@ int BlockingPool::threads() const {
 
 void BlockingPool::look() {
   MutexLock lock(mutex_);
-  grow_if_late(Clock::now());  // who is started does so too
+  grow_if_late(Clock::now());  // a started thread does so too
 }
 
 void BlockingPool::start() {
-  // A thread that stands but could not be kept would be waited for.
+  // Reserve first: a running thread that could not be stored would have to be waited for.
   threads_.reserve(std::bit_ceil(threads_.size() + 1));
   working_.resize(threads_.size() + 1);
   threads_.push_back(
@@ -66,10 +68,10 @@ void BlockingPool::grow_if_late(Clock::time_point now) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(2);
   constexpr std::size_t kFew = 4;
   if (stopping_ || queue_.size() <= idle_ || threads_.size() >= limit_) return;
-  const auto waited = now - queue_[idle_].since;  // there is a thread for each before it
+  const auto waited = now - queue_[idle_].since;  // there is a thread for each task before it
   if (waited < kMoment) return;
   if (threads_.size() >= kFew && waiting_ < 0.25 && threads_.size() - stuck(now) >= kFew) return;
-  // Many are tried before, so that what else starts threads is left some.
+  // Test whether the system allows many more, so that it leaves some threads to other code.
   constexpr std::size_t kMany = 64;
   if (threads_.size() >= kMany && std::has_single_bit(threads_.size()) &&
       startable_threads(static_cast<int>(2 * threads_.size())) <
@@ -80,13 +82,13 @@ void BlockingPool::grow_if_late(Clock::time_point now) noexcept {
   try {
     start();
   } catch (...) {
-    return;  // those that there are will do
+    return;  // the existing threads must do
   }
   note(waited);
 }
 
-// Threads that have waited within one piece of work for so long that what they will teach comes
-// late, or never.
+// Counts threads that have waited within one piece of work for so long that their result would
+// influence the pool too late, or never.
 std::size_t BlockingPool::stuck(Clock::time_point now) const noexcept {
   constexpr auto kLong = std::chrono::milliseconds(20);
   return static_cast<std::size_t>(
@@ -95,7 +97,7 @@ std::size_t BlockingPool::stuck(Clock::time_point now) const noexcept {
       }));
 }
 
-// There may be hundreds: each doubling is said.
+// There may be hundreds of threads, so only each doubling is logged.
 void BlockingPool::note(std::chrono::nanoseconds waited) {
   if (threads_.size() < 2 * noted_) return;
   log_->note("reading threads", std::exchange(noted_, threads_.size()), threads_.size(),
@@ -105,7 +107,9 @@ void BlockingPool::note(std::chrono::nanoseconds waited) {
 }
 
 void BlockingPool::serve(std::size_t thread) noexcept {
+  name_this_thread("penstock-wait");
   const pid_t self = ::gettid();
+  this_thread_may_wait();
   MutexLock lock(mutex_);
   for (;;) {
     while (queue_.empty() && !stopping_) ready_.wait(mutex_);

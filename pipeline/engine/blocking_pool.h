@@ -1,4 +1,4 @@
-// Threads for work that waits.
+// Threads for work that may wait.
 #pragma once
 
 #include <sys/types.h>
@@ -16,21 +16,23 @@
 
 namespace penstock {
 
-/// Threads for work that may wait. There is one more, up to a limit, whenever work has waited
-/// longer than a moment for one; beyond a few only while those that there are do wait, rather than
-/// lack a CPU. So a slow device gets depth, and a fast one no threads it does not need.
-/// Thread-safe.
+/// A pool of threads for work that may wait. It starts another thread, up to a limit, whenever work
+/// has waited for one for more than a moment. Beyond a few threads it does so only while the
+/// existing ones really wait, and do not just lack a CPU. So a slow device gets many requests at
+/// once, and a fast one gets no threads that it does not need. Thread-safe.
 class BlockingPool {
  public:
-  /// Begins with as many of `initial` threads as can be started. Throws Error{resource_exhausted}
-  /// if there is none.
+  /// Starts with as many of `initial` threads as the system allows. Throws
+  /// Error{resource_exhausted} if it allows none.
   BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log);
   ~BlockingPool();
-  /// Takes `work`, which must not throw, and does it once; or throws, and does not take it.
+  /// Accepts `work`, which must not throw, and runs it once. If this throws, the work was not
+  /// accepted.
   void submit(std::function<void()> work) EXCLUDES(mutex_);
-  /// Threads that there are for such work; 0 if there never was any.
+  /// Returns the number of threads; 0 if no work was ever submitted.
   int threads() const EXCLUDES(mutex_);
-  /// Looks again whether work has waited too long: for who waits for its result.
+  /// Checks again whether work has waited too long. For a thread that waits for the result of such
+  /// work.
   void look() EXCLUDES(mutex_);
 
  private:
@@ -48,21 +50,21 @@ class BlockingPool {
   };
   struct Working {
     pid_t thread = 0;
-    Clock::time_point since{};  // none: it has no work
+    Clock::time_point since{};  // not set: it has no work
   };
 
   const std::shared_ptr<TuningLog> log_;
   mutable Mutex mutex_;
   std::size_t limit_ GUARDED_BY(mutex_);
-  double waiting_ GUARDED_BY(mutex_) =
-      0;  // how much of the work, of late, has waited for something
+  // The recent share of work that waited for something.
+  double waiting_ GUARDED_BY(mutex_) = 0;
   CondVar ready_;
   Ring<Task> queue_ GUARDED_BY(mutex_);
-  std::size_t idle_ GUARDED_BY(mutex_) = 0;  // threads without work, though they may not know yet
+  std::size_t idle_ GUARDED_BY(mutex_) = 0;  // threads without work; they may not know that yet
   bool used_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::size_t noted_ GUARDED_BY(mutex_) = 1;         // threads, when that was last said
-  std::vector<Working> working_ GUARDED_BY(mutex_);  // of each thread
+  std::size_t noted_ GUARDED_BY(mutex_) = 1;         // threads, when their number was last logged
+  std::vector<Working> working_ GUARDED_BY(mutex_);  // one entry for each thread
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
 };
 

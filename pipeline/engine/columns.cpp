@@ -1,4 +1,4 @@
-// Makes values of many items at a time.
+// Makes the values of many items at a time.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <boost/container/small_vector.hpp>
 
 #include "pipeline/core/rows.h"
+#include "pipeline/core/spans.h"
 #include "pipeline/engine/executor.h"
 #include "pipeline/order/support.h"
 
@@ -16,16 +17,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostRows = 512;
-constexpr std::size_t kFewRows = 16;            // are as well made one by one
+constexpr std::size_t kFewRows = 16;            // fewer rows are made one by one
 constexpr std::size_t kMostBytes = 256U << 10;  // of a step's results, to stay in the cache
-// Of one result. Wider ones are not worth a copy into columns, unless an op likes many at once.
+// Bytes of one result. Copying wider ones into columns is not worth it, unless an op prefers many
+// at once.
 constexpr std::size_t kNarrow = 1024;
 
 std::uint64_t bytes_of(std::int64_t fixed_bytes, std::size_t count) {
   return count * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
 }
 
-/// 0: they are better made one by one.
+/// Returns how many rows to make at once; 0 if they should be made one by one.
 std::size_t rows_at_once(const Program& program) {
   const std::vector<Program::Step>& steps = program.steps();
   std::uint64_t widest = std::max<std::uint64_t>(bytes_of(program.leaf_fixed_bytes(), 1), 1);
@@ -39,8 +41,8 @@ std::size_t rows_at_once(const Program& program) {
   return rows < kFewRows && !steps.empty() ? 0 : std::max<std::size_t>(rows, 1);
 }
 
-/// Neighbours on their way through the steps of their program. Those that leave the columns at one
-/// step are carried on by themselves.
+/// Neighbouring items on their way through the steps of their program. Items that leave the columns
+/// at one step continue by themselves.
 class ColumnRun {
  public:
   ColumnRun(std::span<const ElementRef> items, GroupContext& context,
@@ -53,6 +55,7 @@ class ColumnRun {
     for (std::size_t i = 0; i < items_.size(); ++i) indices[i] = items_[i].index;
     program.source()->read_columns({indices.data(), items_.size()}, out);
     count(program.leaf_counters(), program.leaf_fixed_bytes(), items_.size(), start);
+    Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, items_.size());
   }
 
   void apply(const Program::Step& step, const Element& in, Element& out) {
@@ -69,7 +72,7 @@ class ColumnRun {
   }
 
  private:
-  // Rows [row, end).
+  // Processes the rows [row, end).
   void apply(const Program::Step& step, const Element& in, Element& out, std::size_t row,
              std::size_t end) {
     while (row < end) {
@@ -86,6 +89,7 @@ class ColumnRun {
         return;
       }
       count(step.counters, step.fixed_bytes, done, start);
+      Spans::note_since(Spans::Kind::op, step.stage, start, done);
       row += done;
       if (row == end) return;
       name(odd, row);
@@ -95,7 +99,7 @@ class ColumnRun {
     }
   }
 
-  // Together they failed, so that each has to be tried.
+  // The rows failed together, so each has to be tried by itself.
   void leave(const Program::Step& step, const Element& in, std::size_t row, std::size_t end) {
     const Columns rows(in);
     const std::size_t first = outliers_.size();
@@ -159,7 +163,7 @@ std::size_t compute_columns(std::span<const ElementRef> items, const Places& pla
   const Place place = places.next(std::min(items.size(), most));
   const std::size_t rows = place.count;
 
-  // All memory first: once a step was taken it must not be taken again.
+  // Allocate all memory first: once a step was done, it must not be done again.
   boost::container::small_vector<Element, 4> results;
   const std::uint64_t starved = context.starved_bytes();
   try {
@@ -170,7 +174,7 @@ std::size_t compute_columns(std::span<const ElementRef> items, const Places& pla
       results.push_back(make_rows(steps[s].spec, steps[s].names, rows, context));
     }
   } catch (const Error&) {
-    context.do_without(starved);  // what one needs may be there
+    context.do_without(starved);  // a single element may find room
     return 0;
   }
   results.push_back(place.slot->columns(place.row, rows));

@@ -12,7 +12,7 @@ Segment* EpochTrees::current() {
 Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
   SegmentPtr opened = run_.open(epoch, first_counted_);
   if (!position.empty()) {
-    // Some stages do work again to get there, which this thread waits for, or does itself.
+    // Some stages redo work to get there. This thread waits for it, or does it itself.
     const Counted waits = run_.activity().consumer_waits();
     const AtWork at_work(run_.activity());
     StateReader state(position);
@@ -60,9 +60,9 @@ void EpochTrees::close() noexcept {
   }
 }
 
-// When everything of this epoch has been handed over, the next one is begun: by the thread of the
-// old tree's segment, which whoever takes the tree down waits for. So each epoch is begun once.
-// Called without the lock, because that may be now.
+// When all of this epoch has been handed over, the thread of the old tree's segment begins the next
+// epoch. Taking that tree down waits for this thread, so each epoch is begun once. Call this
+// without the lock, because the callback may run at once.
 void EpochTrees::watch(Segment& tree, std::uint64_t epoch) {
   if (epoch + 1 >= epochs_) return;
   tree.on_exhausted([this, epoch] { begin_ahead(epoch + 1); });

@@ -1,4 +1,4 @@
-// The graph as it is open, epoch after epoch.
+// The open graph of each epoch.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,29 @@ namespace penstock {
 
 class Run;
 
-/// The open graph of the epoch under way and, once all of that has been handed over, of the next,
-/// which is begun ahead. One thread at a time opens and leaves; any may save.
+/// The open graph of the current epoch and, once all of that has been handed over, the graph of the
+/// next epoch, which is begun ahead. Only one thread at a time may open or leave. Any thread may
+/// save.
 class EpochTrees {
  public:
-  /// `epochs` in all.
+  /// `epochs` is the total number of epochs.
   EpochTrees(Run& run, std::uint64_t epochs) : run_(run), epochs_(epochs) {}
   ~EpochTrees() { close(); }
 
-  /// Says, before anything is opened, that the run goes on from one that was through with the first
-  /// epoch.
+  /// States that the run resumes one that had already completed the first epoch. Call this before
+  /// anything is opened.
   void first_was_counted() noexcept { first_counted_ = false; }
-  /// The tree of this epoch; null if it is not open.
+  /// Returns the current epoch's tree; null if it is not open.
   Segment* current() EXCLUDES(mutex_);
-  /// Opens this epoch at a position; an empty one is its beginning.
+  /// Opens this epoch at a position. An empty position is its beginning.
   Segment& open(std::uint64_t epoch, std::string_view position) EXCLUDES(mutex_);
-  /// Takes the tree of this epoch from here, for whoever takes it down.
+  /// Hands out the current epoch's tree, so that the caller can take it down.
   SegmentPtr leave() EXCLUDES(mutex_);
-  /// What was begun ahead is this epoch's tree from now on, if there is something.
+  /// Makes the tree that was begun ahead, if any, the tree of this epoch.
   void go_on(std::uint64_t epoch) EXCLUDES(mutex_);
-  /// What the tree of this epoch says; nothing if it is not open.
+  /// Saves the position of this epoch's tree; nothing if it is not open.
   void save(StateWriter& state) const EXCLUDES(mutex_);
-  /// Takes everything down.
+  /// Takes both trees down.
   void close() noexcept EXCLUDES(mutex_);
 
  private:
@@ -41,7 +42,7 @@ class EpochTrees {
 
   Run& run_;
   const std::uint64_t epochs_;
-  bool first_counted_ = true;  // constant once something was opened
+  bool first_counted_ = true;  // constant once a tree was opened
   mutable Mutex mutex_;
   SegmentPtr current_ GUARDED_BY(mutex_);
   SegmentPtr upcoming_ GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// What a stage's errors count for.
+// One stage's part in the error budget.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,24 @@
 
 namespace penstock {
 
-/// The elements of one stage in one epoch, as the ledger sees them. Not synchronised; the ledger
-/// outlives it.
+/// The elements of one stage in one epoch, as the ledger counts them. Not synchronised. The ledger
+/// must outlive it.
 class ErrorAccount {
  public:
-  /// With `skips` elements that fail are passed over.
+  /// If `skips` is true, elements that fail are skipped.
   ErrorAccount(SkipLedger& ledger, SkipLedger::Account account, bool skips)
       : ledger_(ledger), account_(account), skips_(skips) {}
 
   bool skips() const noexcept { return skips_; }
   StageCounters& counters() const noexcept { return *account_.stage; }
-  /// `reached` more elements have had their turn, the last of which failed. The error to end the
-  /// run with if that was one too many; else ok.
+  /// Counts `reached` more elements, the last of which failed. Returns the error that ends the run
+  /// if the error budget is now exceeded, otherwise ok.
   Status pass_over(std::uint64_t reached, const Error& error) {
     return ledger_.add(account_, reached, error);
   }
-  /// So many more had their turn, and were good.
+  /// Counts `good` more elements that did not fail.
   void pass(std::uint64_t good) { ledger_.pass(account_, good); }
-  /// Goes on from where a saved run stood.
+  /// Continues from the counts of a saved run.
   void restore(Passed passed) { ledger_.restore(account_, passed); }
 
  private:

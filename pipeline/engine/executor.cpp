@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "pipeline/core/sizes.h"
+#include "pipeline/core/spans.h"
+#include "pipeline/engine/row_places.h"
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -18,7 +20,7 @@ std::uint64_t since(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
-/// Rounded up, as --memory takes it.
+/// Returns a text as --memory accepts it, rounded up.
 std::string in_mebibytes(std::uint64_t bytes) {
   constexpr std::uint64_t kMebibyte = 1 << 20;
   return std::to_string(bytes / kMebibyte + (bytes % kMebibyte > 0 ? 1 : 0)) + "MiB";
@@ -38,7 +40,7 @@ void for_each_run(std::span<const ElementRef> items, F use) {
   }
 }
 
-/// True if some item's program is such, or one of what it gathers.
+/// True if `is_such` holds for an item's program, or for the program of something that it gathers.
 template <typename F>
 bool any_program(std::span<const ElementRef> items, F is_such) noexcept {
   bool found = false;
@@ -68,7 +70,7 @@ void read_source(std::span<WorkItem> work, const Source& source, GroupContext& c
   }
 }
 
-/// Reads what could not be read, and may be readable now, again.
+/// Repeats the reads that failed and may succeed now.
 void read_again(std::span<WorkItem> work, const Source& source, GroupContext& context) {
   std::vector<WorkItem> failed;
   for (int tries = 1;; ++tries) {
@@ -95,13 +97,8 @@ void read_again(std::span<WorkItem> work, const Source& source, GroupContext& co
   }
 }
 
-/// Says where results of the last step go.
-void assign_rows(std::span<WorkItem> work, const Places& places) {
-  if (places.empty()) return;
-  places.for_each(work.size(), [&](const Place& place) {
-    for (std::uint32_t i = 0; i < place.count; ++i) work[i].row = place.slot->row(place.row + i);
-    work = work.subspan(place.count);
-  });
+void forget_rows(std::span<WorkItem> work) noexcept {
+  for (WorkItem& item : work) item.row = Row();
 }
 
 void read_run(std::span<const ElementRef> items, std::span<WorkItem> work, const Places& places,
@@ -110,13 +107,16 @@ void read_run(std::span<const ElementRef> items, std::span<WorkItem> work, const
   for (std::size_t i = 0; i < items.size(); ++i) {
     work[i].index = items[i].index;
     work[i].ordinal = items[i].ordinal;
-    work[i].row = Row();  // work items are used again
+    work[i].row = Row();  // work items are reused
   }
-  if (program.steps().empty()) assign_rows(work, places);
+  RowPlaces rows;
+  if (program.making_steps() == 0) rows.assign(work, places, program);
   read_source(work, *program.source(), context);
   read_again(work, *program.source(), context);
+  if (!program.final_places().empty()) forget_rows(work);
   finish_step(items, work, program.leaf_stage(), program.leaf_counters(),
               program.leaf_fixed_bytes(), start);
+  Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, work.size());
 }
 
 void gather_run(std::span<const ElementRef> items, std::span<WorkItem> work, const Program& program,
@@ -199,16 +199,14 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   BufferPtr buffer = memory_.allocate(bytes, promised_);
   if (!buffer) {
     starved_ = std::max<std::uint64_t>(starved_, bytes);
-    throw Error(ErrorCode::resource_exhausted,
-                "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
-                    std::to_string(memory_.limit()) + " has no room for them");
+    throw memory_.no_room_for(bytes);
   }
-  allocated_ += Memory::rounded(bytes);  // whatever buffer it was
+  allocated_ += Memory::rounded(bytes);  // whatever the size of the actual buffer
   return buffer;
 }
 
-// Whether there can ever be room is judged by the limit and the slots alone, never by what others
-// have at the moment; and the error is that of the element alone, which says what it takes in all.
+// Only the limit and the slots decide whether there can ever be room, not the present use by other
+// work. The error concerns the element alone, and says how much it takes in all.
 void GroupContext::take(std::uint64_t bytes) {
   const std::uint64_t beside = memory_.beside_slots();
   const std::uint64_t all = saturating_sum(allocated_, bytes);
@@ -295,9 +293,10 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
       read_run(run_items, run_work, run_places, *program, context);
     }
     const std::vector<Program::Step>& steps = program->steps();
+    RowPlaces rows;
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const auto start = Clock::now();
-      if (s + 1 == steps.size()) assign_rows(run_work, run_places);
+      if (s + 1 == program->making_steps()) rows.assign(run_work, run_places, *program);
       context.set_op(steps[s].rng_op);
       try {
         steps[s].op->run(run_work, context);
@@ -307,7 +306,9 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
       context.end_codecs();
       finish_step(run_items, run_work, steps[s].stage, steps[s].counters, steps[s].fixed_bytes,
                   start);
+      Spans::note_since(Spans::Kind::op, steps[s].stage, start, run_work.size());
     }
+    if (!program->final_places().empty()) forget_rows(run_work);
   });
 }
 

@@ -1,8 +1,10 @@
-// A plan as text.
+// Prints a plan as text.
+#include <algorithm>
 #include <array>
 #include <iomanip>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include <penstock/plan.h>
 
@@ -28,7 +30,7 @@ std::string bytes_text(std::uint64_t bytes) {
   return out.str();
 }
 
-/// In a few words, in the order of the enumeration.
+/// Returns a few words for each value, in the order of the enumeration.
 std::string_view text_of(Execution execution) {
   constexpr std::array<std::string_view, 11> kTexts{
       "references, read in parallel",
@@ -45,7 +47,7 @@ std::string_view text_of(Execution execution) {
   return kTexts[static_cast<std::size_t>(execution)];
 }
 
-/// A stage behind its inputs, at each place where it is used.
+/// Prints a stage after its inputs, at each place where it is used.
 void print_stage(std::ostream& out, const Plan& plan, const Node& node, int depth) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     print_stage(out, plan, *node.inputs()[i], depth + (i == 0 ? 0 : 1));
@@ -56,6 +58,58 @@ void print_stage(std::ostream& out, const Plan& plan, const Node& node, int dept
       << std::string(static_cast<std::size_t>(2 * depth + 6), ' ') << stage.spec.to_string() << ", "
       << count_text(stage.cardinality) << " elements; " << text_of(stage.execution)
       << "; resumes by " << name_of(stage.resume) << "\n";
+}
+
+/// Returns the first `most` bytes, without cutting a UTF-8 character.
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most - 1;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  return text.substr(0, end) + "…";
+}
+
+struct Line {
+  std::string stage;
+  std::string makes;  // the output, as far as it differs from the input
+};
+
+void add_lines(const Plan& plan, const Node& node, int depth, std::vector<Line>& lines) {
+  constexpr std::size_t kMostOptions = 60;
+  for (std::size_t i = 0; i < node.inputs().size(); ++i)
+    add_lines(plan, *node.inputs()[i], depth + (i == 0 ? 0 : 1), lines);
+  const PlannedStage& stage = *plan.find(node);
+  const PlannedStage* const input =
+      node.inputs().empty() ? nullptr : plan.find(*node.inputs().front());
+  Line line{std::string(static_cast<std::size_t>(2 * depth + 2), ' ') + stage.name, ""};
+  if (!stage.options.empty()) line.stage += "(" + shortened(stage.options, kMostOptions) + ")";
+  if (input == nullptr || !(input->spec == stage.spec)) line.makes = stage.spec.to_string();
+  if (input == nullptr || input->cardinality != stage.cardinality) {
+    line.makes += (line.makes.empty() ? "" : "  ") + count_text(stage.cardinality) +
+                  (stage.batches ? " batch" : " element") +
+                  (stage.cardinality == 1 ? ""
+                   : stage.batches        ? "es"
+                                          : "s");
+  }
+  lines.push_back(std::move(line));
+}
+
+void print_advice(std::ostream& out, const std::vector<PlannedStage>& stages) {
+  bool advised = false;
+  for (const PlannedStage& stage : stages) {
+    if (stage.advice.empty()) continue;
+    if (!std::exchange(advised, true)) out << "advice:\n";
+    out << "  " << stage.name << ": " << stage.advice << "\n";
+  }
+}
+
+/// Returns the text as Graphviz reads it between quotes.
+std::string dot_text(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return out;
 }
 
 }  // namespace
@@ -95,12 +149,53 @@ std::string Plan::to_string() const {
     out << "another number of shards: "
         << (inelastic_.empty() ? "goes on with the same order" : "refused, " + inelastic_) << "\n";
   }
-  bool advised = false;
-  for (const PlannedStage& stage : stages_) {
-    if (stage.advice.empty()) continue;
-    if (!std::exchange(advised, true)) out << "advice:\n";
-    out << "  " << stage.name << ": " << stage.advice << "\n";
+  print_advice(out, stages_);
+  return out.str();
+}
+
+std::string Plan::summary() const {
+  constexpr std::size_t kMostAside = 60;
+  std::vector<Line> lines;
+  add_lines(*this, *root_, 0, lines);
+  std::size_t aside = 0;
+  for (const Line& line : lines) {
+    if (line.stage.size() <= kMostAside) aside = std::max(aside, line.stage.size());
   }
+  std::ostringstream out;
+  for (const Line& line : lines) {
+    out << line.stage;
+    if (!line.makes.empty()) {
+      const std::size_t gap = line.stage.size() < aside ? aside - line.stage.size() : 0;
+      out << std::string(gap + 2, ' ') << line.makes;
+    }
+    out << "\n";
+  }
+  out << "memory: at least " << bytes_text(least_memory_) << " for slots, of a budget of "
+      << bytes_text(memory_limit_) << (least_memory_ > memory_limit_ ? " - refused" : "") << "\n";
+  out << "stopped and restored: " << name_of(guarantee_) << "; costs " << name_of(resume_)
+      << (ordered_ ? "" : "; in any order") << "\n";
+  if (!unsavable_.empty()) out << "  but " << unsavable_ << "\n";
+  if (sharded_ && !inelastic_.empty())
+    out << "another number of shards: refused, " << inelastic_ << "\n";
+  print_advice(out, stages_);
+  return out.str();
+}
+
+std::string Plan::to_dot() const {
+  std::ostringstream out;
+  out << "digraph pipeline {\n  node [shape=box];\n";
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    const PlannedStage& stage = stages_[i];
+    out << "  s" << i << " [label=\"" << dot_text(stage.label) << "\\n";
+    if (!stage.options.empty()) out << dot_text(stage.options) << "\\n";
+    out << dot_text(stage.spec.to_string()) << "\\n"
+        << count_text(stage.cardinality) << " elements\"];\n";
+  }
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    for (const NodePtr& input : stages_[i].node->inputs())
+      out << "  s" << index_.at(input.get()) << " -> s" << i << ";\n";
+  }
+  out << "}\n";
   return out.str();
 }
 

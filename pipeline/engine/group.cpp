@@ -22,14 +22,39 @@ void Group::start_over() noexcept {
   context.reset();
 }
 
-Group& GroupPool::take(std::size_t most) {
+std::vector<ElementRef> SpareItems::take() noexcept {
+  MutexLock lock(mutex_);
+  if (items_.empty()) return {};
+  std::vector<ElementRef> items = std::move(items_.back());
+  items_.pop_back();
+  return items;
+}
+
+void SpareItems::give(std::vector<ElementRef> items) noexcept {
+  MutexLock lock(mutex_);
+  try {
+    items_.push_back(std::move(items));
+  } catch (...) {
+    return;  // no memory to keep it, so it is freed
+  }
+}
+
+// Groups that were returned hold nothing. Other groups are destroyed with their contents.
+GroupPool::~GroupPool() {
+  if (spare_ == nullptr) return;
+  for (Group* group : free_) {
+    if (!group->items.empty()) spare_->give(std::move(group->items));
+  }
+}
+
+Group& GroupPool::take() {
   if (free_.empty()) {
     free_.reserve(groups_.size() + 1);
     groups_.push_back(std::make_unique<Group>());
+    if (spare_ != nullptr) groups_.back()->items = spare_->take();
     free_.push_back(groups_.back().get());
   }
   Group& group = *free_.back();
-  if (group.items.size() < most) group.items.resize(most);
   free_.pop_back();
   return group;
 }
@@ -37,7 +62,7 @@ Group& GroupPool::take(std::size_t most) {
 void GroupPool::give(Group& group) noexcept {
   // Records of a source hold nothing, and their program lives as long as the run.
   for (std::size_t i = 0; !group.alike && i < group.count; ++i) group.items[i] = ElementRef();
-  // Where results were stored in a batch, nothing of them is left.
+  // If results were stored in a batch, nothing of them is left here.
   if (group.places.empty()) group.drop_results(0);
   group.places.clear();
   group.failures.clear();

@@ -1,4 +1,4 @@
-// Neighbouring items that are carried out together.
+// Neighbouring items that are executed together.
 #pragma once
 
 #include <atomic>
@@ -11,74 +11,97 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/executor.h"
 
 namespace penstock {
 
-/// Neighbours on their way from the thread that pulls them, through whoever makes them, to their
-/// results: each of these has it to itself in turn, but for what is said to be guarded. Recycled.
+/// Neighbouring items on their way from the thread that pulls them, through the runner, to the
+/// results. Each of these has exclusive access in turn, except to the members marked as guarded.
+/// Groups are recycled.
 struct Group {
   std::size_t count = 0;
   std::uint64_t first = 0;  ///< sequence number of the first item
   std::vector<ElementRef> items;
   std::vector<WorkItem> work;
-  std::vector<Place> places;  ///< in batches only
-  /// In batches only: which items failed, in order.
+  std::vector<Place> places;  ///< rows in batches; empty for single values
+  /// For batches only: the items that failed, in order.
   std::vector<std::pair<std::size_t, Status>> failures;
 
-  // What carries it out:
+  // For the execution:
   std::optional<GroupContext> context;
-  bool alike = false;  ///< all are records with one program: the first tells what holds for all
-  bool reads = false;  ///< some source waits for a device
-  bool textual =
-      false;  ///< byte strings that are read straight to their places, but for `outliers`
-  std::uint64_t read_bytes = 0;  ///< that reading the items will take, as far as is known
+  /// All items are records with one program, so the first item can stand for all.
+  bool alike = false;
+  bool reads = false;  ///< some item's source waits for a device
+  /// Each item is a byte string that is read straight into its place, except for `outliers`.
+  bool textual = false;
+  std::uint64_t read_bytes = 0;  ///< bytes that reading the items will take, as far as known
   std::vector<Outlier> outliers;
-  /// Where several threads read a part each.
+  /// A part that one of several threads reads.
   struct Part {
     Part(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled)
         : context(memory, key, retry, cancelled) {}
     GroupContext context;
-    std::uint64_t bytes = 0;  ///< that reading it takes
+    std::uint64_t bytes = 0;  ///< bytes that reading the part takes
     std::vector<Outlier> outliers;
   };
   std::deque<Part> parts;
-  std::atomic<std::size_t> unread{0};  ///< parts
-  std::atomic<bool> lost{false};       ///< a part could not be tried
-  /// Of a starved group: what the element that is made next takes in all, if it is a codec that
-  /// found no room; else 0.
+  std::atomic<std::size_t> unread{0};  ///< parts not read yet
+  std::atomic<bool> lost{false};       ///< a part could not be started
+  /// For a starved group whose next element found no room for a codec: the total bytes that this
+  /// element takes. Otherwise 0.
   std::uint64_t starved_codecs = 0;
 
   // Guarded by the segment's mutex:
   bool done = false;
-  bool ready = false;      ///< waits for nothing but a thread
-  bool starved = false;    ///< waits to be made again, one by one
-  bool redoing = false;    ///< that is going on
-  std::size_t redone = 0;  ///< items of a starved group that are made, from the first on
-  std::size_t taken = 0;   ///< results that were delivered, where they are single values
+  bool ready = false;      ///< needs nothing but a thread
+  bool starved = false;    ///< waits to be made again, one element at a time
+  bool redoing = false;    ///< is being made again
+  std::size_t redone = 0;  ///< items of a starved group that are made, counted from the first
+  std::size_t taken = 0;   ///< delivered results, for single values
 
-  /// Results that are there, of single values: guarded by the segment's mutex.
+  /// Returns the number of available results, for single values. Guarded by the segment's mutex.
   std::size_t made() const { return done ? count : redone; }
   std::span<const ElementRef> samples() const { return {items.data(), alike ? 1 : count}; }
   std::span<const ElementRef> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }
-  /// Lets go of results from the item `from` on.
+  /// Drops the results from item `from` on.
   void drop_results(std::size_t from) noexcept;
-  /// Lets go of all that was made of it and all that it holds; its places stay its own.
+  /// Drops all results and everything that the group holds. It keeps its places.
   void start_over() noexcept;
 };
 
-/// Groups to be used again. Not synchronised.
+/// Memory for items that the groups of one epoch leave to those of the next. Thread-safe.
+class SpareItems {
+ public:
+  /// Returns an empty vector if no memory is left.
+  std::vector<ElementRef> take() noexcept EXCLUDES(mutex_);
+  void give(std::vector<ElementRef> items) noexcept EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::vector<std::vector<ElementRef>> items_ GUARDED_BY(mutex_);
+};
+
+/// A pool of groups to be reused. Not synchronised.
 class GroupPool {
  public:
-  /// With room for `most` items.
-  Group& take(std::size_t most);
-  /// Takes a group back, which holds nothing then. REQUIRES: it came from here.
+  GroupPool() = default;
+  ~GroupPool();
+  GroupPool(const GroupPool&) = delete;
+  GroupPool& operator=(const GroupPool&) = delete;
+
+  /// Takes memory for items from `spare`, and returns it there in the end. `spare` must outlive the
+  /// pool.
+  void share(SpareItems& spare) noexcept { spare_ = &spare; }
+  Group& take();
+  /// Takes a group back and empties it. REQUIRES: the group came from this pool.
   void give(Group& group) noexcept;
 
  private:
   std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<Group*> free_;  // with room for all
+  std::vector<Group*> free_;  // has capacity for all groups
+  SpareItems* spare_ = nullptr;
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// How many elements to hand over at once.
+// Decides how many elements to hand over at once.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,19 @@
 
 namespace penstock {
 
-/// What a stage's groups took, kept from one epoch to the next.
+/// The group sizes that a stage has learnt, kept from one epoch to the next.
 struct GroupSizes {
   std::atomic<std::size_t> by_time{1};
   std::atomic<std::size_t> by_bytes{SIZE_MAX};
 };
 
-/// As many as take a few milliseconds, so that hand-overs cost little and nobody waits long for a
-/// group, or up to ten times that if their ops like so many, and no more than fit in a group's
-/// share of the memory. Learns from what groups took. Thread-safe.
+/// Sizes groups so that each takes a few milliseconds. Then handing over costs little, and no
+/// thread waits long for a group. Groups may take up to ten times as long if their ops prefer many
+/// elements. They are never larger than their share of the memory allows. The sizer learns from the
+/// time and memory of previous groups. Thread-safe.
 class GroupSizer {
  public:
-  /// At most `most`. `sizes` outlives the sizer.
+  /// Groups have at most `most` elements. `sizes` must outlive the sizer.
   GroupSizer(std::size_t most, std::uint64_t share, GroupSizes& sizes)
       : most_(most), share_(share), sizes_(sizes) {}
   std::size_t size() const noexcept {
@@ -28,9 +29,13 @@ class GroupSizer {
                      sizes_.by_bytes.load(std::memory_order_relaxed)});
   }
   std::size_t most() const noexcept { return most_; }
-  /// `preferred`: the most that an op of theirs likes at once.
+  /// Learns from a group. `preferred` is the most elements that one of its ops prefers to process
+  /// at once.
   void learn(std::size_t count, std::chrono::nanoseconds took, std::uint64_t bytes,
              std::size_t preferred) noexcept;
+  /// Learns from the findings of another process, which wants `wanted` elements at a time and
+  /// needed `bytes` for `count` of them.
+  void follow(std::size_t count, std::size_t wanted, std::uint64_t bytes) noexcept;
 
  private:
   static constexpr double kTargetNs = 5e6;

@@ -13,7 +13,7 @@ bool any_of(const Node& node, F what) {
                      [&](const NodePtr& input) { return any_of(*input, what); });
 }
 
-/// The node under prefetches and one batch that is written in place.
+/// Returns the node under prefetches and one batch that is written in place.
 const Node& under_batch(const Node& root) {
   const Node* node = &root;
   bool batched = false;
@@ -45,7 +45,7 @@ bool again_the_same(const Node& root) {
 std::string unsavable(const Node& root) {
   if (ordered(root)) return {};
   const Node* node = &under_batch(root);
-  // Which elements such stages give does not depend on when these come.
+  // The elements that such stages give do not depend on the order in which they come.
   while (node->ordered() && node->relation() != Relation::other) {
     node = node->inputs()[0].get();
   }
@@ -98,7 +98,7 @@ std::int64_t expected_elements(const Node& root) {
   if (any_of(elements, [](const Node& any) { return any.batches().has_value(); })) return -1;
   const std::int64_t count = elements.cardinality();
   if (count < 0 || !made) return std::max<std::int64_t>(count, -1);
-  // Batches that are all full leave the rest out.
+  // If all batches are full, the rest is left out.
   const std::int64_t batches = node->cardinality();
   if (batches < 0) return -1;
   return batches > count / made->rows ? count : batches * made->rows;

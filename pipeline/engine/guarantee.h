@@ -1,4 +1,5 @@
-// What can be said of a graph before it runs: what a stop costs it, and what comes of it.
+// Statements about a graph that hold before it runs: its guarantee, and how a stopped run of it can
+// resume.
 #pragma once
 
 #include <string>
@@ -11,21 +12,21 @@
 namespace penstock {
 
 Guarantee guarantee_of(const Node& root);
-/// The audit of an epoch that was delivered to its end, as a line.
+/// Returns a line with the audit of an epoch that was delivered to its end.
 std::string line_of(const EpochStats& epoch, Guarantee guarantee);
-/// False if the order of the elements is that in which they were finished.
+/// False if elements come in the order in which they were finished.
 bool ordered(const Node& root);
-/// False if a source is the user's, and may give other records when it is read again.
+/// False if the graph has a user's source, which may give other records when it is read again.
 bool again_the_same(const Node& root);
-/// Elements (rows, of batches) that an epoch of this graph has; -1 if it does not tell.
+/// Returns how many elements (rows, in batches) an epoch of this graph has; -1 if that is unknown.
 std::int64_t expected_elements(const Node& root);
-/// Why no position of this graph can be saved; empty if it can. An unordered map gives other
-/// elements when it is asked again, so behind it only stages may stand that keep what they get
-/// apart, and at most one batch that is written in place.
+/// Returns why no position of this graph can be saved; empty if positions can be saved. An
+/// unordered map gives elements in another order when it is asked again. So only stages that treat
+/// each element by itself may stand after it, and at most one batch that is written in place.
 std::string unsavable(const Node& root);
-/// Why a run of this graph can't go on with another number of consumers; empty if it can: `shard`
-/// stands behind every shuffle, and behind it only maps, at most one batch that is written in
-/// place, and prefetches.
+/// Returns why a run of this graph cannot resume with another number of consumers; empty if it can.
+/// It can if `shard` stands after every shuffle, and only maps, at most one batch that is written
+/// in place, and prefetches stand after `shard`.
 std::string inelastic(const Node& root);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Values of datasets inside datasets.
+// Values of datasets that are nested in other datasets.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-/// Makes `work` of `items` on this thread, which waits for memory where there is none.
+/// Makes `items` on this thread and puts the results into `work`. If there is no memory, waits for
+/// it.
 inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> items,
                       std::span<WorkItem> work) {
   for (QuietTimer timer;;) {
@@ -30,11 +31,11 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> i
   }
 }
 
-/// Values made where they are pulled, rather than handed over: datasets inside of others come and
-/// go by the thousand.
+/// Values that are made where they are pulled instead of handed over, because nested datasets come
+/// and go by the thousand.
 class InlineValues final : public OrderIterator {
  public:
-  /// `key` is that of the epoch's random numbers.
+  /// `key` keys the epoch's random numbers.
   InlineValues(Run& run, OrderIteratorPtr input, const ErrorAccount& account, std::uint64_t key)
       : run_(run),
         input_(std::move(input)),
@@ -47,7 +48,7 @@ class InlineValues final : public OrderIterator {
 
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
-      run_.stages().check_stop();  // it may be that none is ever kept
+      run_.stages().check_stop();  // perhaps a predicate keeps none at all
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
       if (count == 0) {
         settle();
@@ -101,8 +102,8 @@ class InlineValues final : public OrderIterator {
   OrderIteratorPtr input_;
   ErrorAccount account_;
   const std::uint64_t key_;
-  std::uint64_t good_ = 0;  // since the last bad one
-  Passed passed_;           // up to that
+  std::uint64_t good_ = 0;  // elements since the last bad one
+  Passed passed_;           // counts up to the last bad element
   std::vector<ElementRef> items_;
   std::vector<WorkItem> work_;
 };

@@ -9,8 +9,10 @@
 #include <penstock/plan.h>
 #include <penstock/state.h>
 
+#include "pipeline/core/forks.h"
+#include "pipeline/core/observed_run.h"
+#include "pipeline/engine/consumer_times.h"
 #include "pipeline/engine/epoch_trees.h"
-#include "pipeline/engine/forks.h"
 #include "pipeline/engine/guarantee.h"
 #include "pipeline/engine/leaving.h"
 #include "pipeline/engine/run.h"
@@ -40,6 +42,7 @@ class Iterator::Impl {
     if (run_->plan().unsavable().empty() && again_the_same(*run_->plan().root())) {
       run_->step_back().allow();
     }
+    observed_ = ObservedRun([this] { return stats(); });
   }
 
   Impl(Plan plan, const RunOptions& options, const SavedRun& saved)
@@ -72,7 +75,7 @@ class Iterator::Impl {
     saved.epoch = epoch_;
     saved.ended = ended_;
     saved.errors = errors_before_;
-    // The stages of an epoch that has ended say nothing any more.
+    // A restored run does not open an epoch that has ended, so the counts of its stages go here.
     const std::uint64_t key = epoch_key(run_->options().seed, epoch_);
     if (ended_) saved.errors += run_->ledger().skipped(key);
     StateWriter passed;
@@ -99,6 +102,7 @@ class Iterator::Impl {
     if (ended_ || failed_ || epochs_ == 0) return Next(End{});
     ElementRef item;
     try {
+      const ConsumerTimes::Waiting waiting(times_);
       bool over = pull(item);
       for (; over && !failed_ && run_->step_back().wanted(); over = pull(item)) step_back();
       ended_ = over && !failed_;
@@ -109,6 +113,7 @@ class Iterator::Impl {
     }
     if (failed_) return Next(End{});
     if (ended_) {
+      times_.ended();
       const std::string line = finish_epoch();
       lock.unlock();  // the sink may ask for a state
       log(LogLevel::info, line);
@@ -138,8 +143,9 @@ class Iterator::Impl {
   /// False in a child of `fork`, where the run has no threads.
   bool at_home() const noexcept { return forks() == forks_; }
 
-  /// Cancels, and waits until nothing is at work. False if that took too long.
+  /// Cancels the run and waits until no work is running. Returns false if that took too long.
   bool close() noexcept {
+    observed_.leave();
     run_->cancel();
     const auto deadline = std::chrono::steady_clock::now() +
                           std::chrono::milliseconds(run_->options().close_deadline_ms);
@@ -159,6 +165,12 @@ class Iterator::Impl {
     const Memory& memory = run_->memory();
     stats.memory = {memory.limit(), memory.used(), memory.peak()};
     stats.errors = run_->ledger().stats();
+    if (const RemoteWork* const remote = run_->remote()) {
+      RemoteWork::Figures figures = remote->figures();
+      stats.workers = std::move(figures.workers);
+      stats.groups_of_workers = figures.groups_of_workers;
+      stats.groups_made_here = figures.groups_made_here;
+    }
     stats.errors.retried = run_->retry().count();
     {
       MutexLock lock(epochs_mutex_);
@@ -169,18 +181,25 @@ class Iterator::Impl {
     stats.threads = run_->threads();
     stats.readers = run_->readers();
     stats.decisions = run_->tuning().decisions();
+    stats.seed = run_->options().seed;
+    const std::optional<BatchInfo>& batches = run_->plan().batches();
+    if (batches && batches->element.is_static()) stats.slot_bytes = batches->slot_bytes;
+    stats.guarantee = name_of(run_->plan().guarantee());
+    stats.epoch = epoch_;
+    times_.fill(stats);
     return stats;
   }
 
  private:
-  /// The process of the first run: what runs share may be locked in a child of another.
+  /// Returns the fork count of the first run's process. In a child of another process, locks that
+  /// runs share may be held.
   static std::uint64_t first_forks() {
     static const std::uint64_t first = forks();
     if (forks() != first) throw away_from_home();
     return first;
   }
 
-  /// What is said of a run that was cancelled: why, once.
+  /// Returns the reason once after the run was cancelled, and then the end.
   Next stopped() REQUIRES(consumer_mutex_) {
     return std::exchange(told_, true) ? Next(End{}) : Next(run_->why_stopped());
   }
@@ -197,6 +216,7 @@ class Iterator::Impl {
   }
 
   Next delivered(Element element) REQUIRES(consumer_mutex_) {
+    times_.got_one();
     const bool batch = element.valid_rows >= 0;
     const std::uint64_t rows = batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
     elements_ += rows;
@@ -209,7 +229,7 @@ class Iterator::Impl {
     return Next(std::move(element));
   }
 
-  /// The audit of an epoch that was delivered to its end, as a line.
+  /// Records the audit of an epoch that was delivered to its end. Returns it as a line.
   std::string finish_epoch() REQUIRES(consumer_mutex_) {
     in_epoch_.epoch = epoch_;
     in_epoch_.skipped = run_->ledger().skipped(epoch_key(run_->options().seed, epoch_));
@@ -227,17 +247,23 @@ class Iterator::Impl {
     return line_of(in_epoch_, run_->plan().guarantee());
   }
 
-  /// True if nothing comes.
+  /// Returns true if no item comes.
   bool pull(ElementRef& item) REQUIRES(consumer_mutex_) {
     Segment& source = current();
     const Counted waits = run_->activity().consumer_waits();
-    const bool over = source.pull({&item, 1}) == 0;
+    bool over = false;
+    try {
+      over = source.pull({&item, 1}) == 0;
+    } catch (...) {
+      if (!source.broken() || run_->cancelled()) throw;
+      item = ref_to(Payload::make(status_from_current_exception()), 0);  // an error like others
+    }
     failed_ = over && source.broken();
     return over;
   }
 
-  /// Takes everything down and goes on from where the consumer is, as one does who restores what
-  /// it saved.
+  /// Takes everything down and continues from the consumer's position, in the same way as a
+  /// restored run.
   void step_back() REQUIRES(consumer_mutex_) {
     StateWriter position;
     trees_.save(position);
@@ -246,7 +272,7 @@ class Iterator::Impl {
     trees_.open(epoch_, position.take());
   }
 
-  /// The tree of this epoch, which only the consumer replaces.
+  /// Returns the tree of this epoch. Only the consumer replaces it.
   Segment& current() REQUIRES(consumer_mutex_) {
     Segment* const tree = trees_.current();
     return tree != nullptr ? *tree : trees_.open(epoch_, {});
@@ -256,11 +282,14 @@ class Iterator::Impl {
   const std::uint64_t epochs_;
   const std::unique_ptr<Run> run_;
   EpochTrees trees_{*run_, epochs_};
-  Leaving leaving_;  // of the consumer
+  Leaving leaving_;  // used by the consumer
+  ConsumerTimes times_;
   Mutex consumer_mutex_;
   bool ended_ GUARDED_BY(consumer_mutex_) = false;
-  bool told_ GUARDED_BY(consumer_mutex_) = false;  // why the run was stopped
-  // The epoch can't go on: over for the consumer, but not for who restores what it saved.
+  // True once `next` has returned the reason why the run was stopped.
+  bool told_ GUARDED_BY(consumer_mutex_) = false;
+  // The epoch cannot continue. It is over for the consumer, but not for a run that restores a state
+  // of this one.
   bool failed_ GUARDED_BY(consumer_mutex_) = false;
   std::uint64_t errors_before_ GUARDED_BY(consumer_mutex_) = 0;  // as SavedRun::errors
   EpochStats in_epoch_ GUARDED_BY(consumer_mutex_);
@@ -269,6 +298,7 @@ class Iterator::Impl {
   std::atomic<std::uint64_t> batches_{0};
   mutable Mutex epochs_mutex_;
   std::vector<EpochStats> finished_ GUARDED_BY(epochs_mutex_);
+  ObservedRun observed_;  // last, so that the objects that it observes exist
 };
 
 Element& Next::value() {
@@ -290,12 +320,12 @@ Iterator::~Iterator() {
   close();
 }
 
-// A read that never completes keeps what it writes to: the run is left to a thread that waits for
-// it, however long.
+// A read that never completes still needs the memory that it writes to. So the run is left to a
+// thread that waits for the read, however long that takes.
 void Iterator::close() noexcept {
   if (!impl_) return;
   if (!impl_->at_home()) {
-    static_cast<void>(impl_.release());  // its threads are the parent's
+    static_cast<void>(impl_.release());  // its threads belong to the parent
     return;
   }
   if (impl_->close()) return;
@@ -306,7 +336,7 @@ void Iterator::close() noexcept {
   try {
     std::thread([left] { delete left; }).detach();
   } catch (...) {
-    // No thread can be started to wait for it: it is kept for ever.
+    // No thread can be started that waits for it, so the run is kept for ever.
   }
 }
 

@@ -17,10 +17,10 @@ bool Leaving::destroy(SegmentPtr tree, const std::atomic<bool>& cancelled,
       done_ = true;
     });
   } catch (...) {
-    return true;  // the tree went with what would have run
+    return true;  // the tree was destroyed with the callable of the thread
   }
   auto until = std::chrono::steady_clock::now() + deadline;
-  // Mostly it takes microseconds.
+  // Usually this takes microseconds.
   for (auto pause = std::chrono::microseconds(10); !done_;
        pause = std::min(2 * pause, std::chrono::microseconds(2000))) {
     if (!cancelled) {

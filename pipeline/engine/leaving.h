@@ -1,4 +1,4 @@
-// Taking down what may hang.
+// Takes down a tree whose reads may hang.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,14 @@
 
 namespace penstock {
 
-/// Takes down the tree of an epoch that is left in the middle, where a read may hang: on a thread
-/// of its own, so that whoever leaves the epoch can give up waiting. Used by one thread.
+/// Takes down the tree of an epoch that is left before its end, where a read may hang. It uses a
+/// thread of its own, so that the caller can stop waiting. Used by one thread.
 class Leaving {
  public:
-  /// Destroys `tree`, which may be null. False if the run was cancelled and this took longer than
-  /// `deadline` from then on: the tree goes as soon as it can, and the destructor waits for that.
-  /// Where no thread can be started it is waited for here.
+  /// Destroys `tree`, which may be null. Returns false if the run was cancelled and the destruction
+  /// took longer than `deadline` from then on. The tree is then destroyed as soon as possible, and
+  /// the destructor of this object waits for that. If no thread can be started, the calling thread
+  /// destroys the tree.
   bool destroy(SegmentPtr tree, const std::atomic<bool>& cancelled,
                std::chrono::milliseconds deadline);
 

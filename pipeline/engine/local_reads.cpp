@@ -1,12 +1,13 @@
-// How the records of a group are read: by one thread, or by several where each read waits.
+// Reads the records of a group: on one thread, or on several if each read waits.
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <numeric>
 
+#include "pipeline/core/spans.h"
+#include "pipeline/core/waits.h"
 #include "pipeline/engine/local_runner.h"
 #include "pipeline/engine/run.h"
-#include "pipeline/engine/waits.h"
 #include "pipeline/io/read_count.h"
 #include "pipeline/order/support.h"
 
@@ -16,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Reads byte strings straight into their batches. What can't be read so is read as any record is,
-// and kept until the whole group was read.
+// Reads byte strings straight into their batches. A record that cannot be read this way is read
+// like any other record, and kept until the whole group was read.
 void read_texts(const Group& group, std::size_t first, std::size_t count, GroupContext& context,
                 std::vector<Outlier>& outliers) {
   const auto start = Clock::now();
@@ -34,7 +35,7 @@ void read_texts(const Group& group, std::size_t first, std::size_t count, GroupC
     const Slot::Texts rows = place.slot->texts(place.row, place.count);
     try {
       program.source()->read_texts(indices, rows.texts, rows.owners, left, context);
-    } catch (...) {  // `read`, which is asked for all of them now, says what is wrong
+    } catch (...) {  // `read` is now called for all and reports the error
       left.resize(place.count);
       std::iota(left.begin(), left.end(), std::size_t{0});
     }
@@ -47,6 +48,7 @@ void read_texts(const Group& group, std::size_t first, std::size_t count, GroupC
   const auto took = Clock::now() - start;
   add_counters(program.leaf_counters(), count - outliers.size(), bytes,
                static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()));
+  Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, count);
   for (Outlier& outlier : outliers) {
     read_items(group.all_items().subspan(outlier.item, 1), {&outlier.work, 1}, {}, context);
   }
@@ -64,7 +66,7 @@ void LocalRunner::submit_reads(Group& group) {
   const std::size_t parts = pace_.parts(group.count, group.read_bytes);
   group.lost = false;
   group.unread = parts;
-  if (parts == 1) {  // what is captured then needs no memory
+  if (parts == 1) {  // the captures then need no allocation
     run_.submit([this, &group] { read(group, 0, 1); }, true);
     return;
   }
@@ -81,7 +83,7 @@ void LocalRunner::submit_reads(Group& group) {
       run_.submit([this, &group, part, parts] { read(group, part, parts); }, true);
     } catch (...) {
       if (part == 0) throw;
-      read(group, part, parts);  // others have begun
+      read(group, part, parts);  // other parts have begun
     }
   }
 }
@@ -100,11 +102,12 @@ void LocalRunner::read_part(Group& group, std::size_t part, std::size_t parts) {
   if (listener_.stopping()) return;
   const std::size_t begin = begin_of(group, part, parts);
   const std::size_t count = begin_of(group, part + 1, parts) - begin;
+  const GroupSpan span(Spans::Kind::group, stage_, count);
   GroupContext& context = parts > 1 ? group.parts[part].context : *group.context;
   std::vector<Outlier>& outliers = parts > 1 ? group.parts[part].outliers : group.outliers;
   const auto items = group.all_items().subspan(begin, count);
   const std::uint64_t bytes = parts > 1 ? group.parts[part].bytes : group.read_bytes;
-  const std::uint64_t before = reads_asked();
+  const ReadsAsked before = reads_asked();
   const std::uint64_t waited = times_waited();
   const auto start = Clock::now();
   if (group.textual) {
@@ -113,10 +116,11 @@ void LocalRunner::read_part(Group& group, std::size_t part, std::size_t parts) {
     read_items(items, group.all_work().subspan(begin, count), Places(group.places).behind(begin),
                context);
   }
-  // A source that does not say reads each of its records.
-  const std::uint64_t reads = reads_asked() - before;
+  // A source that does not count its reads makes one for each record.
+  ReadsAsked asked{reads_asked().waits - before.waits, reads_asked().filled - before.filled};
+  if (asked.waits == 0) asked.add(count, 1);
   const auto took = times_waited() != waited ? Clock::now() - start : Clock::duration::zero();
-  pace_.learn(count, reads > 0 ? reads : count, bytes, took);
+  pace_.learn(count, asked, bytes, took);
 }
 
 void LocalRunner::join_parts(Group& group) {
@@ -127,13 +131,13 @@ void LocalRunner::join_parts(Group& group) {
   group.parts.clear();
 }
 
-// All of it was read.
+// Continues with a group whose parts have all been read.
 void LocalRunner::go_on(Group& group) noexcept {
   if (group.lost.load(std::memory_order_relaxed)) return listener_.group_lost(group);
   try {
     join_parts(group);
     listener_.group_ready(group);
-    // Where all that is left is to store what was read, that is no task of its own.
+    // If only storing the results is left, that is not worth a task of its own.
     if (has_ops(group.samples()) && !ops_block(group.samples())) {
       run_.submit([this, &group] { compute(group); }, false);
       return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "pipeline/core/spans.h"
 #include "pipeline/engine/run.h"
 #include "pipeline/order/support.h"
 
@@ -44,8 +45,8 @@ void LocalRunner::prepare(Group& group) {
   group.reads = reads_block(group.samples());
   group.textual =
       group.reads && group.alike && stores_texts_ && group.items.front().program->textual();
-  // What is kept until the whole group is there should fit the nearer caches, what is read together
-  // with its bytes.
+  // Results that are kept until the whole group is done should fit into the nearer caches. Records
+  // that are read together should fit with their bytes.
   most_ = !group.reads && in_place()                       ? SIZE_MAX
           : group.reads && !group.textual && !pace_.slow() ? kMostRead
                                                            : kMostKept;
@@ -76,6 +77,7 @@ void LocalRunner::abandon(Group& group) noexcept {
 void LocalRunner::compute(Group& group) noexcept {
   if (!listener_.stopping()) {
     try {
+      const GroupSpan span(Spans::Kind::group, stage_, group.count);
       const auto start = Clock::now();
       make(group);
       sizer_.learn(group.count, Clock::now() - start, group.context->allocated(),
@@ -145,8 +147,8 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   return false;
 }
 
-// Puts the results of `work`, which are those of the group's items from `first` on, in their
-// places and lets go of them.
+// Stores the results in `work` in their places and releases them. They belong to the group's items
+// from `first` on.
 void LocalRunner::store(Group& group, std::size_t first, std::span<WorkItem> work) {
   Places(group.places).behind(first).for_each(work.size(), [&](const Place& place) {
     store_run(group, place, work.first(place.count));
@@ -177,6 +179,19 @@ void LocalRunner::store_run(Group& group, const Place& place, std::span<WorkItem
 
 void LocalRunner::store_outliers(Group& group, std::size_t first, std::vector<Outlier>& outliers) {
   for (Outlier& outlier : outliers) store(group, first + outlier.item, {&outlier.work, 1});
+}
+
+std::unique_ptr<GroupRunner> make_local_runner(Run& run, const SegmentWork& segment,
+                                               GroupListener& listener) {
+  return std::make_unique<LocalRunner>(run, run.stages().stage_name(segment.owner), segment.key,
+                                       segment.layout, segment.sizer,
+                                       run.stages().learnt(segment.owner).reads, listener);
+}
+
+std::unique_ptr<GroupRunner> make_runner(Run& run, const SegmentWork& segment,
+                                         GroupListener& listener) {
+  if (run.remote() == nullptr) return make_local_runner(run, segment, listener);
+  return run.remote()->runner(segment, &make_local_runner, listener);
 }
 
 }  // namespace penstock

@@ -1,22 +1,26 @@
 // Makes groups on the threads of this run.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "pipeline/engine/group_runner.h"
 #include "pipeline/engine/group_sizer.h"
 #include "pipeline/engine/read_pace.h"
+#include "pipeline/engine/remote_work.h"
 
 namespace penstock {
 
 class Run;
 struct SlotLayout;
 
-/// Groups are read, if their source may wait, on threads that may, and computed on the arena.
+/// A runner that reads groups on waiting threads, if their source may wait, and computes them on
+/// the arena.
 class LocalRunner final : public GroupRunner {
  public:
-  /// `layout` is that of the batches that results are put into; null: groups keep them. `stage` is
-  /// who does so, for errors. All but this outlive it.
+  /// `layout` is the layout of the batches that receive the results. If it is null, groups keep
+  /// their results. `stage` names the stage in errors. All arguments but `stage` must outlive the
+  /// runner.
   LocalRunner(Run& run, std::string stage, std::uint64_t key, const SlotLayout* layout,
               GroupSizer& sizer, ReadPace& pace, GroupListener& listener);
 
@@ -43,13 +47,20 @@ class LocalRunner final : public GroupRunner {
 
   Run& run_;
   const std::string stage_;
-  const std::uint64_t key_;  // of random numbers
+  const std::uint64_t key_;  // keys random numbers
   const SlotLayout* const layout_;
-  const bool stores_texts_;  // one byte string each
+  const bool stores_texts_;  // each row is one byte string
   GroupSizer& sizer_;
   ReadPace& pace_;
   GroupListener& listener_;
   std::size_t most_ = SIZE_MAX;
 };
+
+/// Returns a runner that makes a segment's groups on the run's threads.
+std::unique_ptr<GroupRunner> make_local_runner(Run& run, const SegmentWork& segment,
+                                               GroupListener& listener);
+/// Returns the same, or a runner that also uses other processes if the run has workers there.
+std::unique_ptr<GroupRunner> make_runner(Run& run, const SegmentWork& segment,
+                                         GroupListener& listener);
 
 }  // namespace penstock

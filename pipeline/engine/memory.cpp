@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-
-#include <penstock/error.h>
+#include <string>
 
 namespace penstock {
 
@@ -20,7 +19,7 @@ class Memory::PoolBuffer final : public Buffer {
   }
 
   const int size_class;
-  std::shared_ptr<Memory> owner;  // while in use
+  std::shared_ptr<Memory> owner;  // set while in use
 };
 
 Memory::~Memory() {
@@ -32,7 +31,7 @@ Memory::~Memory() {
   }
 }
 
-// At most an eighth is wasted.
+// Wastes at most an eighth.
 int Memory::size_class(std::size_t bytes) noexcept {
   const std::size_t last = std::max(bytes, kLeast) - 1;
   const int doubling = static_cast<int>(std::bit_width(last)) - 1;
@@ -67,12 +66,16 @@ bool Memory::reserve(std::uint64_t bytes) {
   return true;
 }
 
+void Memory::note_release() noexcept {
+  ++releases_;
+  released_.notify_all();
+}
+
 void Memory::unreserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   MutexLock lock(mutex_);
   reserved_ -= bytes;
-  ++releases_;
-  released_.notify_all();
+  note_release();
 }
 
 void Memory::set_least_slots(std::uint64_t bytes) {
@@ -110,8 +113,7 @@ void Memory::discharge_slot(std::uint64_t bytes, bool first) {
   MutexLock lock(mutex_);
   (first ? first_slots_ : more_slots_) -= bytes;
   live_ -= bytes;
-  ++releases_;
-  released_.notify_all();
+  note_release();
 }
 
 bool Memory::charge(std::uint64_t bytes) {
@@ -125,7 +127,7 @@ bool Memory::keep_for_codecs(std::uint64_t bytes) {
   MutexLock lock(mutex_);
   const std::uint64_t most = limit_ - least_slots_;
   if (more_slots_ == 0 || for_codecs_ == most) return false;
-  // A request that fails although as much was kept wants more than it said.
+  // If a request fails although as much was kept, it needs more than it said.
   for_codecs_ = std::min(most, std::max(bytes, 2 * for_codecs_));
   return true;
 }
@@ -138,8 +140,7 @@ bool Memory::has_too_many_slots() const {
 void Memory::discharge(std::uint64_t bytes) {
   MutexLock lock(mutex_);
   live_ -= bytes;
-  ++releases_;
-  released_.notify_all();
+  note_release();
 }
 
 BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
@@ -183,9 +184,15 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
   return BufferPtr(buffer);
 }
 
-// The smallest idle one that serves, of at most twice the size: sizes that are asked for rarely do
-// not all get buffers of their own as time goes by. Where memory is scarce nobody takes more than
-// asked for, because somebody else may need just that.
+Error Memory::no_room_for(std::size_t bytes) const {
+  return {ErrorCode::resource_exhausted, "needs " + std::to_string(bytes) +
+                                             " bytes, and the memory budget of " +
+                                             std::to_string(limit_) + " has no room for them"};
+}
+
+// Takes the smallest idle buffer that is large enough, of at most twice the size. So rarely
+// requested sizes do not all get buffers of their own over time. If memory is scarce, no request
+// takes more than its size, because another request may need just that buffer.
 Memory::PoolBuffer* Memory::take_idle(int wanted) noexcept {
   const int most = scarce_ ? wanted : wanted + kClassesToADoubling;
   const auto end = std::min(free_.size(), static_cast<std::size_t>(most) + 1);
@@ -210,8 +217,7 @@ void Memory::give(PoolBuffer* buffer) noexcept {
     allocator_.deallocate(buffer->data(), buffer->size());
     delete buffer;
   }
-  ++releases_;
-  released_.notify_all();
+  note_release();
 }
 
 // Frees idle buffers, the largest first, until `wanted` more bytes fit.
@@ -243,8 +249,7 @@ void Memory::wait_for_release(std::uint64_t seen, int milliseconds) {
 
 void Memory::wake() {
   MutexLock lock(mutex_);
-  ++releases_;
-  released_.notify_all();
+  note_release();
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The byte budget of a run, and the recycled buffers that live in it.
+// The byte budget of a run, and its recycled buffers.
 #pragma once
 
 #include <algorithm>
@@ -7,19 +7,20 @@
 #include <vector>
 
 #include <penstock/buffer.h>
+#include <penstock/error.h>
 
 #include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 
-/// Every byte of a run's slots, records and intermediate tensors, and what codecs take beside their
-/// tables and a few rows. Three accounts: `live` bytes are in use, `reserved` ones are promised to
-/// work that was dispatched, `idle` ones lie in buffers that wait to be reused. Always live +
-/// reserved <= limit and live + idle <= limit, so that a promise can be kept by freeing idle
-/// buffers. Thread-safe. Buffers may outlive the run: they share it.
+/// The account of a run's memory: its slots, records and intermediate tensors, and the memory of
+/// codecs except for their tables and a few rows. There are three amounts. `live` bytes are in use.
+/// `reserved` bytes are promised to work that was dispatched. `idle` bytes are in buffers that wait
+/// to be reused. Always live + reserved <= limit and live + idle <= limit, so freeing idle buffers
+/// suffices to keep a promise. Thread-safe. Buffers may outlive the run, as they share this object.
 class Memory : public std::enable_shared_from_this<Memory> {
  public:
-  /// A limit beyond what can be allocated at all is that.
+  /// A limit above the largest possible allocation is reduced to that.
   Memory(std::uint64_t limit, Allocator& allocator)
       : limit_(std::min<std::uint64_t>(limit, PTRDIFF_MAX)), allocator_(allocator) {}
   ~Memory();
@@ -27,53 +28,60 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t limit() const noexcept { return limit_; }
   std::uint64_t used() const EXCLUDES(mutex_);
   std::uint64_t peak() const EXCLUDES(mutex_);
-  /// Bytes that were never promised to anybody else: what is left for one element.
+  /// Returns the bytes that are neither in use nor promised: the room that is left for one element.
   std::uint64_t room() const EXCLUDES(mutex_);
 
-  /// Promises `bytes`; false if there is no room now.
+  /// Promises `bytes`. Returns false if there is no room now.
   bool reserve(std::uint64_t bytes) EXCLUDES(mutex_);
   void unreserve(std::uint64_t bytes) EXCLUDES(mutex_);
 
-  /// The slots that a run can't do without: one of each batch stage. Said once, before all else.
+  /// Sets the bytes of the slots that a run needs at least: one for each batch stage. Call this
+  /// once, before all other functions.
   void set_least_slots(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// What lies beside them, whatever else is in use now.
+  /// Returns the limit without these slots, regardless of what is in use now.
   std::uint64_t beside_slots() const EXCLUDES(mutex_);
 
-  /// Which slot of its stage is charged. `another` leaves the room that is kept for codecs.
+  /// Which slot of its stage is charged. `another` leaves room for codecs, `another_if_must` does
+  /// not.
   enum class Slots { first, another, another_if_must };
-  /// Bytes of a slot; false if there is no room.
+  /// Charges the bytes of a slot. Returns false if there is no room.
   bool charge_slot(std::uint64_t bytes, Slots which) EXCLUDES(mutex_);
-  /// `first`: the stage has no other.
+  /// `first` means that the stage has no other slot.
   void discharge_slot(std::uint64_t bytes, bool first) EXCLUDES(mutex_);
 
-  /// Bytes that a codec allocates itself, beside all slots there are and the first of each stage;
-  /// false if there is no room.
+  /// Charges bytes that a codec allocates itself. Leaves room for the first slot of each stage,
+  /// where it is not made yet. Returns false if there is no room.
   bool charge(std::uint64_t bytes) EXCLUDES(mutex_);
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Keeps room for codecs that take so much at once: slots but the first of each stage will be
-  /// made beside it. False if as much was kept already, or no slot stands in the way.
+  /// Keeps room for codecs that take `bytes` at once. From then on, slots other than the first of
+  /// each stage are made only if they leave this room. Returns false if all possible room is kept
+  /// already, or if no such slot exists.
   bool keep_for_codecs(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// True if there are more slots than leave that room.
+  /// True if the slots leave less room than is kept for codecs.
   bool has_too_many_slots() const EXCLUDES(mutex_);
 
-  /// A buffer of at least `bytes`, taken from `promised` as far as that goes; null if there is no
-  /// room now. As long as there always was it may be an idle one of up to twice the size.
+  /// Returns a buffer of at least `bytes`, taken from `promised` as far as possible. Returns null
+  /// if there is no room now. As long as no request has found the budget full, it may be an idle
+  /// buffer of up to twice the size.
   BufferPtr allocate(std::size_t bytes, std::uint64_t& promised) EXCLUDES(mutex_);
 
-  /// What `allocate` takes for a request of this size.
+  /// Returns the error for a request of this size that finds no room.
+  Error no_room_for(std::size_t bytes) const;
+
+  /// Returns the bytes that `allocate` takes for a request of this size.
   static std::size_t rounded(std::size_t bytes) noexcept {
-    if (bytes > PTRDIFF_MAX) return bytes;  // it is refused
+    if (bytes > PTRDIFF_MAX) return bytes;  // will be refused
     return bytes <= kLeast ? kLeast : class_bytes(size_class(bytes));
   }
 
-  /// Counts releases; wait until it differs from `seen` or `milliseconds` have passed.
+  /// Count releases, and wait until the count differs from `seen` or `milliseconds` have passed.
   std::uint64_t releases() const EXCLUDES(mutex_);
   void wait_for_release(std::uint64_t seen, int milliseconds) EXCLUDES(mutex_);
-  /// Wakes all who wait.
+  /// Wakes all waiting threads.
   void wake() EXCLUDES(mutex_);
 
  private:
-  static constexpr std::size_t kLeast = 1024;  // a class of its own
+  static constexpr std::size_t kLeast = 1024;  // has a size class of its own
   static constexpr int kClassesToADoubling = 8;
 
   class PoolBuffer;
@@ -83,6 +91,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void give(PoolBuffer* buffer) noexcept EXCLUDES(mutex_);
   void trim(std::uint64_t wanted) REQUIRES(mutex_);
   bool take_room(std::uint64_t bytes, std::uint64_t beside) REQUIRES(mutex_);
+  void note_release() noexcept REQUIRES(mutex_);
 
   const std::uint64_t limit_;
   Allocator& allocator_;
@@ -93,21 +102,12 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t idle_ GUARDED_BY(mutex_) = 0;
   std::uint64_t peak_ GUARDED_BY(mutex_) = 0;
   std::uint64_t least_slots_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // that were made
-  std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // that were made beside the first
+  std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // bytes of first slots
+  std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // bytes of all other slots
   std::uint64_t for_codecs_ GUARDED_BY(mutex_) = 0;
   std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class
 };
-
-/// The default budget: a quarter of the memory that this process may use (the container's limit,
-/// else the machine's), at most 2 GiB.
-std::uint64_t default_memory_bytes();
-
-/// CPUs that this process may use: its affinity, bounded by the container's quota, at least 1.
-int usable_cpus();
-/// How many of `wanted` threads can be started beside those there are.
-int startable_threads(int wanted);
 
 }  // namespace penstock

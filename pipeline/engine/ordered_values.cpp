@@ -22,7 +22,8 @@ void OrderedValues::redone(Group& group) {
   if (!ordered_ && group.redone == 1) window_.push_back(&group);
 }
 
-// Where in the window there is something to take, or to take down; nowhere: its size.
+// Returns the first position in the window with a result to take or a finished group to remove; the
+// window's size if there is none.
 std::size_t OrderedValues::next_group() const {
   const std::size_t end = ordered_ ? std::min<std::size_t>(window_.size(), 1) : window_.size();
   for (std::size_t i = 0; i < end; ++i) {
@@ -36,7 +37,8 @@ bool OrderedValues::is_first(const Group& group) const {
   return !ordered_ || (!window_.empty() && window_.front() == &group);
 }
 
-// The oldest result stays, and all in front if the consumer is about to take them.
+// The oldest result stays, and so does the whole first group if the consumer is about to take its
+// results.
 Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
   if (!ordered_) return {};
   for (std::size_t i = window_.size(); i > (consumer_waits ? 1 : 0); --i) {
@@ -89,7 +91,8 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
   return count;
 }
 
-// Notes that a result out of order was taken. False if it had been before the state was saved.
+// Notes that a result out of order was taken. Returns false if it was taken before the state was
+// saved.
 bool OrderedValues::first_time(std::uint64_t sequence) {
   if (sequence < consumed_) return false;
   const std::size_t at = sequence - consumed_;
@@ -123,7 +126,7 @@ void OrderedValues::restore(StateReader& state, std::uint64_t consumed, std::uin
     const std::uint64_t bits = state.get();
     for (std::uint64_t k = 0; k < 32 && i + k < size; ++k) {
       delivered_.push_back(static_cast<char>((bits >> k) & 1));
-      good_ += (bits >> k) & 1;  // the bad ones among them are counted already
+      good_ += (bits >> k) & 1;  // bad ones among them are counted already
     }
   }
 }

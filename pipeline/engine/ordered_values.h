@@ -1,4 +1,4 @@
-// Single values, in order or as they finish.
+// Results in the form of single values.
 #pragma once
 
 #include <utility>
@@ -10,15 +10,15 @@
 
 namespace penstock {
 
-/// Values in the order of the input (or as they finish), errors in their place or, with `skip`,
-/// passed over. At most a few groups for each thread are on their way or wait to be taken.
+/// Values in the order of the input, or as they finish. Errors come in their place or, with `skip`,
+/// are left out. At most a few groups for each thread are under way or wait to be taken.
 ///
-/// A state machine: it has no threads, and never waits. Not synchronised.
+/// A state machine: it has no threads and never waits. Not synchronised.
 class OrderedValues final : public Results {
  public:
   static constexpr std::size_t kMostInGroup = 256;
 
-  /// `room_made` is notified where more groups find room than did before.
+  /// `room_made` is notified when more groups find room than before.
   OrderedValues(ErrorAccount account, bool ordered, Waker& room_made)
       : account_(account), ordered_(ordered), room_made_(room_made) {}
 
@@ -45,17 +45,17 @@ class OrderedValues final : public Results {
   ErrorAccount account_;
   const bool ordered_;
   Waker& room_made_;
-  // Out of order: what was taken behind the first item that was not.
+  // Unordered: which results were taken after the first one that was not.
   Ring<char> delivered_;
-  // In order; or, if unordered, those that are done or have been redone in part.
+  // Ordered: the admitted groups. Unordered: groups that are done or have been redone in part.
   Ring<Group*> window_;
   std::size_t admitted_ = 0;
-  std::size_t limit_ = 0;  // of these
+  std::size_t limit_ = 0;  // groups that may be admitted
   std::uint64_t consumed_ = 0;
   std::uint64_t skipped_ = 0;
-  std::uint64_t good_ = 0;  // since the last that was passed over
+  std::uint64_t good_ = 0;  // elements since the last one passed over
   bool ended_ = false;
-  bool over_ = false;  // the ledger said so
+  bool over_ = false;  // the error budget is exceeded
 };
 
 }  // namespace penstock

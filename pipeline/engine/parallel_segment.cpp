@@ -6,6 +6,8 @@
 #include <penstock/start_thread.h>
 
 #include "pipeline/core/kill_point.h"
+#include "pipeline/core/thread_name.h"
+#include "pipeline/engine/consumer_times.h"
 #include "pipeline/engine/local_runner.h"
 #include "pipeline/engine/run.h"
 
@@ -24,7 +26,7 @@ bool has_unordered(const Node& node) {
   return false;
 }
 
-/// Nanoseconds since `start`, added to `counter`.
+/// Adds the nanoseconds since `start` to `counter`.
 void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
   const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
@@ -44,23 +46,26 @@ ParallelSegment::ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr i
       puller_(std::move(input), has_unordered(owner)),
       results_(std::move(results)),
       snapshots_(has_unordered(owner)),
-      runner_(std::make_unique<LocalRunner>(
-          run, run.stages().stage_name(owner), epoch_key(run.options().seed, context.epoch),
-          results_->layout(), sizer_, pace_, static_cast<GroupListener&>(*this))),
+      runner_(make_runner(
+          run, {owner, epoch_key(run.options().seed, context.epoch), results_->layout(), sizer_},
+          *this)),
       breakdown_(Payload::make(Status::out_of_memory())) {
+  results_->groups().share(run.stages().learnt(owner).items);
   run_.segments().add(*this);
 }
 
 ParallelSegment::~ParallelSegment() {
   stopping_.store(true, std::memory_order_release);
+  runner_->stop();
   run_.waker().notify();
   run_.memory().wake();
-  run_.segments().wake();  // the thread may be in the pull of another
+  run_.segments().wake();  // the thread may be in the pull of another segment
   if (thread_.joinable()) thread_.join();
+  runner_->stop();  // ends groups handed over in the meantime
   {
     MutexLock lock(mutex_);
     consumer_waits_ = true;
-    while (in_flight_ > 0) changed_.wait(mutex_);
+    while (in_flight_ > 0) changed_->wait(mutex_);
     results_->settle();
   }
   run_.segments().remove(*this);
@@ -72,7 +77,7 @@ bool ParallelSegment::stopping() const noexcept {
 
 void ParallelSegment::wake() noexcept {
   MutexLock lock(mutex_);
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void ParallelSegment::start() {
@@ -82,11 +87,13 @@ void ParallelSegment::start() {
     started_ = true;
   }
   try {
-    take_snapshot();  // of an input that knows more than a fresh one does, such as a full cache
+    // Needed if the input knows more than a fresh one, such as a full cache.
+    take_snapshot();
     thread_ = start_thread("arranging elements", [this] { dispatch(); });
   } catch (...) {
     MutexLock lock(mutex_);
-    started_ = false;  // whoever pulls tries again, rather than to wait for nobody
+    // The next pull tries again instead of waiting for a thread that does not exist.
+    started_ = false;
     throw;
   }
 }
@@ -138,12 +145,13 @@ std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
   }
 }
 
-// What there is for the consumer now.
+// Delivers the results that the consumer can get now. Throws if the engine failed: a stage behind
+// this one must not take the missing items for the end of its input.
 std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
   if (broken_) {
     if (!breakdown_) return 0;
-    out[0] = ref_to(std::move(breakdown_), 0);
-    return 1;
+    const Ref<Payload> reason = std::move(breakdown_);
+    throw Error(reason->status.error());
   }
   if (const std::size_t count = results_->take(out); count > 0) return count;
   if (results_->drained() || run_.step_back().wanted()) return 0;
@@ -157,19 +165,21 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
 void ParallelSegment::wait_for_more(bool& late) {
   consumer_waits_ = true;
   const Resting resting;
+  const TimedRest timed;
   if (in_flight_ > 0 && !late) {
-    late = !changed_.wait_for(mutex_, std::chrono::milliseconds(2));
+    late = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
   } else {
     run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
-    run_.waker().notify();  // whatever room there is must be used now
+    run_.waker().notify();  // all available room must be used now
     run_.look();
-    changed_.wait_for(mutex_, std::chrono::milliseconds(100));
+    changed_->wait_for(mutex_, std::chrono::milliseconds(100));
     run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
   }
   consumer_waits_ = false;
 }
 
 void ParallelSegment::dispatch() noexcept {
+  name_this_thread("penstock-order");
   const Arranging arranging(run_.activity());
   try {
     hand_over_all();
@@ -182,15 +192,19 @@ void ParallelSegment::hand_over_all() {
   while (!stopping()) {
     const std::size_t room = wait_for_room();
     if (room == 0 || stopping()) return;
+    if (passes_over()) {
+      pass_over(room);
+      continue;
+    }
     Group& group = take_group();
     pull_into(group, room);
-    if (stopping()) return;  // what was pulled may be no end
+    if (stopping()) return;  // the pull may have been cut short, so this need not be the end
     if (group.count == 0) return end_of_input();
     if (!hand_over(group)) return;
   }
 }
 
-// Waits until something may be handed over and returns how much; 0 to stop.
+// Waits until elements may be handed over and returns how many; 0 to stop.
 std::size_t ParallelSegment::wait_for_room() {
   const auto start = Clock::now();
   for (;;) {
@@ -209,7 +223,7 @@ std::size_t ParallelSegment::wait_for_room() {
 
 Group& ParallelSegment::take_group() {
   MutexLock lock(mutex_);
-  return results_->groups().take(sizer_.most());
+  return results_->groups().take();
 }
 
 void ParallelSegment::pull_into(Group& group, std::size_t room) {
@@ -220,14 +234,36 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
       const AtWork at_work(run_.activity(), &stopping_);
       puller_.pull(group, std::min({room, sizer_.size(), runner_->most()}));
     }
-    MutexLock lock(mutex_);
-    snapshots_.note(group.all_items());
-    if (puller_.threw()) threw_at_ = group.first + group.count - 1;
+    if (puller_.free_order() || puller_.threw()) {
+      MutexLock lock(mutex_);
+      snapshots_.note(group.all_items());
+      if (puller_.threw()) threw_at_ = group.first + group.count - 1;
+    }
   }
   count_wait(counters_.wait_input_ns, start);
 }
 
-// Taken before each group; those that were consumed are let go.
+bool ParallelSegment::passes_over() const {
+  if (!run_.share() || puller_.threw()) return false;
+  MutexLock lock(mutex_);
+  return results_->passes_over();
+}
+
+void ParallelSegment::pass_over(std::size_t count) {
+  const auto start = Clock::now();
+  take_snapshot();
+  const std::uint64_t first = puller_.sequence();
+  {
+    const AtWork at_work(run_.activity(), &stopping_);
+    puller_.pass_over(count);
+  }
+  count_wait(counters_.wait_input_ns, start);
+  MutexLock lock(mutex_);
+  results_->pass_over(first, count);
+  if (consumer_waits_) changed_->notify_all();
+}
+
+// Called before each group. Snapshots of consumed groups are dropped.
 void ParallelSegment::take_snapshot() {
   kill_point("snapshot");
   std::string position = puller_.position(std::move(reusable_));
@@ -243,7 +279,7 @@ void ParallelSegment::end_of_input() {
     input_ended_ = true;
     results_->end();
     exhausted = std::move(exhausted_);
-    changed_.notify_all();
+    changed_->notify_all();
   }
   if (exhausted && !stopping()) exhausted();
 }
@@ -256,7 +292,7 @@ bool ParallelSegment::hand_over(Group& group) {
     reads_block_ = group.reads;
     results_->admit(group);
     ++in_flight_;
-    set_ready(group, !group.reads);
+    set_ready(group, !group.reads && runner_->elsewhere() == 0);
   }
   run_.activity().group_began();
   try {
@@ -270,7 +306,7 @@ bool ParallelSegment::hand_over(Group& group) {
   return true;
 }
 
-// Has what is going to be read promised to the group. False to stop.
+// Reserves the bytes for reading in the budget, for this group. Returns false to stop.
 bool ParallelSegment::reserve(Group& group) {
   const std::uint64_t bytes = group.read_bytes;
   if (bytes == 0) return true;
@@ -282,7 +318,7 @@ bool ParallelSegment::reserve(Group& group) {
       break;
     }
     if (stopping()) return false;
-    // Nobody will make room: let the group try with what there is.
+    // No other work will make room, so let the group try with the available memory.
     if (bytes > run_.memory().limit() || timer.over(run_.activity())) break;
     run_.memory().wait_for_release(seen, 20);
   }

@@ -1,4 +1,4 @@
-// Where an order segment hands its items to parallel work and gets values back.
+// The place where an order segment hands items to parallel work and gets values back.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ namespace penstock {
 
 class Run;
 
-/// Joins a puller, a group runner and results, and has the one mutex that guards them: a thread of
-/// its own pulls the input and hands groups over, the runner makes them, and whoever pulls takes
-/// results. `pull` and destruction belong to one consumer at a time.
+/// Joins a puller, a group runner and results, and has the one mutex that guards them. Its own
+/// thread pulls the input and hands groups over, the runner makes them, and the thread that calls
+/// `pull` takes results. Only one consumer at a time may pull or destroy it.
 class ParallelSegment final : public Segment, private GroupListener {
  public:
   /// Groups have at most `group_limit` elements.
@@ -34,22 +34,22 @@ class ParallelSegment final : public Segment, private GroupListener {
   void start() override EXCLUDES(mutex_);
   void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
   bool broken() const override EXCLUDES(mutex_);
-  /// Where the input stood a little before the last result that was taken, and how many results to
-  /// pass over from there. Whatever was made ahead is not part of it.
+  /// Saves the input's position shortly before the last result that was taken, and how many results
+  /// to skip from there. Results made ahead are not saved.
   void save(StateWriter& state) const override EXCLUDES(mutex_);
   void restore(StateReader& state) override EXCLUDES(mutex_);
 
-  /// Makes a waiting consumer look again.
+  /// Makes a waiting consumer check again.
   void wake() noexcept EXCLUDES(mutex_);
-  /// Makes a starved group's items one by one, from where the last try stopped. False when there is
-  /// no memory for the next; with `last_try` that one gets the error.
+  /// Makes a starved group's items one by one, from where the last try stopped. Returns false if
+  /// there is no memory for the next item. With `last_try`, that item gets the error instead.
   bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
-  /// True if the consumer can get nothing more before more of this starved group is made.
+  /// True if the consumer can get no more results until more of this starved group is made.
   bool needs(const Group& group) const EXCLUDES(mutex_);
-  /// Gives up results of a group that were made ahead of their time; it joins the starved. False if
-  /// there are none.
+  /// Gives up results of a group that were made ahead. The group joins the starved groups. Returns
+  /// false if there are no such results.
   bool evict() EXCLUDES(mutex_);
-  /// Takes note of a group that is done.
+  /// Records that a group is done.
   void finish(Group& group) noexcept EXCLUDES(mutex_);
 
  private:
@@ -61,12 +61,14 @@ class ParallelSegment final : public Segment, private GroupListener {
   void broke_down() noexcept override EXCLUDES(mutex_);
   void group_lost(Group& group) noexcept override EXCLUDES(mutex_);
 
-  // The segment's thread.
+  // Called on the segment's thread.
   void dispatch() noexcept;
   void hand_over_all();
   std::size_t wait_for_room() EXCLUDES(mutex_);
   Group& take_group() EXCLUDES(mutex_);
   void pull_into(Group& group, std::size_t room) EXCLUDES(mutex_);
+  bool passes_over() const EXCLUDES(mutex_);
+  void pass_over(std::size_t count) EXCLUDES(mutex_);
   void take_snapshot() EXCLUDES(mutex_);
   bool hand_over(Group& group) EXCLUDES(mutex_);
   bool reserve(Group& group);
@@ -89,26 +91,27 @@ class ParallelSegment final : public Segment, private GroupListener {
   StageCounters& counters_;
   GroupSizer sizer_;
   ReadPace& pace_;
-  Puller puller_;         // of the segment's thread
-  std::string reusable_;  // of the segment's thread: memory of a snapshot
+  Puller puller_;         // used by the segment's thread only
+  std::string reusable_;  // used by the segment's thread only: memory of an old snapshot
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;
-  CondVar changed_;
+  const std::shared_ptr<CondVar> changed_ = std::make_shared<CondVar>();
   const std::unique_ptr<Results> results_ PT_GUARDED_BY(mutex_);
-  Snapshots snapshots_ GUARDED_BY(mutex_);  // the first at or before what was consumed
+  Snapshots snapshots_ GUARDED_BY(mutex_);  // the first one is at or before the consumed position
   const std::unique_ptr<GroupRunner> runner_;
   bool started_ GUARDED_BY(mutex_) = false;
   bool consumer_waits_ GUARDED_BY(mutex_) = false;
-  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // groups
-  std::size_t ready_ GUARDED_BY(mutex_) = 0;      // of these
-  std::size_t starved_ GUARDED_BY(mutex_) = 0;    // of these
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // groups handed over
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;      // those of them that are ready
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;    // those of them that are starved
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool input_ended_ GUARDED_BY(mutex_) = false;
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
-  std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;  // the item that says why, if so
+  // The item that holds the input's exception, if any.
+  std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;
   bool broken_ GUARDED_BY(mutex_) = false;
-  Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // what is delivered then, once
+  Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // the error that is then delivered, once
   std::jthread thread_;
 };
 

@@ -11,6 +11,22 @@ void PartialBatch::open(std::uint64_t number, Ref<Slot> slot) {
   room_ = static_cast<std::uint32_t>(slot_->layout().room);
   fresh_ = 0;
   reused_ = held_ = pending_ = failed_ = 0;
+  make_only(0, UINT32_MAX);
+}
+
+void PartialBatch::open_hollow(std::uint64_t number, std::size_t rows) {
+  number_ = number;
+  rows_ = rows;
+  room_ = static_cast<std::uint32_t>(rows);
+  fresh_ = 0;
+  reused_ = held_ = pending_ = failed_ = 0;
+  make_only(0, 0);
+}
+
+PartialBatch::Stretch PartialBatch::stretch() const noexcept {
+  if (fresh_ < made_from_) return {false, std::min<std::size_t>(lacks(), made_from_ - fresh_)};
+  if (fresh_ < made_to_) return {true, std::min<std::size_t>(lacks(), made_to_ - fresh_)};
+  return {false, lacks()};
 }
 
 void PartialBatch::close() {
@@ -19,7 +35,7 @@ void PartialBatch::close() {
   freed_.clear();
 }
 
-// Rows never used before come first, so that rows stay in order.
+// Rows that were never used come first, so that rows stay in order.
 PartialBatch::RowRange PartialBatch::give(std::uint64_t sequence, std::size_t most, bool done) {
   RowRange range{sequence, fresh_, 1, done};
   if (fresh_ < room_) {
@@ -47,7 +63,7 @@ void PartialBatch::finish(std::uint64_t sequence) {
   --pending_;
 }
 
-// Makes the element a range of its own.
+// Makes the element a range of its own and returns the range's position.
 std::size_t PartialBatch::single_out(std::uint64_t sequence) {
   const std::size_t at = find(sequence);
   const RowRange whole = ranges_[at];
@@ -99,12 +115,17 @@ void PartialBatch::drop_ranges(std::size_t count) {
 }
 
 Element PartialBatch::batch() {
+  if (hollow()) {
+    Element none;
+    none.valid_rows = static_cast<std::int64_t>(held_);
+    return none;
+  }
   std::uint32_t next = 0;
   for (const RowRange& range : ranges_) {
     if (range.row != next) break;
     next += range.count;
   }
-  if (next == held_) return slot_->batch(next);  // as nearly always
+  if (next == held_) return slot_->batch(next);  // the usual case
   order_.clear();
   for (const RowRange& range : ranges_) {
     for (std::uint32_t i = 0; i < range.count; ++i) order_.push_back(range.row + i);

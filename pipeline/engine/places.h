@@ -1,4 +1,4 @@
-// Where in batches the results of neighbouring items go.
+// The rows of batches that receive the results of neighbouring items.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,20 @@ namespace penstock {
 struct Place {
   Slot* slot = nullptr;
   std::uint64_t batch = 0;
-  std::uint32_t row = 0;    // of the first
-  std::uint32_t first = 0;  // item
+  std::uint32_t row = 0;    // row of the first item
+  std::uint32_t first = 0;  // number of the first item in its group
   std::uint32_t count = 0;
 };
 
-/// Places of a group's items from one of them on. A view; empty: the items have no place yet.
+/// The places of a group's items, from a given item on. A view. Empty if the items have no places
+/// yet.
 class Places {
  public:
   Places() = default;
   explicit Places(std::span<const Place> places) : places_(places) {}
 
   bool empty() const noexcept { return places_.empty(); }
-  /// The same from `count` items further on.
+  /// Returns the places from `count` items further on.
   Places behind(std::size_t count) const noexcept {
     Places rest = *this;
     if (empty()) return rest;
@@ -34,7 +35,7 @@ class Places {
     rest.drop_earlier();
     return rest;
   }
-  /// The next `count` items at most whose rows are neighbours.
+  /// Returns the place of at most `count` next items, as long as their rows are neighbours.
   Place next(std::size_t count) const noexcept {
     const Place& place = places_.front();
     const auto passed = static_cast<std::uint32_t>(first_ - place.first);
@@ -42,7 +43,7 @@ class Places {
         static_cast<std::uint32_t>(std::min<std::size_t>(place.count - passed, count));
     return {place.slot, place.batch, place.row + passed, place.first + passed, left};
   }
-  /// Calls `use(place)` for as many as hold the next `count` items.
+  /// Calls `use(place)` for each place of the next `count` items.
   template <typename F>
   void for_each(std::size_t count, F use) const {
     for (Places rest = *this; count > 0;) {

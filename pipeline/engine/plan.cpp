@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
+#include "pipeline/core/machine.h"
 #include "pipeline/core/sizes.h"
 #include "pipeline/engine/guarantee.h"
-#include "pipeline/engine/memory.h"
 #include "pipeline/engine/slots.h"
 #include "pipeline/order/node.h"
 
 namespace penstock {
 namespace {
 
-/// What errors and statistics call the stage that is the `number`th.
+/// Returns the name of the stage with this number in errors and statistics.
 std::string label_of(const std::string& name, std::size_t number, const Description& description) {
   std::string label = name + "[" + std::to_string(number) + "]";
   for (const auto& [key, value] : description.entries()) {
@@ -25,7 +25,7 @@ std::uint64_t slot_bytes(const BatchInfo& batches) {
   return sized ? SlotLayout(batches.element, batches.rows).bytes : 0;
 }
 
-/// How a segment gives its values that ends in this stage.
+/// Returns the form in which a segment that ends in this stage gives its values.
 PlannedSegment::Gives gives(const Node& node) {
   const Execution execution = node.execution();
   return execution == Execution::in_place    ? PlannedSegment::Gives::batches
@@ -37,6 +37,50 @@ bool in_parallel(Execution execution) {
   return execution == Execution::references || execution == Execution::fused ||
          execution == Execution::unordered || execution == Execution::gathered ||
          execution == Execution::held || execution == Execution::in_place;
+}
+
+/// Returns the stage after which the rows no longer change.
+const Node& deciding(const Node& root) {
+  const std::optional<BatchRows> rows = root.batch_rows();
+  const Node* node = &root;
+  for (;;) {
+    const Node* next = nullptr;
+    for (const NodePtr& input : node->inputs()) {
+      const std::optional<BatchRows> before = input->batch_rows();
+      if (!rows && before) return *node;
+      if (next == nullptr && before == rows) next = input.get();
+    }
+    if (next == nullptr) return rows ? *node : root;
+    node = next;
+  }
+}
+
+/// Returns the stage whose batches later stages pass on, and that can make them of other elements;
+/// null if there is none.
+const Node* making(const Node& root) {
+  for (const Node* node = &root; node->inputs().size() == 1; node = node->inputs()[0].get()) {
+    if (node->batched_over(node->inputs()[0])) return node;
+  }
+  return nullptr;
+}
+
+/// Returns the graph over one shard of the elements that go into batches. Null if a stage would
+/// then give other rows; `refuses` is set to that stage.
+NodePtr batches_of_shard(const Node& node, const WhichShard& shard, const Node*& refuses) {
+  if (node.inputs().size() == 1) {
+    const NodePtr& input = node.inputs()[0];
+    if (node.relation() == Relation::same) return batches_of_shard(*input, shard, refuses);
+    const Dataset part = Dataset(input).shard(static_cast<std::int64_t>(shard.count),
+                                              static_cast<std::int64_t>(shard.index));
+    if (NodePtr made = node.batched_over(part.node())) return made;
+    if (input->batch_rows()) {
+      NodePtr batches = batches_of_shard(*input, shard, refuses);
+      if (!batches) return nullptr;
+      if (NodePtr made = node.over(std::move(batches))) return made;
+    }
+  }
+  refuses = &node;
+  return nullptr;
 }
 
 }  // namespace
@@ -76,7 +120,7 @@ void Plan::add(const Node& node, std::int64_t prefetch, int depth) {
   stages_.push_back(std::move(stage));
 }
 
-// What ends in `last`, whose values are made for `owner`. Returns its number.
+// Adds the segment that ends in `last` and whose values are made for `owner`. Returns its number.
 std::size_t Plan::add_segment(const Node& last, const Node& owner) {
   PlannedSegment segment;
   segment.owner = find(owner)->label;
@@ -112,7 +156,7 @@ Plan compile(const Dataset& dataset, const RunOptions& options) {
   plan.root_ = dataset.node();
   const Node& root = *plan.root_;
   plan.add(root, -1, 0);
-  // What can't be allocated at all is no limit.
+  // A limit above the largest possible allocation would not limit anything.
   plan.memory_limit_ = std::min<std::uint64_t>(
       options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(), PTRDIFF_MAX);
   plan.threads_ = options.threads > 0 ? options.threads : usable_cpus();
@@ -122,7 +166,7 @@ Plan compile(const Dataset& dataset, const RunOptions& options) {
     plan.least_memory_ = saturating_sum(plan.least_memory_,
                                         saturating_product(stage.uses, stage.batches->slot_bytes));
   }
-  const Node* end = &root;  // stages behind it have no part in making values
+  const Node* end = &root;  // later stages do not take part in making values
   while (end->relation() == Relation::same) end = end->inputs()[0].get();
   const bool ends_itself = gives(*end) != PlannedSegment::Gives::values;
   plan.add_segment(ends_itself ? *end : root, ends_itself ? *end : root);
@@ -130,6 +174,10 @@ Plan compile(const Dataset& dataset, const RunOptions& options) {
   while (!last->batches() && last->relation() == Relation::same) last = last->inputs()[0].get();
   plan.batch_stage_ = plan.index_.at(last);
   plan.batches_ = plan.batch_stage().batches;
+  plan.rows_ = root.batch_rows();
+  plan.rows_stage_ = plan.index_.at(&deciding(root));
+  if (const Node* node = plan.rows_ ? making(root) : nullptr)
+    plan.drops_remainder_ = node->batch_rows()->fewer == BatchRows::Fewer::none;
   plan.guarantee_ = guarantee_of(root);
   plan.ordered_ = ordered(root);
   plan.unsavable_ = unsavable(root);
@@ -161,6 +209,16 @@ void Plan::check_memory() const {
 
 Dataset Plan::elements() const {
   return Dataset(batch_stage().node->inputs()[0]);
+}
+
+Dataset Plan::shard(std::int64_t count, std::int64_t index) const {
+  const Node* refuses = nullptr;
+  NodePtr made = batches_of_shard(
+      *root_, {static_cast<std::uint64_t>(count), static_cast<std::uint64_t>(index)}, refuses);
+  if (made) return Dataset(std::move(made));
+  const PlannedStage& stage = *find(*refuses);
+  throw Error(ErrorCode::invalid_argument,
+              stage.label + " would give other rows, made of a shard of its elements");
 }
 
 std::optional<Dataset> Plan::batches_of(const Dataset& elements) const {

@@ -1,6 +1,7 @@
 #include "pipeline/engine/puller.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace penstock {
@@ -59,6 +60,9 @@ void Puller::restore(StateReader& state, std::uint64_t consumed) {
 
 void Puller::pull(Group& group, std::size_t wanted) {
   group.first = sequence_;
+  if (group.items.size() < wanted) {
+    group.items = std::vector<ElementRef>(std::bit_ceil(wanted));  // groups grow gradually
+  }
   try {
     while (group.count < wanted) {
       const std::size_t asked = std::min(wanted - group.count, kBlock);
@@ -76,12 +80,17 @@ void Puller::pull(Group& group, std::size_t wanted) {
   sequence_ += group.count;
 }
 
+void Puller::pass_over(std::size_t count) {
+  input_->discard(count);
+  sequence_ += count;
+}
+
 bool Puller::alike(const Group& group) const noexcept {
   const ProgramPtr* const common = input_->common_program();
   return common != nullptr && !threw_ ? (*common)->immortal() : all_alike(group.all_items());
 }
 
-/// Moves the items that the consumer has not had to the front and returns how many they are.
+/// Moves the items that the consumer did not have yet to the front. Returns how many they are.
 std::size_t Puller::drop_had(std::span<ElementRef> items) {
   std::size_t kept = 0;
   for (ElementRef& item : items) {

@@ -1,4 +1,4 @@
-// Pulls what a segment makes values of, and remembers where it stood.
+// Pulls a segment's input and remembers its positions.
 #pragma once
 
 #include <cstdint>
@@ -13,52 +13,55 @@
 
 namespace penstock {
 
-/// Where the input stood before each of the last groups, so that a position a little behind can be
-/// saved: that of the consumer. Not synchronised.
+/// The input's positions before each of the last groups. They allow saving a position that is a
+/// little behind: the consumer's. Not synchronised.
 class Snapshots {
  public:
-  /// `free_order`: items come in another order when they are pulled again, and are told by their
-  /// ordinals.
+  /// With `free_order`, items come in another order when they are pulled again, so their ordinals
+  /// identify them.
   explicit Snapshots(bool free_order) : free_order_(free_order) {}
 
-  /// `sequence` items were handed over until now.
+  /// Adds a position of the input, after `sequence` items were handed over.
   void add(std::uint64_t sequence, std::string position);
-  /// These follow the last snapshot.
+  /// Adds items that follow the last snapshot.
   void note(std::span<const ElementRef> items);
-  /// Lets go of those that a consumer who has had so many items is past. Returns memory to reuse.
+  /// Drops snapshots that are no longer needed by a consumer with `consumed` items. Returns memory
+  /// to reuse.
   std::string trim(std::uint64_t consumed);
-  /// The snapshot at or before `consumed`, and how many items to pass over from there.
+  /// Saves the last snapshot at or before `consumed`, and how many items to skip from there.
   void save(StateWriter& state, std::uint64_t consumed) const;
 
  private:
   struct Snapshot {
     std::uint64_t sequence = 0;  // items handed over before
     std::string position;
-    std::vector<std::uint64_t> ordinals;  // of the items since, if their order is free
+    std::vector<std::uint64_t> ordinals;  // of the items since then, if their order is free
   };
   const bool free_order_;
   Ring<Snapshot> snapshots_;
 };
 
-/// The input of a segment. Used by the segment's thread, and before there is one.
+/// The input of a segment. Used by the segment's thread, and by others only before that is started.
 class Puller {
  public:
-  /// `free_order` as for Snapshots.
+  /// `free_order` has the same meaning as for Snapshots.
   Puller(OrderIteratorPtr input, bool free_order)
       : input_(std::move(input)), free_order_(free_order) {}
 
   bool free_order() const noexcept { return free_order_; }
-  /// Items pulled so far, from the beginning of the epoch on.
+  /// Returns how many items were pulled so far, counted from the beginning of the epoch.
   std::uint64_t sequence() const noexcept { return sequence_; }
-  /// Where the input stands, written into the memory of `reused`.
+  /// Returns the input's position, written into the memory of `reused`.
   std::string position(std::string reused) const;
-  /// Goes on from what Snapshots::save wrote, behind `consumed` items.
+  /// Continues from a snapshot that Snapshots::save wrote, after `consumed` items.
   void restore(StateReader& state, std::uint64_t consumed);
-  /// Puts up to `wanted` items into an empty group: what is there, since an input that gives less
-  /// than it was asked for is not asked again. None: the input has ended. What it throws becomes
-  /// the group's last item.
+  /// Puts up to `wanted` items into an empty group. It takes those that are available: if the input
+  /// gives less than it was asked for, it is not asked again. No items means that the input has
+  /// ended. An exception of the input becomes the group's last item.
   void pull(Group& group, std::size_t wanted);
-  /// True if it threw, and is not to be asked any more.
+  /// Skips `count` items. The input must have as many.
+  void pass_over(std::size_t count);
+  /// True if the input threw and must not be asked any more.
   bool threw() const noexcept { return threw_; }
 
  private:
@@ -69,8 +72,8 @@ class Puller {
   const bool free_order_;
   std::uint64_t sequence_ = 0;
   bool threw_ = false;
-  /// With a free order: items that the consumer had before the run was saved. They are dropped when
-  /// they come again.
+  /// With a free order: items that the consumer received before the run was saved. They are dropped
+  /// when they come again.
   std::unordered_multiset<std::uint64_t> had_;
 };
 

@@ -1,8 +1,7 @@
-// The file that bad elements are named in.
+// The file that lists bad elements.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <unordered_set>
 
 #include <penstock/error.h>
@@ -13,15 +12,15 @@
 namespace penstock {
 
 /// Appends a line of JSON for each bad element: {"shard", "offset", "length", "index", "stage",
-/// "code", "cause"}, null where unknown. A shard's name that is not UTF-8 also stands as
-/// "shard_hex", its bytes in hexadecimal digits. Each line once, also over several runs: a run that
-/// goes on from a state meets some elements again. Thread-safe.
+/// "code", "cause"}, null where unknown. If a shard's name is not UTF-8, "shard_hex" also gives its
+/// bytes in hexadecimal digits. Each line appears once, even over several runs, as a resumed run
+/// meets some elements again. Thread-safe.
 class Quarantine {
  public:
-  /// An empty path: does nothing. Throws Error{unavailable | not_found} if the file can't be
-  /// opened, or is no regular one; a full disk is said through the log, and nothing is written.
+  /// With an empty path it does nothing. Throws Error{unavailable | not_found} if the file cannot
+  /// be opened or is not a regular file. A full disk is only logged, and nothing is written.
   explicit Quarantine(std::string path);
-  /// Never throws: the first line that can't be written is said through the log, and is the last.
+  /// Never throws. If a line cannot be written, that is logged, and no more lines are written.
   void add(const Error& error) noexcept EXCLUDES(mutex_);
 
  private:
@@ -33,8 +32,5 @@ class Quarantine {
   UniqueFd fd_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> known_ GUARDED_BY(mutex_);
 };
-
-/// `text` as a JSON string with its quotes. What is not UTF-8 becomes U+FFFD.
-std::string json_string(std::string_view text);
 
 }  // namespace penstock

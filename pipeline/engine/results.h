@@ -1,4 +1,5 @@
-// What becomes of values that are made in parallel: the contract of batches and of single values.
+// The contract of results, which collect values that are made in parallel: batches or single
+// values.
 #pragma once
 
 #include <cstddef>
@@ -10,57 +11,65 @@
 
 namespace penstock {
 
-/// What a segment wants of its results' room.
+/// A segment's demand for room in its results.
 struct Demand {
   std::size_t wanted = 0;       ///< elements for the next group
-  std::size_t most = 0;         ///< that a group may have
-  std::size_t group_limit = 0;  ///< groups that may be on their way or wait to be taken
-  bool crowded = false;         ///< as many as are worth it are on their way
+  std::size_t most = 0;         ///< elements that a group may have
+  std::size_t group_limit = 0;  ///< groups that may be under way or wait to be taken
+  bool crowded = false;         ///< enough groups are under way
   bool consumer_waits = false;
   bool reads_starve = false;  ///< slow reads leave threads without work
 };
 
-/// The results of a segment, in their order: each group is admitted in order, and completed
-/// whenever it is made. A state machine: it has no threads, and never waits. Not synchronised.
+/// The results of a segment, in their order. Each group is admitted in order, and completed
+/// whenever it has been made. A state machine: it has no threads and never waits. Not synchronised.
 class Results {
  public:
   virtual ~Results() = default;
 
-  /// Where results are written when they are made; null: they stay in their group.
+  /// Returns the layout of the batches that results are written into. If null, they stay in their
+  /// group.
   virtual const SlotLayout* layout() const noexcept { return nullptr; }
-  /// Elements that may be handed over now; 0: none for now.
+  /// Returns how many elements may be handed over now; 0: none for now.
   virtual std::size_t room(const Demand& demand) = 0;
-  /// Takes note of a group that is about to be carried out. REQUIRES: no more elements than `room`
-  /// said, and groups in order.
+  /// True if the elements for which `room` found room are to be skipped, not made.
+  virtual bool passes_over() { return false; }
+  /// Records that `count` elements from `first` on were skipped. REQUIRES: passes_over(), and
+  /// `room` returned at least `count`.
+  virtual void pass_over(std::uint64_t /*first*/, std::size_t /*count*/) {}
+  /// Records a group that is about to be executed. REQUIRES: it has no more elements than `room`
+  /// returned, and groups come in order.
   virtual void admit(Group& group) = 0;
-  /// All of the group's results are there, or why there are none. Gives it back to its pool, now or
-  /// when they were taken.
+  /// Records that all results or errors of the group are there. Returns the group to its pool, now
+  /// or when the results were taken.
   virtual void complete(Group& group) = 0;
-  /// A group that had found no memory has more results.
+  /// Records that a group that had found no memory has more results.
   virtual void redone(Group& /*group*/) {}
-  /// True if nothing can be taken before this group is done, or more of it is made.
+  /// True if no result can be taken before this group is done, or more of it is made.
   virtual bool is_first(const Group& group) const = 0;
-  /// The last group with results that may be given up and made again, and how many have to stay.
+  /// The last group with results that may be given up and made again, and how many of them have to
+  /// stay.
   struct Undelivered {
     Group* group = nullptr;
     std::size_t kept = 0;
   };
   virtual Undelivered last_undelivered(bool /*consumer_waits*/) { return {}; }
-  /// No more groups will be admitted.
+  /// States that no more groups will be admitted.
   virtual void end() = 0;
-  /// Moves what the consumer may have to the front of `out`; returns how many.
+  /// Moves the results that the consumer may have to the front of `out`. Returns how many.
   virtual std::size_t take(std::span<ElementRef> out) = 0;
-  /// True once nothing can be taken any more.
+  /// True once no more results will come.
   virtual bool drained() const = 0;
-  /// An error that the waiting consumer must get because nothing else will ever come; else ok.
+  /// Returns the error that a waiting consumer must get because no other result will ever come;
+  /// otherwise ok.
   virtual Status stuck() { return {}; }
-  /// Says to the error account what was good behind the last bad element.
+  /// Reports the good elements after the last bad one to the error account.
   virtual void settle() = 0;
 
-  /// Items whose results were taken, and bad ones among those before them.
+  /// Return how many items' results were taken, and how many bad items there were before them.
   virtual std::uint64_t consumed() const noexcept = 0;
   virtual std::uint64_t skipped() const noexcept = 0;
-  /// What is to be remembered beside these, and back to it.
+  /// Save the rest of the position, and return to it.
   virtual void save(StateWriter& state) const = 0;
   virtual void restore(StateReader& state, std::uint64_t consumed, std::uint64_t skipped) = 0;
 

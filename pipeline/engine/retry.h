@@ -1,4 +1,4 @@
-// Reads that failed and may succeed when they are done again.
+// Repeats reads that failed and may succeed the next time.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,20 @@
 
 namespace penstock {
 
-/// Says how often a read that failed with ErrorCode::unavailable is done again, and waits before
-/// it: RunOptions::retry_ms, then twice as long each time, at most a second. Thread-safe.
+/// Decides how often a read that failed with ErrorCode::unavailable is repeated, and waits before
+/// each try: RunOptions::retry_ms at first, then twice as long each time, at most one second.
+/// Thread-safe.
 class Retry {
  public:
   explicit Retry(const RunOptions& options);
 
-  /// True if a read that has failed `tries` times with this error is to be done again. Waits first,
-  /// unless told not to, because the caller is a compute thread.
+  /// True if a read that has failed `tries` times with this error is to be repeated. Waits first,
+  /// unless `may_wait` is false because the caller is a compute thread.
   bool again(const Error& error, int tries, bool may_wait) EXCLUDES(mutex_);
-  /// Nobody waits any more, and nothing is done again.
+  /// Ends all waits. From now on no read is repeated.
   void stop() noexcept EXCLUDES(mutex_);
+  /// Adds reads that another process has repeated for this run.
+  void add(std::uint64_t reads) noexcept { count_.fetch_add(reads, std::memory_order_relaxed); }
   std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
 
  private:

@@ -5,13 +5,15 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/core/machine.h"
+
 namespace penstock {
 namespace {
 
 constexpr int kUsualReaders = 64;
 constexpr int kReadersEach = 128;  // for each thread that computes
 
-/// Threads for one run.
+/// The numbers of threads of one run.
 struct Threads {
   int compute = 0;
   int waiting = 0;  // at most
@@ -30,7 +32,7 @@ void check(const RunOptions& options) {
   check_range("io_threads", options.io_threads, kMostIoThreads);
   check_range("slots", options.slots, 1 << 20);
   if (options.epochs == 0) refuse("epochs must be at least 1");
-  // Written so that NaN is refused.
+  // Written so that NaN is rejected.
   if (!(options.max_error_share >= 0 && options.max_error_share <= 1))
     refuse("max_error_share must be in [0, 1], not " + std::to_string(options.max_error_share));
   const RunOptions usual;
@@ -40,11 +42,12 @@ void check(const RunOptions& options) {
     refuse("max_errors, max_error_share and quarantine need OnError::skip");
 }
 
-/// As many as were asked for, or as the system lets this process start: they are started when they
-/// are needed, and what arranges elements then still has room for its own.
+/// Returns the requested numbers of threads, limited to those that the system lets this process
+/// start. They are started when they are needed, so the limit leaves room for the threads that
+/// arrange elements.
 Threads threads_for(const RunOptions& options) {
   check(options);
-  constexpr int kOthers = 3;  // what arranges elements, and some to spare
+  constexpr int kOthers = 3;  // the thread that arranges elements, and some to spare
   Threads threads{options.threads > 0 ? options.threads : usable_cpus(),
                   options.io_threads > 0 ? options.io_threads : kUsualReaders};
   const int wanted = threads.compute + threads.waiting + kOthers;
@@ -70,6 +73,8 @@ Threads threads_for(const RunOptions& options) {
 Run::Run(Plan plan, const RunOptions& options)
     : plan_(std::move(plan)),
       options_(options),
+      share_(RunsMakeShare::here() != nullptr ? std::optional(*RunsMakeShare::here())
+                                              : std::nullopt),
       threads_(threads_for(options).compute),
       memory_(std::make_shared<Memory>(plan_.memory_limit(), Allocator::heap())),
       activity_(threads_, [this] { lose_count(); }) {
@@ -81,10 +86,12 @@ Run::Run(Plan plan, const RunOptions& options)
   blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most, tuning_);
   workers_ = std::make_unique<Workers>(threads_, options.threads == 0,
                                        activity_.consumers_waiting(), tuning_);
+  if (!options_.workers.addresses.empty()) remote_ = open_remote_work(*this);
 }
 
 Run::~Run() {
   cancel();
+  remote_.reset();
   blocking_.reset();
   workers_.reset();
 }
@@ -102,21 +109,22 @@ SegmentPtr Run::open(std::uint64_t epoch, bool first_counted) {
 }
 
 void Run::cancel() noexcept {
-  cancelled_.store(true, std::memory_order_release);
-  retry_.stop();
-  waker_->notify();
-  memory_->wake();
+  stop();
   segments_.wake();
 }
 
-// As `cancel`, but for those who wait within a pull, since this may be under the lock of one: they
-// look by themselves ten times a second.
-void Run::lose_count() noexcept {
-  lost_count_.store(true, std::memory_order_release);
+void Run::stop() noexcept {
   cancelled_.store(true, std::memory_order_release);
   retry_.stop();
   waker_->notify();
   memory_->wake();
+}
+
+// Threads that wait within a pull are not woken, since this may be called under the lock of one.
+// They check by themselves ten times a second.
+void Run::lose_count() noexcept {
+  lost_count_.store(true, std::memory_order_release);
+  stop();
 }
 
 Error Run::why_stopped() const {

@@ -4,14 +4,17 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <penstock/iterator.h>
 #include <penstock/plan.h>
 
+#include "pipeline/core/batch_share.h"
 #include "pipeline/core/waker.h"
 #include "pipeline/engine/activity.h"
 #include "pipeline/engine/blocking_pool.h"
 #include "pipeline/engine/memory.h"
+#include "pipeline/engine/remote_work.h"
 #include "pipeline/engine/retry.h"
 #include "pipeline/engine/segment_list.h"
 #include "pipeline/engine/skip_ledger.h"
@@ -24,7 +27,7 @@
 
 namespace penstock {
 
-/// What all parts of a run share. Thread-safe.
+/// The state that all parts of a run share. Thread-safe.
 class Run {
  public:
   /// Throws Error{resource_exhausted} if the plan's least memory exceeds the budget.
@@ -35,12 +38,14 @@ class Run {
 
   const RunOptions& options() const noexcept { return options_; }
   const Plan& plan() const noexcept { return plan_; }
-  /// That compute, at most.
+  /// Returns the share of the resulting batches that the run makes; empty if it makes all.
+  const std::optional<BatchShare>& share() const noexcept { return share_; }
+  /// Returns the most threads that compute.
   int threads() const noexcept { return threads_; }
   int readers() const { return blocking_->threads(); }
   Memory& memory() noexcept { return *memory_; }
   SlotPlan& slots() noexcept { return slots_; }
-  /// Is notified of all that an order segment may wait for.
+  /// Returns the waker that is notified of every event that an order segment may wait for.
   Waker& waker() noexcept { return *waker_; }
   Activity& activity() noexcept { return activity_; }
   StarvedLine& starved() noexcept { return starved_; }
@@ -50,28 +55,33 @@ class Run {
   Retry& retry() noexcept { return retry_; }
   TuningLog& tuning() noexcept { return *tuning_; }
   StageServices& stages() noexcept { return stages_; }
+  /// Returns null if the run has no workers in other processes.
+  RemoteWork* remote() noexcept { return remote_.get(); }
 
-  /// Opens the whole graph for an epoch. Without `first_counted` the run goes on from one that was
-  /// through with the first epoch.
+  /// Opens the whole graph for an epoch. `first_counted` is false if the run resumes one that had
+  /// already completed the first epoch.
   SegmentPtr open(std::uint64_t epoch, bool first_counted);
   void cancel() noexcept;
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
   const std::atomic<bool>& cancelled_flag() const noexcept { return cancelled_; }
-  /// What `next` says once the run was cancelled.
+  /// Returns the error of `next` after the run was cancelled.
   Error why_stopped() const;
-  /// Runs `work` on the compute arena, or on a thread that may wait.
+  /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait);
-  /// For who waits for results: work may have waited long enough for another thread.
+  /// Starts another thread if work has waited long enough for one. Called by threads that wait for
+  /// results.
   void look();
-  /// On a thread of an order segment: waits a moment for memory. False when nobody is left who
-  /// could give any back.
+  /// Waits a moment for memory. Called on a thread of an order segment. Returns false if no work is
+  /// left that could return any.
   bool wait_for_memory(QuietTimer& timer);
 
  private:
+  void stop() noexcept;
   void lose_count() noexcept;
 
   const Plan plan_;
   const RunOptions options_;
+  const std::optional<BatchShare> share_;
   const int threads_;
   const std::shared_ptr<Memory> memory_;
   const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
@@ -88,6 +98,7 @@ class Run {
   const std::shared_ptr<TuningLog> tuning_ = std::make_shared<TuningLog>();
   std::unique_ptr<BlockingPool> blocking_;
   std::unique_ptr<Workers> workers_;
+  std::unique_ptr<RemoteWork> remote_;
 };
 
 }  // namespace penstock

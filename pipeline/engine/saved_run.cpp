@@ -1,5 +1,6 @@
 #include "pipeline/engine/saved_run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <penstock/error.h>
 #include <penstock/state.h>
 
+#include "pipeline/core/batch_share.h"
 #include "pipeline/order/shard.h"
 
 namespace penstock {
@@ -19,7 +21,7 @@ std::uint32_t checksum(std::string_view bytes) {
   return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
 }
 
-/// Which shard a state was saved by.
+/// Returns the shard that saved a state.
 Fingerprint::OtherShard saved_by(const SavedRun& saved, const Node& root) {
   if (!saved.other_shards.empty()) return saved.other_shards.front();
   const Node* node = &root;
@@ -28,7 +30,7 @@ Fingerprint::OtherShard saved_by(const SavedRun& saved, const Node& root) {
   return {node->name(), shard->count, shard->index, shard->count, shard->index};
 }
 
-/// Inputs first.
+/// Visits inputs first.
 void for_each_node(const Node& node, const std::function<void(const Node&)>& use) {
   for (const NodePtr& input : node.inputs()) for_each_node(*input, use);
   use(node);
@@ -142,7 +144,8 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
     refuse("there are " + std::to_string(seen.size()) + " states of " + std::to_string(count) +
            " consumers");
   }
-  StateWriter tree;  // of a segment: what it consumed, passed over, and its input's state
+  // The state of a segment: what it consumed and passed over, and its input's state.
+  StateWriter tree;
   const std::uint64_t consumed = merged.consumed();
   for (const std::uint64_t number :
        {consumed, std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0}}) {
@@ -154,6 +157,22 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
   merged.elements = elements / here;
   merged.in_epoch.elements = merged.in_epoch.elements * count / here;
   return merged;
+}
+
+bool lacks_elements(std::string_view state, const Plan& plan) {
+  const SavedRun saved = SavedRun::parse(state, *plan.root());
+  if (saved.tree.empty()) return false;
+  StateReader tree(saved.tree);  // as ParallelSegment::save writes it
+  const std::uint64_t consumed = tree.get();
+  (void)tree.get();  // passed over
+  if (tree.get() != 0) {
+    (void)tree.get();
+    (void)tree.get_bytes();
+  }
+  const std::uint64_t delivered = tree.get();
+  const std::int64_t all = plan.elements().cardinality();
+  const std::uint64_t full = delivered * static_cast<std::uint64_t>(plan.batches()->rows);
+  return consumed != (all < 0 ? full : std::min(full, static_cast<std::uint64_t>(all)));
 }
 
 }  // namespace penstock

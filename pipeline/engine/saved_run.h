@@ -8,42 +8,44 @@
 
 #include <penstock/stats.h>
 
-#include "pipeline/engine/fingerprint.h"
+#include "pipeline/order/fingerprint.h"
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// What a state says of the whole run; `tree` is what its stages say.
+/// The contents of a state. `tree` holds the positions of the stages, the other members describe
+/// the whole run.
 ///
-/// As bytes: a line that names the format, the graph's fingerprint, numbers of variable length in
-/// the order of the members, the tree, and a CRC32C of all of it.
+/// As bytes it begins with a line that names the format, and the graph's fingerprint. Numbers of
+/// variable length in the order of the members, the tree, and a CRC32C of everything follow.
 struct SavedRun {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
   bool ended = false;
-  std::uint64_t errors = 0;  // those that skip passed over in this epoch aside
+  std::uint64_t errors = 0;  // without those that `skip` passed over in this epoch
   std::uint64_t elements = 0;
   std::uint64_t batches = 0;
   EpochStats in_epoch;
-  std::string passed;  // Run::save_passed
+  std::string passed;  // written by StageServices::save_passed
   std::string tree;
-  std::string records;  // Node::save_record, of all stages
+  std::string records;  // written by Node::save_record of all stages
   std::string reached;
-  /// Shard stages that stood at another index or count when it was saved.
+  /// Shard stages that had another index or count when the state was saved.
   std::vector<Fingerprint::OtherShard> other_shards;
 
   /// Throws Error{data_loss} for damaged bytes, and Error{invalid_argument} that names the stage or
-  /// shard in which the graph at `root` differs from the one it was saved from.
+  /// shard in which the graph at `root` differs from the saved one.
   static SavedRun parse(std::string_view bytes, const Node& root);
-  /// One state of those of all consumers of a run, for a consumer of another number of them.
-  /// Throws Error{invalid_argument} if they don't belong together or the graph can't be redealt.
+  /// Merges the states of all consumers of a run into one state, for a different number of
+  /// consumers. Throws Error{invalid_argument} if they do not belong together, or if the graph does
+  /// not allow another number.
   static SavedRun merge(const std::vector<std::string>& states, const Plan& plan);
 
   std::string bytes(const Node& root) const;
-  /// Asks all stages for their records, and gives them back.
+  /// Get the records from all stages, and return them to the stages.
   void save_records(const Node& root);
   void restore_records(const Node& root) const;
-  /// Items of the topmost stage's input that were delivered in this epoch.
+  /// Returns how many items of the topmost stage's input were delivered in this epoch.
   std::uint64_t consumed() const;
 };
 

@@ -1,4 +1,4 @@
-// What becomes of a segment's groups once they were handed over.
+// The part of ParallelSegment that handles groups after they were handed over.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -15,11 +15,12 @@ constexpr std::size_t kMostReadAhead = 64;
 
 }  // namespace
 
-// Enough of them ready to keep every thread busy; and as many more on their way, where they wait
-// for a device, as it takes so that threads don't wait for it too.
+// Allows enough ready groups to keep every thread busy. If groups wait for a device, it allows as
+// many more as keep the threads from waiting for it too.
 std::size_t ParallelSegment::group_limit() const {
   const std::size_t ready = 2 * static_cast<std::size_t>(run_.threads()) + 4;
-  return ready + (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
+  return ready + runner_->elsewhere() +
+         (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
 }
 
 bool ParallelSegment::crowded(std::size_t limit) const {
@@ -27,7 +28,7 @@ bool ParallelSegment::crowded(std::size_t limit) const {
   return in_flight_ >= limit || ready_ >= ready || starved_ > 0;
 }
 
-// Slow reads leave threads without work.
+// True if slow reads leave threads without work.
 bool ParallelSegment::reads_starve() const {
   return reads_block_ && ready_ == 0 && in_flight_ > 0 && pace_.slow();
 }
@@ -49,15 +50,15 @@ void ParallelSegment::set_ready(Group& group, bool ready) noexcept {
     run_.activity().group_ready();
   } else {
     run_.activity().take_off(ready_);
-    // An order thread may wait for just this before it makes another slot.
+    // An order thread may wait for this before it makes another slot.
     if (run_.activity().group_not_ready()) run_.waker().notify();
   }
 }
 
-// One group less is in flight.
+// Counts one group less in flight.
 void ParallelSegment::land() noexcept {
   run_.activity().take_off(in_flight_);
-  if (in_flight_ == 0 && stopping()) changed_.notify_all();
+  if (in_flight_ == 0 && stopping()) changed_->notify_all();
 }
 
 void ParallelSegment::group_ready(Group& group) noexcept {
@@ -91,7 +92,9 @@ void ParallelSegment::group_starved(Group& group) noexcept {
 
 void ParallelSegment::finish(Group& group) noexcept {
   kill_point("group done");
-  bool wake = false;
+  // This object may be destroyed as soon as the group has landed.
+  Run& run = run_;
+  std::shared_ptr<CondVar> waiting;
   bool was_crowded = false;
   {
     MutexLock lock(mutex_);
@@ -106,17 +109,16 @@ void ParallelSegment::finish(Group& group) noexcept {
     } catch (...) {
       break_down();
     }
-    wake = consumer_waits_;
+    if (consumer_waits_) waiting = changed_;
     was_crowded = was_crowded || reads_starve();
+    run_.activity().take_off(in_flight_);
   }
-  // Not under the lock, which the woken thread takes first; and before this may be destroyed.
-  if (wake) changed_.notify_all();
-  MutexLock lock(mutex_);
-  if (was_crowded) run_.waker().notify();
-  land();
+  // Not under the lock, because the woken thread takes it first.
+  if (waiting) waiting->notify_all();
+  if (was_crowded) run.waker().notify();
 }
 
-// Where nothing was left to work on while reads were under way.
+// Reads more groups ahead if no work was left while reads were under way.
 void ParallelSegment::read_further_ahead() noexcept {
   const std::size_t ahead = pace_.groups_ahead.load(std::memory_order_relaxed);
   if (!reads_block_ || ready_ > 0 || in_flight_ <= ahead) return;
@@ -148,7 +150,7 @@ bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
   std::size_t made = 0;
   {
     MutexLock lock(mutex_);
-    group.redoing = true;  // until it is done, or has failed to be
+    group.redoing = true;  // until it is done, or could not be done
     made = group.redone;
   }
   try {
@@ -166,7 +168,8 @@ bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
   return true;
 }
 
-// The consumer may take it at once, and so make room for the next.
+// Notes more results of a starved group. The consumer may take them at once and so make room for
+// the next.
 void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
   run_.activity().advanced();
   bool wake = false;
@@ -180,7 +183,7 @@ void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
     }
     wake = consumer_waits_ && results_->layout() == nullptr;
   }
-  if (wake) changed_.notify_all();
+  if (wake) changed_->notify_all();
 }
 
 bool ParallelSegment::evict() {
@@ -193,7 +196,7 @@ bool ParallelSegment::evict() {
     group = last.group;
     group->drop_results(last.kept);
     group->redone = last.kept;
-    if (std::exchange(group->starved, true)) return true;  // it waits in line already
+    if (std::exchange(group->starved, true)) return true;  // it already waits in line
     group->done = false;
     group->context.reset();
     ++starved_;
@@ -208,8 +211,8 @@ void ParallelSegment::broke_down() noexcept {
   break_down();
 }
 
-// In a catch block: the engine itself has failed, and this segment ends with that error. Needs no
-// memory: where there is none for the error either, it says so.
+// Called in a catch block: the engine itself has failed, and this segment ends with that error.
+// Needs no memory. If there is none for this error, an error that says so is delivered.
 void ParallelSegment::break_down() noexcept {
   try {
     if (!std::exchange(broken_, true)) {
@@ -218,7 +221,7 @@ void ParallelSegment::break_down() noexcept {
   } catch (...) {
     // The error that was made beforehand is delivered.
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The segments of a run that are open.
+// The open segments of a run.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@ namespace penstock {
 
 class ParallelSegment;
 
-/// Thread-safe. Segments add themselves, and take themselves away before they go.
+/// The list of a run's open segments. Segments add themselves, and remove themselves before they
+/// are destroyed. Thread-safe.
 class SegmentList {
  public:
   void add(ParallelSegment& segment) EXCLUDES(mutex_);
   void remove(ParallelSegment& segment) noexcept EXCLUDES(mutex_);
-  /// How many are open.
+  /// Returns the number of open segments.
   std::size_t size() const EXCLUDES(mutex_);
-  /// Makes all who wait within a pull look whether they are to stop.
+  /// Makes all threads that wait within a pull check whether they have to stop.
   void wake() noexcept EXCLUDES(mutex_);
-  /// Gives up one result that was made ahead of its time. False if there is none.
+  /// Gives up one group's results that were made ahead. Returns false if there are none.
   bool evict() EXCLUDES(mutex_);
 
  private:

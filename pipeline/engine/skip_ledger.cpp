@@ -5,13 +5,13 @@
 namespace penstock {
 
 Status SkipLedger::add(const Account& account, std::uint64_t reached, const Error& error) {
-  // What a cancelled run gives up is not bad.
+  // Elements that a cancelled run gave up are not bad.
   if (error.code() != ErrorCode::cancelled) quarantine_.add(error);
   MutexLock lock(mutex_);
-  if (!over_.ok()) return over_;  // the same error on its way through the next stage
+  // The same error is on its way through the next stage.
+  if (!over_.ok()) return over_;
   if (!account.counted) return {};
-  ++errors_.count;
-  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+  count(error);
   const Passed passed = charge(account, {reached, 1});
   const bool too_many = errors_.count > options_.max_errors;
   const bool too_large_share =
@@ -31,7 +31,7 @@ void SkipLedger::pass(const Account& account, std::uint64_t good) {
   charge(account, {good, 0});
 }
 
-// The upcoming epoch may have begun: its own part is apart.
+// The next epoch may have begun, so its counts are separate.
 Passed SkipLedger::charge(const Account& account, Passed more) {
   since_[{account.key, account.stage}] += more;
   Passed all = before_[account.stage];
@@ -41,18 +41,22 @@ Passed SkipLedger::charge(const Account& account, Passed more) {
   return all;
 }
 
-void SkipLedger::surfaced(const Error& error) {
-  MutexLock lock(mutex_);
+void SkipLedger::count(const Error& error) {
+  constexpr std::size_t kKept = 100;
   ++errors_.count;
   if (errors_.first.size() < kKept) errors_.first.push_back(error);
+}
+
+void SkipLedger::surfaced(const Error& error) {
+  MutexLock lock(mutex_);
+  count(error);
 }
 
 void SkipLedger::end(const Error& error) {
   MutexLock lock(mutex_);
   if (!over_.ok()) return;
   over_ = error;
-  ++errors_.count;
-  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+  count(error);
 }
 
 std::uint64_t SkipLedger::skipped(std::uint64_t key) const {

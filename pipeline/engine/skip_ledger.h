@@ -1,4 +1,4 @@
-// What the errors of a run came to.
+// The count of a run's errors, and the error budget.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace penstock {
 
-/// Elements of a stage whose turn has come.
+/// The elements of a stage that have had their turn.
 struct Passed {
   std::uint64_t seen = 0;
-  std::uint64_t bad = 0;  ///< of those
+  std::uint64_t bad = 0;  ///< those of them that failed
 
   Passed& operator+=(const Passed& more) noexcept {
     seen += more.seen;
@@ -29,58 +29,59 @@ struct Passed {
   }
 };
 
-/// Errors that `skip` passed over, and how many there may be. The share is judged stage by stage,
-/// so that it does not depend on who is how far ahead.
+/// The errors that `skip` passed over, and their limits. The share of errors is judged for each
+/// stage by itself, so that it does not depend on how far ahead each stage is.
 class SkipLedger {
  public:
   explicit SkipLedger(const RunOptions& options)
       : options_(options),
         quarantine_(options.on_error == OnError::skip ? options.quarantine : "") {}
-  /// Whose elements they are.
+  /// The stage and epoch to which elements belong.
   struct Account {
-    StageCounters* stage = nullptr;  ///< which tells stages apart
-    std::uint64_t key = 0;           ///< of the epoch
+    StageCounters* stage = nullptr;  ///< identifies the stage
+    std::uint64_t key = 0;           ///< identifies the epoch
     bool counted = true;             ///< OpenContext::counted
   };
-  /// Counts `reached` more elements, and a bad one among all so far. The error to end the run with
-  /// if that was one too many; else ok.
+  /// Counts `reached` more elements, the last of which is bad. Returns the error that ends the run
+  /// if the budget is now exceeded; otherwise ok.
   Status add(const Account& account, std::uint64_t reached, const Error& error) EXCLUDES(mutex_);
-  /// Counts elements that were good, behind the last that was bad.
+  /// Counts good elements after the last bad one.
   void pass(const Account& account, std::uint64_t good) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
-  /// Ends the run with this error where it comes next.
+  /// Ends the run with this error as soon as a stage counts it, or another bad element.
   void end(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
-  /// Bad elements passed over in the epoch with this key.
+  /// Returns how many bad elements were passed over in the epoch with this key.
   std::uint64_t skipped(std::uint64_t key) const EXCLUDES(mutex_);
-  /// Goes on to the epoch with this key: what was passed until now is of epochs before. Returns the
-  /// bad ones that were not yet.
+  /// Moves to the epoch with this key: all other counts become those of earlier epochs. Returns how
+  /// many bad elements these contain.
   std::uint64_t begin(std::uint64_t key) EXCLUDES(mutex_);
-  /// What a stage has passed in the epochs before, and in the one with this key, if any.
+  /// Returns the counts of a stage in earlier epochs, plus those of the epoch with this key, if
+  /// any.
   Passed before(const StageCounters* stage, std::optional<std::uint64_t> key) const
       EXCLUDES(mutex_);
-  /// Of the run that this one goes on from: its errors and what a stage had passed, in the epochs
-  /// before the one in which it stopped…
+  /// Restore, from the saved run: its errors, and the counts of a stage in the epochs before the
+  /// one in which it stopped.
   void restore(std::uint64_t errors) EXCLUDES(mutex_);
   void restore(const StageCounters* stage, Passed passed) EXCLUDES(mutex_);
-  /// …and in that, as the stage's own state says.
+  /// Restores the counts of that last epoch, which the stage's own state holds.
   void restore(const Account& account, Passed passed) EXCLUDES(mutex_);
-  /// Forgets what stages have passed since `begin`: the epoch is opened anew, and restored.
+  /// Forgets all counts since `begin`: the epoch is opened anew and restored.
   void step_back() EXCLUDES(mutex_);
 
  private:
-  /// Returns what the stage has passed in all.
+  /// Adds to the counts of a stage. Returns its total.
   Passed charge(const Account& account, Passed more) REQUIRES(mutex_);
+  void count(const Error& error) REQUIRES(mutex_);
 
-  static constexpr std::size_t kKept = 100;
   const RunOptions& options_;
   Quarantine quarantine_;
   mutable Mutex mutex_;
   ErrorStats errors_ GUARDED_BY(mutex_);
-  // What stages have passed: in epochs before, and since by the epoch's key.
+  // The counts of stages: of earlier epochs, and since then by the epoch's key.
   std::map<const StageCounters*, Passed> before_ GUARDED_BY(mutex_);
   std::map<std::pair<std::uint64_t, const StageCounters*>, Passed> since_ GUARDED_BY(mutex_);
-  Status over_ GUARDED_BY(mutex_);  // what the run ended with
+  Status over_ GUARDED_BY(mutex_);  // the error with which the run ended
 };
 
 }  // namespace penstock

@@ -10,7 +10,7 @@ SlotPlan::SlotPlan(const Plan& plan, const RunOptions& options, std::shared_ptr<
                    std::shared_ptr<Waker> waker)
     : plan_(plan), options_(options), memory_(std::move(memory)), waker_(std::move(waker)) {
   for (const PlannedStage& stage : plan_.stages()) places_ += stage.batches ? stage.uses : 0;
-  std::uint64_t least = 0;  // with spare rows
+  std::uint64_t least = 0;  // including spare rows
   for (const PlannedStage& stage : plan_.stages()) {
     if (!stage.batches || !stage.batches->in_place) continue;
     least = saturating_sum(least, saturating_product(stage.uses, layout_for(*stage.node).bytes));
@@ -19,14 +19,14 @@ SlotPlan::SlotPlan(const Plan& plan, const RunOptions& options, std::shared_ptr<
 }
 
 std::size_t SlotPlan::usual(const Node& node, std::uint64_t slot_bytes) const {
-  // Small batches are made many ahead, so that waking somebody pays.
+  // Many small batches are made ahead, so that waking a thread is worthwhile.
   constexpr std::uint64_t kAhead = 4U << 20;
   std::size_t wanted = std::clamp<std::uint64_t>(kAhead / slot_bytes, 4, 32);
   if (const std::int64_t ahead = plan_.find(node)->prefetch; ahead > 0) {
     wanted = static_cast<std::size_t>(ahead) + 1;
   }
   if (options_.slots > 0) wanted = static_cast<std::size_t>(options_.slots);
-  // An eighth is left for what is in flight.
+  // An eighth is left for groups in flight.
   const std::uint64_t share = memory_->limit() / 8 * 7 / places_;
   return std::clamp<std::size_t>(share / slot_bytes, 1, wanted);
 }
@@ -39,8 +39,8 @@ std::size_t SlotPlan::most(const Node& node, std::uint64_t slot_bytes) const {
   return std::max<std::size_t>(before, std::min(share / slot_bytes, kMost));
 }
 
-// Where failed elements are passed over each leaves a gap, which costs nothing to close with a few
-// rows to spare, if there is room for them.
+// Each failed element that is passed over leaves a gap. A few spare rows, if there is room for
+// them, close gaps at no cost.
 SlotLayout SlotPlan::layout_for(const Node& node) const {
   const BatchInfo& batches = *plan_.find(node)->batches;
   const std::int64_t rows = batches.rows;

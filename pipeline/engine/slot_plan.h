@@ -1,4 +1,4 @@
-// How many slots the batch stages of a run have.
+// Decides how many slots the batch stages of a run have.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@
 
 namespace penstock {
 
-/// The pools of slots of a run's batch stages, and how large they may be. Thread-safe.
+/// The slot pools of a run's batch stages, and their sizes. Thread-safe.
 class SlotPlan {
  public:
-  /// All of these outlive it, but for what is shared.
+  /// `plan` and `options` must outlive this object.
   SlotPlan(const Plan& plan, const RunOptions& options, std::shared_ptr<Memory> memory,
            std::shared_ptr<Waker> waker);
-  /// Slots that a batch stage has at first, of so many bytes each, texts included.
+  /// Returns how many slots a batch stage has at first. Each takes `slot_bytes`, including texts.
   std::size_t usual(const Node& node, std::uint64_t slot_bytes) const;
-  /// Slots that a stage may have where reads keep everybody waiting; as many as ever if the caller
-  /// said how many.
+  /// Returns the most slots that a stage may get when slow reads leave threads without work. If the
+  /// caller has set the number, this is the number that the stage has at first.
   std::size_t most(const Node& node, std::uint64_t slot_bytes) const;
-  /// The pool of this place of a batch stage: one that is used twice is open twice at once.
+  /// Returns the pool for this place of a batch stage. A stage that is used twice is open twice at
+  /// the same time.
   std::shared_ptr<SlotPool> pool(const Node& node, std::uint64_t path) EXCLUDES(mutex_);
-  /// Lets go of the slots that nobody uses.
+  /// Frees all slots that are not in use.
   void drop_free() noexcept EXCLUDES(mutex_);
 
  private:
@@ -37,7 +38,7 @@ class SlotPlan {
   const RunOptions& options_;
   const std::shared_ptr<Memory> memory_;
   const std::shared_ptr<Waker> waker_;
-  std::size_t places_ = 0;  // of batch stages
+  std::size_t places_ = 0;  // places of batch stages
   Mutex mutex_;
   std::map<std::pair<const Node*, std::uint64_t>, std::shared_ptr<SlotPool>> pools_
       GUARDED_BY(mutex_);

@@ -39,15 +39,15 @@ Slot::Slot(const SlotLayout& layout, Allocator& allocator)
     owners_.emplace_back(text ? rows : 0);
   }
   bases_.resize(layout.element.size());
-  columns_.reserve(layout.element.size());  // nothing may throw once there is memory to give back
+  // Nothing may throw once the memory is allocated.
+  columns_.reserve(layout.element.size());
   data_ = allocator.allocate(layout.bytes);
   size_ = layout.bytes;
   for (std::size_t c = 0; c < bases_.size(); ++c) {
-    if (layout.element[c].dtype != DType::bytes) bases_[c] = data_ + layout.offsets[c];
-  }
-  for (std::size_t c = 0; c < bases_.size(); ++c) {
-    columns_.push_back({layout.element[c].dtype, layout.element[c].shape, bases_[c],
-                        layout.strides[c], texts_[c].data(), owners_[c].data()});
+    const ComponentSpec& component = layout.element[c];
+    if (component.dtype != DType::bytes) bases_[c] = data_ + layout.offsets[c];
+    columns_.push_back({component.dtype, component.shape, bases_[c], layout.strides[c],
+                        texts_[c].data(), owners_[c].data()});
   }
 }
 
@@ -56,7 +56,7 @@ Slot::~Slot() {
 }
 
 Status Slot::misfit(const Element& element) const {
-  return Status(ErrorCode::invalid_argument,
+  return Status(ErrorCode::mismatch,
                 "the element does not fit the batch: " + layout_.element.mismatch(element));
 }
 
@@ -106,37 +106,30 @@ std::size_t Slot::store_fitting(std::span<WorkItem> work, std::size_t row) noexc
 }
 
 Status Slot::store(WorkItem& item, std::size_t row, ReadContext& memory) {
-  const std::size_t count = bases_.size();
-  const ComponentSpec* const specs = &*layout_.element.begin();
-  std::byte* const* const bases = bases_.data();
   if (item.element.names() != layout_.names && !layout_.element.mismatch(item.element).empty()) {
     return misfit(item.element);
   }
-  for (std::size_t c = 0; c < count; ++c) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const Column& column = columns_[c];
     const Tensor& tensor = item.element[c];
-    if (tensor.dtype() != specs[c].dtype || !(tensor.shape() == specs[c].shape)) {
+    if (tensor.dtype() != column.dtype || !(tensor.shape() == column.shape)) {
       return misfit(item.element);
     }
-    if (bases[c] != nullptr) {
-      const std::size_t stride = layout_.strides.data()[c];
-      std::byte* const place = bases[c] + stride * row;
-      if (tensor.data() == place) continue;
-      if (stride == sizeof(std::uint64_t) && tensor.contiguous()) {
-        std::memcpy(place, tensor.data(), sizeof(std::uint64_t));
-      } else {
-        tensor.copy_to(place);
-      }
+    if (column.base != nullptr) {
+      std::byte* const place = column.base + column.stride * row;
+      if (tensor.data() != place) tensor.copy_to(place);
       continue;
     }
     std::string_view text = tensor.bytes_at(0);
     BufferPtr owner = tensor.owner();
-    if (!owner && !text.empty()) {  // somebody else's memory: it may be gone before the batch is
+    // The memory belongs to other code, which may free it before the batch is gone.
+    if (!owner && !text.empty()) {
       owner = memory.allocate(text.size());
       std::memcpy(owner->data(), text.data(), text.size());
       text = {reinterpret_cast<const char*>(owner->data()), text.size()};
     }
-    texts_[c][row] = text;
-    owners_[c][row] = std::move(owner);
+    column.texts[row] = text;
+    column.owners[row] = std::move(owner);
   }
   return {};
 }
@@ -148,38 +141,31 @@ void Slot::clear_row(std::size_t row) noexcept {
 }
 
 void Slot::move_row(std::size_t to, Slot& from_slot, std::size_t from) {
-  for (std::size_t c = 0; c < bases_.size(); ++c) {
-    if (bases_[c] != nullptr) {
-      const std::size_t stride = layout_.strides[c];
-      std::memcpy(bases_[c] + stride * to, from_slot.bases_[c] + stride * from, stride);
-    } else {
-      texts_[c][to] = from_slot.texts_[c][from];
-      owners_[c][to] = std::move(from_slot.owners_[c][from]);
-    }
-  }
+  for (std::size_t c = 0; c < columns_.size(); ++c) move_value(c, to, from_slot, from);
 }
 
-void Slot::copy_row(std::size_t c, std::size_t to, std::size_t from) {
-  if (bases_[c] != nullptr) {
-    const std::size_t stride = layout_.strides[c];
-    std::memcpy(bases_[c] + stride * to, bases_[c] + stride * from, stride);
+void Slot::move_value(std::size_t c, std::size_t to, Slot& from_slot, std::size_t from) {
+  const Column& source = from_slot.columns_[c];
+  const Column& target = columns_[c];
+  if (target.base != nullptr) {
+    const std::size_t stride = target.stride;
+    std::memcpy(target.base + stride * to, source.base + stride * from, stride);
   } else {
-    texts_[c][to] = texts_[c][from];
-    owners_[c][to] = std::move(owners_[c][from]);
+    target.texts[to] = source.texts[from];
+    target.owners[to] = std::move(source.owners[from]);
   }
 }
 
-// REQUIRES: `order` ascends. How far a row moves never decreases along it, so that no row lands on
-// one that has yet to move if those that go up are moved last to first and the others first to
-// last.
+// Moves rows so that no gaps are left. REQUIRES: `order` ascends. The distance that a row moves
+// never decreases along the order. So no row overwrites one that has yet to move if rows that move
+// up are moved last to first, and the others first to last.
 void Slot::close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first) {
-  if (order.front() == first && order.back() - first == order.size() - 1)
-    return;  // as nearly always
+  if (order.front() == first && order.back() - first == order.size() - 1) return;  // the usual case
   for (std::size_t i = order.size(); i-- > 0;) {
-    if (order[i] < first + i) copy_row(c, first + i, order[i]);
+    if (order[i] < first + i) move_value(c, first + i, *this, order[i]);
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (order[i] > first + i) copy_row(c, first + i, order[i]);
+    if (order[i] > first + i) move_value(c, first + i, *this, order[i]);
   }
 }
 
@@ -199,7 +185,7 @@ void Slot::permute(std::span<const std::uint32_t> order) {
     std::fill(placed.begin(), placed.end(), false);
     for (std::size_t start = 0; start < source.size(); ++start) {
       if (placed[start] || source[start] == start) continue;
-      // One cycle: the first row waits aside while the others move up.
+      // One cycle: the first row is set aside while the others move up.
       std::string_view text;
       BufferPtr owner;
       if (bases_[c] != nullptr) {
@@ -211,7 +197,7 @@ void Slot::permute(std::span<const std::uint32_t> order) {
       std::size_t to = start;
       for (; source[to] != start; to = source[to]) {
         placed[to] = true;
-        copy_row(c, to, source[to]);
+        move_value(c, to, *this, source[to]);
       }
       placed[to] = true;
       if (bases_[c] != nullptr) {
@@ -226,8 +212,8 @@ void Slot::permute(std::span<const std::uint32_t> order) {
 
 namespace {
 
-/// Where rows that ascend begin if as many as can stay where they are. Those that do lie as far
-/// behind their place in the order as the first row does then.
+/// Returns the first row of ascending rows such that as many as possible stay where they are. A row
+/// stays if it is as far behind its place in the order as the first row then is.
 std::size_t best_first(std::span<const std::uint32_t> order) {
   std::size_t best = 0;
   std::size_t most = 0;
@@ -244,7 +230,7 @@ std::size_t best_first(std::span<const std::uint32_t> order) {
 
 }  // namespace
 
-// A batch begins where vectors may be loaded.
+// Returns where a batch begins: only at an address that suits vector loads.
 std::size_t Slot::begin_of(std::size_t c, std::size_t first) const noexcept {
   const std::size_t stride = layout_.strides[c];
   return stride > 0 && stride % Allocator::kAlignment == 0 ? first : 0;
@@ -261,9 +247,7 @@ Element Slot::view(std::size_t rows, std::size_t first) {
     element[c] = Tensor(component.dtype, component.shape.prepend(count), data, self);
   }
   element.valid_rows = count;
-  made_.at_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                    std::chrono::steady_clock::now().time_since_epoch())
-                    .count();
+  made_.at_ns = now_ns();
   return element;
 }
 
@@ -329,7 +313,7 @@ Ref<Slot> SlotPool::take(Make make) {
     try {
       slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
       MutexLock lock(mutex_);
-      free_.reserve(made_);  // giving it back needs no memory
+      free_.reserve(made_);  // returning the slot then needs no memory
     } catch (...) {
       MutexLock lock(mutex_);
       drop(slot);
@@ -337,6 +321,7 @@ Ref<Slot> SlotPool::take(Make make) {
     }
   }
   slot->made_.of = static_cast<int>(slots);
+  slot->made_.begun_ns = Slot::now_ns();
   slot->pool_ = shared_from_this();
   return Ref<Slot>(slot);
 }
@@ -349,7 +334,7 @@ std::size_t SlotPool::widen(std::size_t most) {
   if (before >= most || made_ < limit_ || now - widened_ < kWhile) return 0;
   if (memory_->room() < layout_.bytes) return 0;
   widened_ = now;
-  limit_ = std::min(most, limit_ + std::max<std::size_t>(limit_ / 4, 1));
+  limit_ = std::min(most, 2 * limit_);
   return before;
 }
 

@@ -1,4 +1,4 @@
-// Recycled memory that batches live in.
+// Recycled memory for batches.
 #pragma once
 
 #include <chrono>
@@ -21,27 +21,28 @@ namespace penstock {
 
 class SlotPool;
 
-/// The layout of one batch: every component contiguous, aligned, one after another. Behind the rows
-/// of each there may be spare ones, for elements that take the place of failed ones.
+/// The layout of one batch: the components one after another, each contiguous and aligned. After
+/// the rows of each component there may be spare rows, for elements that replace failed ones.
 struct SlotLayout {
-  static constexpr std::int64_t kMostRows = INT32_MAX;  ///< rows are numbered by 32 bits
+  static constexpr std::int64_t kMostRows = INT32_MAX;  ///< rows have 32-bit numbers
 
-  /// Throws Error{out_of_range} if not even one element can be held.
+  /// Throws Error{out_of_range} if there is no room for even one element.
   SlotLayout(const Spec& element, std::int64_t rows, std::int64_t spare = 0);
 
-  Spec element;  ///< of one row
+  Spec element;  ///< spec of one row
   const Names* names;
   std::int64_t rows;
-  std::int64_t room;                 ///< rows and spare ones
+  std::int64_t room;                 ///< rows, including spare ones
   std::vector<std::size_t> offsets;  ///< of each component in the slot
   std::vector<std::size_t> strides;  ///< bytes of one row of each component
-  /// Of the slot, with what byte strings' views take. SIZE_MAX, which no budget has room for, if it
-  /// can't be counted or has more than kMostRows.
+  /// Bytes of the slot, including the views of byte strings. SIZE_MAX, for which no budget has
+  /// room, if the number is too large or if there are more than kMostRows rows.
   std::size_t bytes = 0;
 };
 
-/// A fixed region that one batch lives in, reused for ever. A buffer: when the last tensor that
-/// shares it is gone it returns to its pool. Rows are written by many threads, each its own.
+/// The memory of one batch, reused again and again. It is a buffer: when the last tensor that
+/// shares it is gone, it returns to its pool. Many threads may write at the same time, each to rows
+/// of its own.
 class Slot final : public Buffer {
  public:
   Slot(const SlotLayout& layout, Allocator& allocator);
@@ -52,41 +53,51 @@ class Slot final : public Buffer {
     return {bases_.data(), layout_.strides.data(), index};
   }
 
-  /// Rows as one element to write to, every component [rows, ...]. REQUIRES: no byte strings.
+  /// Returns rows as one element to write to, with components of shape [rows, ...]. REQUIRES: no
+  /// byte strings.
   Element columns(std::size_t row, std::size_t rows) const;
   struct Texts {
     std::span<std::string_view> texts;
     std::span<BufferPtr> owners;
   };
-  /// The byte strings of rows to write to. REQUIRES: one component, of byte strings.
+  /// Returns the byte strings of rows, to write to. REQUIRES: one component, of byte strings.
   Texts texts(std::size_t row, std::size_t rows) noexcept {
     return {std::span(texts_[0]).subspan(row, rows), std::span(owners_[0]).subspan(row, rows)};
   }
-  /// Puts elements of just the layout's components in the rows from `row` on, and returns how many:
-  /// the first that has failed, is otherwise, or needs memory for its text ends it. Takes the
-  /// owners of their texts.
+  /// Returns the byte string of one row. REQUIRES: the component consists of byte strings.
+  std::string_view text(std::size_t component, std::size_t row) const noexcept {
+    return texts_[component][row];
+  }
+  /// Puts elements with exactly the layout's components into the rows from `row` on, and returns
+  /// how many. Stops at the first element that failed, differs from the layout, or needs memory for
+  /// its text. Takes over the owners of their texts.
   std::size_t store_fitting(std::span<WorkItem> work, std::size_t row) noexcept;
-  /// Copies what is not in place yet. A status that is not ok says what does not fit the layout.
+  /// Copies the values that are not in place yet. If the element does not fit the layout, the
+  /// status says why.
   Status store(WorkItem& item, std::size_t row, ReadContext& memory);
-  /// Lets go of the byte strings of one row.
+  /// Drops the byte strings of one row.
   void clear_row(std::size_t row) noexcept;
-  /// Moves one row's values; within one slot or between slots of the same layout.
+  /// Moves one row's values, within one slot or between slots of the same layout.
   void move_row(std::size_t to, Slot& from_slot, std::size_t from);
-  /// The first `rows` rows as a batch that shares this slot.
+  /// Returns the first `rows` rows as a batch that shares this slot.
   Element batch(std::size_t rows);
-  /// The rows named, in that order, as a batch that shares this slot. Where they lie in order
-  /// already, but for some gaps, few are moved: large components may begin behind the first row.
+  /// Returns the given rows, in that order, as a batch that shares this slot. If they are in order
+  /// already, except for gaps, only few rows move, and large components may begin after the first
+  /// row.
   Element batch(std::span<const std::uint32_t> order);
   Made made() const noexcept override { return made_; }
 
  private:
   friend class SlotPool;
   void dispose() noexcept override;
-  void copy_row(std::size_t c, std::size_t to, std::size_t from);
+  void move_value(std::size_t c, std::size_t to, Slot& from_slot, std::size_t from);
   void close_gaps(std::size_t c, std::span<const std::uint32_t> order, std::size_t first);
   void permute(std::span<const std::uint32_t> order);
 
   Element view(std::size_t rows, std::size_t first);
+  static std::int64_t now_ns() noexcept {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
   std::size_t begin_of(std::size_t c, std::size_t first) const noexcept;
   Status misfit(const Element& element) const;
 
@@ -105,31 +116,32 @@ class Slot final : public Buffer {
   std::vector<std::vector<std::string_view>> texts_;
   std::vector<std::vector<BufferPtr>> owners_;
   Made made_;
-  std::shared_ptr<SlotPool> pool_;  // while in use
+  std::shared_ptr<SlotPool> pool_;  // set while in use
 };
 
-/// Slots of one layout, made as they are needed while the budget has room. Thread-safe.
+/// A pool of slots with one layout. It makes slots as they are needed while the budget has room.
+/// Thread-safe.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
-  /// `freed` is notified whenever a slot comes back.
+  /// `freed` is notified whenever a slot returns.
   SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory> memory,
            std::shared_ptr<Allocator> allocator, std::shared_ptr<Waker> freed);
   ~SlotPool();
 
   const SlotLayout& layout() const noexcept { return layout_; }
   enum class Make {
-    if_must,  ///< two in all: one to fill while another is with the consumer
-    within,   ///< as many as the limit says
+    if_must,  ///< two in all: one to fill while the consumer has the other
+    within,   ///< as many as the limit allows
     beyond,   ///< more, for a consumer that keeps batches
   };
-  /// A free slot, else one that is made while the budget has room, else null.
+  /// Returns a free slot, or a new one if the budget has room, or else null.
   Ref<Slot> take(Make make) EXCLUDES(mutex_);
-  /// Raises the limit by a quarter, up to `most`, if the last time was a while ago and memory has
-  /// room for another slot. Returns the limit before, or 0 if it was left alone.
+  /// Doubles the limit, up to `most`, if the last time was a while ago and memory has room for
+  /// another slot. Returns the limit before, or 0 if it did not change.
   std::size_t widen(std::size_t most) EXCLUDES(mutex_);
-  /// Lets go of the slots that nobody uses, so that there is as much room as there can be.
+  /// Frees all slots that are not in use, to make as much room as possible.
   void drop_free() noexcept EXCLUDES(mutex_);
-  /// Lowers the limit to `most`; slots beyond it go as they come back.
+  /// Lowers the limit to `most`. Excess slots are freed when they return.
   void narrow(std::size_t most) EXCLUDES(mutex_);
   std::size_t limit() const EXCLUDES(mutex_);
   std::size_t made() const EXCLUDES(mutex_);

@@ -23,7 +23,7 @@ std::size_t number_of(const Plan& plan, const PlannedStage& stage) noexcept {
   return static_cast<std::size_t>(&stage - plan.stages().data());
 }
 
-/// Memory for streams, whose threads may wait for it.
+/// Memory for streams. Their threads may wait for it.
 class StreamMemory final : public ReadContext {
  public:
   explicit StreamMemory(Run& run) : run_(run) {}
@@ -35,11 +35,8 @@ class StreamMemory final : public ReadContext {
       std::uint64_t promised = 0;
       if (BufferPtr buffer = run_.memory().allocate(bytes, promised)) return buffer;
       run_.stages().check_stop();
-      if (bytes > run_.memory().limit() || !run_.wait_for_memory(timer)) {
-        throw Error(ErrorCode::resource_exhausted,
-                    "needs " + std::to_string(bytes) + " bytes, and the memory budget of " +
-                        std::to_string(run_.memory().limit()) + " has no room for them");
-      }
+      if (bytes > run_.memory().limit() || !run_.wait_for_memory(timer))
+        throw run_.memory().no_room_for(bytes);
     }
   }
 
@@ -85,6 +82,8 @@ OrderIteratorPtr StageServices::batches(const Node& node, OrderIteratorPtr input
       std::clamp<std::size_t>(ahead / (2 * static_cast<std::size_t>(run_.threads())), 1, 8192);
   BatchAssembler assembler(account_of(run_, node, context), drop_remainder,
                            mix_path(context.path, number_of(run_.plan(), stage)), run_.waker());
+  if (run_.share() && !context.nested)
+    assembler.make_only({*run_.share(), context.epoch, stage.batches->rows});
   return std::make_unique<ParallelSegment>(
       run_, node, std::move(input), context,
       std::make_unique<BatchResults>(run_, node, slots, std::move(assembler)), group_limit);
@@ -104,8 +103,8 @@ std::uint64_t StageServices::seed() const noexcept {
   return run_.options().seed;
 }
 
-// Counted among the stages that draw, from the source on, so that a stage that draws nothing
-// changes no numbers.
+// Stages that draw are numbered from the source on. Stages that draw nothing do not count, so they
+// change no numbers.
 std::uint32_t StageServices::rng_op(const Node& node) {
   constexpr std::uint32_t kNested = 0x80000000U;
   const PlannedStage* const own = run_.plan().find(node);
@@ -142,10 +141,43 @@ std::string StageServices::stage_name(const Node& node) {
 const Program* StageServices::intern(const Node& node, const Program* parent,
                                      std::unique_ptr<Program> candidate) {
   MutexLock lock(mutex_);
-  // A stage may gather, and do something to what it gathers.
+  // A stage may have one program that gathers and another for its step, so the gather op is part of
+  // the key.
   std::unique_ptr<const Program>& known = programs_[{&node, parent, candidate->gather()}];
-  if (!known) known = std::move(candidate);
+  if (known) return known.get();
+  const PlannedStage* const stage = run_.plan().find(node);
+  if (stage != nullptr)
+    recipes_[candidate.get()] = {number_of(run_.plan(), *stage), candidate->steps().empty(),
+                                 parent};
+  known = std::move(candidate);
   return known.get();
+}
+
+std::optional<StageServices::Recipe> StageServices::recipe_of(const Program& program) {
+  std::optional<Recipe> recipe;
+  {
+    MutexLock lock(mutex_);
+    const auto found = recipes_.find(&program);
+    if (found == recipes_.end()) return std::nullopt;
+    recipe = found->second;
+  }
+  // A stage may have other programs, which read what it wrote here.
+  if (recipe->first && !run_.plan().stages()[recipe->stage].node->first_program(*this))
+    return std::nullopt;
+  return recipe;
+}
+
+const Program* StageServices::made_by(const Recipe& recipe) {
+  const Node& node = *run_.plan().stages()[recipe.stage].node;
+  std::unique_ptr<Program> program;
+  if (recipe.first) {
+    program = node.first_program(*this);
+  } else if (std::optional<Program::Step> step = node.step(*this)) {
+    program = std::make_unique<Program>(recipe.parent, *std::move(step));
+  }
+  if (!program) return nullptr;
+  program->make_immortal();
+  return intern(node, recipe.parent, std::move(program));
 }
 
 std::shared_ptr<CacheStore> StageServices::cache(const Node& node, const OpenContext& context) {
@@ -196,6 +228,7 @@ std::vector<StageStats> StageServices::stats() const {
     stats.items = counters.items.load(std::memory_order_relaxed);
     stats.bytes = counters.bytes.load(std::memory_order_relaxed);
     stats.busy_s = 1e-9 * static_cast<double>(counters.busy_ns.load(std::memory_order_relaxed));
+    stats.apart_s = 1e-9 * static_cast<double>(counters.apart_ns.load(std::memory_order_relaxed));
     const std::array<std::pair<const char*, double>, 3> waits{{
         {"input", 1e-9 * static_cast<double>(counters.wait_input_ns.load())},
         {"output", 1e-9 * static_cast<double>(counters.wait_output_ns.load())},

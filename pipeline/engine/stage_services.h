@@ -1,4 +1,4 @@
-// What a run does for its stages.
+// The services that a run offers to its stages.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 #include <penstock/stats.h>
 
 #include "pipeline/core/thread_annotations.h"
-#include "pipeline/engine/fingerprint.h"
+#include "pipeline/engine/group.h"
 #include "pipeline/engine/group_sizer.h"
 #include "pipeline/engine/read_pace.h"
 #include "pipeline/order/node.h"
@@ -21,8 +21,8 @@ namespace penstock {
 
 class Run;
 
-/// The engine's side of a run, for the stages of its plan: what they are called and counted by, and
-/// segments for those that want values or batches. Thread-safe.
+/// The engine's side of a run for the stages of its plan. It gives them names, counters and
+/// programs, and segments for stages that need values or batches. Thread-safe.
 class StageServices final : public RunServices {
  public:
   explicit StageServices(Run& run);
@@ -39,7 +39,6 @@ class StageServices final : public RunServices {
   std::string stage_name(const Node& node) override;
   const Program* intern(const Node& node, const Program* parent,
                         std::unique_ptr<Program> candidate) override EXCLUDES(mutex_);
-  std::uint64_t fingerprint(const Node& node) const override { return Fingerprint(node).digest(); }
   std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override
       EXCLUDES(mutex_);
   bool stopping() const noexcept override;
@@ -48,13 +47,27 @@ class StageServices final : public RunServices {
   std::uint64_t memory_limit() const noexcept override;
   ReadContext& stream_memory() override { return *stream_memory_; }
 
-  /// What a stage's groups were like so far, in all epochs.
+  /// The way a program of the plan was made, from which a process with the same plan can make it
+  /// again.
+  struct Recipe {
+    std::size_t stage = 0;  ///< number of the stage in the plan
+    bool first = false;     ///< true: the stage's first program; false: its step, appended…
+    const Program* parent = nullptr;  ///< …to this program; null: to a value
+  };
+  /// Returns nothing for a program that only this run can have.
+  std::optional<Recipe> recipe_of(const Program& program) EXCLUDES(mutex_);
+  /// Returns the program; null if the stage has no such program. REQUIRES: the plan has the stage.
+  const Program* made_by(const Recipe& recipe) EXCLUDES(mutex_);
+
+  /// The findings about a stage's groups in all epochs so far, and memory that they left.
   struct Learnt {
     GroupSizes sizes;
     ReadPace reads;
+    SpareItems items;
   };
   Learnt& learnt(const Node& owner) EXCLUDES(mutex_);
-  /// What stages have passed in the epochs before, and in the one with this key, if any; and back.
+  /// Save the counts of all stages in earlier epochs and in the one with this key, if any, and
+  /// restore them.
   void save_passed(StateWriter& state, std::optional<std::uint64_t> key) const;
   void restore_passed(StateReader& state);
   std::vector<StageStats> stats() const;
@@ -62,12 +75,13 @@ class StageServices final : public RunServices {
  private:
   Run& run_;
   const std::unique_ptr<ReadContext> stream_memory_;
-  std::vector<std::unique_ptr<StageCounters>> counters_;  // of each stage of the plan
+  std::vector<std::unique_ptr<StageCounters>> counters_;  // one for each stage of the plan
   Mutex mutex_;
   std::map<std::tuple<const Node*, const Program*, const GatherOp*>, std::unique_ptr<const Program>>
       programs_ GUARDED_BY(mutex_);
+  std::map<const Program*, Recipe> recipes_ GUARDED_BY(mutex_);
   std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
-  // Of datasets made while running, which come and go: one for each kind of stage.
+  // For datasets made during the run, which come and go: one for each kind of stage.
   std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);
   std::map<const StageCounters*, Learnt> learnt_ GUARDED_BY(mutex_);
 };

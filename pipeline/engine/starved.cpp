@@ -9,14 +9,14 @@ namespace penstock {
 
 void StarvedLine::add(ParallelSegment& segment, Group& group) {
   MutexLock lock(mutex_);
-  entries_.reserve(entries_.size() + 2);  // with one that is taken out and put back
-  // Under the lock: nobody may count on one who serves before it is sure that there is one.
+  entries_.reserve(entries_.size() + 2);  // including one that is taken out and put back
+  // Under the lock: no thread may rely on a serving thread before it is certain that there is one.
   if (!serving_) run_.submit([this] { serve(); }, true);
   serving_ = true;
   entries_.push_back({&segment, &group});
 }
 
-// The first that is needed, else the oldest of the segment of the first.
+// Takes the first group that is needed, otherwise the oldest group of the first one's segment.
 StarvedLine::Entry StarvedLine::take() {
   MutexLock lock(mutex_);
   auto chosen = std::find_if(entries_.begin(), entries_.end(),
@@ -37,7 +37,7 @@ StarvedLine::Entry StarvedLine::take() {
   return entry;
 }
 
-// On a thread that others may be waiting for: so it is not kept.
+// Serves one group and hands the rest to another task, since other work may wait for this thread.
 void StarvedLine::serve() noexcept {
   while (serve_one()) {
     try {
@@ -57,7 +57,7 @@ bool StarvedLine::redo(const Entry& entry, bool last_try) {
 bool StarvedLine::serve_one() {
   const Entry entry = take();
   const bool quiet = timer_.over(run_.activity());
-  // What is not needed yet must not take what somebody waits for.
+  // A group that is not needed yet must not take memory that another thread waits for.
   const bool may_try = entry.needed || run_.activity().memory_waiters() == 0;
   bool done = may_try && redo(entry, false);
   if (!done && may_try && give_up(entry, quiet)) {
@@ -81,7 +81,8 @@ bool StarvedLine::serve_one() {
   return serving_;
 }
 
-// After a try in vain. True if the element must fail: nothing else was at work, before and after.
+// Called after a failed try. True if the element must fail: no other work was running, before and
+// after.
 bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
   if (!entry.needed || !entry.segment->needs(*entry.group) || !run_.activity().quiet())
     return false;
@@ -100,7 +101,7 @@ bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
         std::count_if(entries_.begin(), entries_.end(),
                       [](const Entry& other) { return other.segment->needs(*other.group); }));
   }
-  if (++tries_ <= others) return false;  // one of them may have room, and then give some back
+  if (++tries_ <= others) return false;  // one of the others may have room, and then return some
   tries_ = 0;
   timer_.renew();
   return !run_.step_back().ask(entry.group->starved_codecs);

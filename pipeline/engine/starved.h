@@ -13,20 +13,24 @@ class ParallelSegment;
 class Run;
 struct Group;
 
-/// Groups for which there was no memory wait here, holding none, and are done again one at a time
-/// and element by element: those first that the consumer of their segment waits for, which gets
-/// single values as they are made. When nothing else is at work and such a group still finds no
-/// room, results that were made ahead of their time are given up (`SegmentList::evict`), but for
-/// the oldest of each segment, and made again later; then batches that were begun ahead, if a codec
-/// asks; only when there are none left does the element fail. So a full budget does not hang, nor
-/// fail what one element at a time can do, unless values that wait as the input of a later stage's
-/// group hold it, which are not given up. Thread-safe.
+/// A queue of groups that found no memory. They hold none while they wait, and are redone one at a
+/// time, element by element. Groups for which the consumer of their segment waits come first. This
+/// consumer gets single values as they are made.
+///
+/// If no other work runs and such a group still finds no room, the engine gives up results that
+/// were made ahead, except for the oldest of each segment (`SegmentList::evict`). It makes them
+/// again later. Next it gives up batches that were begun ahead, if a codec asks for room. The
+/// element fails only when none of these are left. So a full budget does not hang, and an element
+/// that would fit by itself does not fail. There is one exception: values that wait as input in a
+/// group of a later stage keep their room, as they are not given up.
+///
+/// Thread-safe.
 class StarvedLine {
  public:
   explicit StarvedLine(Run& run) : run_(run) {}
 
-  /// Takes a group that holds nothing; its segment's `finish` is called when it is done. If it
-  /// throws, the group was not taken.
+  /// Adds a group that holds nothing. When the group is done, `finish` of its segment is called. If
+  /// this throws, the group was not added.
   void add(ParallelSegment& segment, Group& group) EXCLUDES(mutex_);
 
  private:
@@ -45,9 +49,9 @@ class StarvedLine {
   Mutex mutex_;
   std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in the order in which they are tried
   bool serving_ GUARDED_BY(mutex_) = false;
-  // Of the one who serves:
+  // Used only by the thread that serves:
   QuietTimer timer_;
-  std::size_t tries_ = 0;  // since the run was quiet
+  std::size_t tries_ = 0;  // since the run was last quiet
 };
 
 }  // namespace penstock

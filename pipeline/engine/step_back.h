@@ -1,4 +1,4 @@
-// A run that takes fewer batches at once, because a codec needs the room.
+// Lets a run continue with fewer batches at once, because a codec needs the room.
 #pragma once
 
 #include <atomic>
@@ -8,25 +8,27 @@ namespace penstock {
 
 class Run;
 
-/// Batches that were begun ahead can't be given up like single values. Where they alone are in a
-/// codec's way, the consumer takes everything down and opens the epoch again where it stands, with
-/// fewer batches at once. Thread-safe.
+/// Handles batches that were begun ahead and cannot be given up like single values. If they alone
+/// block a codec, the consumer takes everything down. It then opens the epoch again at its
+/// position, with fewer batches at once. Thread-safe.
 class StepBack {
  public:
   explicit StepBack(Run& run) : run_(run) {}
-  /// Says, before anything is opened, that the consumer can save its position and go on from there.
+  /// States that the consumer can save its position and resume from there. Call this before
+  /// anything is opened.
   void allow() noexcept { allowed_ = true; }
-  /// For a codec that finds no room for so many bytes: keeps room for such, and has the consumer
-  /// step back. False if that would gain nothing.
+  /// Called for a codec that finds no room for `bytes`. Keeps that much room for codecs and asks
+  /// the consumer to step back. Returns false if that would not help.
   bool ask(std::uint64_t bytes) noexcept;
-  /// True for the consumer's own thread, if it is to do so…
+  /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
-  /// …which it now does: everything is taken down. What was charged comes again.
+  /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,
+  /// as they will be counted again.
   void done() noexcept;
 
  private:
   Run& run_;
-  bool allowed_ = false;  // constant once something was opened
+  bool allowed_ = false;  // constant once a tree was opened
   std::atomic<bool> wanted_{false};
 };
 

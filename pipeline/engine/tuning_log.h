@@ -1,4 +1,4 @@
-// What the engine changed about a run while it went.
+// The settings that the engine changed during a run.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@
 
 namespace penstock {
 
-/// Remembers the decisions of a run, the first thousand, and says each through the log.
-/// Thread-safe.
+/// Records the first thousand decisions of a run, and logs each one. Thread-safe.
 class TuningLog {
  public:
-  /// `reason` makes the text. Without memory for it nothing is said.
+  /// `reason` makes the text. If there is no memory for it, the decision is neither recorded nor
+  /// logged.
   template <typename F>
   void note(const char* knob, std::size_t from, std::size_t to, F reason) noexcept
       EXCLUDES(mutex_) {
@@ -35,7 +35,7 @@ class TuningLog {
   std::vector<Decision> decisions_ GUARDED_BY(mutex_);
 };
 
-/// "3.2 ms".
+/// Returns the time in milliseconds, such as "3.2 ms".
 std::string in_ms(std::chrono::nanoseconds time);
 
 }  // namespace penstock

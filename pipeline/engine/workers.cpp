@@ -9,20 +9,21 @@
 #include <penstock/log.h>
 #include <penstock/start_thread.h>
 
-#include "pipeline/engine/memory.h"
+#include "pipeline/core/machine.h"
+#include "pipeline/core/thread_name.h"
 
 namespace penstock {
 namespace {
 
-/// oneTBB prepares itself when it is used first, under a lock that it keeps for ever if memory is
-/// out just then. So it is used once while the process starts.
+/// oneTBB initialises itself on first use, under a lock that it never releases if memory is out at
+/// that time. So it is used once while the process starts.
 [[maybe_unused]] const bool kPrepared = [] {
   tbb::task_arena(1, 1).initialize();
   return true;
 }();
 
-/// False if there is no memory for it. To be asked once: oneTBB would wait for ever for the end of
-/// an attempt that has failed.
+/// Returns false if there is no memory for the arena. Call this once: after a failed attempt,
+/// oneTBB would wait for ever for its end.
 bool initialize(tbb::task_arena& arena) noexcept {
   try {
     arena.initialize();
@@ -46,7 +47,7 @@ Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_wait
       asked_(Clock::now()),
       while_began_(asked_) {
   MutexLock lock(mutex_);
-  // A thread that stands but could not be kept would be waited for.
+  // Reserve first: a running thread that could not be stored would have to be waited for.
   threads_.reserve(static_cast<std::size_t>(most));
   start();
 }
@@ -72,7 +73,7 @@ void Workers::submit(std::function<void()> work) {
   MutexLock lock(mutex_);
   const auto now = Clock::now();
   queue_.push_back({std::move(work), now});
-  // From here on nothing throws: it was taken.
+  // Nothing throws from here on, as the work was accepted.
   if (running_ < allowed_) ready_.notify_one();
   grow_if_late(now);
 }
@@ -84,10 +85,11 @@ void Workers::look() {
 }
 
 void Workers::serve_in_arena() noexcept {
+  name_this_thread("penstock-work");
   try {
     if (has_arena_) return arena_.execute([this] { serve(); });
   } catch (...) {
-    // As without an arena, which only callables miss that use oneTBB.
+    // Continue as without an arena, which only callables that use oneTBB notice.
   }
   serve();
 }
@@ -121,7 +123,7 @@ void Workers::warn() noexcept {
            "container's pids.max; those that there are go on");
 }
 
-// The first pieces of work have a thread each, which has yet to take them.
+// The first tasks have a thread each, which has yet to take them.
 bool Workers::grow_if_late(Clock::time_point now) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(2);
   const auto taken = static_cast<std::size_t>(std::max(allowed_ - running_, 0));
@@ -146,7 +148,7 @@ bool Workers::has_thread_for_more(Clock::time_point now) noexcept {
     ready_.notify_one();
     return true;
   }
-  constexpr auto kPause = std::chrono::seconds(1);  // until others may have ended
+  constexpr auto kPause = std::chrono::seconds(1);  // by then other threads may have ended
   if (failed_ != Clock::time_point() && now - failed_ < kPause) return false;
   try {
     start();
@@ -167,7 +169,7 @@ void Workers::ask_quota(Clock::time_point now) noexcept {
   try {
     most = std::min(size_, usable_cpus());
   } catch (...) {
-    return;  // no memory to ask with: what was said last holds until the next time
+    return;  // no memory to ask: the last answer holds until next time
   }
   MutexLock lock(mutex_);
   most_ = most;

@@ -1,4 +1,4 @@
-// How many threads compute at once.
+// The compute threads of a run, and their number.
 #pragma once
 
 #include <tbb/task_arena.h>
@@ -17,25 +17,27 @@
 
 namespace penstock {
 
-/// The threads that a run computes on, as many as its consumer needs. It begins with one, which
-/// stands before any work is taken, so that work that was taken is always done. There is one more,
-/// up to `most`, whenever work has waited 2 ms for a thread although the consumer waits too; and
-/// one less when for a while the consumer never had to wait and one thread less could have done all
-/// there was. The while doubles each time that this was wrong. Where no thread can be started, work
-/// waits for those that there are. Thread-safe.
+/// The threads on which a run computes, as many as its consumer needs. The first one is started
+/// before any work is accepted, so accepted work is always done. Another thread is added, up to
+/// `most`, whenever work has waited 2 ms for a thread and the consumer waits too. A thread is
+/// removed when, for a period, the consumer never had to wait and one thread less could have done
+/// all the work. The period doubles each time that this proves wrong. If no thread can be started,
+/// work waits for the existing ones. Thread-safe.
 class Workers {
  public:
-  /// With `by_quota` never more than the container's quota says, which may change while it runs.
-  /// `consumers_waiting` outlives all work. Throws Error{resource_exhausted} if no thread can be
-  /// started.
+  /// If `by_quota` is true, never uses more threads than the container's quota allows, even if that
+  /// changes during the run. `consumers_waiting` must outlive all work. Throws
+  /// Error{resource_exhausted} if no thread can be started.
   Workers(int most, bool by_quota, const std::atomic<int>& consumers_waiting,
           std::shared_ptr<TuningLog> log);
-  /// Waits until everything is done. Not for its own threads.
+  /// Waits until all work is done. Must not be called on its own threads.
   ~Workers();
 
-  /// Takes `work`, which must not throw, and does it once; or throws, and does not take it.
+  /// Accepts `work`, which must not throw, and runs it once. If this throws, the work was not
+  /// accepted.
   void submit(std::function<void()> work) EXCLUDES(mutex_);
-  /// Looks again whether work has waited too long: for who waits for its result.
+  /// Checks again whether work has waited too long. For a thread that waits for the result of such
+  /// work.
   void look() EXCLUDES(mutex_);
   int allowed() const EXCLUDES(mutex_);
 
@@ -60,8 +62,8 @@ class Workers {
   const bool by_quota_;
   const std::atomic<int>& consumers_waiting_;
   const std::shared_ptr<TuningLog> log_;
-  // Has a place for each of our threads and none for oneTBB's own. So what a callable does with
-  // oneTBB is done by the run's threads, and no other thread has to be started for it.
+  // The arena has a place for each thread of the run, and none for oneTBB's own. So if a callable
+  // uses oneTBB, the run's threads do that work, and no other thread has to be started.
   tbb::task_arena arena_;
   const bool has_arena_;
 
@@ -70,14 +72,14 @@ class Workers {
   Ring<Task> queue_ GUARDED_BY(mutex_);
   int most_ GUARDED_BY(mutex_);
   Clock::time_point asked_ GUARDED_BY(mutex_);
-  Clock::time_point failed_ GUARDED_BY(mutex_);  // to start a thread; none: it never did
+  Clock::time_point failed_ GUARDED_BY(mutex_);  // last failure to start a thread; not set: none
   int allowed_ GUARDED_BY(mutex_) = 1;
   int running_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
   Clock::time_point while_began_ GUARDED_BY(mutex_);
-  std::chrono::nanoseconds busy_ GUARDED_BY(mutex_){0};  // of all threads, since then
+  std::chrono::nanoseconds busy_ GUARDED_BY(mutex_){0};  // of all threads, since while_began_
   std::chrono::milliseconds while_ GUARDED_BY(mutex_){1000};
-  bool shrunk_ GUARDED_BY(mutex_) = false;  // by the last change
+  bool shrunk_ GUARDED_BY(mutex_) = false;  // whether the last change removed a thread
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
 };
 

@@ -13,15 +13,15 @@ namespace {
 
 #if defined(__x86_64__)
 
-// ISA-L 2.30 leaves the upper halves of vector registers dirty where it uses AVX-512; until they
-// are cleared Intel's processors take about a hundred nanoseconds for each change between its
-// instructions and the SSE that the rest is compiled to.
+// ISA-L 2.30 leaves the upper halves of vector registers dirty where it uses AVX-512. Until they
+// are cleared, Intel's processors take about a hundred nanoseconds for each change between ISA-L's
+// instructions and SSE, which the other code uses.
 void clear_upper_halves() noexcept {
   static const bool avx = __builtin_cpu_supports("avx") != 0;
   if (avx) asm volatile("vzeroupper" ::: "memory");
 }
 
-// Eight bytes, such as a record's length, are one instruction.
+// One instruction computes the CRC of eight bytes, such as a record's length.
 __attribute__((target("sse4.2"))) std::uint32_t crc_of_eight(std::uint64_t bytes,
                                                              std::uint32_t crc) noexcept {
   return static_cast<std::uint32_t>(_mm_crc32_u64(crc, bytes));

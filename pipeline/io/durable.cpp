@@ -14,7 +14,8 @@
 namespace penstock {
 namespace {
 
-/// Of a symbolic link, beside which a relative target begins; empty for anything else.
+/// Returns the target of a symbolic link; a relative one is resolved in the link's folder. Empty
+/// for anything else.
 std::string target_of(const std::string& path) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
@@ -23,7 +24,7 @@ std::string target_of(const std::string& path) {
   return target.front() == '/' ? target : folder_of(path) + "/" + target;
 }
 
-/// Of the file that is replaced; nothing if there is none.
+/// Returns the mode of the file to be replaced; nothing if there is none.
 std::optional<mode_t> mode_at(const std::string& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0) return std::nullopt;
@@ -34,7 +35,7 @@ std::optional<mode_t> mode_at(const std::string& path) {
 
 std::string follow_links(const std::string& path) {
   std::string name = path;
-  constexpr int kMostLinks = 40;  // as the kernel's
+  constexpr int kMostLinks = 40;  // the kernel's limit
   int links = 0;
   for (std::string next = target_of(name); !next.empty(); next = target_of(name)) {
     if (++links > kMostLinks) throw error_from_errno(ELOOP, "write", path);
@@ -66,7 +67,7 @@ void check_writable(const std::string& path) {
 DurableFile::DurableFile(const std::string& path, WriteFault fault, PartialOptions options)
     : path_(replaceable(path)), fault_(std::move(fault)), resumable_(options.resumable) {
   const std::optional<mode_t> mode = mode_at(path_);
-  // A rename needs no leave of the file's.
+  // A rename needs no write permission for the file, so it is checked here.
   if (mode && ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0)
     throw error_from_errno(errno, "write", path_);
   step("create", [&] {
@@ -74,7 +75,7 @@ DurableFile::DurableFile(const std::string& path, WriteFault fault, PartialOptio
     return true;
   });
   struct stat st {};
-  // The mask of new files' modes is not for one that was there before.
+  // The umask does not apply to a file that existed before.
   if (mode && ::fstat(partial_.fd.get(), &st) == 0 && (st.st_mode & 0777) != *mode &&
       ::fchmod(partial_.fd.get(), *mode) != 0) {
     const int error = errno;

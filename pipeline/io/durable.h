@@ -14,22 +14,25 @@
 
 namespace penstock {
 
-/// Stands between DurableFile and the system in tests: called before each step ("create", "write",
-/// "sync", "keep", "rename", "sync folder"), returns 0 or the errno to fail with.
+/// Injects faults between DurableFile and the system in tests. It is called before each step
+/// ("create", "write", "sync", "keep", "rename", "sync folder"), and returns 0 or the errno to fail
+/// with.
 using WriteFault = std::function<int(const char* step)>;
 
-/// The file that writing `path` replaces: where its links lead. Throws Error{unavailable |
-/// not_found} naming `path` for what a rename must not take the place of: a folder, a device, a
-/// pipe.
+/// Returns the file that writing `path` replaces, which is the target of its links. Throws
+/// Error{unavailable | not_found} naming `path` if that is something that a rename must not
+/// replace: a folder, a device or a pipe.
 std::string replaceable(const std::string& path);
 
-/// The one way to write a file beside another: under a name of its own in the same folder, see
-/// `make_partial`; `commit` syncs it, renames it over `path` and syncs the folder. Without
-/// `commit`, or after any error, nothing is left behind and an older file at `path` is as it was
-/// (an error of "sync folder" aside: the new file then is complete, its name may not survive a
-/// crash). A failed sync is never retried: the kernel may have dropped the data. A symbolic link
-/// stays one, its target is replaced, and keeps its mode. What a killed writer left is removed by
-/// the next. Used by one thread.
+/// A new file that replaces the one at `path`: the one way to do so in this code. The bytes go to a
+/// file under its own name in the same folder, see `make_partial`. `commit` syncs it, renames it
+/// over `path` and syncs the folder.
+///
+/// Without `commit`, or after any error, nothing is left behind, and an older file at `path` is as
+/// it was. The one exception is an error of "sync folder": the new file is then complete, but its
+/// name may not survive a crash. A failed sync is never retried, since the kernel may have dropped
+/// the data. A symbolic link stays a link; its target is replaced and keeps its mode. The next
+/// writer removes the file that a killed one left. Used by one thread.
 ///
 ///     DurableFile file(path);
 ///     file.append(header);
@@ -37,32 +40,34 @@ std::string replaceable(const std::string& path);
 ///     file.commit();
 class DurableFile {
  public:
-  /// Throws Error{unavailable | resource_exhausted | not_found} naming the path, as do all members;
-  /// also what `replaceable` and `make_partial` throw, and for a file that may not be written. With
-  /// `options.resumable` what was appended stays without `commit`, too.
+  /// Makes the new file. All members throw Error{unavailable | resource_exhausted | not_found}
+  /// naming the path. This one also throws the errors of `replaceable` and `make_partial`, and an
+  /// error for a file without write permission. With `options.resumable`, appended bytes stay even
+  /// without `commit`.
   explicit DurableFile(const std::string& path, WriteFault fault = {}, PartialOptions options = {});
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   ~DurableFile();
 
-  /// Before the first `append`: bytes that were left behind, from `offset` on; fewer at their end.
+  /// Reads bytes that an earlier writer left behind, from `offset` on. Returns fewer bytes at their
+  /// end. Call it before the first `append`.
   std::size_t read(std::uint64_t offset, std::span<std::byte> out) const;
-  /// Before the first `append`: goes on behind `size` of these bytes; drops the rest.
+  /// Keeps the first `size` of these bytes, so that `append` continues behind them, and drops the
+  /// rest. Call it before the first `append`.
   void keep(std::uint64_t size);
 
   void append(std::span<const std::byte> bytes);
-  /// With `keep_as` the older file at `path` is not lost but gets that name, before the new one
-  /// takes its place.
+  /// Puts the file in its place. With `keep_as`, the older file at `path` first gets that name.
   void commit(const std::string& keep_as = {});
 
  private:
-  /// Carries out one step of the system's; throws if it or the fault returns an error.
+  /// Carries out one system step. Throws if it or the fault returns an error.
   void step(const char* what, const std::function<bool()>& act);
 
   const std::string path_;
   const WriteFault fault_;
   const bool resumable_;
-  PartialFile partial_;  // its name is empty once it is renamed
+  PartialFile partial_;  // its name is empty after the rename
 };
 
 }  // namespace penstock

@@ -26,7 +26,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The header of a record whose checksum holds.
+/// The header of a record whose checksum is correct.
 std::string_view header_of(std::span<const std::byte> record) {
   if (record.size() < kPrefix) damaged("it is too short");
   std::uint32_t length = 0;
@@ -71,7 +71,7 @@ Column read_column(StateReader& header, const ComponentSpec& spec, std::size_t m
     column.bytes = volume * size_of(column.dtype);
     return column;
   }
-  // Empty ones take no bytes but that of their length.
+  // Empty byte strings take no bytes except for their length.
   if (volume > header.left()) damaged("more byte strings than its header has bytes");
   for (std::uint64_t i = 0; i < volume; ++i) {
     const std::uint64_t length = header.get();
@@ -94,8 +94,8 @@ Tensor tensor_of(const Column& column, std::byte* data, const BufferPtr& owner) 
   return Tensor::of_bytes(texts).reshape(column.shape);
 }
 
-/// True if so many rows of a batch can be samples: some component has them. What holds nothing or
-/// is no batch has any.
+/// True if so many rows of a batch can be samples: some component has that many. For an element
+/// without components, or that is not a batch, this is always true.
 bool has_rows(const Element& element, std::int64_t rows) {
   if (rows <= 0 || element.size() == 0) return true;
   for (std::size_t i = 0; i < element.size(); ++i)

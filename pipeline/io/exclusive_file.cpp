@@ -1,6 +1,9 @@
 #include "pipeline/io/exclusive_file.h"
 
 #include <algorithm>
+#include <cerrno>
+
+#include <unistd.h>
 
 namespace penstock {
 
@@ -33,6 +36,14 @@ void ExclusiveFile::flush() {
 void ExclusiveFile::commit() {
   flush();
   file_.commit();
+}
+
+std::unique_ptr<WritableFile> PosixFileSystem::create(const std::string& path) {
+  return std::make_unique<ExclusiveFile>(path);
+}
+
+void PosixFileSystem::remove(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw error_from_errno(errno, "remove", path);
 }
 
 }  // namespace penstock

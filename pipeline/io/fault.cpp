@@ -76,7 +76,7 @@ class FaultFileSystem::FaultFile final : public File {
     std::size_t done = 0;
     while (done < whole.size) {
       const std::size_t rest = whole.size - done;
-      // Mostly a few bytes, sometimes all that is left.
+      // Mostly a few bytes, sometimes the whole rest.
       const std::size_t n = rng.coin(0.1) ? rest : 1 + rng.below(std::min<std::size_t>(rest, 64));
       Status status = read_inner({whole.offset + done, n, whole.out + done, {}}, uncached);
       if (!status.ok()) return status;

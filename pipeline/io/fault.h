@@ -1,4 +1,4 @@
-// Faults on demand, below everything that reads files.
+// A file system that injects faults, below everything that reads files.
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,27 @@
 
 namespace penstock {
 
-/// What a FaultFileSystem does. Operations (opens, infos, listings and single reads) are counted
-/// from 1 in the order they come.
+/// The faults that a FaultFileSystem injects. Operations (opens, infos, listings and single reads)
+/// are counted from 1 in the order in which they come.
 struct FaultOptions {
   std::uint64_t seed = 0;
   std::uint64_t fail_nth = 0;    ///< this operation fails with "injected"; 0: none
-  std::uint64_t fail_count = 1;  ///< … and those behind it, so many in all
+  std::uint64_t fail_count = 1;  ///< this many operations fail, from that one on
   double fail_share = 0;         ///< share of reads that fail
   double flip_share = 0;         ///< share of reads of which one bit is flipped
-  bool flip_uncached = false;    ///< flips also show in read_uncached: the medium, not a cache
+  bool flip_uncached = false;    ///< flips show in read_uncached too, as if the medium were damaged
   bool split = false;            ///< every read reaches the inner file as random parts
-  double delay_share = 0;        ///< share of reads that are late…
-  std::chrono::microseconds delay{0};                  ///< …by this much
-  std::uint64_t hang_nth = 0;                          ///< this operation waits for `release`
-  std::map<std::string, std::uint64_t> truncate_at{};  ///< path: bytes the file seems to have
-  std::map<std::string, std::vector<std::uint64_t>>
-      flip_bits{};  ///< path: bits of the file, from 0
+  double delay_share = 0;        ///< share of reads that are delayed…
+  std::chrono::microseconds delay{0};  ///< …by this much
+  std::uint64_t hang_nth = 0;          ///< this operation waits for `release`
+  /// Sizes in bytes that the files of these paths seem to have.
+  std::map<std::string, std::uint64_t> truncate_at{};
+  /// Numbers of bits, from 0, that are flipped in the files of these paths.
+  std::map<std::string, std::vector<std::uint64_t>> flip_bits{};
 };
 
-/// Decorates any file system. Thread-safe; with one thread its faults are a function of the seed.
+/// A file system that adds faults to any other. Thread-safe. With one thread, its faults are a
+/// function of the seed.
 class FaultFileSystem final : public FileSystem,
                               public std::enable_shared_from_this<FaultFileSystem> {
  public:
@@ -46,18 +48,19 @@ class FaultFileSystem final : public FileSystem,
   std::vector<std::string> list(const std::string& folder) override;
   std::vector<std::string> glob(const std::string& pattern) override;
 
-  /// Lets go whatever hangs, now and from now on.
+  /// Releases all operations that hang, now and later.
   void release() EXCLUDES(mutex_);
   std::uint64_t operations() const noexcept { return operations_; }
-  /// Faults that the caller can notice: failures, flipped bits and hangs.
+  /// Returns the number of faults that the caller can notice: failures, flipped bits and hangs.
   std::uint64_t injected() const noexcept { return injected_; }
-  /// Operations that hang now.
+  /// Returns the number of operations that hang now.
   int hanging() const EXCLUDES(mutex_);
 
  private:
   class FaultFile;
 
-  /// Counts an operation; may wait. False if it is to fail. `number` names its random numbers.
+  /// Counts an operation, and may wait. Returns false if it must fail. `number` is the operation's
+  /// number, from which its random numbers follow.
   bool enter(std::uint64_t& number) EXCLUDES(mutex_);
   void enter_or_throw(const std::string& path);
   FileInfo truncated(const std::string& path, FileInfo info) const;

@@ -33,8 +33,8 @@ UniqueFd open_lock(const std::string& name) {
   }
 }
 
-/// A line of /proc/locks, see proc(5): "1: FLOCK  ADVISORY  WRITE 708 08:01:131 0 EOF". Others wait
-/// for it, where it has an arrow behind the number.
+/// A line of /proc/locks, see proc(5): "1: FLOCK  ADVISORY  WRITE 708 08:01:131 0 EOF". A line with
+/// an arrow behind the number is a lock that a process waits for.
 struct LockLine {
   long process = 0;
   unsigned long major = 0;
@@ -62,7 +62,7 @@ std::string lock_holder(int fd) {
     for (std::string line; std::getline(locks, line);) {
       const LockLine lock = LockLine::parse(line);
       if (lock.process <= 0 || lock.inode != st.st_ino) continue;
-      // Some file systems have another number for themselves than for their files.
+      // Some file systems report another device number for themselves than for their files.
       const bool same = lock.major == major(st.st_dev) && lock.minor == minor(st.st_dev);
       if (same || process == 0) process = lock.process;
       if (same) break;
@@ -93,7 +93,7 @@ FileLock::FileLock(const std::string& path, std::chrono::milliseconds patience)
     const auto waited = Clock::now() - start;
     if (waited >= patience) {
       const std::string holder = lock_holder(fd_.get());
-      // Whom the system does not name may have ended just now.
+      // A holder that the system does not name may have ended just now.
       if (holder != kUnnamed || waited >= patience + kUntilNamed)
         throw Error(ErrorCode::unavailable,
                     holder + " has locked the file: wait for its end, or name another file",

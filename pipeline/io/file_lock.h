@@ -1,4 +1,4 @@
-// A file's lock for one process at a time.
+// A lock on a file for one process at a time.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,16 @@
 
 namespace penstock {
 
-/// Holds `path`.lock, an empty file that is never removed: a rename gives `path` another inode, and
-/// so another lock. It is free when its process ends, however that ends. Where the file system has
-/// no locks the log says so, once.
+/// A lock held through `path`.lock, an empty file that is never removed. `path` itself would not
+/// do: a rename gives it another inode, and so another lock. The lock is free when its process
+/// ends, in whatever way. If the file system has no locks, the log says so once, and nothing is
+/// locked.
 class FileLock {
  public:
-  /// Waits so long for another holder to end. Throws Error{unavailable} naming `path` and the
-  /// process that holds it, and Error{unavailable | resource_exhausted | not_found} if the lock
-  /// can't be made, or if what has its name is no regular file. It is never written to.
+  /// Waits up to `patience` for another holder to end. Throws Error{unavailable} that names `path`
+  /// and the process that holds the lock. Throws Error{unavailable | resource_exhausted |
+  /// not_found} if the lock file can't be made or is not a regular file. The lock file is never
+  /// written to.
   explicit FileLock(const std::string& path, std::chrono::milliseconds patience = {});
 
  private:

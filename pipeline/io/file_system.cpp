@@ -1,5 +1,6 @@
 #include <penstock/file_system.h>
 
+#include "pipeline/io/http/http_files.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/io/mmap.h"
 #include "pipeline/io/pread.h"
@@ -31,11 +32,22 @@ bool FileSystem::read_whole(const std::string& path, const FileInfo& expected, s
   return file->unchanged();
 }
 
+std::unique_ptr<WritableFile> FileSystem::create(const std::string& path) {
+  throw Error(ErrorCode::invalid_argument, "can't write: files of " + name() + " are only read",
+              {.shard = path});
+}
+
+void FileSystem::remove(const std::string& path) {
+  throw Error(ErrorCode::invalid_argument, "can't remove: files of " + name() + " are only read",
+              {.shard = path});
+}
+
 FileSystemPtr make_file_system(const std::string& name) {
   if (name == "pread") return default_file_system();
-  if (name == "mmap") return std::make_shared<MmapFileSystem>();
+  if (name == "mmap") return http::with_remote_paths(std::make_shared<MmapFileSystem>());
   if (name == "io_uring") {
-    if (FileSystemPtr files = make_uring_file_system()) return files;
+    if (FileSystemPtr files = make_uring_file_system())
+      return http::with_remote_paths(std::move(files));
     return default_file_system();
   }
   throw Error(ErrorCode::invalid_argument,
@@ -43,7 +55,7 @@ FileSystemPtr make_file_system(const std::string& name) {
 }
 
 FileSystemPtr default_file_system() {
-  static const FileSystemPtr files = std::make_shared<PreadFileSystem>();
+  static const FileSystemPtr files = http::with_remote_paths(std::make_shared<PreadFileSystem>());
   return files;
 }
 

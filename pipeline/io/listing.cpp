@@ -29,8 +29,8 @@ struct CloseDir {
 
 using Inode = std::pair<dev_t, ino_t>;
 
-/// True if `path` is just not there. As in a shell, what nobody may look at counts as that too, but
-/// not silently; anything else might hide a part of the data.
+/// True if `path` does not exist. As in a shell, a path without read permission counts as missing
+/// too, but the log reports it. Any other error might hide a part of the data.
 bool is_absent(int error, const std::string& path) {
   if (error == EACCES) {
     log_once(LogLevel::warning, "listing " + path,
@@ -41,7 +41,8 @@ bool is_absent(int error, const std::string& path) {
          error == EACCES;
 }
 
-/// A link to nothing counts as a file: whoever opens it says that it is missing.
+/// Returns the kind of `path`. A dangling link counts as a file: opening it then reports that it is
+/// missing.
 Kind kind_of(const std::string& path) {
   struct stat st;
   if (::stat(path.c_str(), &st) != 0) {
@@ -116,14 +117,14 @@ class Listing {
  private:
   struct Visits {
     int count = 0;
-    bool under_way = false;  // of a folder that contains this one
+    bool under_way = false;  // the walk is inside of this folder
   };
 
   std::map<Inode, Visits> visits_;
   std::vector<std::string> found_;
 };
 
-/// Adds to `found` what matches the parts of `pattern` from `begin` on, below `folder`.
+/// Adds to `found` the paths below `folder` that match the parts of `pattern` from `begin` on.
 void glob_below(const std::string& folder, std::string_view pattern,
                 std::vector<std::string>& found) {
   const std::size_t slash = pattern.find('/');
@@ -163,6 +164,7 @@ std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
 std::vector<std::string> PosixFileSystem::glob(const std::string& pattern) {
   if (!has_pattern(pattern)) return {pattern};
   if (kind_of(pattern) == Kind::file) return {pattern};  // the name really has a bracket
+  refuse_scheme(pattern);
   std::vector<std::string> found;
   const std::size_t start = pattern.find_first_not_of('/');
   glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), found);

@@ -1,4 +1,4 @@
-// Files that live in memory: for tests, and for programs that have their data at hand.
+// Files that live in memory, for tests and for programs that hold their data already.
 #pragma once
 
 #include <map>
@@ -11,17 +11,17 @@
 
 namespace penstock {
 
-/// Folders are what the names have in front of a '/'. Thread-safe; a file that is replaced or
-/// removed lives on in those that have it open.
+/// A file system in memory. A name's folders are the parts in front of each '/'. Thread-safe.
+/// Holders of an open file keep its contents when it is replaced or removed.
 ///
 ///     MemoryFileSystem files;
 ///     files.add("train/a.txt", "hello");
 ///     files.glob("train/*");   // {"train/a.txt"}
 class MemoryFileSystem final : public FileSystem {
  public:
-  /// Adds or replaces a file. Every call gives a new inode and time.
+  /// Adds or replaces a file. Every call gives the file a new inode and time.
   void add(const std::string& path, std::string contents) EXCLUDES(mutex_);
-  void remove(const std::string& path) EXCLUDES(mutex_);
+  void remove(const std::string& path) override EXCLUDES(mutex_);
 
   std::string name() const override { return "memory"; }
   std::shared_ptr<File> open(const std::string& path) override EXCLUDES(mutex_);

@@ -11,8 +11,8 @@
 namespace penstock {
 namespace {
 
-/// A mapping as a signal handler may look at it. A place is taken while `path` is set, and holds
-/// while `begin` is.
+/// A mapping as a signal handler sees it. A place is taken while `path` is set, and valid while
+/// `begin` is set.
 struct Place {
   std::atomic<const char*> path{nullptr};
   std::atomic<std::uintptr_t> begin{0};
@@ -20,7 +20,7 @@ struct Place {
 };
 std::array<Place, 4096> places;
 
-/// Null if all are taken.
+/// Returns null if all places are taken.
 Place* take_place(std::span<const std::byte> map, const char* path) noexcept {
   for (Place& place : places) {
     const char* nobody = nullptr;
@@ -40,7 +40,7 @@ class MmapFile final : public File {
   explicit MmapFile(const std::string& path) : path_(path) {
     const OpenedFile opened = open_regular(path);
     info_ = opened.info;
-    if (info_.size == 0) return;  // an empty mapping is an error to mmap
+    if (info_.size == 0) return;  // mmap rejects an empty mapping
     void* const start = ::mmap(nullptr, info_.size, PROT_READ, MAP_SHARED, opened.fd.get(), 0);
     if (start == MAP_FAILED) throw error_from_errno(errno, "map", path);
     map_ = {static_cast<const std::byte*>(start), info_.size};
@@ -61,7 +61,7 @@ class MmapFile final : public File {
   const std::string& path() const noexcept override { return path_; }
 
   void read(std::span<ReadRequest> requests) override {
-    const bool whole = unchanged();  // what was cut away must not be touched
+    const bool whole = unchanged();  // truncated pages must not be touched
     for (ReadRequest& request : requests) {
       if (request.offset > map_.size() || request.size > map_.size() - request.offset) {
         request.status = past_end_error(path_, map_.size(), request);
@@ -106,7 +106,7 @@ const char* mapped_file_at(const void* address) noexcept {
     const std::uintptr_t begin = place.begin;
     if (begin == 0 || at < begin || at - begin >= place.size) continue;
     const char* const path = place.path;
-    // A mapping whose pages are being used stays; others may come and go meanwhile.
+    // While pages of a mapping are in use, it stays. Others may come and go meanwhile.
     if (place.begin == begin) return path;
   }
   return nullptr;

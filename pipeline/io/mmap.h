@@ -1,14 +1,16 @@
-// Memory-mapped files: only when asked for.
+// Memory-mapped files, used only on request.
 #pragma once
 
 #include "pipeline/io/pread.h"
 
 namespace penstock {
 
-/// Records are views of the mapping, so that nothing is copied; files that are wanted whole are
-/// read. A mapping holds no descriptor: its path is asked whether it has changed, and from then on
-/// every read is an error. The price: a file that is cut, or fails to be read, between that look
-/// and the use of its pages kills the process with SIGBUS.
+/// A file system that maps files. Records are views of the mapping, so nothing is copied. Files
+/// that are wanted whole are read instead.
+///
+/// A mapping holds no descriptor. It looks up its path to see whether the file has changed; once it
+/// has, every read is an error. The price: if a file is truncated or fails to be read between that
+/// look and the use of its pages, SIGBUS kills the process.
 class MmapFileSystem final : public PreadFileSystem {
  public:
   std::string name() const override { return "mmap"; }

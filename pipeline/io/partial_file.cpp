@@ -12,13 +12,13 @@
 namespace penstock {
 namespace {
 
-constexpr int kMostNames = 100;  // of which all but one are strangers' things
+constexpr int kMostNames = 100;  // names to try; others may be taken by unrelated files
 
 std::string partial_name(const std::string& path, int number) {
   return path + ".partial" + (number == 0 ? "" : "-" + std::to_string(number));
 }
 
-/// Nothing if something has the name.
+/// Returns nothing if the name is taken.
 std::optional<UniqueFd> create_new(const std::string& name, const std::string& path, mode_t mode) {
   for (;;) {
     UniqueFd fd(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
@@ -32,10 +32,10 @@ bool is_plain_file(const struct stat& st) noexcept {
   return S_ISREG(st.st_mode) && st.st_nlink == 1;
 }
 
-/// A plain file that has the name already; nothing if it is something else, or gone.
+/// Opens a plain file that has the name already; returns nothing if it is something else, or gone.
 UniqueFd open_found(const std::string& name, bool resumable) {
   struct stat st {};
-  // Looked at before it is opened: to open some devices does something.
+  // Examined before it is opened, since opening some devices has an effect.
   if (::lstat(name.c_str(), &st) != 0 || !is_plain_file(st)) return {};
   const int how = resumable ? O_RDWR : O_RDONLY;
   UniqueFd fd(::open(name.c_str(), how | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -67,7 +67,7 @@ PartialFile make_partial(const std::string& path, mode_t mode, PartialOptions op
     std::string name = partial_name(path, number);
     if (std::optional<UniqueFd> fd = create_new(name, path, mode)) {
       const Locked locked = try_lock(fd->get(), path);
-      // Whoever came between takes it for left behind, and removes it.
+      // Another writer may have taken it for left behind, and removed it.
       if (locked == Locked::by_another || !is_named(fd->get(), name)) continue;
       return {*std::move(fd), std::move(name)};
     }

@@ -1,4 +1,4 @@
-// The file beside another that a writer makes before it takes the other's place.
+// The temporary file that a writer makes next to the file that it will replace.
 #pragma once
 
 #include <string>
@@ -10,26 +10,27 @@
 namespace penstock {
 
 struct PartialOptions {
-  /// Refuses to write where another writer is at work; otherwise that one goes on beside this.
+  /// Refuses to write while another writer is active; otherwise both write at once.
   bool exclusive = false;
-  /// Takes over what a writer that ended without a rename left, instead of removing it.
+  /// Takes over the file of a writer that ended without a rename, instead of removing it.
   bool resumable = false;
 };
 
 struct PartialFile {
-  UniqueFd fd;  ///< to read and write; the system locks the file while it is open
+  UniqueFd fd;  ///< open for reading and writing; the system locks the file while it is open
   std::string name;
 };
 
-/// Makes `path`.partial for a writer of `path`. Nothing that stands there is followed, opened to
-/// write or waited for: a link, a pipe, a folder, a device, a file with other names or of another
-/// user stays as it is, and the next name is taken: `path`.partial-1 and so on. A regular file that
-/// no living writer has locked was left by a killed one: it is removed, or taken over. Throws
-/// Error{unavailable} if another writer is at work and this is to be the only one,
-/// Error{unavailable | resource_exhausted | not_found} if the file can't be made; all name `path`.
+/// Makes `path`.partial for a writer of `path`. The name may be taken by a link, a pipe, a folder,
+/// a device, a file with several names or a file of another user. Such a file stays as it is: it is
+/// neither followed, opened for writing nor waited for. The next name is used instead:
+/// `path`.partial-1 and so on. A regular file that no running writer has locked was left by a
+/// killed one: it is removed, or taken over. Throws Error{unavailable} if `options.exclusive` is
+/// set and another writer is active. Throws Error{unavailable | resource_exhausted | not_found} if
+/// the file can't be made. All errors name `path`.
 PartialFile make_partial(const std::string& path, mode_t mode, PartialOptions options = {});
 
-/// True if `name` stands for the open file `fd` and no link leads to it.
+/// Returns true if `name` names the open file `fd` directly, not through a link.
 bool is_named(int fd, const std::string& name) noexcept;
 
 }  // namespace penstock

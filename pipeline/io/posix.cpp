@@ -13,6 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <penstock/remote_files.h>
+
+#include "pipeline/io/http/url.h"
+
 namespace penstock {
 namespace {
 
@@ -42,7 +46,32 @@ ErrorCode code_of(int error) noexcept {
   }
 }
 
-/// Cuts what was written last off a file, unless something was written behind it, or it is a pipe.
+/// Returns the error of a path that begins like "s3://"; nothing for other paths.
+std::optional<Error> scheme_error(const std::string& path) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-";
+  const std::size_t end = path.find_first_not_of(kLetters);
+  if (end == 0 || end == path.npos || path.compare(end, 3, "://") != 0) return std::nullopt;
+  struct stat st {};
+  if (::stat(path.substr(0, end + 1).c_str(), &st) == 0) return std::nullopt;
+  const std::string scheme = path.substr(0, end + 3);
+  if (is_remote(path))
+    return Error(ErrorCode::invalid_argument,
+                 scheme +
+                     (http::is_http(path)
+                          ? " is only read from, and only as data: "
+                          : " is for data, what pack and synth make, states and checkpoints: ") +
+                     "give a path on this machine, or in what it has mounted",
+                 {.shard = hide_secrets(path)});
+  const std::string instead = scheme == "file://"
+                                  ? "give the path alone, " + path.substr(scheme.size())
+                                  : "give a path on this machine, or in what it has mounted";
+  return Error(ErrorCode::invalid_argument, scheme + " is not supported by this build: " + instead,
+               {.shard = path});
+}
+
+/// Removes the last written bytes from a file, unless others were written after them, or it is a
+/// pipe.
 void take_back(int fd, off_t bytes) noexcept {
   struct stat st {};
   const off_t end = ::lseek(fd, 0, SEEK_CUR);
@@ -70,7 +99,14 @@ DirectBlock make_direct_block() noexcept {
   return DirectBlock(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, kDirectBlock)));
 }
 
+void refuse_scheme(const std::string& path) {
+  if (const std::optional<Error> error = scheme_error(path)) throw *error;
+}
+
 Error error_from_errno(int error, std::string_view action, const std::string& path) {
+  if (error == ENOENT) {
+    if (std::optional<Error> scheme = scheme_error(path)) return *std::move(scheme);
+  }
   return Error(code_of(error),
                "can't " + std::string(action) + ": " + std::generic_category().message(error),
                {.shard = path});
@@ -103,7 +139,7 @@ Error past_end_error(const std::string& path, std::uint64_t file_size, const Rea
 }
 
 OpenedFile open_regular(const std::string& path) {
-  // O_NONBLOCK: opening a pipe that nobody writes must not hang.
+  // O_NONBLOCK: opening a pipe without a writer must not hang.
   int fd;
   do {
     fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -115,7 +151,7 @@ OpenedFile open_regular(const std::string& path) {
   if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "read", path);
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
-  // Those of /proc say that they are empty, and would be taken for that.
+  // Files of /proc report size 0, and would be taken for empty files.
   char byte;
   if (st.st_size == 0 && ::pread(fd, &byte, 1, 0) > 0)
     throw Error(

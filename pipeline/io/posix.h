@@ -1,4 +1,4 @@
-// What the file systems that stand on POSIX share: open files, listing and patterns.
+// Functions and classes that all file systems on POSIX share: open files, listing and patterns.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@
 
 namespace penstock {
 
-/// Where a path's last part lies: "." if it names no folder.
+/// Returns the folder of a path's last part: "." if the path names no folder.
 std::string folder_of(const std::string& path);
 
-/// What O_DIRECT reads at a time, and to which multiples in memory and file.
+/// The block size of O_DIRECT reads, and their alignment in memory and in the file.
 inline constexpr std::size_t kDirectBlock = 1 << 20;
 inline constexpr std::size_t kDirectAlignment = 4096;
 struct FreeDirect {
   void operator()(std::byte* memory) const noexcept;
 };
 using DirectBlock = std::unique_ptr<std::byte, FreeDirect>;
-/// Null if there is no memory.
+/// Returns null if there is no memory.
 DirectBlock make_direct_block() noexcept;
 
-/// What is wrong with a file of which `File::unchanged` is false.
+/// Returns the error of a file for which `File::unchanged` is false.
 Error changed_error(const std::string& path);
-/// The answer to a request that reaches past the end of a file.
+/// Returns the error of a request beyond the end of a file.
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request);
 
-/// pread(2), or what stands in for it in a test.
+/// pread(2), or its replacement in a test.
 using PreadFn = std::function<std::int64_t(int fd, void* out, std::size_t size, std::int64_t at)>;
 
 struct OpenedFile {
@@ -43,11 +43,11 @@ struct OpenedFile {
 };
 /// Throws as `PosixFile` does.
 OpenedFile open_regular(const std::string& path);
-/// As of now; nothing if it was removed.
+/// Returns the current identity of a file; nothing if it was removed.
 std::optional<FileInfo> info_of_open(int fd) noexcept;
 std::optional<FileInfo> info_of_path(const std::string& path) noexcept;
-/// Reads `request` of the file `path`, which is open as `fd` and has `size` bytes, from `done`
-/// bytes on. Short reads and EINTR don't show.
+/// Reads the rest of `request`, of which `done` bytes are read, from the file `path`, which is open
+/// as `fd` and has `size` bytes. Handles short reads and EINTR.
 Status read_rest(int fd, const std::string& path, std::uint64_t size, const ReadRequest& request,
                  std::size_t done, const PreadFn& pread);
 
@@ -61,9 +61,9 @@ class PosixFile : public File {
   const FileInfo& info() const noexcept override { return info_; }
   bool unchanged() const noexcept override;
   const std::string& path() const noexcept override { return path_; }
-  /// One request after the other by pread. Short reads and EINTR don't show.
+  /// Carries out one request after the other by pread. Handles short reads and EINTR.
   void read(std::span<ReadRequest> requests) override;
-  /// The same past the page cache: what the device says now.
+  /// Does the same but bypasses the page cache, to read the bytes that are on the device.
   void read_uncached(std::span<ReadRequest> requests) override;
 
  protected:
@@ -82,18 +82,20 @@ class PosixFile : public File {
   FileInfo info_;
 };
 
-/// Everything but `open`.
+/// The functions of a file system on POSIX, except `open`.
 class PosixFileSystem : public FileSystem {
  public:
   FileInfo info(const std::string& path) override;
   bool is_directory(const std::string& path) override;
-  /// Symbolic links are followed, except to a folder that contains them. Throws
-  /// Error{out_of_range} if links lead to one folder by more than `kMostWays` ways.
+  /// Follows symbolic links, except to a folder that contains them. Throws Error{out_of_range} if
+  /// links lead to one folder in more than `kMostWays` ways.
   std::vector<std::string> list(const std::string& folder) override;
   std::vector<std::string> glob(const std::string& pattern) override;
+  std::unique_ptr<WritableFile> create(const std::string& path) override;
+  void remove(const std::string& path) override;
 };
 
-/// True if `path` has a character that a pattern gives a meaning to.
+/// Returns true if `path` has a character that is special in patterns.
 bool has_pattern(std::string_view path) noexcept;
 
 }  // namespace penstock

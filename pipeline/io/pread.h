@@ -1,4 +1,4 @@
-// Files through plain pread(2): the fastest way to bytes that the page cache holds.
+// Files through plain pread(2): the fastest way to read bytes that the page cache holds.
 #pragma once
 
 #include "pipeline/io/posix.h"
@@ -7,7 +7,7 @@ namespace penstock {
 
 class PreadFileSystem : public PosixFileSystem {
  public:
-  /// `pread` replaces the system call in tests.
+  /// Opens files by the system's pread, or by `pread`, which replaces it in tests.
   explicit PreadFileSystem(PreadFn pread = {}) : pread_(std::move(pread)) {}
 
   std::string name() const override { return "pread"; }

@@ -6,17 +6,20 @@
 #include <penstock/crc32c.h>
 #include <penstock/file_system.h>
 #include <penstock/log.h>
+#include <penstock/remote_files.h>
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/io/durable.h"
 #include "pipeline/io/file_lock.h"
+#include "pipeline/io/http/shared_object.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::string_view kMagic = "penstock state 1";
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::chrono::seconds kPatience{10};  // for others that save, which takes milliseconds
+// for other processes that save, which takes milliseconds
+constexpr std::chrono::seconds kPatience{10};
 constexpr std::size_t kHeaderBytes = kMagic.size() + kLengthBytes + 4;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -41,7 +44,23 @@ std::string previous_of(const std::string& path) {
   return path + ".previous";
 }
 
-/// Nothing if there is no such file. Throws Error{data_loss} if it is damaged.
+/// The header of a state's file.
+std::string header_of(std::string_view state) {
+  const std::string length = little_endian(state.size(), kLengthBytes);
+  const std::uint32_t sum = crc32c(bytes_of(state), crc32c(bytes_of(length)));
+  return std::string(kMagic) + length + little_endian(sum, 4);
+}
+
+/// `parse_state_file`, naming `path` where it throws.
+std::string parse_state_of(const std::string& path, std::string_view bytes) {
+  try {
+    return parse_state_file(bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {.shard = path});
+  }
+}
+
+/// Returns nothing if there is no such file. Throws Error{data_loss} if it is damaged.
 std::optional<std::string> read_state(const std::string& path) {
   std::vector<std::byte> bytes;
   try {
@@ -51,11 +70,14 @@ std::optional<std::string> read_state(const std::string& path) {
     if (error.code() != ErrorCode::out_of_range) throw;
     throw Error(ErrorCode::data_loss, "not a state file: " + error.cause(), error.where());
   }
-  try {
-    return parse_state_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  } catch (const Error& error) {
-    throw Error(error.code(), error.cause(), {.shard = path});
-  }
+  return parse_state_of(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+/// The state in an object. The store has it in full or not at all, so no previous state is kept.
+std::optional<std::string> read_shared(http::SharedObject& object, const std::string& path) {
+  const std::optional<std::string> bytes = object.read(kHeaderBytes + kMaxStateBytes);
+  if (!bytes) return std::nullopt;
+  return parse_state_of(path, *bytes);
 }
 
 }  // namespace
@@ -80,10 +102,19 @@ std::string parse_state_file(std::string_view bytes) {
 
 struct StateFile::Impl {
   Impl(const std::string& given, std::chrono::milliseconds patience)
-      : path(replaceable(given)), lock(path, patience) {}
+      : path(is_remote(given) ? given : replaceable(given)) {
+    if (!is_remote(path)) {
+      lock.emplace(path, patience);
+      return;
+    }
+    object = http::open_shared_object(path);
+    object->read(kHeaderBytes + kMaxStateBytes);
+  }
 
-  const std::string path;  // where links lead: all is beside that, which a rename can't leave
-  const FileLock lock;
+  // target of links; all files are next to it, as a rename can't leave its file system
+  const std::string path;
+  std::optional<FileLock> lock;                // of a file here
+  std::unique_ptr<http::SharedObject> object;  // of a store
   Mutex saving;
 };
 
@@ -96,7 +127,9 @@ const std::string& StateFile::path() const noexcept {
 }
 
 void StateFile::check() const {
-  check_writable(impl_->path);
+  if (impl_->object == nullptr) return check_writable(impl_->path);
+  const MutexLock lock(impl_->saving);
+  impl_->object->check();
 }
 
 void StateFile::save(std::string_view state, std::function<int(const char* step)> fault) {
@@ -107,9 +140,9 @@ void StateFile::save(std::string_view state, std::function<int(const char* step)
                     std::to_string(kMaxStateBytes),
                 {.shard = path});
   }
-  const std::string length = little_endian(state.size(), kLengthBytes);
-  const std::uint32_t sum = crc32c(bytes_of(state), crc32c(bytes_of(length)));
+  const std::string header = header_of(state);
   const MutexLock lock(impl_->saving);
+  if (impl_->object != nullptr) return impl_->object->write(header + std::string(state));
   // Only a whole state is worth keeping.
   bool keep = false;
   try {
@@ -118,12 +151,13 @@ void StateFile::save(std::string_view state, std::function<int(const char* step)
     keep = false;
   }
   DurableFile file(path, std::move(fault));
-  file.append(bytes_of(std::string(kMagic) + length + little_endian(sum, 4)));
+  file.append(bytes_of(header));
   file.append(bytes_of(state));
   file.commit(keep ? previous_of(path) : std::string());
 }
 
 std::vector<std::string> companions_of_state(const std::string& path) {
+  if (is_remote(path)) return {};
   const std::string file_path = follow_links(path);
   return {previous_of(file_path), file_path + ".lock"};
 }
@@ -133,6 +167,7 @@ void save_state(const std::string& path, std::string_view state) {
 }
 
 std::optional<std::string> load_state(const std::string& path) {
+  if (is_remote(path)) return read_shared(*http::open_shared_object(path), path);
   std::optional<Error> damage;
   const std::string file_path = replaceable(path);
   for (const std::string& name : {file_path, previous_of(file_path)}) {

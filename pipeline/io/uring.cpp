@@ -18,8 +18,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// A program that embeds Penstock may use Asio itself, without io_uring: the same class names with
-// another layout. The namespace of this copy is therefore ours.
+// A program that embeds Penstock may use Asio itself, without io_uring. Its classes would have the
+// same names and another layout. So this copy has a namespace of its own.
 #define asio penstock_asio
 #define BOOST_ASIO_HAS_IO_URING 1
 #define BOOST_ASIO_DISABLE_EPOLL 1
@@ -39,7 +39,8 @@ namespace net = boost::penstock_asio;
 constexpr std::size_t kDepth = 32;
 constexpr std::size_t kDirectLeast = 64 << 10;
 
-/// A request under way. Asio keeps one operation of a file object going, so each has its own.
+/// A request under way. Asio runs one operation of a file object at a time, so each request has its
+/// own object.
 struct Lane {
   explicit Lane(net::io_context& context) : file(context) {}
 
@@ -47,16 +48,16 @@ struct Lane {
   ReadRequest* request = nullptr;
   std::size_t done = 0;
   bool direct = false;
-  DirectBlock block;  // what O_DIRECT reads to
+  DirectBlock block;  // the buffer for O_DIRECT
 };
 
-/// What takes over a request that the ring could not finish.
+/// The function that finishes a request which the ring could not complete.
 using Finish = std::function<Status(const ReadRequest&, std::size_t done)>;
 
 /// One io_uring with its lanes. Used by one thread at a time.
 class Ring {
  public:
-  /// Throws what Asio throws if the kernel refuses. It asks with the first file object.
+  /// Throws Asio's exception if the kernel refuses io_uring. The first file object finds that out.
   Ring() { lanes_.push_back(std::make_unique<Lane>(context_)); }
 
   void read(std::span<ReadRequest*> requests, int fd, int direct_fd, const Finish& finish) {
@@ -129,10 +130,10 @@ class Ring {
   const Finish* finish_ = nullptr;
 };
 
-/// As many rings as threads read at a time.
+/// A pool of rings: as many as there are threads that read at the same time.
 class Rings {
  public:
-  /// Null if the kernel gives no more.
+  /// Returns null if the kernel provides no more rings.
   std::unique_ptr<Ring> take() EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
@@ -172,7 +173,7 @@ class UringFile final : public PosixFile {
   void read(std::span<ReadRequest> requests) override {
     std::vector<ReadRequest*> cold;
     for (ReadRequest& request : requests) {
-      // First, because preadv2 takes the offset -1 for "where the file stands".
+      // Check this first: preadv2 takes the offset -1 for the file's current position.
       if (request.offset > info().size || request.size > info().size - request.offset) {
         request.status = past_end_error(path(), info().size, request);
       } else if (!read_cached(request)) {

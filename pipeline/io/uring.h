@@ -5,15 +5,16 @@
 
 namespace penstock {
 
-/// Answers a request from the page cache where it can (preadv2 with RWF_NOWAIT, as fast as pread),
-/// and submits the rest of the group at once. Once the files opened exceed half the memory, large
-/// reads that miss go past the page cache (O_DIRECT), which costs a fifth of the CPU time and
-/// spares what the cache holds; below that they go through it, so that the next epoch finds them
-/// there. `read` returns when the kernel is done with every buffer, so that none is ever written
-/// late.
+/// Makes a file system that answers a request from the page cache where it can (preadv2 with
+/// RWF_NOWAIT, as fast as pread). It submits the rest of the group to io_uring at once.
 ///
-/// Null, said once through the log, where the kernel or a container refuses io_uring or this build
-/// has none of it.
+/// Once the opened files exceed half the memory, large reads that miss the page cache go past it
+/// (O_DIRECT). That costs a fifth of the CPU time and spares the cache's contents. Below that size
+/// they go through the cache, so that the next epoch finds them there. `read` returns when the
+/// kernel is done with every buffer, so no buffer is written late.
+///
+/// Returns null if the kernel or a container refuses io_uring, or if this build has none. The log
+/// says so once.
 FileSystemPtr make_uring_file_system();
 
 }  // namespace penstock

@@ -11,8 +11,8 @@
 namespace penstock {
 namespace {
 
-/// What keeping it takes of the budget, about: buffers of the pool have at least 1 KiB and are up
-/// to an eighth too large, and a view of a larger one is counted as a part of it.
+/// Returns roughly how much of the budget it takes to keep the element. Buffers of the pool have at
+/// least 1 KiB and are up to an eighth too large. A view of a larger buffer counts as a part of it.
 std::uint64_t held_bytes(const Element& element) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < element.size(); ++i) {
@@ -71,7 +71,8 @@ class CacheIterator final : public OrderIterator {
     const bool replaying = state.get() != 0;
     const std::uint64_t position = state.get();
     if (!replaying) {
-      // What was kept has come since; but errors, which it does not hold, are still to come here.
+      // The cache has been filled since then. It holds no errors, but these still have to come
+      // here.
       if (!input_) open_input();
       return discard(position);
     }
@@ -90,7 +91,7 @@ class CacheIterator final : public OrderIterator {
 
   void open_input() { input_ = open_values(node_, context_.first(store_->place)); }
 
-  // Something must be left to make elements in, or each of the others would wait in vain for room.
+  // Leave room to make elements in. Otherwise each of the others would wait for room in vain.
   void check_budget() {
     const std::uint64_t most = context_.run.memory_limit() / 4 * 3;
     if (held_ <= most) return;
@@ -113,7 +114,7 @@ class CacheIterator final : public OrderIterator {
     store_->complete = true;
   }
 
-  /// Each repetition has random numbers of its own.
+  /// Each repetition has its own random numbers.
   std::uint64_t ordinal_of(std::uint64_t kept) const noexcept {
     return again_ ? mix_path(context_.path, kept) : kept;
   }
@@ -147,6 +148,12 @@ class CacheNode final : public Node {
   void describe(Description&) const override {}
   Resume resume() const override { return Resume::work; }
   Pending pending() const override { return Pending::none; }
+  std::optional<BatchRows> batch_rows() const override {
+    std::optional<BatchRows> rows = input().batch_rows();
+    if (rows) rows->kept = true;
+    return rows;
+  }
+  NodePtr over(NodePtr input) const override { return make_cache(std::move(input)); }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }

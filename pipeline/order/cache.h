@@ -1,4 +1,4 @@
-// Elements kept in memory.
+// A stage that keeps its input's elements in memory.
 #pragma once
 
 #include <map>
@@ -12,33 +12,37 @@ namespace penstock {
 
 class CacheFileSource;
 
-/// What a cache has kept: complete, or nothing yet. Shared by the passes and epochs of a run.
+/// The elements that a cache has kept: all of them, or none yet. The passes and epochs of a run
+/// share it.
 struct CacheStore {
   explicit CacheStore(const StagePlace& first_place) : place(first_place) {}
 
-  /// Where the cache stands first: all places keep what is drawn there, whoever fills it.
+  /// The first place of the cache in the run. Every place keeps the elements drawn here, whichever
+  /// of them fills it.
   const StagePlace place;
   std::mutex mutex;
-  // In memory.
+  // For a cache in memory.
   bool complete = false;  // guarded by mutex
   std::vector<std::pair<std::uint64_t, Ref<Payload>>>
       elements;  // ordinals and values; constant once complete
-  // In a file.
-  std::shared_ptr<const CacheFileSource> file;  // once it is complete; guarded by mutex
-  bool filling = false;                         // by one of the passes; guarded by mutex
+  // For a cache in a file.
+  // Set once the file is complete; guarded by mutex.
+  std::shared_ptr<const CacheFileSource> file;
+  // True while one of the passes fills the file; guarded by mutex.
+  bool filling = false;
 };
 
-/// What the caches of one nested dataset keep, for as long as it is open. Used by one thread at a
-/// time.
+/// The stores of one nested dataset's caches, for as long as the dataset is open. Used by one
+/// thread at a time.
 struct NestedCaches {
   std::map<const Node*, std::shared_ptr<CacheStore>> stores;
 };
 
-/// The first pass that is read to its end (or to the known cardinality) fills the cache; later
-/// passes and epochs replay it, with random numbers of their own. What is kept is always what the
-/// first epoch draws, so that a run that is restored keeps the same. A pass that stops early keeps
-/// nothing and says so through the log. Errors are not kept. The memory counts against the byte
-/// budget.
+/// Returns a stage that keeps its input's elements. The first pass that is read to its end (or to
+/// the known cardinality) fills the cache. Later passes and epochs replay it, with random numbers
+/// of their own. The cache always keeps the elements that the first epoch draws, so a restored run
+/// keeps the same ones. A pass that stops early keeps nothing and logs that. Errors are not kept.
+/// The memory counts against the byte budget.
 NodePtr make_cache(NodePtr input);
 
 }  // namespace penstock

@@ -38,7 +38,7 @@ struct Footer {
 };
 static_assert(sizeof(Footer) == kFooter);
 
-/// A stretch of another buffer.
+/// A part of another buffer.
 class Part final : public Buffer {
  public:
   Part(BufferPtr whole, std::uint64_t offset, std::uint64_t size) : whole_(std::move(whole)) {
@@ -51,7 +51,7 @@ class Part final : public Buffer {
   BufferPtr whole_;
 };
 
-/// True if tensors hold all values in themselves.
+/// True if tensors hold all values inline.
 bool is_small(const Spec& spec) {
   constexpr std::int64_t kInTensor = 48;
   return spec.is_fixed_size() && std::ranges::all_of(spec, [](const ComponentSpec& component) {
@@ -60,7 +60,7 @@ bool is_small(const Spec& spec) {
          });
 }
 
-/// The index of a file of that key; throws what is wrong with it.
+/// Returns the index of a file with the expected key. Throws if the index is damaged.
 std::vector<std::uint64_t> read_index(File& file, const Footer& footer) {
   const std::uint64_t size = file.info().size;
   if (footer.sum != footer.expected_sum() || footer.index_offset < kHeader ||
@@ -168,7 +168,7 @@ void CacheFileSource::read(std::span<WorkItem> items, ReadContext& context) cons
   }
 }
 
-// Neighbours are read at once, and their values copied out: no tensor needs memory of its own.
+// Reads neighbours together and copies their values, so that no tensor needs memory of its own.
 void CacheFileSource::read_small(std::span<WorkItem> items) const {
   for (std::size_t begin = 0; begin < items.size();) {
     std::size_t end = begin + 1;

@@ -1,4 +1,4 @@
-// The file that a cache keeps its elements in.
+// The file in which a cache keeps its elements.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@
 
 namespace penstock {
 
-// All numbers are little endian. The 17 bytes "penstock cache 1\n", filled with zeros to 64; the
-// key (u64) and zeros to 128; the records, each as encode_element makes it; the index, three u64
-// for each record: offset, bytes, ordinal; and at the end the index's offset (u64), the number of
-// records (u64), the key (u64), the CRC32C of the index (u32) and that of the 28 bytes before
+// The file's format, with all numbers little endian. It begins with the 17 bytes
+// "penstock cache 1\n", filled up with zeros to 64. The key (u64) and zeros up to 128 bytes follow.
+// Then come the records, each as encode_element makes it. The index has three u64 for each record:
+// offset, bytes, ordinal. The end holds the index's offset (u64), the number of records (u64) and
+// the key (u64). Its last parts are the CRC32C of the index (u32) and that of the 28 bytes before
 // (u32).
 
-/// Writes such a file; it is there once `commit` has returned. Used by one thread.
+/// Writes a cache file. The file appears once `commit` has returned. Used by one thread.
 class CacheFileWriter {
  public:
-  /// Throws Error{unavailable} if another run is writing it.
+  /// Throws Error{unavailable} if another run is writing the file.
   CacheFileWriter(const std::string& path, std::uint64_t key);
   void add(const Element& element, std::uint64_t ordinal, const Provenance& where);
   void commit();
@@ -35,11 +36,12 @@ class CacheFileWriter {
   std::vector<std::byte> record_;
 };
 
-/// The elements of such a file, with an index.
+/// A source of the elements in a cache file, with an index.
 class CacheFileSource final : public Source {
  public:
-  /// Null if there is no file, or it is of another key. Throws Error{data_loss} if it is damaged,
-  /// Error{invalid_argument} if it is something else, which must not be overwritten.
+  /// Returns null if there is no such file, or if it has another key. Throws Error{data_loss} if it
+  /// is damaged, and Error{invalid_argument} if it is not a cache file and so must not be
+  /// overwritten.
   static std::shared_ptr<const CacheFileSource> open(const std::string& path, std::uint64_t key,
                                                      const Spec& spec);
 
@@ -53,7 +55,7 @@ class CacheFileSource final : public Source {
   std::uint64_t record_bytes(std::uint64_t index) const override {
     return small_ ? 0 : index_[3 * index + 1];
   }
-  /// Of the record that the element was made of.
+  /// Returns the place of the record that the element was made from.
   Provenance locate(std::uint64_t index) const override;
 
  private:

@@ -5,8 +5,9 @@
 
 namespace penstock {
 
-/// [1 2 3] + [4 5] = 1 2 3 4 5. Components must agree in name, order and dtype; shapes relax to
-/// what fits both. Throws Error{invalid_argument} naming both specs.
+/// Returns a stage that gives the elements of `first`, then those of `second`: [1 2 3] + [4 5] = 1
+/// 2 3 4 5. The components must agree in name, order and dtype. Shapes are relaxed to fit both.
+/// Throws Error{invalid_argument} that names both specs.
 NodePtr make_concatenate(NodePtr first, NodePtr second);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What order stages move: references to elements that need not exist yet.
+// The items that order stages move: references to elements that need not exist yet.
 #pragma once
 
 #include <atomic>
@@ -17,32 +17,35 @@ namespace penstock {
 class StageCounters;
 class Payload;
 
-/// Makes one element of several: a tuple of its inputs, a batch of its rows. Immutable and
-/// thread-safe.
+/// An op that makes one element from several: a tuple from its inputs, a batch from its rows.
+/// Immutable and thread-safe.
 class GatherOp {
  public:
   virtual ~GatherOp() = default;
-  /// Sets `out.element`, or `out.status` and in `out.index` which child is to blame. The children
-  /// hold values; a child that failed has failed `out` before.
+  /// Sets `out.element`; or, on failure, sets `out.status`, and `out.index` to the child that
+  /// caused it. All children hold values, as a failed child makes `out` fail before this call.
   virtual void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const = 0;
 };
 
-/// How an item becomes a value: a record of a source, or the children of its payload gathered, or
-/// what its payload holds; then the ops of the chain. Immutable. The programs of a plan live as
-/// long as its run; those of nested datasets are counted.
+/// The way an item becomes a value. It starts with a record of a source, with the gathered children
+/// of the item's payload, or with the value in the payload. Then the ops of the chain follow.
+/// Immutable. The programs of a plan live as long as its run. Those of nested datasets are counted.
 class Program {
  public:
   struct Step {
     WorkOpPtr op;
-    std::uint32_t rng_op = 0;  // which op it is for the random numbers
+    std::uint32_t rng_op = 0;  // keys the op's random numbers
     StageCounters* counters = nullptr;
     std::string stage;              // "map[2] decode"
-    std::int64_t fixed_bytes = -1;  // of one result, if all are alike
+    std::int64_t fixed_bytes = -1;  // of one result, if all have the same size
     Spec spec{};                    // of a result
-    const Names* names = nullptr;   // its components
+    const Names* names = nullptr;   // of its components
+    // If not empty, the op makes no values, and this says where it puts each component of its
+    // input; -1: it drops the component.
+    std::vector<int> places{};
   };
 
-  /// A record of a source.
+  /// A program that starts with a record of a source.
   Program(SourcePtr record_source, StageCounters* counters, std::string stage,
           std::int64_t fixed_bytes)
       : source_(std::move(record_source)),
@@ -54,10 +57,10 @@ class Program {
     if (columnar_) leaf_spec_ = source_->spec();
     leaf_names_ = leaf_spec_.names();
   }
-  /// The children of the item's payload, gathered.
+  /// A program that starts with the gathered children of the item's payload.
   Program(std::shared_ptr<const GatherOp> gather, StageCounters* counters, std::string stage)
       : gather_(std::move(gather)), leaf_counters_(counters), leaf_stage_(std::move(stage)) {}
-  /// One more op behind `parent`; a null parent starts from the payload.
+  /// A program with one more op after `parent`. If `parent` is null, it starts from the payload.
   Program(const Program* parent, Step step) {
     if (parent != nullptr) {
       source_ = parent->source_;
@@ -69,8 +72,11 @@ class Program {
       leaf_spec_ = parent->leaf_spec_;
       leaf_names_ = parent->leaf_names_;
       columnar_ = parent->columnar_;
+      making_steps_ = parent->making_steps_;
+      final_places_ = parent->final_places_;
     }
     steps_.push_back(std::move(step));
+    follow(steps_.back().places);
     columnar_ = columnar_ && steps_.back().op->columnar() && steps_.back().spec.is_fixed_size() &&
                 steps_.back().spec.size() > 0;
     if (columnar_) steps_.back().names = steps_.back().spec.names();
@@ -90,11 +96,19 @@ class Program {
     return false;
   }
 
-  /// True if the source and all ops take many elements at a time.
+  /// Returns how many steps make values. The steps after them only keep some of the components. The
+  /// row in a batch receives the result of the last of these steps, or of the source if there is
+  /// none.
+  std::size_t making_steps() const noexcept { return making_steps_; }
+  /// Returns, for each component that these steps make, its place among the components that the
+  /// program gives; -1: it is not kept. Empty if all components stay in place.
+  const std::vector<int>& final_places() const noexcept { return final_places_; }
+
+  /// True if the source and all ops process many elements at a time.
   bool columnar() const noexcept { return columnar_; }
-  /// True if elements are what the source reads, a byte string each.
+  /// True if the elements are one byte string each, just as the source reads them.
   bool textual() const noexcept { return textual_; }
-  /// What a columnar source gives.
+  /// Returns the spec of a columnar source.
   const Spec& leaf_spec() const noexcept { return leaf_spec_; }
   const Names* leaf_names() const noexcept { return leaf_names_; }
 
@@ -102,12 +116,24 @@ class Program {
   void release() const noexcept {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  /// The owner keeps the program alive for the whole run, so that items need not count. Before the
-  /// first reference is made.
+  /// Marks the program as kept alive by its owner for the whole run, so that items need not count
+  /// references. Call this before the first reference is made.
   void make_immortal() noexcept { immortal_ = true; }
   bool immortal() const noexcept { return immortal_; }
 
  private:
+  void follow(const std::vector<int>& places) {
+    if (places.empty()) {
+      making_steps_ = steps_.size();
+      final_places_.clear();
+    } else if (final_places_.empty()) {
+      final_places_ = places;
+    } else {
+      for (int& place : final_places_)
+        if (place >= 0) place = places[static_cast<std::size_t>(place)];
+    }
+  }
+
   SourcePtr source_;
   std::shared_ptr<const GatherOp> gather_;
   StageCounters* leaf_counters_ = nullptr;
@@ -117,14 +143,17 @@ class Program {
   const Names* leaf_names_ = nullptr;
 
   std::vector<Step> steps_;
+  std::size_t making_steps_ = 0;
+  std::vector<int> final_places_;
   bool columnar_ = false;
   bool textual_ = false;
   bool immortal_ = false;
   mutable std::atomic<std::uint32_t> refs_{0};
 };
 
-/// A reference to a program, counted unless it is immortal: which of the two is known without a
-/// look at the program, because references are made and dropped by the million.
+/// A reference to a program, counted unless the program is immortal. The reference itself stores
+/// which of the two applies, because references are made and dropped by the million and must not
+/// access the program.
 class ProgramPtr {
  public:
   ProgramPtr() = default;
@@ -164,16 +193,18 @@ class ProgramPtr {
   std::uintptr_t bits_ = 0;  // the pointer, and whether this reference counts
 };
 
-/// A reference to one element: what it is made from, and how. 32 bytes; moving it is cheap.
+/// A reference to one element: the data it is made from, and how. It has 32 bytes, so moving it is
+/// cheap.
 struct ElementRef {
-  std::uint64_t index = 0;    ///< the record, for programs with a source
+  std::uint64_t index = 0;    ///< the record's number, for programs with a source
   std::uint64_t ordinal = 0;  ///< the path of indices that made it, mixed to 64 bits
-  ProgramPtr program;         ///< null: the value is in the payload as it is
+  ProgramPtr program;         ///< null: the payload holds the value itself
   Ref<Payload> payload;       ///< null for records of a source
 };
 
-/// An element that exists, an error in its place, or items whose elements make one tuple or batch.
-/// Recycled: `Payload::make` takes one from a pool and the last reference gives it back.
+/// An element that exists, an error in its place, or the items whose elements make one tuple or
+/// batch. Payloads are recycled: `Payload::make` takes one from a pool, and the last reference
+/// returns it.
 class Payload {
  public:
   static Ref<Payload> make();
@@ -182,14 +213,14 @@ class Payload {
 
   Element element;
   Status status;
-  bool keep = true;      ///< false: a predicate said no
-  std::int64_t key = 0;  ///< its class, group or length, if a stage asked for it
-  // Where it came from, for errors: a record of a source, or of a stream.
-  ProgramPtr origin;        ///< whose source has the record
-  std::uint64_t index = 0;  ///< its index there
+  bool keep = true;      ///< false: a predicate rejected the element
+  std::int64_t key = 0;  ///< the element's class, group or length, if a stage asked for it
+  // The element's origin, for errors: a record of a source, or of a stream.
+  ProgramPtr origin;        ///< the source of this program has the record
+  std::uint64_t index = 0;  ///< the record's number in the source
   std::shared_ptr<const std::string> shard;
-  std::int64_t offset = -1;          ///< in `shard`
-  std::vector<ElementRef> children;  ///< of a tuple (zip) or a batch
+  std::int64_t offset = -1;          ///< position in `shard`
+  std::vector<ElementRef> children;  ///< the parts of a tuple (zip) or a batch
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
@@ -201,7 +232,7 @@ class Payload {
   std::atomic<std::uint32_t> refs_{0};
 };
 
-/// An item that holds a value or an error.
+/// Returns an item that holds a value or an error.
 inline ElementRef ref_to(Ref<Payload> payload, std::uint64_t ordinal) {
   ElementRef item;
   item.ordinal = ordinal;
@@ -209,7 +240,7 @@ inline ElementRef ref_to(Ref<Payload> payload, std::uint64_t ordinal) {
   return item;
 }
 
-/// True for an item that stands for an error in its place.
+/// True if the item stands for an error.
 inline bool is_error(const ElementRef& item) noexcept {
   return item.payload && !item.program && !item.payload->status.ok();
 }

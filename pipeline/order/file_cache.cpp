@@ -11,13 +11,14 @@
 
 #include "pipeline/order/cache.h"
 #include "pipeline/order/cache_file.h"
+#include "pipeline/order/fingerprint.h"
 #include "pipeline/order/support.h"
 #include "pipeline/order/values.h"
 
 namespace penstock {
 namespace {
 
-/// What a stage and its run make of a cache.
+/// The properties of one cache in one run.
 struct FileCachePlan {
   std::string path;
   std::uint64_t key = 0;
@@ -26,7 +27,7 @@ struct FileCachePlan {
   std::function<OrderIteratorPtr()> open_input;
   std::function<ProgramPtr(const std::shared_ptr<const CacheFileSource>&)> read_file;
   std::string stage;
-  std::optional<std::uint64_t> repetition;  // its path, if this is not the first
+  std::optional<std::uint64_t> repetition;  // path of this repetition, unless it is the first
 
   std::shared_ptr<const CacheFileSource> open() const {
     return CacheFileSource::open(path, key, spec);
@@ -44,7 +45,8 @@ class FileCacheIterator final : public OrderIterator {
     });
     if (!file_ && !store.filling) start_writing();
     if (!file_) input_ = plan_.open_input();
-    store.filling = store.filling || writer_;  // at last: nobody takes back what threw
+    // Last, because nothing would reset it if the constructor threw after that.
+    store.filling = store.filling || writer_;
   }
 
   ~FileCacheIterator() override {
@@ -73,7 +75,7 @@ class FileCacheIterator final : public OrderIterator {
     return count;
   }
 
-  // Elements are never saved: what is not in a file yet is made again.
+  // Elements are never saved: those that are not in a file yet are made again.
   void save(StateWriter& state) const override {
     state.put(file_ ? 1 : 0);
     state.put(position_);
@@ -82,7 +84,7 @@ class FileCacheIterator final : public OrderIterator {
     const bool replaying = state.get() != 0;
     const std::uint64_t position = state.get();
     if (!replaying) {
-      // The file has come since; but errors, which it does not hold, are still to come here.
+      // The file has appeared since then. It holds no errors, but these still have to come here.
       if (file_) {
         file_ = {};
         position_ = 0;
@@ -102,8 +104,8 @@ class FileCacheIterator final : public OrderIterator {
   }
 
  private:
-  /// A run whose cache can't be written, because the disk is full, goes on without: what would be
-  /// replayed is made again.
+  /// Runs `write`. If the cache cannot be written, because the disk is full, the run continues
+  /// without it. Elements that would be replayed are then made again.
   template <typename F>
   void keep(F write) {
     try {
@@ -117,7 +119,8 @@ class FileCacheIterator final : public OrderIterator {
     }
   }
 
-  /// As `keep`; but a file that is not to be written, since it is another run's, is an error.
+  /// Works like `keep`. But if the file must not be written because another run is writing it, that
+  /// is an error.
   void start_writing() {
     try {
       located([&] { writer_ = std::make_unique<CacheFileWriter>(plan_.path, plan_.key); });
@@ -156,7 +159,7 @@ class FileCacheIterator final : public OrderIterator {
     return count;
   }
 
-  /// Each repetition has random numbers of its own.
+  /// Each repetition has its own random numbers.
   std::uint64_t ordinal_of(std::uint64_t kept) const noexcept {
     return plan_.repetition ? mix_path(*plan_.repetition, kept) : kept;
   }
@@ -176,9 +179,9 @@ class FileCacheIterator final : public OrderIterator {
 
   FileCachePlan plan_;
   OrderIteratorPtr input_;                       // null: replaying
-  std::unique_ptr<CacheFileWriter> writer_;      // null also if another pass is writing
+  std::unique_ptr<CacheFileWriter> writer_;      // also null if another pass is writing
   std::shared_ptr<const CacheFileSource> file_;  // null: filling
-  ProgramPtr program_;                           // reads it
+  ProgramPtr program_;                           // reads the file
   std::uint64_t position_ = 0;
 };
 
@@ -196,18 +199,23 @@ class FileCacheNode final : public Node {
 
   std::string name() const override { return snapshot_ ? "snapshot" : "cache"; }
   Resume resume() const override { return Resume::work; }
-  // Where the file lies decides no byte.
+  // The file's path does not affect the output.
   void describe(Description& description) const override {
     if (!snapshot_) description.add("file", true);
   }
   Pending pending() const override { return Pending::fallible; }
+  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
+  // In a folder each graph has a file of its own. Without a folder there is only the named file.
+  NodePtr over(NodePtr input) const override {
+    return snapshot_ ? make_file_cache(std::move(input), file_, true) : nullptr;
+  }
   bool wants_values(std::size_t) const override { return input().pending() != Pending::none; }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    const std::uint64_t graph = context.run.fingerprint(input());
+    const std::uint64_t graph = Fingerprint(input()).digest();
     const std::uint64_t key = draws(input()) ? mix_path(graph, context.run.seed()) : graph;
     const std::string stage = context.run.stage_name(*this);
     FileCachePlan plan{path_of(key), key, spec(), context.run.cache(*this, context),

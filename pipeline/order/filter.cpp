@@ -55,15 +55,17 @@ class FilterNode final : public Node {
     description.add("op", predicate_->name());
   }
   Relation relation() const override { return stop_at_no_ ? Relation::other : Relation::some; }
+  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
   Execution execution() const override { return Execution::verdicts; }
   Pending pending() const override { return Pending::none; }
   bool deterministic() const override { return predicate_->deterministic(); }
 
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return Program::Step{predicate_, 0, run.counters(*this), run.stage_name(*this),
+                         fixed_payload_bytes(spec())};
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    OrderIteratorPtr judged =
-        extend(input().open(context), context, *this,
-               Program::Step{predicate_, 0, context.run.counters(*this),
-                             context.run.stage_name(*this), fixed_payload_bytes(spec())});
+    OrderIteratorPtr judged = extend(input().open(context), context, *this);
     return std::make_unique<FilterIterator>(context.run.values(*this, std::move(judged), context),
                                             stop_at_no_);
   }

@@ -1,14 +1,15 @@
-// Keeping elements by what they hold.
+// Stages that keep elements depending on their contents.
 #pragma once
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// Keeps the elements for which `predicate` (an op that sets WorkItem::keep) says yes. The
-/// predicate runs in parallel; only its verdict reaches the order. filter(x < 3) on 1 2 3 = 1 2.
+/// Returns a stage that keeps the elements that `predicate` (an op that sets WorkItem::keep)
+/// accepts. The predicate runs in parallel, and only its result affects the order. filter(x < 3) on
+/// 1 2 3 = 1 2.
 NodePtr make_filter(NodePtr input, WorkOpPtr predicate);
-/// Ends at the first element for which `predicate` says no.
+/// Returns a stage that ends at the first element that `predicate` rejects.
 NodePtr make_take_while(NodePtr input, WorkOpPtr predicate);
 
 }  // namespace penstock

@@ -54,8 +54,12 @@ class IgnoreErrorsNode final : public Node {
       : Node({source}, source->spec(), source->cardinality() == 0 ? 0 : kUnknown),
         log_warning_(log_warning) {}
   std::string name() const override { return "ignore_errors"; }
-  void describe(Description&) const override {}  // a warning decides no byte
+  void describe(Description&) const override {}  // a warning does not affect the output
   Pending pending() const override { return Pending::none; }
+  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
+  NodePtr over(NodePtr input) const override {
+    return make_ignore_errors(std::move(input), log_warning_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<IgnoreErrorsIterator>(open_values(*this, context), context.run,
                                                   log_warning_);

@@ -1,13 +1,14 @@
-// Elements that failed, left out.
+// A stage that leaves out elements that failed.
 #pragma once
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// Leaves out elements that failed further up, whatever the run's policy; they are counted, and
-/// with `log_warning` said through the log. Behind a batch it leaves out whole batches. What is no
-/// fault of the data (the run was cancelled, the memory budget has no room) comes out all the same.
+/// Returns a stage that leaves out elements that failed further up, whatever the run's policy is.
+/// It counts them and, with `log_warning`, logs them. After a batch stage it leaves out whole
+/// batches. Errors that are not the data's fault still come out: that the run was cancelled, or
+/// that the memory budget has no room.
 NodePtr make_ignore_errors(NodePtr input, bool log_warning);
 
 }  // namespace penstock

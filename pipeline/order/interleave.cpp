@@ -46,8 +46,8 @@ class InterleaveIterator final : public OrderIterator {
     return 0;
   }
 
-  // An open dataset is saved as where the input stood in front of its element, and where it stands
-  // itself; to restore it, it is made again.
+  // For an open dataset, a state holds the input's position before its element, and the dataset's
+  // own position. Restoring makes the dataset again.
   void save(StateWriter& state) const override {
     input_->save(state);
     state.put(current_);
@@ -96,11 +96,11 @@ class InterleaveIterator final : public OrderIterator {
 
  private:
   struct Slot {
-    Dataset dataset{NodePtr()};  // keeps the nodes of the iterator alive
+    Dataset dataset{NodePtr()};  // keeps the iterator's nodes alive
     OrderIteratorPtr items;
     std::uint64_t position = 0;  // of its input element
-    std::string before;          // the input's state in front of it
-    bool failed = false;         // the dataset could not go on
+    std::string before;          // the input's state before that element
+    bool failed = false;         // the dataset threw and cannot continue
   };
 
   void advance() {
@@ -108,7 +108,8 @@ class InterleaveIterator final : public OrderIterator {
     current_ = (current_ + 1) % slots_.size();
   }
 
-  /// What throws while it is opened or repeated ends that dataset with one error.
+  /// Pulls from a dataset. An exception while it is opened or repeated ends the dataset with one
+  /// error.
   std::size_t pull_from(Slot& slot, std::span<ElementRef> out) {
     if (slot.failed) return 0;
     try {
@@ -122,7 +123,7 @@ class InterleaveIterator final : public OrderIterator {
     }
   }
 
-  /// Opens the next input in `slot`. False if that is an error instead, now in `error`.
+  /// Opens the next input in `slot`. Returns false if that is an error, which is then in `error`.
   bool fill(Slot& slot, ElementRef& error) {
     StateWriter before;
     input_->save(before);
@@ -176,7 +177,7 @@ class InterleaveIterator final : public OrderIterator {
   std::string stage_;
   std::vector<Slot> slots_;
   std::size_t current_ = 0;
-  std::size_t taken_ = 0;  // in a row from the current slot
+  std::size_t taken_ = 0;  // elements taken in a row from the current slot
   std::size_t open_ = 0;
   std::uint64_t position_ = 0;
   bool input_ended_ = false;
@@ -196,14 +197,14 @@ class InterleaveNode final : public Node {
   bool wants_values(std::size_t) const override { return input().pending() == Pending::fallible; }
   bool seeded() const override { return true; }
   bool deterministic() const override { return false; }
-  /// The datasets that are open are made again.
+  /// Open datasets are made again.
   Resume resume() const override { return replay_of(input()); }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     auto open_input = [this](const OpenContext& here) {
       OrderIteratorPtr source = input().open(here);
       if (input().pending() == Pending::none) return source;
-      // References to names or numbers are read in place; heavy work goes to the arena.
+      // References to names or numbers are read in place. Heavy work goes to the arena.
       OpenContext where = here;
       where.nested = here.nested || input().pending() == Pending::infallible;
       return here.run.values(*this, std::move(source), where);

@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// The inputs of a mixture, each open or exhausted.
+/// The inputs of a mix, each open or exhausted.
 class Inputs {
  public:
   explicit Inputs(std::vector<OrderIteratorPtr> inputs)
@@ -98,7 +98,7 @@ class SampleIterator final : public OrderIterator {
 
   Inputs inputs_;
   MixWeights::Record& record_;
-  std::shared_ptr<const std::vector<double>> weights_;  // of this draw
+  std::shared_ptr<const std::vector<double>> weights_;  // of the present draw
   bool stop_on_empty_;
   std::uint64_t epoch_, key_, path_;
   std::uint32_t op_;
@@ -125,9 +125,9 @@ class ChooseIterator final : public OrderIterator {
       }
       const auto index = choice.payload->element[0].item<std::int64_t>();
       if (index < 0 || index >= static_cast<std::int64_t>(inputs_.size())) {
-        Status status(ErrorCode::invalid_argument, "choice " + std::to_string(index) +
-                                                       " is out of range for " +
-                                                       std::to_string(inputs_.size()) + " inputs");
+        Status status(ErrorCode::mismatch, "choice " + std::to_string(index) +
+                                               " is out of range for " +
+                                               std::to_string(inputs_.size()) + " inputs");
         out[0] = ref_to(Payload::make(locate(std::move(status), {}, stage_)), choice.ordinal);
         return 1;
       }
@@ -166,6 +166,7 @@ class MixNode : public Node {
  public:
   MixNode(std::vector<NodePtr> all, std::size_t mixed, Spec spec, std::int64_t cardinality)
       : Node(std::move(all), std::move(spec), cardinality), mixed_(mixed) {}
+  std::optional<BatchRows> batch_rows() const override { return rows_of_any(inputs(), mixed_); }
   Pending pending() const override {
     Pending worst = Pending::none;
     for (std::size_t i = 0; i < mixed_; ++i) worst = std::max(worst, input(i).pending());
@@ -193,7 +194,7 @@ class SampleNode final : public MixNode {
         options_(options) {}
 
   std::string name() const override { return "sample_from"; }
-  // Weights that are set later are not the graph's.
+  // Weights that are set later are not part of the graph.
   void describe(Description& description) const override {
     for (const double weight : initial_) description.add("weight", weight);
     if (options_.seed) description.add("seed", *options_.seed);

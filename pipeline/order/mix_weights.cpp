@@ -54,7 +54,7 @@ MixWeights::Change MixWeights::Record::set(std::vector<double> weights) {
                              std::to_string(inputs_) + " inputs");
   }
   const std::lock_guard lock(mutex_);
-  // What was planned for later is replaced too.
+  // Changes that were planned for later are replaced too.
   while (!entries_.empty() && entries_.back().from >= next_) entries_.pop_back();
   entries_.push_back({next_, shared});
   return {next_.first, next_.second, *shared};

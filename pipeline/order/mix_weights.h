@@ -1,4 +1,4 @@
-// The record behind MixWeights.
+// The record of changes behind MixWeights.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace penstock {
 
-/// Thread-safe.
+/// The weights over time: each change with the draw from which it applies. Thread-safe.
 class MixWeights::Record {
  public:
-  /// Throws Error{invalid_argument} for what is no record.
+  /// Throws Error{invalid_argument} if `changes` are not a valid record.
   explicit Record(std::vector<Change> changes);
 
-  /// The weights of a draw, which is made now: they never change again.
+  /// Returns the weights of a draw that is made now. From then on, these weights are final.
   std::shared_ptr<const std::vector<double>> at(std::uint64_t epoch, std::uint64_t draw);
   Change set(std::vector<double> weights);
   std::vector<Change> changes() const;
   std::size_t inputs() const noexcept { return inputs_; }
-  /// What holds from this epoch on; `draws` gets how far it has been used.
+  /// Saves the weights that apply from this epoch on to `changes`, and the position up to which
+  /// they were used to `draws`.
   void save(std::uint64_t epoch, StateWriter& changes, StateWriter& draws) const;
-  /// Takes over what was saved; changes of this record that are later than those are kept. Throws
-  /// Error{data_loss} for what is no record of as many inputs.
+  /// Takes over a saved record. Changes of this record that are later than the saved ones are kept.
+  /// Throws Error{data_loss} unless the state holds a valid record for as many inputs.
   void restore(StateReader& changes, StateReader& draws);
 
  private:
@@ -39,7 +40,8 @@ class MixWeights::Record {
   std::size_t inputs_ = 0;  // constant after construction
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;  // in order; guarded by mutex_
-  Place next_;                  // behind the last draw that was made; guarded by mutex_
+  // The place after the last draw that was made; guarded by mutex_.
+  Place next_;
 };
 
 }  // namespace penstock

@@ -26,53 +26,61 @@ class OrderIterator {
  public:
   virtual ~OrderIterator() = default;
 
-  /// Fills the front of `out` and returns how many; 0 only at the end, and then always. May return
-  /// fewer than there is room for. Throws Error{cancelled} where the thread is to stop, and is not
-  /// called again then. REQUIRES: !out.empty().
+  /// Fills the front of `out` and returns the number of items. May return fewer than there is room
+  /// for. Returns 0 only at the end, and then always. Throws Error{cancelled} if the thread has to
+  /// stop, and is not called again after that. REQUIRES: !out.empty().
   virtual std::size_t pull(std::span<ElementRef> out) = 0;
 
-  /// Number of items if any can be fetched by position; else nothing.
+  /// Returns the number of items if each can be fetched by its position; otherwise nothing.
   virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
-  /// The items at these positions. REQUIRES: size(), positions below it, equal lengths. Independent
-  /// of `pull`.
+  /// Fetches the items at these positions. Independent of `pull`. REQUIRES: size() has a value, all
+  /// positions are below it, and the spans have equal lengths.
   virtual void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out);
 
-  /// The program of all items, if they have the same: a map puts its op there rather than into
-  /// each item that passes. Else null.
+  /// Returns the program of all items if they share one, otherwise null. A map appends its op
+  /// there, instead of to each item that passes.
   virtual ProgramPtr* common_program() noexcept { return nullptr; }
 
-  /// This, if a thread of its own makes its items ahead; else null.
+  /// Returns this iterator if it has a thread of its own that makes its items ahead; otherwise
+  /// null.
   virtual Segment* segment() noexcept { return nullptr; }
 
-  /// Passes over `count` items. Throws Error{data_loss} if there are not as many.
+  /// Skips `count` items. Throws Error{data_loss} if the input has fewer.
   virtual void discard(std::uint64_t count);
 
-  /// The position, and back to it. `restore` is called on a fresh iterator of the same stage.
+  /// Save the position, and return to it. `restore` is called on a fresh iterator of the same
+  /// stage.
   virtual void save(StateWriter& state) const = 0;
   virtual void restore(StateReader& state) = 0;
+
+ protected:
+  /// Returns the position `count` items after `position`, for an input of `size` items. Throws as
+  /// `discard` does.
+  static std::uint64_t passed(std::uint64_t position, std::uint64_t count, std::uint64_t size);
 };
 
 using OrderIteratorPtr = std::unique_ptr<OrderIterator>;
 
-/// An iterator behind whose items stands a thread of its own, which makes them ahead.
+/// An iterator with a thread of its own, which makes its items ahead.
 class Segment : public OrderIterator {
  public:
   Segment* segment() noexcept final { return this; }
-  /// Begins to make items. Called by the first pull, too.
+  /// Begins to make items. The first pull also calls it.
   virtual void start() = 0;
-  /// Calls back, on the thread that makes items or on this one, once its input has ended.
+  /// Sets a callback that is called once the input has ended, on the thread that makes items or on
+  /// the calling one.
   virtual void on_exhausted(std::function<void()> callback) = 0;
-  /// True if the engine itself failed: what was pulled last said why, and nothing follows.
+  /// True if the engine itself failed. One pull throws the reason; later ones return nothing.
   virtual bool broken() const = 0;
 };
 
 using SegmentPtr = std::unique_ptr<Segment>;
 
-/// An iterator whose items can be fetched by position: implement `size` and `fetch`.
+/// An iterator whose items can be fetched by position. Subclasses implement `size` and `fetch`.
 class IndexedIterator : public OrderIterator {
  public:
   std::size_t pull(std::span<ElementRef> out) final;
-  void discard(std::uint64_t count) final { position_ += count; }
+  void discard(std::uint64_t count) final;
   void save(StateWriter& state) const final { state.put(position_); }
   void restore(StateReader& state) final { position_ = state.get(); }
 
@@ -83,26 +91,30 @@ class IndexedIterator : public OrderIterator {
 class RunServices;
 struct NestedCaches;
 
-/// Where in the graph a stage is opened.
+/// A stage's place in the graph, where it is opened.
 struct StagePlace {
-  std::uint64_t path = 0;  ///< branches and parents so far, mixed; 0 at the top
-  // Stages that repeat or branch so far. The first pass and the first input keep the path: of two
-  // such stages in a row the second pass, or input, must not be taken for the other's.
+  std::uint64_t path = 0;  ///< branches and parents up to here, mixed; 0 at the top
+  // The numbers of repeating and of branching stages up to here. The first pass and the first input
+  // keep the path. If two such stages follow each other, the numbers keep their second passes, or
+  // second inputs, apart.
   std::uint32_t repeats = 0;
   std::uint32_t branches = 0;
 };
 
-/// Where in the run a stage is opened.
+/// A stage's place in the run, where it is opened.
 struct OpenContext {
   RunServices& run;
   std::uint64_t epoch = 0;
-  std::uint64_t path = 0;  ///< that of the place, with repetitions
+  std::uint64_t path = 0;  ///< the path of the place, including repetitions
   StagePlace place{};
-  bool nested = false;  ///< inside interleave or flat_map: no threads of its own
-  /// False where work is redone to get back to where a run had been, which has counted what failed.
+  /// True inside interleave or flat_map, where a stage gets no threads of its own.
+  bool nested = false;
+  /// False if work is redone to return to a run's position. That run has already counted the
+  /// failures.
   bool counted = true;
-  bool first_counted = true;  ///< the same for what caches draw, as in the first epoch
-  /// What the caches of a nested dataset keep; null at the top, where the run keeps it.
+  /// The same for elements that caches draw as in the first epoch.
+  bool first_counted = true;
+  /// The stores of a nested dataset's caches. Null at the top, where the run keeps them.
   std::shared_ptr<NestedCaches> caches{};
 
   OpenContext with_path(std::uint64_t index) const {
@@ -117,7 +129,8 @@ struct OpenContext {
     ++result.place.repeats;
     return result;
   }
-  /// As in the first epoch and repetition of a place: what a cache keeps is drawn there.
+  /// Returns the context of a place's first epoch and first repetition. A cache keeps the elements
+  /// drawn there.
   OpenContext first(const StagePlace& as) const {
     OpenContext result = *this;
     result.epoch = 0;
@@ -132,7 +145,7 @@ struct OpenContext {
     result.counted = false;
     return result;
   }
-  /// The i-th of several inputs; the first keeps the path.
+  /// Returns the context of the i-th of several inputs. The first one keeps the path.
   OpenContext branch(std::size_t i) const {
     OpenContext result =
         i == 0 ? *this : with_path(kBranch + (std::uint64_t{place.branches} << 32) + i);
@@ -141,23 +154,23 @@ struct OpenContext {
   }
 
  private:
-  // So that neither is like the other, nor like the index of a parent.
+  // Keep passes and branches apart from each other and from the index of a parent.
   static constexpr std::uint64_t kPass = 0x7061737300000000ULL;
   static constexpr std::uint64_t kBranch = 0x6272616e63680000ULL;
 };
 
-/// What a stage's items are: references that can't fail, references that may, or values.
+/// The kind of a stage's items: values, references that cannot fail, or references that may.
 enum class Pending { none, infallible, fallible };
 
-/// How the elements of a stage come from those of its input.
+/// The relation of a stage's elements to those of its input.
 enum class Relation {
-  other,  ///< in a way that depends on several of them, or on their order
-  some,   ///< some of them, each kept or dropped for itself
-  each,   ///< one for each, in the same order, made of it alone
-  same,   ///< the same
+  other,  ///< depends on several elements, or on their order
+  some,   ///< some of them; each is kept or dropped by itself
+  each,   ///< one for each, in the same order, made from it alone
+  same,   ///< the same elements
 };
 
-/// One shard of how many.
+/// One shard out of `count`.
 struct WhichShard {
   std::uint64_t count = 1;
   std::uint64_t index = 0;
@@ -169,59 +182,75 @@ class Node {
  public:
   virtual ~Node() = default;
 
-  /// "shuffle": the word used in explain, errors, TOML and fingerprints.
+  /// Returns the stage's name in explain, errors, TOML and fingerprints, such as "shuffle".
   virtual std::string name() const = 0;
   virtual void describe(Description& description) const = 0;
   virtual OrderIteratorPtr open(const OpenContext& context) const = 0;
-  /// What `open`'s items are. The default: what the first input's are.
+  /// Returns the program with which items of this stage begin, if it makes items that need no
+  /// value: the program reads a record of its source, or gathers children. A function of the plan
+  /// alone, as `step` is. So all processes with the same plan get the same program.
+  virtual std::unique_ptr<Program> first_program(RunServices& /*run*/) const { return nullptr; }
+  /// Returns the step that the stage applies to each element that passes, if any.
+  virtual std::optional<Program::Step> step(RunServices& /*run*/) const { return std::nullopt; }
+  /// Returns the kind of `open`'s items. The default is the kind of the first input's items.
   virtual Pending pending() const {
     return inputs_.empty() ? Pending::none : inputs_[0]->pending();
   }
-  /// True if the stage draws random numbers; it then gets a number of its own to key them.
+  /// True if the stage draws random numbers. It then gets a number of its own to key them.
   virtual bool random() const { return false; }
-  /// True if what comes out may depend on the seed: it draws, or a dataset that it makes may.
+  /// True if the output may depend on the seed: the stage draws, or a dataset that it makes may
+  /// draw.
   virtual bool seeded() const { return random(); }
   virtual Relation relation() const { return Relation::other; }
   virtual Execution execution() const;
-  /// True if the elements of an input are made in parallel in front of this stage, which looks at
-  /// them or must know whether they fail: a segment ends there.
+  /// True if this stage looks at the elements of that input, or must know whether they fail. A
+  /// segment then ends in front of the stage and makes the elements in parallel.
   virtual bool wants_values(std::size_t input) const;
-  /// The batches that the stage makes, if it does; `slot_bytes` is left to the plan.
+  /// Returns the batches that the stage makes, if any. The plan fills in `slot_bytes`.
   virtual std::optional<BatchInfo> batches() const { return std::nullopt; }
-  /// The same batches of other elements, with their remainder; null if the stage can't say.
+  /// Returns a stage that makes the same batches of other elements and keeps the remainder. Null if
+  /// the stage cannot make one.
   virtual NodePtr batched_over(NodePtr /*elements*/) const { return nullptr; }
-  /// True if it fills batches up with rows that are no samples.
+  /// Returns what is known of the output's batches, if it is known that the output consists of
+  /// batches. The default is the input's answer, if the elements are some or all of the input's.
+  virtual std::optional<BatchRows> batch_rows() const;
+  /// Returns the same stage over the input's elements in other batches. Null if the rows that come
+  /// out would then differ.
+  virtual NodePtr over(NodePtr /*input*/) const { return nullptr; }
+  /// True if the stage fills batches up with rows that are not samples.
   virtual bool pads() const { return false; }
-  /// What the stage keeps of its input, if it is a shard.
+  /// Returns which part of its input the stage keeps, if it is a shard.
   virtual std::optional<WhichShard> shard() const { return std::nullopt; }
-  /// The source that the stage reads, if it is one.
+  /// Returns the source that the stage reads, if any.
   virtual SourcePtr source() const { return nullptr; }
-  /// The cardinality that it would have if those of its inputs were these; nothing if that can't be
-  /// told.
+  /// Returns the cardinality that the stage would have if its inputs had these; nothing if that
+  /// cannot be determined.
   virtual std::optional<std::int64_t> cardinality_of(
       std::span<const std::int64_t> /*inputs*/) const {
     return std::nullopt;
   }
-  /// Batches to prepare ahead of this stage's output, if it asks; else -1.
+  /// Returns how many batches to prepare ahead of this stage's output, if it asks for that;
+  /// otherwise -1.
   virtual std::int64_t prefetch_depth() const { return -1; }
-  /// What restoring costs this stage, its inputs aside.
+  /// Returns the cost of restoring this stage, without its inputs.
   virtual Resume resume() const { return Resume::position; }
-  /// False if it calls a user's code, whose results nobody can vouch for.
+  /// False if it calls a user's code, whose results Penstock cannot guarantee.
   virtual bool deterministic() const { return true; }
-  /// False if it gives its elements in an order that is not a function of the graph.
+  /// False if the order of its elements is not a function of the graph.
   virtual bool ordered() const { return true; }
-  /// What was set while runs were under way, and decides what they give from this epoch on; and how
-  /// far they have come with it, which may be further than a consumer has.
+  /// Saves settings that were changed during runs and decide their output from this epoch on.
+  /// `reached` gets how far runs have used them, which may be further than a consumer has come.
   virtual void save_record(std::uint64_t /*epoch*/, StateWriter& /*record*/,
                            StateWriter& /*reached*/) const {}
   virtual void restore_record(StateReader& /*record*/, StateReader& /*reached*/) const {}
-  /// A sentence for `explain` if the graph is likely not what the user wants; else empty.
+  /// Returns a sentence for `explain` if the graph is probably not what the user wants; otherwise
+  /// an empty string.
   virtual std::string advice() const { return {}; }
 
   const std::vector<NodePtr>& inputs() const noexcept { return inputs_; }
   const Spec& spec() const noexcept { return spec_; }
   std::int64_t cardinality() const noexcept { return cardinality_; }
-  /// The number of records if they can be fetched by position. Known without opening.
+  /// Returns the number of records if they can be fetched by position. Known without opening.
   virtual std::optional<std::uint64_t> indexed_size() const { return std::nullopt; }
 
  protected:
@@ -236,75 +265,86 @@ class Node {
   std::int64_t cardinality_;
 };
 
-/// What a cache holds for a run: complete, or nothing yet.
+/// The elements that a cache holds for a run: all of them, or none yet.
 struct CacheStore;
 
-/// What the engine does for stages. Thread-safe.
+/// The services that the engine offers to stages. Thread-safe.
 class RunServices {
  public:
   virtual ~RunServices() = default;
 
-  /// Values in the same order, made in parallel on the arena (in place if the context is nested).
-  /// Items that fail become errors in their place; those that a predicate dropped are gone.
+  /// Makes the items' values in parallel on the arena, in the same order (in place if the context
+  /// is nested). Items that fail become errors in their place. Items that a predicate dropped are
+  /// left out.
   virtual OrderIteratorPtr values(const Node& owner, OrderIteratorPtr input,
                                   const OpenContext& context, bool ordered = true) = 0;
-  /// Batches as `node.batches()` says, written in place into recycled slots.
+  /// Makes batches as `node.batches()` describes, written in place into recycled slots.
   virtual OrderIteratorPtr batches(const Node& node, OrderIteratorPtr input,
                                    const OpenContext& context, bool drop_remainder) = 0;
 
-  /// True if elements that fail are passed over.
+  /// True if failed elements are skipped.
   virtual bool skips() const noexcept = 0;
-  /// The item as a value, or as the error in its place, made on this thread.
+  /// Makes the item's value on this thread. Returns it, or the error in its place.
   virtual ElementRef made(const ElementRef& item, const OpenContext& context) = 0;
 
   virtual std::uint64_t seed() const noexcept = 0;
-  /// The number that keys a random stage's draws. Stages that draw nothing have none, so that
-  /// adding them changes nobody's.
+  /// Returns the number that keys a random stage's draws. Stages that draw nothing have no number,
+  /// so adding them does not change the draws of others.
   virtual std::uint32_t rng_op(const Node& node) = 0;
   virtual StageCounters* counters(const Node& node) = 0;
-  /// "map[2] decode".
+  /// Returns the stage's name in reports and errors, such as "map[2] decode".
   virtual std::string stage_name(const Node& node) = 0;
-  /// The run's program of this node behind `parent`, which lives as long as the run: `candidate`,
-  /// or the one made before.
+  /// Returns the run's program of this node after `parent`: the one made before, or else
+  /// `candidate`. It lives as long as the run.
   virtual const Program* intern(const Node& node, const Program* parent,
                                 std::unique_ptr<Program> candidate) = 0;
-  /// Of the graph that ends in `node`, with the data that it reads.
-  virtual std::uint64_t fingerprint(const Node& node) const = 0;
   virtual std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) = 0;
-  /// True if the thread that asks is to come to its end: the run was cancelled, or what it pulls
-  /// for is taken down.
+  /// True if the calling thread has to stop: the run was cancelled, or the work that it pulls for
+  /// is being taken down.
   virtual bool stopping() const noexcept = 0;
-  /// Throws Error{cancelled} then, which every `pull` lets pass. For what may go on without end or
-  /// wait within a pull: an end or an error in its place would be taken for one of the data.
+  /// Throws Error{cancelled} if the thread has to stop. Every `pull` passes this error on. Code
+  /// that may run without end or wait within a pull calls this: returning an end or an error would
+  /// be taken for part of the data.
   void check_stop() const;
   /// Counts an error that a stage left out.
   virtual void left_out(const Error& error) = 0;
-  /// Says that `error`, which the stage puts in its place, is not one element's: it comes out under
-  /// `skip` too, and ends the run there.
+  /// Reports that `error`, which the stage puts in its place, does not belong to a single element.
+  /// It comes out under `skip` too, and ends the run there.
   virtual void give_up(const Error& error) = 0;
-  /// Bytes of the budget.
+  /// Returns the size of the byte budget.
   virtual std::uint64_t memory_limit() const noexcept = 0;
-  /// Where streams read their records to. Waits for room in the budget.
+  /// Returns the memory into which streams read their records. Allocating waits for room in the
+  /// budget.
   virtual ReadContext& stream_memory() = 0;
 };
 
-/// The key of an order stage's random numbers.
+/// Returns what is known of the batches of a stage that makes one batch from each batch of `input`.
+/// If the outermost dimension is unchanged, it still counts the rows.
+std::optional<BatchRows> rows_through(const Node& input, const Spec& output);
+/// Returns what is known if batches of the first `count` inputs come in any order.
+std::optional<BatchRows> rows_of_any(const std::vector<NodePtr>& inputs, std::size_t count);
+/// Returns what is known if the batches of `input` come in any order, so that a short one need not
+/// be the last.
+std::optional<BatchRows> rows_in_any_order(const Node& input);
+
+/// Returns the generator of an order stage's random numbers.
 inline Rng order_rng(const Node& node, const OpenContext& context, std::uint64_t seed,
                      std::uint64_t draw) {
   return {epoch_key(seed, context.epoch), mix_path(context.path, draw), context.run.rng_op(node)};
 }
 
-/// What it costs to replay this input: nothing is read again where it gives references to an index.
+/// Returns the cost of replaying this input. If its items are references into an index, nothing is
+/// read again.
 Resume replay_of(const Node& input) noexcept;
 
-/// Cardinality arithmetic with infinite and unknown.
+/// Arithmetic on cardinalities, which may be infinite or unknown.
 std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept;
 std::int64_t min_cardinality(std::int64_t a, std::int64_t b) noexcept;
 
 /// Throws Error{invalid_argument} "<stage>: <message>".
 [[noreturn]] void bad_stage(std::string_view stage, std::string message);
 
-/// Items, or positions, that go through stages at a time, at most.
+/// The most items, or positions, that pass through stages at a time.
 inline constexpr std::size_t kBlock = 256;
 
 }  // namespace penstock

@@ -29,7 +29,7 @@ Tensor padded(const Tensor& rows, std::int64_t size, ReadContext& memory) {
   return Tensor(rows.dtype(), shape, buffer->data(), buffer);
 }
 
-/// No rows of such a batch.
+/// Returns a batch of this spec without rows.
 Element empty_batch(const Spec& spec) {
   std::vector<std::string> names;
   for (const ComponentSpec& component : spec) names.push_back(component.name);
@@ -81,7 +81,7 @@ class PadIterator final : public OrderIterator {
   }
 
  private:
-  /// In the place of `item`.
+  /// Returns the filled-up batch in place of `item`.
   ElementRef fill(const Element& batch, const ElementRef& item) const {
     try {
       Element whole(batch.names());
@@ -115,6 +115,10 @@ class PadNode final : public Node {
   void describe(Description& description) const override { description.add("batches", steps_); }
   Pending pending() const override { return Pending::none; }
   bool pads() const override { return true; }
+  std::optional<BatchRows> batch_rows() const override {
+    return BatchRows{.full = size_, .most = size_, .fewer = BatchRows::Fewer::none, .padded = true};
+  }
+  NodePtr over(NodePtr input) const override { return make_pad_batches(std::move(input)); }
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr batches = input().open(context);
     if (input().pending() != Pending::none) {
@@ -129,11 +133,11 @@ class PadNode final : public Node {
 };
 
 struct Most {
-  std::int64_t elements = 0;  // the cardinality of this node where the shard is the largest
-  bool sharded = false;       // else it is what all have
+  std::int64_t elements = 0;  // the cardinality of this node in the largest shard
+  bool sharded = false;       // false: the cardinality is the same in all shards
 };
 
-/// The same in every shard. Throws where that can't be known.
+/// Returns the same value in every shard. Throws if that cannot be known.
 Most most_elements(const Node& node) {
   bool sharded = false;
   std::vector<std::int64_t> inputs;

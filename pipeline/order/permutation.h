@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-/// A pseudorandom permutation of [0, n) that is computed position by position. Up to kTable
-/// elements it is an exactly uniform table (Fisher-Yates); above, a balanced Feistel network over
-/// the next power of four, walked until it lands below n (Black, Rogaway: "Ciphers with arbitrary
-/// finite domains", 2002). Immutable: thread-safe.
+/// A pseudorandom permutation of [0, n), computed position by position. Up to kTable elements it is
+/// a table with an exactly uniform permutation (Fisher-Yates). Above that, it is a balanced Feistel
+/// network over the next power of four, applied repeatedly until the result is below n (Black,
+/// Rogaway: "Ciphers with arbitrary finite domains", 2002). Immutable and thread-safe.
 class Permutation {
  public:
   static constexpr std::uint64_t kTable = 4096;

@@ -8,7 +8,7 @@ class PrefetchNode final : public Node {
   PrefetchNode(NodePtr source, std::int64_t count)
       : Node({source}, source->spec(), source->cardinality()), count_(count) {}
   std::string name() const override { return "prefetch"; }
-  void describe(Description&) const override {}  // decides no byte
+  void describe(Description&) const override {}  // does not affect the output
   std::int64_t prefetch_depth() const override { return count_ > 0 ? count_ : -1; }
   std::optional<std::uint64_t> indexed_size() const override { return input().indexed_size(); }
   Relation relation() const override { return Relation::same; }

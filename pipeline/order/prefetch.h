@@ -1,12 +1,13 @@
-// How much to prepare ahead.
+// A stage that sets how much to prepare ahead.
 #pragma once
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// Elements of the input (batches behind batch) to prepare ahead; 0 or -1: the engine's choice.
-/// Changes no byte of the output. Throws Error{invalid_argument} below -1.
+/// Returns a stage that asks the engine to prepare `count` elements of the input ahead, or `count`
+/// batches after a batch stage. With 0 or -1 the engine chooses. Changes no byte of the output.
+/// Throws Error{invalid_argument} if `count` is below -1.
 NodePtr make_prefetch(NodePtr input, std::int64_t count);
 
 }  // namespace penstock

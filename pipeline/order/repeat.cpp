@@ -3,10 +3,10 @@
 namespace penstock {
 namespace {
 
-/// Without an end, repetitions go on for as long as each gives something. Where elements that fail
-/// are passed over, what an input gives may all come to nothing: then the first elements of a pass
-/// are made here, up to one that did not fail. Records are read again where they are used: stages
-/// behind count them, readable or not.
+/// Repeats its input. Infinite repetitions continue as long as each one gives something. If failed
+/// elements are skipped, it may be that no element of an input remains. So the first elements of a
+/// pass are made here, up to one that did not fail. Records of a source stay references and are
+/// read again where they are used, as later stages count them whether they can be read or not.
 class RepeatIterator final : public OrderIterator {
  public:
   RepeatIterator(const Node& input, std::int64_t count, const OpenContext& context)
@@ -21,7 +21,7 @@ class RepeatIterator final : public OrderIterator {
   std::size_t pull(std::span<ElementRef> out) override {
     while (!ended_) {
       if (!current_) {
-        context_.run.check_stop();  // somebody may pass over all there is, for ever
+        context_.run.check_stop();  // a later stage may skip all elements, for ever
         if (count_ >= 0 && pass_ >= static_cast<std::uint64_t>(count_)) break;
         open();
       }
@@ -56,7 +56,7 @@ class RepeatIterator final : public OrderIterator {
   }
 
  private:
-  /// True if one of them did not fail.
+  /// True if one of the items did not fail.
   bool make_first(std::span<ElementRef> items) const {
     for (ElementRef& item : items) {
       const bool made = !item.program;
@@ -77,7 +77,7 @@ class RepeatIterator final : public OrderIterator {
   std::int64_t count_;
   OpenContext context_;
   bool may_come_to_nothing_;
-  bool records_;  // references that stay what they are
+  bool records_;  // items are records of a source, which stay references
   OrderIteratorPtr current_;
   std::uint64_t pass_ = 0;
   bool gave_ = false;
@@ -90,6 +90,9 @@ class RepeatNode final : public Node {
       : Node({source}, source->spec(), repeated(source->cardinality(), count)), count_(count) {}
 
   std::string name() const override { return "repeat"; }
+  std::optional<BatchRows> batch_rows() const override {
+    return count_ == 0 || count_ == 1 ? input().batch_rows() : rows_in_any_order(input());
+  }
   void describe(Description& description) const override { description.add("count", count_); }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return repeated(inputs[0], count_);

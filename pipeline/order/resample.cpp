@@ -52,11 +52,11 @@ class ResampleIterator final : public OrderIterator {
   bool keep(ElementRef& item) {
     const std::int64_t label = item.payload->key;
     if (label < 0 || label >= static_cast<std::int64_t>(target_.size())) {
-      item = error_at(item,
-                      Status(ErrorCode::invalid_argument,
-                             "class " + std::to_string(label) + " is out of range for " +
-                                 std::to_string(target_.size()) + " classes"),
-                      stage_);
+      item = error_at(
+          item,
+          Status(ErrorCode::mismatch, "class " + std::to_string(label) + " is out of range for " +
+                                          std::to_string(target_.size()) + " classes"),
+          stage_);
       return true;
     }
     ++seen_[static_cast<std::size_t>(label)];
@@ -100,7 +100,7 @@ class ResampleIterator final : public OrderIterator {
   std::uint64_t key_;
   std::uint32_t op_;
   std::string stage_;
-  std::vector<std::uint64_t> seen_;  // of each class
+  std::vector<std::uint64_t> seen_;  // elements of each class
 };
 
 Spec with_class(const Spec& input, const std::string& component) {
@@ -136,11 +136,14 @@ class ResampleNode final : public Node {
   }
   bool random() const override { return true; }
   Pending pending() const override { return Pending::none; }
-  bool wants_values(std::size_t) const override { return true; }  // with their keys
+  bool wants_values(std::size_t) const override { return true; }  // including their keys
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return key_step(*this, run, class_of_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::uint64_t seed = options_.seed.value_or(context.run.seed());
     return std::make_unique<ResampleIterator>(
-        open_keyed(*this, context, class_of_), target_, options_.initial, names_,
+        open_keyed(*this, context), target_, options_.initial, names_,
         epoch_key(seed, context.epoch), context.run.rng_op(*this), context.run.stage_name(*this));
   }
 
@@ -151,7 +154,7 @@ class ResampleNode final : public Node {
   const Names* names_;
 };
 
-/// The same with a sum of 1.
+/// Returns the shares scaled to a sum of 1.
 std::vector<double> normalized(std::vector<double> shares, const char* what) {
   double total = 0;
   for (const double share : shares) {

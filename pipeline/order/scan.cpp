@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// Names and dtypes of an element; its shapes may change.
+/// Returns the names and dtypes of an element's components. The shapes may change.
 Spec kind_of(const Element& element) {
   std::vector<ComponentSpec> components;
   for (std::size_t i = 0; i < element.size(); ++i) {
@@ -44,7 +44,7 @@ class ScanIterator final : public OrderIterator {
     return count;
   }
 
-  // The running state may be anything, so it is not saved: it is made again.
+  // The running state may hold anything, so it is not saved but computed again.
   void save(StateWriter& state) const override { state.put(given_); }
   void restore(StateReader& state) override { discard(state.get()); }
 
@@ -101,6 +101,7 @@ class ScanNode final : public Node {
       : Node({source}, std::move(output), source->cardinality()), scan_(std::move(scan)) {}
 
   std::string name() const override { return "scan"; }
+  std::optional<BatchRows> batch_rows() const override { return rows_through(input(), spec()); }
   Resume resume() const override { return Resume::work; }
   bool deterministic() const override { return false; }
   void describe(Description& description) const override {

@@ -39,7 +39,7 @@ class SelectNode final : public Node {
     description.add("hash", hash);
   }
   std::optional<std::uint64_t> indexed_size() const override { return indices_->size(); }
-  // Whatever the input has, as long as it has these.
+  // Does not depend on the input's cardinality, as long as the input has these positions.
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t>) const override {
     return cardinality();
   }

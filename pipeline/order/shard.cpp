@@ -6,10 +6,10 @@
 namespace penstock {
 namespace {
 
-// A state begins with the position of the input that shards are counted from: 0, or where a run
-// went on with another number of shards (see shard.h).
+// A state begins with the input position from which shards are counted: 0, or the position where a
+// run was resumed with another number of shards (see shard.h).
 
-/// Positions first, first + step, … of an indexed input.
+/// The positions first, first + step, … of an indexed input.
 class IndexedShardIterator final : public OrderIterator {
  public:
   IndexedShardIterator(OrderIteratorPtr input, std::uint64_t first, std::uint64_t step,
@@ -25,7 +25,7 @@ class IndexedShardIterator final : public OrderIterator {
     position_ += count;
     return count;
   }
-  void discard(std::uint64_t count) override { position_ += count; }
+  void discard(std::uint64_t count) override { position_ = passed(position_, count, size_); }
 
   std::optional<std::uint64_t> size() const override { return size_; }
   void fetch(std::span<const std::uint64_t> positions, std::span<ElementRef> out) override {
@@ -103,6 +103,7 @@ class ShardNode final : public Node {
       : Node({source}, source->spec(), sharded(source->cardinality(), shard)), shard_(shard) {}
 
   std::string name() const override { return "shard"; }
+  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
   void describe(Description& description) const override {
     description.add("count", shard_.count);
     description.add("index", shard_.index);

@@ -1,5 +1,6 @@
 #include "pipeline/order/shuffle.h"
 
+#include <algorithm>
 #include <array>
 
 #include "pipeline/order/permutation.h"
@@ -82,6 +83,7 @@ class ShuffleNode final : public Node {
     description.add("reshuffle", options_.reshuffle);
   }
   bool random() const override { return true; }
+  std::optional<BatchRows> batch_rows() const override { return rows_in_any_order(input()); }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }
@@ -111,6 +113,21 @@ class ShuffleNode final : public Node {
   ShuffleOptions options_;
 };
 
+/// Returns the stage in front that batches elements with an index; null if there is none.
+const Node* batches_of_an_index(const Node& input) {
+  const Node* node = &input;
+  while (!node->batches() &&
+         (node->relation() == Relation::each || node->relation() == Relation::same)) {
+    node = node->inputs()[0].get();
+  }
+  return node->batches() && node->inputs()[0]->indexed_size() ? node : nullptr;
+}
+
+std::string hyphenated(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 }  // namespace
 
 NodePtr make_shuffle(NodePtr input, ShuffleOptions options) {
@@ -119,8 +136,13 @@ NodePtr make_shuffle(NodePtr input, ShuffleOptions options) {
                              std::to_string(static_cast<std::int64_t>(options.buffer)));
   }
   if (options.buffer == 0 && !input->indexed_size()) {
-    bad_stage("shuffle", "a perfect shuffle needs an indexed input, and " + input->name() +
-                             " has none; give a buffer size");
+    const Node* const batches = batches_of_an_index(*input);
+    bad_stage("shuffle",
+              "a perfect shuffle needs an indexed input, and " + input->name() + " has none; " +
+                  (batches == nullptr
+                       ? "give a buffer size"
+                       : "to shuffle what is batched put shuffle in front of " + batches->name() +
+                             " (--shuffle in front of --" + hyphenated(batches->name()) + ")"));
   }
   return std::make_shared<ShuffleNode>(std::move(input), options);
 }

@@ -21,7 +21,7 @@ class IndexedSourceIterator final : public IndexedIterator {
     for (ElementRef& item : out.first(positions.size())) {
       item.index = *position++;
       item.ordinal = path == 0 ? item.index : mix_path(path, item.index);
-      if (!(item.program == program)) item.program = program;  // seldom: items are used again
+      if (!(item.program == program)) item.program = program;  // rarely needed, as items are reused
       if (item.payload) item.payload = {};
     }
   }
@@ -43,7 +43,7 @@ class StreamIterator final : public OrderIterator {
         counters_(counters) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
-    // A slow stream delivers what it has: nothing is held back to fill a block.
+    // A slow stream delivers the available records: none is held back to fill a block.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
     std::size_t count = 0;
     while (count < out.size() && !ended_) {
@@ -79,7 +79,7 @@ class StreamIterator final : public OrderIterator {
   }
 
  private:
-  /// Records of one shard share its name.
+  /// Notes the record's place. Records of one shard share the shard's name.
   void remember(const Provenance& where, Payload& payload) {
     if (!shard_ || *shard_ != where.shard)
       shard_ = std::make_shared<const std::string>(where.shard);
@@ -114,16 +114,18 @@ class SourceNode final : public Node {
   Pending pending() const override { return source_->size() ? Pending::infallible : Pending::none; }
   std::optional<std::uint64_t> indexed_size() const override { return source_->size(); }
 
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    if (!source_->size()) return nullptr;
+    return std::make_unique<Program>(source_, run.counters(*this), run.stage_name(*this),
+                                     fixed_payload_bytes(spec()));
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    StageCounters* counters = context.run.counters(*this);
-    std::string stage = context.run.stage_name(*this);
     if (!source_->size()) {
-      return std::make_unique<StreamIterator>(source_, context, std::move(stage), counters);
+      return std::make_unique<StreamIterator>(source_, context, context.run.stage_name(*this),
+                                              context.run.counters(*this));
     }
-    auto program =
-        std::make_unique<Program>(source_, counters, std::move(stage), fixed_payload_bytes(spec()));
-    return std::make_unique<IndexedSourceIterator>(
-        *source_->size(), own_program(context, *this, nullptr, std::move(program)), context.path);
+    return std::make_unique<IndexedSourceIterator>(*source_->size(),
+                                                   own_first_program(context, *this), context.path);
   }
 
   SourcePtr source() const override { return source_; }

@@ -5,7 +5,8 @@
 
 namespace penstock {
 
-/// References to the records of an indexed source, or the records of a stream.
+/// Returns a stage that gives references to the records of an indexed source, or the records of a
+/// stream.
 NodePtr make_source(SourcePtr source);
 
 }  // namespace penstock

@@ -18,7 +18,7 @@ Status locate(Status status, const Provenance& where, const std::string& stage) 
     if (full.length < 0 && full.offset == where.offset) full.length = where.length;
     return Error(error.code(), error.cause(), std::move(full), error.original());
   } catch (const std::bad_alloc&) {
-    return status;  // an error without its address is better than none
+    return status;  // an error without its place is better than none
   }
 }
 
@@ -32,7 +32,7 @@ Provenance origin_of(const ElementRef& item) {
   if (payload.shard) {
     return {*payload.shard, payload.offset, static_cast<std::int64_t>(payload.index), {}};
   }
-  // A tuple or batch is where its first part is.
+  // The place of a tuple or batch is that of its first part.
   return payload.children.empty() ? Provenance() : origin_of(payload.children.front());
 }
 
@@ -40,12 +40,24 @@ ElementRef error_at(const ElementRef& item, Status status, const std::string& st
   return ref_to(Payload::make(locate(std::move(status), origin_of(item), stage)), item.ordinal);
 }
 
+namespace {
+
+thread_local bool may_wait = false;
+
+}  // namespace
+
+void this_thread_may_wait() noexcept {
+  may_wait = true;
+}
+
 void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
                   std::uint64_t busy_ns) noexcept {
   if (counters == nullptr) return;
   counters->items.fetch_add(items, std::memory_order_relaxed);
   counters->bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (busy_ns > 0) counters->busy_ns.fetch_add(busy_ns, std::memory_order_relaxed);
+  if (busy_ns == 0) return;
+  counters->busy_ns.fetch_add(busy_ns, std::memory_order_relaxed);
+  if (may_wait) counters->apart_ns.fetch_add(busy_ns, std::memory_order_relaxed);
 }
 
 std::uint64_t payload_bytes(const Element& element) noexcept {
@@ -53,7 +65,7 @@ std::uint64_t payload_bytes(const Element& element) noexcept {
   for (std::size_t i = 0; i < element.size(); ++i) {
     const Tensor& tensor = element[i];
     if (tensor.dtype() == DType::bytes) {
-      if (!tensor.contiguous()) continue;  // not worth looking for its texts
+      if (!tensor.contiguous()) continue;  // counting its texts is not worth the effort
       const auto* const texts = reinterpret_cast<const std::string_view*>(tensor.data());
       const std::int64_t count = tensor.volume();
       for (std::int64_t k = 0; k < count; ++k) total += texts[k].size();
@@ -81,10 +93,14 @@ ProgramPtr own_program(const OpenContext& context, const Node& node, const Progr
   return ProgramPtr(context.run.intern(node, parent, std::move(program)));
 }
 
+ProgramPtr own_first_program(const OpenContext& context, const Node& node) {
+  return own_program(context, node, nullptr, node.first_program(context.run));
+}
+
 namespace {
 
-/// Appends one op to the programs of the items that pass. Programs come from few parents, which are
-/// remembered.
+/// Appends one op to the programs of the items that pass. There are few parent programs, so the
+/// iterator remembers them.
 class ExtendIterator final : public OrderIterator {
  public:
   ExtendIterator(OrderIteratorPtr input, const OpenContext& context, const Node& node,
@@ -106,7 +122,7 @@ class ExtendIterator final : public OrderIterator {
   OpenContext context_;
   const Node* node_;
   Program::Step step_;
-  std::vector<std::pair<ProgramPtr, ProgramPtr>> known_;  // parent, child; last used in front
+  std::vector<std::pair<ProgramPtr, ProgramPtr>> known_;  // parent, child; last used first
 };
 
 std::size_t ExtendIterator::pull(std::span<ElementRef> out) {
@@ -141,7 +157,7 @@ ProgramPtr ExtendIterator::find(const ProgramPtr& parent) {
                             [&](const auto& pair) { return pair.first == parent; });
   if (found == known_.end()) {
     if (known_.size() >= kRemembered) known_.pop_back();
-    // A counted parent is one of a nested dataset: its child lives as long as its items.
+    // A counted parent belongs to a nested dataset. Its child lives as long as its items.
     OpenContext owner = context_;
     owner.nested = context_.nested || (parent && !parent->immortal());
     found = known_.insert(known_.end(),
@@ -154,8 +170,8 @@ ProgramPtr ExtendIterator::find(const ProgramPtr& parent) {
 
 }  // namespace
 
-OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
-                        Program::Step step) {
+OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node) {
+  Program::Step step = node.step(context.run).value();
   if (ProgramPtr* const program = input->common_program()) {
     *program = own_program(context, node, program->get(),
                            std::make_unique<Program>(program->get(), std::move(step)));

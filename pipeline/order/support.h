@@ -1,4 +1,4 @@
-// Small things that order and work stages share: addresses of errors, counters, programs.
+// Helpers that order and work stages share: places of errors, counters, programs.
 #pragma once
 
 #include <atomic>
@@ -9,39 +9,50 @@
 
 namespace penstock {
 
-/// The same error with what was not known of its address filled in, if there is memory for that.
+/// Returns the same error with the missing parts of its place filled in, if there is memory for
+/// that.
 Status locate(Status status, const Provenance& where, const std::string& stage) noexcept;
 
-/// Where the record lies that the item is made of; of a tuple or batch, its first.
+/// Returns the place of the record from which the item is made. For a tuple or batch this is the
+/// first part's record.
 Provenance origin_of(const ElementRef& item);
-/// The same error in the item's place.
+/// Returns an item that holds the error in place of `item`. The error names the origin of `item`.
 ElementRef error_at(const ElementRef& item, Status status, const std::string& stage);
 
-/// What a stage has done so far. Written by any thread, read by statistics.
+/// Counters of a stage's work so far. Any thread writes them, and statistics read them.
 class StageCounters {
  public:
   std::atomic<std::uint64_t> items{0};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> busy_ns{0};
+  /// The part of busy_ns on threads that may wait.
+  std::atomic<std::uint64_t> apart_ns{0};
   std::atomic<std::uint64_t> wait_input_ns{0};
   std::atomic<std::uint64_t> wait_output_ns{0};
   std::atomic<std::uint64_t> wait_memory_ns{0};
 };
 
+/// Marks this thread as one that may wait. Its busy time then counts towards `apart_ns` too.
+void this_thread_may_wait() noexcept;
 void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
                   std::uint64_t busy_ns = 0) noexcept;
 
-/// Bytes of values in all components; for byte strings, of their text.
+/// Returns the bytes of the values in all components. For byte strings, these are the bytes of
+/// their text.
 std::uint64_t payload_bytes(const Element& element) noexcept;
-/// The same for every element of such a spec; -1 if they differ.
+/// Returns the same for every element of such a spec; -1 if elements differ in size.
 std::int64_t fixed_payload_bytes(const Spec& spec);
 
-/// Hands a program to the run for its whole life or, in a nested dataset, to its items.
+/// Hands a program to the run, which keeps it for its whole life. In a nested dataset the items own
+/// it instead.
 ProgramPtr own_program(const OpenContext& context, const Node& node, const Program* parent,
                        std::unique_ptr<Program> program);
 
-/// The items of `input` with one more op.
-OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node,
-                        Program::Step step);
+/// Does the same with the program with which the node's items begin. REQUIRES: the node has a first
+/// program.
+ProgramPtr own_first_program(const OpenContext& context, const Node& node);
+
+/// Returns the items of `input` with the node's step appended. REQUIRES: the node has a step.
+OrderIteratorPtr extend(OrderIteratorPtr input, const OpenContext& context, const Node& node);
 
 }  // namespace penstock

@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-/// Positions [first, first + size) of an indexed input.
+/// The positions [first, first + size) of an indexed input.
 class SliceIterator final : public IndexedIterator {
  public:
   SliceIterator(OrderIteratorPtr input, std::uint64_t first, std::uint64_t size)
@@ -89,12 +89,13 @@ class SkipIterator final : public OrderIterator {
   std::uint64_t left_;
 };
 
-/// What take and skip have in common: how the input is opened.
+/// The common part of take and skip: they open their input in the same way.
 class CountNode : public Node {
  public:
   CountNode(const NodePtr& source, std::int64_t count, std::int64_t cardinality)
       : Node({source}, source->spec(), cardinality), count_(count) {}
   void describe(Description& description) const final { description.add("count", count_); }
+  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
   Pending pending() const override {
     return input().pending() == Pending::fallible ? Pending::none : input().pending();
   }

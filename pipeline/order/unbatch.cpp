@@ -17,7 +17,7 @@ class UnbatchIterator final : public OrderIterator {
       StateWriter before(std::move(before_));
       input_->save(before);
       before_ = before.take();
-      batch_ = {};  // its slot may be the one that the next batch needs
+      batch_ = {};  // the next batch may need its slot
       if (input_->pull({&batch_, 1}) == 0) return 0;
       row_ = rows_ = 0;
       if (!is_error(batch_)) start();
@@ -38,7 +38,7 @@ class UnbatchIterator final : public OrderIterator {
     return count;
   }
 
-  // A batch that is partly delivered is made again.
+  // A batch that was partly delivered is made again.
   void save(StateWriter& state) const override {
     const bool within = row_ < rows_;
     state.put(within ? static_cast<std::uint64_t>(row_) : 0);
@@ -63,7 +63,8 @@ class UnbatchIterator final : public OrderIterator {
   }
 
  private:
-  /// Small values are copied, so that they do not hold the slot of the whole batch.
+  /// Returns one row. Small values are copied, so that they do not keep the slot of the whole
+  /// batch.
   Tensor row_of(const Tensor& batch) const {
     constexpr std::size_t kSmall = 48;  // tensors hold that much without a buffer
     Tensor row = batch[row_];
@@ -81,7 +82,7 @@ class UnbatchIterator final : public OrderIterator {
                   " rows, " + batch.name(0) + " has " + std::to_string(batch[0].dim(0));
       }
       if (!problem.empty()) {
-        Status status(Error(ErrorCode::invalid_argument, std::move(problem)));
+        Status status(Error(ErrorCode::mismatch, std::move(problem)));
         batch_ = ref_to(Payload::make(locate(std::move(status), {}, stage_)), batch_.ordinal);
         return;
       }
@@ -94,7 +95,7 @@ class UnbatchIterator final : public OrderIterator {
   ElementRef batch_;
   std::int64_t row_ = 0;
   std::int64_t rows_ = 0;
-  std::string before_;  // the input's state in front of the batch
+  std::string before_;  // the input's state before the batch
 };
 
 class UnbatchNode final : public Node {
@@ -102,7 +103,7 @@ class UnbatchNode final : public Node {
   explicit UnbatchNode(NodePtr source)
       : Node({source}, unbatched(source->spec()), unbatched(*source)) {}
   std::string name() const override { return "unbatch"; }
-  Resume resume() const override { return Resume::work; }  // of one batch
+  Resume resume() const override { return Resume::work; }  // one batch is made again
   void describe(Description&) const override {}
   Pending pending() const override { return Pending::none; }
   OrderIteratorPtr open(const OpenContext& context) const override {
@@ -134,7 +135,7 @@ class UnbatchNode final : public Node {
     }
     return Spec(std::move(rows));
   }
-  /// True if batches may have rows that are no samples.
+  /// True if batches may have rows that are not samples.
   static bool may_pad(const Node& batches) {
     if (batches.pads()) return true;
     if (batches.batches()) return false;

@@ -1,14 +1,14 @@
-// Batches taken apart.
+// A stage that takes batches apart.
 #pragma once
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// The rows of every component along the outermost dimension, as views: nothing is copied. Rows
-/// past the valid ones of a padded batch are dropped. Throws Error{invalid_argument} for a scalar
-/// component or outermost dimensions that are known to differ; ones that differ at run time are the
-/// batch's error.
+/// Returns a stage that gives the rows of every component along the outermost dimension. They are
+/// views, so nothing is copied. Rows past the valid ones of a padded batch are dropped. Throws
+/// Error{invalid_argument} for a scalar component, or if outermost dimensions are known to differ.
+/// If they differ at run time, that is an error of the batch.
 NodePtr make_unbatch(NodePtr input);
 
 }  // namespace penstock

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// What must be equal of two elements, as bytes.
+/// Appends the bytes that must be equal for two elements to count as equal.
 void append_identity(const Element& element, const std::vector<std::string>& components,
                      std::string& out) {
   const auto number = [&out](std::int64_t value) {
@@ -48,12 +48,12 @@ std::int64_t hash_of(std::string_view bytes) {
   return static_cast<std::int64_t>(hash);
 }
 
-/// The elements that came before, in memory of the budget.
+/// The elements seen so far, in memory of the budget.
 class Seen {
  public:
   explicit Seen(ReadContext& memory) : memory_(memory) {}
 
-  /// False if it was there before.
+  /// Returns false if the element was seen before.
   bool insert(std::int64_t hash, std::string_view identity) {
     const auto [begin, end] = known_.equal_range(hash);
     if (std::any_of(begin, end, [&](const auto& entry) { return entry.second == identity; })) {
@@ -64,7 +64,7 @@ class Seen {
   }
 
  private:
-  static constexpr std::size_t kEntry = 64;  // what the table takes for each, about
+  static constexpr std::size_t kEntry = 64;  // roughly the table's memory for each element
 
   std::string_view keep(std::string_view identity) {
     const std::size_t bytes = identity.size() + kEntry;
@@ -83,7 +83,7 @@ class Seen {
   std::unordered_multimap<std::int64_t, std::string_view> known_;
   std::vector<BufferPtr> blocks_;
   std::size_t block_ = 512;
-  std::size_t used_ = 0;  // of the last block
+  std::size_t used_ = 0;  // bytes of the last block
 };
 
 class UniqueIterator final : public OrderIterator {
@@ -113,7 +113,7 @@ class UniqueIterator final : public OrderIterator {
     return 0;
   }
 
-  // What was seen is not saved: it is looked at again.
+  // The seen elements are not saved: the input is read again instead.
   void save(StateWriter& state) const override { state.put(given_); }
   void restore(StateReader& state) override { discard(state.get()); }
 
@@ -157,15 +157,19 @@ class UniqueNode final : public Node {
   }
 
   std::string name() const override { return "unique"; }
+  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
   Resume resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     for (const std::string& component : components_) description.add("component", component);
   }
   Pending pending() const override { return Pending::none; }
-  bool wants_values(std::size_t) const override { return true; }  // with their keys
+  bool wants_values(std::size_t) const override { return true; }  // including their keys
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return key_step(*this, run, hash_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    return std::make_unique<UniqueIterator>(open_keyed(*this, context, hash_), components_,
-                                            context.run, context.run.stage_name(*this));
+    return std::make_unique<UniqueIterator>(open_keyed(*this, context), components_, context.run,
+                                            context.run.stage_name(*this));
   }
 
  private:

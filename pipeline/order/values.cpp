@@ -83,12 +83,13 @@ WorkOpPtr make_key_op(KeyFn key, std::string name) {
   return std::make_shared<KeyOp>(std::move(key), std::move(name));
 }
 
-OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context, const WorkOpPtr& op) {
-  const Node& input = *node.inputs().front();
-  OrderIteratorPtr keyed =
-      extend(input.open(context), context, node,
-             Program::Step{op, 0, context.run.counters(node), context.run.stage_name(node),
-                           fixed_payload_bytes(input.spec())});
+Program::Step key_step(const Node& node, RunServices& run, const WorkOpPtr& op) {
+  return {op, 0, run.counters(node), run.stage_name(node),
+          fixed_payload_bytes(node.inputs().front()->spec())};
+}
+
+OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context) {
+  OrderIteratorPtr keyed = extend(node.inputs().front()->open(context), context, node);
   return context.run.values(node, std::move(keyed), context);
 }
 
@@ -119,7 +120,7 @@ void HeldInput::let_go(std::uint64_t number) {
   held_.erase(number);
 }
 
-// Of the states, those in front of something that is held, or that may be.
+// Drops the states that do not precede a held item, nor one that may still be held.
 void HeldInput::forget() {
   for (auto state = states_.begin(); state != states_.end();) {
     const auto following = std::next(state);

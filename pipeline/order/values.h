@@ -1,4 +1,4 @@
-// Inputs of stages that look at what elements hold.
+// Inputs of stages that look at the contents of elements.
 #pragma once
 
 #include <functional>
@@ -10,29 +10,31 @@
 
 namespace penstock {
 
-/// The node's first input as values, in order.
+/// Opens the node's first input as values, in order.
 OrderIteratorPtr open_values(const Node& node, const OpenContext& context);
 
-/// An op that sets WorkItem::key. Throws Error{invalid_argument} for an empty callable.
+/// Returns an op that sets WorkItem::key. Throws Error{invalid_argument} for an empty callable.
 WorkOpPtr make_key_op(KeyFn key, std::string name);
-/// The node's first input as values whose key `op` has set, in parallel.
-OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context, const WorkOpPtr& op);
+/// Returns the step of a node that gets its elements' keys from `op`.
+Program::Step key_step(const Node& node, RunServices& run, const WorkOpPtr& op);
+/// Opens the node's first input as values with keys, which the node's step sets in parallel.
+OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context);
 
-/// Values that a stage keeps for a while. A restored stage gets those again that it had kept: the
-/// input is redone from the oldest of them, and the others behind it are dropped, so that a state
-/// holds a number for each but no value. Used by one thread.
+/// An input whose values a stage may keep for a while. A restored stage gets back the values that
+/// it had kept: the input is replayed from the oldest of them, and values that were not kept are
+/// dropped. So a state holds a number for each kept value, but no values. Used by one thread.
 class HeldInput {
  public:
   explicit HeldInput(OrderIteratorPtr input) : input_(std::move(input)) {}
 
-  /// The next item; false at the end, and then always.
+  /// Gets the next item. Returns false at the end, and then always.
   bool next(ElementRef& out);
-  /// Keeps the item that `next` gave last; what to call `let_go` with.
+  /// Keeps the item that `next` gave last. Returns its number, for `let_go`.
   std::uint64_t hold();
   void let_go(std::uint64_t number);
 
   void save(StateWriter& state) const;
-  /// Calls `keep` for each item that was kept, in the order of the input. It must hold it.
+  /// Calls `keep` for each kept item, in the order of the input. `keep` must store the item.
   void restore(StateReader& state, const std::function<void(ElementRef)>& keep);
 
  private:
@@ -40,18 +42,19 @@ class HeldInput {
   void forget();
 
   OrderIteratorPtr input_;
-  std::vector<ElementRef> ahead_;  // pulled at once
-  std::size_t used_ = 0;           // of those
+  std::vector<ElementRef> ahead_;  // pulled together
+  std::size_t used_ = 0;           // how many of those were used
   std::uint64_t next_ = 0;         // number of the next item
   bool ended_ = false;
   std::set<std::uint64_t> held_;
-  std::map<std::uint64_t, std::string> states_;  // of the input in front of these numbers
+  std::map<std::uint64_t, std::string> states_;  // states of the input before these numbers
 };
 
-/// A dataset of items that are values, as a window is. Their random numbers differ from window to
-/// window.
+/// Returns a dataset of items that are values, such as a window. The random numbers differ from
+/// window to window.
 NodePtr make_items(Spec spec, std::vector<ElementRef> items);
-/// The same for finding out what a callable makes of a window: of unknown size, and empty.
+/// Returns an empty dataset of unknown size with the same spec. It serves to find out what a
+/// callable makes of a window.
 NodePtr make_no_items(Spec spec);
 
 }  // namespace penstock

@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Components of all children side by side.
+/// Puts the components of all children into one element.
 class MergeOp final : public GatherOp {
  public:
   explicit MergeOp(const Names* names) : names_(names) {}
@@ -53,7 +53,8 @@ class ZipIterator final : public OrderIterator {
   std::size_t pull(std::span<ElementRef> out) override {
     if (size_) return pull_indexed(out);
     if (ended_) return 0;
-    // One at a time: a callback behind an input is never called for a tuple that can't be made.
+    // One tuple at a time, so that a callback behind an input is never called for a tuple that
+    // cannot be made.
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i]->pull({&parts_[i], 1}) == 0) ended_ = true;
     }
@@ -163,15 +164,15 @@ class ZipNode final : public Node {
     return static_cast<std::uint64_t>(cardinality());
   }
 
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(merge_, run.counters(*this), run.stage_name(*this));
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     std::vector<OrderIteratorPtr> opened;
     for (std::size_t i = 0; i < inputs().size(); ++i) {
       opened.push_back(input(i).open(context.branch(i)));
     }
-    auto program = std::make_unique<Program>(merge_, context.run.counters(*this),
-                                             context.run.stage_name(*this));
-    return std::make_unique<ZipIterator>(std::move(opened),
-                                         own_program(context, *this, nullptr, std::move(program)));
+    return std::make_unique<ZipIterator>(std::move(opened), own_first_program(context, *this));
   }
 
  private:
@@ -179,7 +180,7 @@ class ZipNode final : public Node {
   std::shared_ptr<const MergeOp> merge_;
 };
 
-/// Counts without end.
+/// An op that counts without end.
 class CountOp final : public GatherOp {
  public:
   CountOp(const Names* names, std::int64_t start) : names_(names), start_(start) {}
@@ -218,11 +219,11 @@ class NumbersNode final : public Node {
   void describe(Description& description) const override { description.add("start", start_); }
   Pending pending() const override { return Pending::infallible; }
   std::optional<std::uint64_t> indexed_size() const override { return UINT64_MAX; }
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    auto program =
-        std::make_unique<Program>(op_, context.run.counters(*this), context.run.stage_name(*this));
-    return std::make_unique<CountIterator>(
-        own_program(context, *this, nullptr, std::move(program)));
+    return std::make_unique<CountIterator>(own_first_program(context, *this));
   }
 
  private:

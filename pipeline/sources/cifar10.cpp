@@ -1,4 +1,4 @@
-// CIFAR-10's binary files as a source.
+// The source that reads CIFAR-10's binary files.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

@@ -1,4 +1,4 @@
-// CSV files as a source.
+// The source that reads CSV files.
 #include <penstock/sources.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ TextFormat format_of(const CsvOptions& options) {
           .header = options.header};
 }
 
-/// Where each name stands among the fields; nothing if it stands there more than once.
+/// The position of each name among the fields. Names that occur more than once have none.
 using Places = std::map<std::string_view, std::optional<std::size_t>>;
 Places places_of(const std::vector<std::string>& fields) {
   Places places;
@@ -124,7 +124,7 @@ class CsvSource final : public Source {
   const Names* names_ = nullptr;
 };
 
-// The names of the fields: what the header says, or numbers.
+// Returns the names of the fields: those of the header, or numbers.
 std::vector<std::string> CsvSource::read_fields() const {
   const std::string* first = nullptr;
   std::vector<CsvField> fields;
@@ -139,7 +139,7 @@ std::vector<std::string> CsvSource::read_fields() const {
       first = record;
       const std::string problem = split_csv(without_end(*first), delimiter_, fields);
       if (!problem.empty()) throw refused(path, "the first record has " + problem);
-      // All of the file is its first record where nothing but \r ends lines.
+      // If only \r ends the lines, the whole file is its first record.
       if ((header_ || !record->ends_with('\n')) && has_carriage_return(*first, fields))
         throw refused(path,
                       "the first record has carriage returns: lines must end with \\n or \\r\\n, "

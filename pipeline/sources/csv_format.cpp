@@ -16,7 +16,7 @@ class CsvScanner final : public RecordScanner {
 
   std::size_t next_end(std::string_view text, std::size_t at) override {
     if (state_ == State::quoted || state_ == State::quote_seen) return step(text, at);
-    // Without a quote in it, which is the rule, a line is a record.
+    // A line without a quote is a record. Most lines are.
     const std::size_t newline = std::min(text.find('\n', at), text.size());
     const std::string_view line = text.substr(at, newline - at);
     if (line.find('"') != std::string_view::npos) return step(text, at);
@@ -74,7 +74,7 @@ struct Wider<double> {
   using type = long double;
 };
 
-// All of `text` as a number; one that is too small for T is 0.
+// Parses all of `text` as a number. A number that is too small for T is 0.
 template <typename T>
 std::errc parse_to(std::string_view text, T& value) {
   const char* end = text.data() + text.size();

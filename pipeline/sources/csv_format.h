@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// Ends records at newlines outside of quotes. Source of the format: RFC 4180.
+/// Makes a scanner that ends records at newlines outside of quotes. Source of the format: RFC 4180.
 std::unique_ptr<RecordScanner> make_csv_scanner(char delimiter);
 
 struct CsvField {
@@ -22,16 +22,17 @@ struct CsvField {
   bool escaped = false;   ///< each "" in it stands for a "
 };
 
-/// Splits a record (without its end) into `fields`, whose memory is reused. Returns what is wrong
-/// with it, or an empty text. A record has one field more than delimiters; quotes may only stand
-/// around a whole field.
+/// Splits a record (without its end) into `fields`, whose memory is reused. Returns an error text,
+/// or an empty text if the record is valid. A record has one more field than it has delimiters.
+/// Quotes may only stand around a whole field.
 std::string split_csv(std::string_view record, char delimiter, std::vector<CsvField>& fields);
 
-/// Writes `text` to `out` with "" made ", and returns the bytes written, at most text.size().
+/// Writes `text` to `out`, with each "" made into one ". Returns the number of bytes written, which
+/// is at most text.size().
 std::size_t unescape_csv(std::string_view text, char* out) noexcept;
 
-/// A scalar of dtype i64, f32 or f64; spaces around the number are allowed. Throws Error{data_loss}
-/// for anything else and for numbers that the dtype can't hold.
+/// Returns a scalar of dtype i64, f32 or f64. Spaces around the number are allowed. Throws
+/// Error{data_loss} for any other text, and for numbers that the dtype can't hold.
 Tensor parse_number(std::string_view text, DType dtype);
 
 }  // namespace penstock

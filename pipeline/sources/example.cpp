@@ -11,25 +11,6 @@
 namespace penstock {
 namespace {
 
-void check(const FeatureSpec& feature) {
-  const auto require = [&](bool holds, const std::string& what) {
-    if (!holds)
-      throw Error(ErrorCode::invalid_argument,
-                  "parse_example: feature '" + feature.key + "' " + what);
-  };
-  const DType dtype = feature.dtype;
-  require(dtype == DType::bytes || dtype == DType::f32 || dtype == DType::i64,
-          "must be bytes, f32 or i64");
-  require(feature.shape.has_rank(), "must have a rank");
-  const auto dims = feature.shape.dims();
-  const auto unknown = std::count(dims.begin(), dims.end(), Shape::kUnknown);
-  require(unknown == 0 || (unknown == 1 && std::count(dims.begin(), dims.end(), 0) == 0),
-          "may have one unknown dimension, and then none of 0");
-  if (!feature.default_value) return;
-  require(feature.default_value->dtype() == dtype, "has a default of another dtype");
-  require(feature.shape.accepts(feature.default_value->shape()), "has a default of another shape");
-}
-
 std::string text_of(const Tensor& value) {
   std::string text = value.shape().to_string();
   for (std::int64_t i = 0; i < value.volume(); ++i) {
@@ -52,10 +33,8 @@ class ParseExample final : public WorkOp {
     if (features_.empty())
       throw Error(ErrorCode::invalid_argument, "parse_example: no features are asked for");
     for (FeatureSpec& feature : features_) {
-      check(feature);
+      example::check(feature);
       if (feature.component.empty()) feature.component = feature.key;
-      if (feature.default_value && !feature.default_value->contiguous())
-        feature.default_value = feature.default_value->clone();
     }
     for (std::size_t i = 0; i < features_.size(); ++i) by_key_.push_back(i);
     std::sort(by_key_.begin(), by_key_.end(),
@@ -95,6 +74,7 @@ class ParseExample final : public WorkOp {
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     Names const* input = nullptr;
     Plan plan;
+    Scratch scratch;
     for (WorkItem& item : items) {
       if (!item.status.ok() || !item.keep) continue;
       if (item.element.names() != input) {
@@ -102,7 +82,7 @@ class ParseExample final : public WorkOp {
         plan = plan_for(input);
       }
       try {
-        parse(item, plan, context);
+        parse(item, plan, scratch, context);
       } catch (const Error& error) {
         item.status = error;
       }
@@ -138,34 +118,44 @@ class ParseExample final : public WorkOp {
     return plans_.back();
   }
 
-  void parse(WorkItem& item, const Plan& plan, WorkContext& context) const {
-    const Element input = std::move(item.element);
+  struct Scratch {
+    Element in;  // its memory serves the next example
+    std::vector<std::optional<std::span<const std::byte>>> found;
+  };
+
+  void parse(WorkItem& item, const Plan& plan, Scratch& scratch, WorkContext& context) const {
+    std::swap(scratch.in, item.element);
+    const Element& input = scratch.in;
     const Tensor& record = input[plan.at];
     if (record.dtype() != DType::bytes)
       throw Error(ErrorCode::invalid_argument, "component '" + component_ + "' is not bytes");
-    Element& output = item.element;
-    output.reset(plan.output);
-    for (std::size_t i = 0; i < input.size(); ++i) {
-      if (i != plan.at) output[i < plan.at ? i : i + features_.size() - 1] = input[i];
-    }
-    thread_local std::vector<std::optional<std::span<const std::byte>>> found;
+    auto& found = scratch.found;
     found.assign(features_.size(), std::nullopt);
+    std::size_t next = 0;  // in by_key_; if keys are in order, no search is needed
     example::for_each_feature(std::as_bytes(std::span(record.bytes_at())), limits_.max_nesting,
-                              [this](std::string_view key, std::span<const std::byte> value) {
-                                for (auto i = lower_bound(key);
-                                     i != by_key_.end() && features_[*i].key == key; ++i)
-                                  found[*i] = value;
+                              [&](std::string_view key, std::span<const std::byte> value) {
+                                if (next == by_key_.size() || key_at(next) != key)
+                                  next = lower_bound(key);
+                                for (; next < by_key_.size() && key_at(next) == key; ++next)
+                                  found[by_key_[next]] = value;
                               });
+    Element& output = item.element;
+    output.start(plan.output);
+    for (std::size_t i = 0; i < plan.at; ++i) output.append(input[i]);
     for (std::size_t i = 0; i < features_.size(); ++i) {
       std::byte* const row = item.row ? item.row.data(plan.at + i) : nullptr;
-      output[plan.at + i] = value_of(features_[i], found[i], record.owner(), row, context);
+      output.append(value_of(features_[i], found[i], record.owner(), row, context));
     }
+    for (std::size_t i = plan.at + 1; i < input.size(); ++i) output.append(input[i]);
   }
 
-  std::vector<std::size_t>::const_iterator lower_bound(std::string_view key) const {
-    return std::lower_bound(
+  const std::string& key_at(std::size_t i) const { return features_[by_key_[i]].key; }
+
+  std::size_t lower_bound(std::string_view key) const {
+    const auto found = std::lower_bound(
         by_key_.begin(), by_key_.end(), key,
         [this](std::size_t i, std::string_view k) { return features_[i].key < k; });
+    return static_cast<std::size_t>(found - by_key_.begin());
   }
 
   Tensor value_of(const FeatureSpec& feature,

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <string>
 
-#include "pipeline/sources/wire.h"
-
 namespace penstock::example {
 namespace {
 
@@ -23,7 +21,7 @@ DType dtype_of_kind(std::uint32_t kind) noexcept {
   return kind == kBytes ? DType::bytes : kind == kFloats ? DType::f32 : DType::i64;
 }
 
-/// The shape that `count` values have under `wanted`, of which one dimension may be unknown.
+/// Returns the shape of `count` values under `wanted`, of which one dimension may be unknown.
 Shape shape_of(const Shape& wanted, std::uint64_t count) {
   std::uint64_t known = 1;
   int unknown = -1;
@@ -41,7 +39,7 @@ Shape shape_of(const Shape& wanted, std::uint64_t count) {
               std::to_string(count) + " values do not make the shape " + wanted.to_string());
 }
 
-/// Values of one field of a list, which may be packed.
+/// Returns the number of values in one field of a list, which may be packed.
 std::uint64_t count_of(std::uint32_t kind, const Field& field) {
   if (kind == kBytes) return field.type == Type::bytes ? 1 : 0;
   if (kind == kFloats) {
@@ -60,29 +58,25 @@ std::uint64_t count_of(std::uint32_t kind, const Field& field) {
 
 }  // namespace
 
-void for_each_feature(
-    std::span<const std::byte> example, int max_nesting,
-    const std::function<void(std::string_view, std::span<const std::byte>)>& found) {
-  const auto is_message = [](const Field& field) {
-    return field.number == 1 && field.type == Type::bytes;
+void check(FeatureSpec& feature) {
+  const auto require = [&](bool holds, const std::string& what) {
+    if (!holds)
+      throw Error(ErrorCode::invalid_argument,
+                  "parse_example: feature '" + feature.key + "' " + what);
   };
-  Fields messages(example, max_nesting);
-  while (const auto features = messages.next()) {
-    if (!is_message(*features)) continue;
-    Fields entries(features->payload, max_nesting);
-    while (const auto entry = entries.next()) {
-      if (!is_message(*entry)) continue;
-      std::string_view name;
-      std::span<const std::byte> value;
-      Fields parts(entry->payload, max_nesting);
-      while (const auto part = parts.next()) {
-        if (part->type != Type::bytes) continue;
-        if (part->number == 1) name = text_of(part->payload);
-        if (part->number == 2) value = part->payload;
-      }
-      found(name, value);
-    }
-  }
+  const DType dtype = feature.dtype;
+  require(dtype == DType::bytes || dtype == DType::f32 || dtype == DType::i64,
+          "must be bytes, f32 or i64");
+  require(feature.shape.has_rank(), "must have a rank");
+  const auto dims = feature.shape.dims();
+  const auto unknown = std::count(dims.begin(), dims.end(), Shape::kUnknown);
+  require(unknown == 0 || (unknown == 1 && std::count(dims.begin(), dims.end(), 0) == 0),
+          "may have one unknown dimension, and then none of 0");
+  std::optional<Tensor>& value = feature.default_value;
+  if (!value) return;
+  require(value->dtype() == dtype, "has a default of another dtype");
+  require(feature.shape.accepts(value->shape()), "has a default of another shape");
+  if (!value->contiguous()) value = value->clone();
 }
 
 Values::Values(std::span<const std::byte> feature, int max_nesting) : max_nesting_(max_nesting) {
@@ -90,7 +84,7 @@ Values::Values(std::span<const std::byte> feature, int max_nesting) : max_nestin
   std::span<const std::byte> here = fields.rest();
   while (const auto field = fields.next()) {
     const bool is_list = field->number <= kInts && field->type == Type::bytes;
-    // Of a oneof the last counts; lists of the same kind are one.
+    // In a oneof, the last list counts. Lists of the same kind are joined.
     if (is_list && field->number != kind_) {
       kind_ = field->number;
       tail_ = here;
@@ -148,8 +142,19 @@ std::string_view Values::only_string() const {
   return only;
 }
 
-/// A tensor with the views and the text they view in one buffer.
-Tensor Values::strings(const Shape& shape, std::uint64_t count, ReadContext& context) const {
+/// Few strings are views of the record. For many, one buffer holds the tensor's views and the text.
+Tensor Values::strings(const Shape& shape, std::uint64_t count, const BufferPtr& owner,
+                       ReadContext& context) const {
+  if (count * sizeof(std::string_view) <= Tensor::kInlineBytes) {
+    Tensor out(DType::bytes, shape, nullptr, count > 0 ? owner : BufferPtr());
+    std::byte* view = out.mutable_data();
+    for_each_list([&](const Field& field) {
+      if (field.type != Type::bytes) return;
+      ::new (static_cast<void*>(view)) std::string_view(text_of(field.payload));
+      view += sizeof(std::string_view);
+    });
+    return out;
+  }
   std::size_t bytes = count * sizeof(std::string_view);
   for_each_list([&](const Field& field) { bytes += field.payload.size(); });
   const BufferPtr buffer = context.allocate(bytes);
@@ -168,15 +173,13 @@ Tensor Values::strings(const Shape& shape, std::uint64_t count, ReadContext& con
 
 Tensor Values::tensor(const FeatureSpec& spec, const BufferPtr& owner, std::byte* row,
                       ReadContext& context) const {
-  const DType dtype = dtype_of_kind(kind_);
-  if (dtype != spec.dtype)
-    throw Error(ErrorCode::data_loss, "it holds " + std::string(name_of(dtype)) + ", not " +
-                                          std::string(name_of(spec.dtype)));
+  const DType dtype = spec.dtype;
+  check_dtype(dtype);
   const std::uint64_t n = count();
   const Shape shape = shape_of(spec.shape, n);
   if (dtype == DType::bytes) {
     if (shape.rank() == 0) return Tensor::bytes(only_string(), owner);
-    return strings(shape, n, context);
+    return strings(shape, n, owner, context);
   }
   const std::size_t bytes = n * size_of(dtype);
   constexpr std::size_t kInline = 48;
@@ -191,6 +194,39 @@ Tensor Values::tensor(const FeatureSpec& spec, const BufferPtr& owner, std::byte
   }
   write_numbers(out.mutable_data());
   return out;
+}
+
+void Values::check_dtype(DType wanted) const {
+  const DType dtype = dtype_of_kind(kind_);
+  if (dtype != wanted)
+    throw Error(ErrorCode::data_loss, "it holds " + std::string(name_of(dtype)) + ", not " +
+                                          std::string(name_of(wanted)));
+}
+
+void Values::read(const FeatureSpec& spec, std::vector<std::string_view>& texts,
+                  std::vector<float>& floats, std::vector<std::int64_t>& integers) const {
+  check_dtype(spec.dtype);
+  for_each_list([&](const Field& field) {
+    if (kind_ == kBytes) {
+      if (field.type == Type::bytes) texts.push_back(text_of(field.payload));
+    } else if (kind_ == kFloats) {
+      const std::size_t before = floats.size();
+      floats.resize(before + count_of(kind_, field));
+      const void* const from = field.type == Type::fixed32
+                                   ? static_cast<const void*>(&field.value)
+                                   : static_cast<const void*>(field.payload.data());
+      if (floats.size() > before)
+        std::memcpy(floats.data() + before, from, (floats.size() - before) * sizeof(float));
+    } else if (field.type == Type::varint) {
+      integers.push_back(static_cast<std::int64_t>(field.value));
+    } else if (field.type == Type::bytes) {
+      for (std::span<const std::byte> rest = field.payload; !rest.empty();)
+        integers.push_back(static_cast<std::int64_t>(wire::take_varint(rest)));
+    }
+  });
+  const std::size_t count = texts.size() + floats.size() + integers.size();
+  if (!(spec.shape.rank() == 1 && spec.shape[0] == Shape::kUnknown))
+    static_cast<void>(shape_of(spec.shape, count));
 }
 
 }  // namespace penstock::example

@@ -6,45 +6,78 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <penstock/source.h>
 #include <penstock/sources.h>
 
+#include "pipeline/sources/wire.h"
+
 namespace penstock::example {
 
-/// Calls `found` for every entry of the map, with its name and the bytes of its Feature; the last
-/// of equal names counts. Throws Error{data_loss}.
-void for_each_feature(
-    std::span<const std::byte> example, int max_nesting,
-    const std::function<void(std::string_view, std::span<const std::byte>)>& found);
+/// Checks a feature, and makes its default value contiguous. Throws Error{invalid_argument} that
+/// names the feature if its spec is invalid.
+void check(FeatureSpec& feature);
+
+/// Calls `found(name, feature)` for every entry of the map, in order, with its name and the bytes
+/// of its Feature. If names are equal, the last entry counts. Throws Error{data_loss}.
+template <typename Found>
+void for_each_feature(std::span<const std::byte> example, int max_nesting, const Found& found) {
+  const auto is_message = [](const wire::Field& field) {
+    return field.number == 1 && field.type == wire::Type::bytes;
+  };
+  wire::Fields messages(example, max_nesting);
+  while (const auto features = messages.next()) {
+    if (!is_message(*features)) continue;
+    wire::Fields entries(features->payload, max_nesting);
+    while (const auto entry = entries.next()) {
+      if (!is_message(*entry)) continue;
+      std::string_view name;
+      std::span<const std::byte> value;
+      wire::Fields parts(entry->payload, max_nesting);
+      while (const auto part = parts.next()) {
+        if (part->type != wire::Type::bytes) continue;
+        if (part->number == 1)
+          name = {reinterpret_cast<const char*>(part->payload.data()), part->payload.size()};
+        if (part->number == 2) value = part->payload;
+      }
+      found(name, value);
+    }
+  }
+}
 
 /// The values of a Feature message.
 class Values {
  public:
-  /// Throws Error{data_loss}.
+  /// Finds the lists in the bytes of a Feature. Throws Error{data_loss}.
   Values(std::span<const std::byte> feature, int max_nesting);
 
-  /// False if the Feature has no list at all: as if it were missing.
+  /// False if the Feature has no list at all. It then counts as missing.
   bool present() const noexcept { return kind_ != 0; }
-  /// A tensor of `spec`. Byte strings of a scalar view the record, which `owner` keeps alive; all
-  /// others are written to `row` (null: to memory of `context`). Throws Error{data_loss} for
-  /// another type or count. REQUIRES: present().
+  /// Returns the values as a tensor of `spec`. Few byte strings are views of the record, which
+  /// `owner` keeps alive. All other values are written to `row` or, if it is null, to memory of
+  /// `context`. Throws Error{data_loss} for another type or number of values. REQUIRES: present().
   Tensor tensor(const FeatureSpec& spec, const BufferPtr& owner, std::byte* row,
                 ReadContext& context) const;
+  /// Appends the values to the vector of their dtype. Texts are views of the record. Throws as
+  /// `tensor` does.
+  void read(const FeatureSpec& spec, std::vector<std::string_view>& texts,
+            std::vector<float>& floats, std::vector<std::int64_t>& integers) const;
 
  private:
+  void check_dtype(DType wanted) const;
   template <typename Fn>
   void for_each_list(Fn fn) const;
   std::uint64_t count() const;
   void write_numbers(std::byte* out) const;
-  Tensor strings(const Shape& shape, std::uint64_t count, ReadContext& context) const;
+  Tensor strings(const Shape& shape, std::uint64_t count, const BufferPtr& owner,
+                 ReadContext& context) const;
   std::string_view only_string() const;
 
-  std::uint32_t kind_ = 0;           // field number of the lists that count
-  std::span<const std::byte> tail_;  // the Feature from the first of them on
+  std::uint32_t kind_ = 0;           // field number of the lists that are read
+  std::span<const std::byte> tail_;  // the Feature, from the first of these lists on
   int max_nesting_;
 };
 

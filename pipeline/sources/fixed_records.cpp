@@ -1,4 +1,4 @@
-// Files of records of one size as a source.
+// The source that reads files of records of one size.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

@@ -52,7 +52,7 @@ Provenance FixedRows::locate(std::uint64_t index) const {
 
 void FixedRows::describe(Description& description) const {
   for (std::size_t i = 0; i < shards_->size(); ++i) {
-    description.add_shard(base_name(shards_->path(i)), shards_->info(i).size);
+    description.add_shard(base_name(shards_->path(i)), shards_->info(i).size, shards_->identity(i));
   }
 }
 
@@ -143,7 +143,7 @@ void place_row(ReadItem& item, std::size_t c, const ComponentSpec& spec, const R
   }
   if (piece.size > 0) std::memcpy(place, piece.bytes.data(), piece.size);
   if (swapped) swap_bytes({place, piece.size}, size_of(spec.dtype));
-  // A bool of another value than 0 or 1 is undefined behaviour waiting for its reader.
+  // Reading a bool that is neither 0 nor 1 would be undefined behaviour.
   if (boolean) {
     for (std::byte& value : std::span(place, piece.size)) {
       value = static_cast<std::byte>(value != std::byte{0});

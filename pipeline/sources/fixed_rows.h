@@ -1,4 +1,5 @@
-// Records of one size, one after the other in files: what CIFAR, IDX, npy and fixed records share.
+// Records of one size, one after the other in files: shared by the sources of CIFAR, IDX, npy and
+// fixed records.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,18 @@
 
 namespace penstock {
 
-/// Rows of `row_bytes` bytes in the shards, counted through. A shard that ends within a row, or has
-/// fewer than its header promises, delivers its whole rows and then one record that fails with
-/// data_loss: "truncated at byte N". Thread-safe once every shard was added.
+/// Rows of `row_bytes` bytes, numbered through all shards. If a shard ends within a row, or has
+/// fewer rows than its header promises, it delivers its whole rows and then one record that fails
+/// with data_loss: "truncated at byte N". Thread-safe once every shard was added.
 class FixedRows {
  public:
-  /// Throws Error{out_of_range} if a row exceeds `limit`.
+  /// Makes an empty list of rows. Throws Error{out_of_range} if a row exceeds `limit`.
   FixedRows(std::shared_ptr<const Shards> shards, std::uint64_t row_bytes, std::uint64_t limit);
 
-  /// The next shard's rows: as many as `promised` (nothing: as the bytes hold) in [begin, end) of
-  /// it. REQUIRES: begin <= end <= the file's size. Throws Error{out_of_range} for more promised
-  /// rows than bytes can address, or than `max_rows` if a row has no bytes.
+  /// Adds the rows of the next shard, which lie in [begin, end) of it: as many as `promised` or, if
+  /// that is empty, as many as the bytes hold. REQUIRES: begin <= end <= the file's size. Throws
+  /// Error{out_of_range} for more promised rows than bytes can address, and for more than
+  /// `max_rows` if a row has no bytes.
   void add(std::uint64_t begin, std::uint64_t end, std::optional<std::uint64_t> promised,
            std::uint64_t max_rows);
 
@@ -37,40 +39,43 @@ class FixedRows {
   Provenance locate(std::uint64_t index) const;
   void describe(Description& description) const;
 
-  /// Calls `arrived` with the number of each item that is ok and its row's bytes; sets the status
-  /// of those that can't be read.
+  /// Reads rows. Calls `arrived` with the number of each item that is ok and the bytes of its row.
+  /// Sets the status of items that can't be read.
   using Arrived = std::function<void(std::size_t item, const ReadPiece& piece)>;
   void read(std::span<ReadItem> items, ReadContext& context, const Arrived& arrived) const;
-  /// The same where the rows of the only shard are in memory already, kept alive by `owner`.
+  /// Does the same if the rows of the only shard are in memory already. `owner` keeps them alive.
   void visit(std::span<ReadItem> items, std::span<const std::byte> rows, const BufferPtr& owner,
              const Arrived& arrived) const;
 
  private:
   struct Part {
     std::uint64_t begin;  ///< offset of the first row
-    std::uint64_t whole;  ///< rows that are there
-    std::uint64_t end;    ///< where the shard is cut, if it is
+    std::uint64_t whole;  ///< complete rows
+    std::uint64_t end;    ///< where a truncated shard ends
   };
   std::size_t shard_of(std::uint64_t index) const noexcept;
-  /// Where the row of item `i` is; sets the item's status if it isn't.
+  /// Returns where the row of item `i` lies. If it lies nowhere, sets the item's status.
   std::optional<ReadPiece> find(std::span<ReadItem> items, std::size_t i) const;
 
   std::shared_ptr<const Shards> shards_;
   std::uint64_t row_bytes_;
   std::vector<Part> parts_;
-  std::vector<std::uint64_t> first_{0};  // record number of each part's first, and one more
+  // The number of each part's first record, and the number of all records.
+  std::vector<std::uint64_t> first_{0};
 };
 
-/// Bytes of a row of this shape; UINT64_MAX if they can't be counted, even in a shape that a zero
-/// makes empty: nobody has to multiply such dimensions again. REQUIRES: row.is_static().
+/// Returns the bytes of a row of this shape, or UINT64_MAX if their number does not fit. That holds
+/// for shapes that a zero makes empty too, so callers can multiply the dimensions without another
+/// check. REQUIRES: row.is_static().
 std::uint64_t row_bytes_of(DType dtype, const Shape& row) noexcept;
 
 /// Reverses the bytes of each value.
 void swap_bytes(std::span<std::byte> values, std::size_t value_size) noexcept;
 
-/// Component `c` of the item from its row's bytes: in the batch's row if there is one, else a view
-/// of the piece, else (values to be swapped, not aligned, or bool, which is made 0 or 1) a copy in
-/// memory of its own.
+/// Fills component `c` of the item from the bytes of its row. They go to the batch's row if it has
+/// one. Otherwise the component is a view of the piece if possible. It is a copy in memory of its
+/// own for values that must be swapped, that are not aligned, or that are bool (each is made 0 or
+/// 1).
 void place_row(ReadItem& item, std::size_t c, const ComponentSpec& spec, const ReadPiece& piece,
                bool swapped, ReadContext& context);
 

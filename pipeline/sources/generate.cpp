@@ -1,4 +1,4 @@
-// The source of a user's own callback.
+// The source that calls a user's callback.
 #include <penstock/sources.h>
 
 namespace penstock {

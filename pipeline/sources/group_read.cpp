@@ -4,111 +4,184 @@
 #include <vector>
 
 #include "pipeline/io/read_count.h"
+#include "pipeline/io/together.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::size_t kSharedBlock = 256 << 10;
 
+using Arrived = std::function<void(ReadPiece&)>;
+
+/// Returns how many pieces share a buffer.
+std::size_t block_of(std::span<const ReadPiece> pieces) {
+  std::uint64_t bytes = pieces.front().size;
+  std::size_t n = 1;
+  while (n < pieces.size() && bytes + pieces[n].size <= kSharedBlock) bytes += pieces[n++].size;
+  return n;
+}
+
+/// Gives the pieces consecutive memory, and adds a request for each run of neighbours.
+void place_block(std::span<ReadPiece> pieces, ReadContext& context,
+                 std::vector<ReadRequest>& requests) {
+  std::uint64_t bytes = 0;
+  for (const ReadPiece& piece : pieces) bytes += piece.size;
+  const BufferPtr buffer = context.allocate(bytes);
+  std::byte* out = buffer->data();
+  bool first = true;
+  for (ReadPiece& piece : pieces) {
+    const bool joins = !first && requests.back().offset + requests.back().size == piece.offset;
+    if (joins) {
+      requests.back().size += piece.size;
+    } else {
+      requests.push_back({piece.offset, piece.size, out, {}});
+    }
+    first = false;
+    piece.request = requests.size() - 1;
+    piece.bytes = {out, piece.size};
+    piece.owner = buffer;
+    out += piece.size;
+  }
+}
+
+void place(std::span<ReadPiece> pieces, ReadContext& context, std::vector<ReadRequest>& requests) {
+  requests.clear();
+  while (!pieces.empty()) {
+    const std::size_t n = block_of(pieces);
+    place_block(pieces.first(n), context, requests);
+    pieces = pieces.subspan(n);
+  }
+}
+
+/// Sets the status of the pieces. A failed request may have held several pieces, of which only one
+/// is unreadable.
+void take(File& file, std::span<ReadPiece> pieces, std::span<const ReadRequest> requests) {
+  const bool good = std::all_of(requests.begin(), requests.end(),
+                                [](const ReadRequest& request) { return request.status.ok(); });
+  if (good) return;
+  for (ReadPiece& piece : pieces) piece.status = requests[piece.request].status;
+  if (pieces.size() == 1) return;
+  for (ReadPiece& piece : pieces) {
+    if (piece.status.ok()) continue;
+    ReadRequest request{piece.offset, piece.size, const_cast<std::byte*>(piece.bytes.data()), {}};
+    file.read({&request, 1});
+    piece.status = request.status;
+  }
+}
+
 /// The pieces of one shard.
 class ShardRead {
  public:
-  ShardRead(const Shards& shards, ReadContext& context, std::vector<ReadRequest>& requests)
-      : shards_(shards), context_(context), requests_(requests) {}
-
-  void read(std::span<ReadPiece> pieces, const std::function<void(ReadPiece&)>& arrived) {
-    delivered_ = 0;
-    const std::size_t shard = pieces.front().shard;
-    const OpenShard open = shards_.open(shard);
-    const bool at_once = open.file->depth() > 1 || open.mapping;
-    while (!pieces.empty()) {
-      const std::size_t n = at_once ? pieces.size() : block_of(pieces);
-      const std::span<ReadPiece> wave = pieces.first(n);
-      pieces = pieces.subspan(n);
-      open.mapping ? view(open, wave) : fetch(*open.file, wave);
-      if (!open.file->unchanged()) throw changed_error(shards_.path(shard));
-      for (ReadPiece& piece : wave) {
-        ++delivered_;
-        arrived(piece);
-        piece.owner = {};
-      }
+  /// Opens the shard. If that fails, reading it fails.
+  ShardRead(const Shards& shards, std::span<ReadPiece> pieces) : shards_(shards), pieces_(pieces) {
+    try {
+      open_ = shards.open(shard());
+      if (!open_.mapping) together_ = dynamic_cast<TogetherFile*>(open_.file.get());
+    } catch (const Error& error) {
+      failed_ = error;
     }
   }
 
-  /// Pieces that were passed to `arrived` by the last `read`.
-  std::size_t delivered() const noexcept { return delivered_; }
+  /// Returns null if the file must be read by itself.
+  TogetherFile* together() const noexcept { return together_; }
+  bool failed() const noexcept { return !failed_.ok(); }
+
+  void read(ReadContext& context, std::vector<ReadRequest>& requests, const Arrived& arrived) {
+    try {
+      if (failed()) throw failed_.error();
+      const bool at_once = open_.file->depth() > 1 || open_.mapping;
+      while (!pieces_.empty()) {
+        const std::span<ReadPiece> wave =
+            pieces_.first(at_once ? pieces_.size() : block_of(pieces_));
+        open_.mapping ? view(wave) : fetch(wave, context, requests);
+        deliver(wave, arrived);
+      }
+    } catch (const Error& error) {
+      fail(error, arrived);
+    }
+  }
+
+  /// Two steps that replace `read`: the requests to make, and the work after their answers.
+  std::span<ReadRequest> ask(ReadContext& context) {
+    try {
+      place(pieces_, context, requests_);
+    } catch (const Error& error) {
+      failed_ = error;
+      requests_.clear();
+    }
+    return requests_;
+  }
+  void came(const Arrived& arrived) {
+    try {
+      if (failed()) throw failed_.error();
+      take(*open_.file, pieces_, requests_);
+      deliver(pieces_, arrived);
+    } catch (const Error& error) {
+      fail(error, arrived);
+    }
+  }
 
  private:
-  /// How many pieces share a buffer.
-  static std::size_t block_of(std::span<const ReadPiece> pieces) {
-    std::uint64_t bytes = pieces.front().size;
-    std::size_t n = 1;
-    while (n < pieces.size() && bytes + pieces[n].size <= kSharedBlock) bytes += pieces[n++].size;
-    return n;
-  }
+  std::size_t shard() const noexcept { return pieces_.front().shard; }
 
-  static void view(const OpenShard& open, std::span<ReadPiece> pieces) {
-    const std::span<const std::byte> file = open.file->mapped();
+  void view(std::span<ReadPiece> pieces) const {
+    const std::span<const std::byte> file = open_.file->mapped();
     for (ReadPiece& piece : pieces) {
       piece.bytes = file.subspan(piece.offset, piece.size);
-      piece.owner = open.mapping;
+      piece.owner = open_.mapping;
     }
   }
 
-  void fetch(File& file, std::span<ReadPiece> pieces) {
-    requests_.clear();
-    for (std::span<ReadPiece> rest = pieces; !rest.empty();) {
-      const std::size_t n = block_of(rest);
-      place(rest.first(n));
-      rest = rest.subspan(n);
-    }
-    reads_asked() += (requests_.size() + file.depth() - 1) / file.depth();
-    file.read(requests_);
-    const bool good = std::all_of(requests_.begin(), requests_.end(),
-                                  [](const ReadRequest& request) { return request.status.ok(); });
-    if (good) return;
-    for (ReadPiece& piece : pieces) piece.status = requests_[piece.request].status;
-    retry_alone(file, pieces);
+  void fetch(std::span<ReadPiece> pieces, ReadContext& context,
+             std::vector<ReadRequest>& requests) const {
+    place(pieces, context, requests);
+    reads_asked().add(requests.size(), open_.file->depth());
+    open_.file->read(requests);
+    take(*open_.file, pieces, requests);
   }
 
-  /// Gives the pieces memory side by side and adds a request for each run of neighbours.
-  void place(std::span<ReadPiece> pieces) {
-    std::uint64_t bytes = 0;
-    for (const ReadPiece& piece : pieces) bytes += piece.size;
-    const BufferPtr buffer = context_.allocate(bytes);
-    std::byte* out = buffer->data();
-    bool first = true;
+  /// REQUIRES: `pieces` are the first of `pieces_`, which then begin behind them.
+  void deliver(std::span<ReadPiece> pieces, const Arrived& arrived) {
+    if (!open_.file->unchanged()) throw changed_error(shards_.path(shard()));
     for (ReadPiece& piece : pieces) {
-      const bool joins = !first && requests_.back().offset + requests_.back().size == piece.offset;
-      if (joins) {
-        requests_.back().size += piece.size;
-      } else {
-        requests_.push_back({piece.offset, piece.size, out, {}});
-      }
-      first = false;
-      piece.request = requests_.size() - 1;
-      piece.bytes = {out, piece.size};
-      piece.owner = buffer;
-      out += piece.size;
+      pieces_ = pieces_.subspan(1);
+      arrived(piece);
+      piece.owner = {};
     }
   }
 
-  /// A request that failed may have held several pieces, of which only one can't be read.
-  void retry_alone(File& file, std::span<ReadPiece> pieces) {
-    if (pieces.size() == 1) return;
-    for (ReadPiece& piece : pieces) {
-      if (piece.status.ok()) continue;
-      ReadRequest request{piece.offset, piece.size, const_cast<std::byte*>(piece.bytes.data()), {}};
-      file.read({&request, 1});
-      piece.status = request.status;
+  /// Fails all pieces: the shard can't be opened, has changed, or there is no memory.
+  void fail(const Error& error, const Arrived& arrived) {
+    for (ReadPiece& piece : pieces_) {
+      piece.status = error;
+      arrived(piece);
     }
   }
 
   const Shards& shards_;
-  ReadContext& context_;
-  std::vector<ReadRequest>& requests_;
-  std::size_t delivered_ = 0;
+  std::span<ReadPiece> pieces_;  // pieces that were not delivered yet
+  OpenShard open_;
+  TogetherFile* together_ = nullptr;
+  Status failed_;
+  std::vector<ReadRequest> requests_;  // of `ask`
 };
+
+/// Reads shards whose files have the same reader, all at once.
+void read_together(std::span<ShardRead*> reads, ReadContext& context, const Arrived& arrived) {
+  std::vector<TogetherFile::Reads> asked;
+  std::size_t requests = 0;
+  for (ShardRead* const read : reads) {
+    const std::span<ReadRequest> own = read->ask(context);
+    requests += own.size();
+    if (!own.empty()) asked.push_back({read->together(), own});
+  }
+  if (!asked.empty()) {
+    TogetherFile& first = *asked.front().file;
+    reads_asked().add(requests, first.depth());
+    first.read_together(asked);
+  }
+  for (ShardRead* const read : reads) read->came(arrived);
+}
 
 }  // namespace
 
@@ -118,26 +191,33 @@ void read_pieces(const Shards& shards, std::span<ReadPiece> pieces, ReadContext&
   const auto lies_before = [](const ReadPiece& a, const ReadPiece& b) {
     return a.shard != b.shard ? a.shard < b.shard : a.offset < b.offset;
   };
-  // Read in their order they are sorted already, and sorting is dear beside a small record.
+  // Pieces that are read in order are already sorted. Sorting costs much compared with a small
+  // record.
   if (!std::is_sorted(pieces.begin(), pieces.end(), lies_before)) {
     std::sort(pieces.begin(), pieces.end(), lies_before);
   }
-  ShardRead reader(shards, context, requests);
+  std::vector<ShardRead> later;  // to be read together
   while (!pieces.empty()) {
     std::size_t n = 1;
     while (n < pieces.size() && pieces[n].shard == pieces[0].shard) ++n;
-    const std::span<ReadPiece> group = pieces.first(n);
+    ShardRead read(shards, pieces.first(n));
     pieces = pieces.subspan(n);
-    try {
-      reader.read(group, arrived);
-    } catch (const Error& error) {  // the shard can't be opened or has changed, or memory is out
-      for (ReadPiece& piece : group.subspan(reader.delivered())) {
-        piece.status = error;
-        arrived(piece);
-      }
+    // A single shard can't be combined with another.
+    if (read.together() != nullptr && (!pieces.empty() || !later.empty())) {
+      later.push_back(std::move(read));
+    } else {
+      read.read(context, requests, arrived);
     }
   }
   requests.clear();
+  std::vector<ShardRead*> same;
+  for (std::size_t begin = 0; begin < later.size(); begin += same.size()) {
+    same.clear();
+    const void* const reader = later[begin].together()->reader();
+    for (std::size_t i = begin; i < later.size() && later[i].together()->reader() == reader; ++i)
+      same.push_back(&later[i]);
+    read_together(same, context, arrived);
+  }
 }
 
 void reread_piece(const Shards& shards, ReadPiece& piece, ReadContext& context) {

@@ -11,27 +11,29 @@
 
 namespace penstock {
 
-/// The bytes of one record: where they are, and the answer.
+/// A request for the bytes of one record, and the answer.
 struct ReadPiece {
-  std::size_t item = 0;  ///< the caller's number for it
+  std::size_t item = 0;  ///< a number that means something to the caller only
   std::size_t shard = 0;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   std::span<const std::byte> bytes{};
-  BufferPtr owner{};  ///< keeps `bytes` alive; shared with neighbours
+  BufferPtr owner{};  ///< keeps `bytes` alive; may be shared with neighbours
   Status status{};
-  std::size_t request = 0;  ///< of the group, while it is read
+  std::size_t request = 0;  ///< index of its request, while the group is read
 };
 
-/// Reads every piece and calls `arrived` for each (in another order), soon after its bytes came, so
-/// that they are still in the CPU's caches. Neighbours in a shard are one request and share a
-/// buffer of about 256 KiB; larger pieces have their own. Mapped files are viewed, not read. All
-/// pieces of a shard that has changed since it was found fail. Sorts `pieces`.
+/// Reads every piece and calls `arrived` for each, in another order. The call comes soon after the
+/// bytes, while they are still in the CPU's caches.
+///
+/// Neighbours in a shard become one request and share a buffer of about 256 KiB; larger pieces have
+/// buffers of their own. Mapped files are viewed, not read. Shards on a server are requested all at
+/// once. If a shard has changed since it was found, all its pieces fail. Sorts `pieces`.
 void read_pieces(const Shards& shards, std::span<ReadPiece> pieces, ReadContext& context,
                  const std::function<void(ReadPiece&)>& arrived);
 
-/// Reads one piece that has just arrived again, past every cache: bytes that look damaged may be
-/// sound on the disk. In place, unless the piece is a view of a mapped file.
+/// Reads a piece that has just arrived once more, past every cache: bytes that look damaged may be
+/// intact on the disk. Reads in place, unless the piece is a view of a mapped file.
 void reread_piece(const Shards& shards, ReadPiece& piece, ReadContext& context);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// IDX files as a source.
+// The source that reads IDX files.
 #include <penstock/sources.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// IDX files (MNIST), plain or compressed.
+// The format of IDX files (MNIST), plain or compressed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace penstock {
 
-/// Source of the format: http://yann.lecun.com/exdb/mnist/. Values are big-endian.
+/// The header of an IDX file. Values are big-endian. Source of the format:
+/// http://yann.lecun.com/exdb/mnist/.
 struct IdxHeader {
   DType dtype = DType::u8;
   Shape shape;
@@ -23,22 +24,23 @@ struct IdxHeader {
   std::uint64_t rows() const noexcept { return static_cast<std::uint64_t>(shape[0]); }
 };
 
-/// Fills a span from the front of a file on; returns fewer bytes only at its end.
+/// A function that fills a span with the next bytes of a file, from its start on. It returns fewer
+/// bytes only at the end of the file.
 using ReadFront = std::function<std::size_t(std::span<std::byte>)>;
 
-/// Throws Error{data_loss} naming `path` for anything but a header.
+/// Reads a header. Throws Error{data_loss} that names `path` if the bytes are no header.
 IdxHeader read_idx_header(const ReadFront& read, const std::string& path);
 
-/// A file in memory: whatever rows are there, and how many bytes that is.
+/// A file in memory: the rows that it really holds, and their size.
 struct IdxContents {
   IdxHeader header;
   BufferPtr data;
   std::uint64_t bytes = 0;  ///< at most rows * row_bytes
 };
 
-/// Reads all of a file, decompressing it if it is gzip or zlib. Takes no more memory than the
-/// file's size times max_inflate_ratio. Throws Error{data_loss} also for damaged compressed data:
-/// rows that no checksum vouches for are not delivered.
+/// Reads all of a file, and decompresses gzip and zlib. Takes no more memory than the file's size
+/// times max_inflate_ratio. Throws Error{data_loss}, also for damaged compressed data: rows without
+/// a valid checksum are not delivered.
 IdxContents load_idx(const std::shared_ptr<File>& file, const Limits& limits);
 bool is_compressed(File& file);
 

@@ -4,8 +4,11 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <map>
 
 #include <penstock/error.h>
+#include <penstock/log.h>
+#include <penstock/remote_files.h>
 
 #include "pipeline/sources/labels.h"
 #include "pipeline/sources/parallel.h"
@@ -30,6 +33,48 @@ bool is_image_name(std::string_view path) {
   return std::ranges::any_of(kExtensions, ends_with);
 }
 
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// The other files in a folder of images, counted by extension. Hidden files do not count.
+class LeftOut {
+ public:
+  void add(const std::string& path) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    if (name.starts_with('.')) return;
+    const std::size_t dot = name.rfind('.');
+    ++count_;
+    ++by_extension_[dot == name.npos ? "no extension" : lower(name.substr(dot))];
+  }
+  std::size_t count() const noexcept { return count_; }
+  /// True if one of them is probably an image.
+  bool images() const {
+    static constexpr std::array<const char*, 15> kImages = {
+        ".webp", ".jfif", ".jpe", ".gif", ".bmp", ".tif", ".tiff", ".avif",
+        ".heic", ".heif", ".jxl", ".jp2", ".ppm", ".pgm", ".ico"};
+    return std::ranges::any_of(
+        kImages, [this](const char* extension) { return by_extension_.contains(extension); });
+  }
+  /// Returns a text such as "2 of 4 files: .jfif (1), .webp (1) are not read".
+  std::string text(std::size_t read) const {
+    std::string list;
+    std::size_t named = 0;
+    for (const auto& [extension, count] : by_extension_) {
+      if (++named > kMostNamed) break;
+      list += (list.empty() ? "" : ", ") + extension + " (" + std::to_string(count) + ")";
+    }
+    if (named > kMostNamed) list += " and others";
+    return std::to_string(count_) + " of " + std::to_string(read + count_) + " files: " + list +
+           (count_ == 1 ? " is not read" : " are not read");
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::map<std::string, std::size_t> by_extension_;
+};
+
 std::string first_of(const std::vector<std::string>& texts) {
   std::string list;
   for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i) {
@@ -41,7 +86,7 @@ std::string first_of(const std::vector<std::string>& texts) {
   return list;
 }
 
-// The folders of a pattern in front of its first wildcard, with their '/'.
+// Returns the folders of a pattern in front of its first wildcard, with their '/'.
 std::string fixed_part(const std::string& pattern) {
   const std::string fixed = pattern.substr(0, pattern.find_first_of("*?[\\"));
   return fixed.substr(0, fixed.rfind('/') + 1);
@@ -56,10 +101,22 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
     root_ = folder_or_pattern;
     if (root_.empty() || root_.back() != '/') root_ += '/';
     paths = files.list(folder_or_pattern);
-    std::erase_if(paths, [](const std::string& path) { return !is_image_name(path); });
+    LeftOut left_out;
+    std::erase_if(paths, [&](const std::string& path) {
+      const bool image = is_image_name(path);
+      if (!image) left_out.add(path);
+      return !image;
+    });
     if (paths.empty()) {
-      throw Error(ErrorCode::not_found, "no .jpg, .jpeg or .png below this folder",
+      throw Error(ErrorCode::not_found,
+                  "no .jpg, .jpeg or .png below this folder" +
+                      (left_out.count() == 0 ? "" : "; " + left_out.text(0)),
                   {.shard = folder_or_pattern, .stage = {}});
+    }
+    if (left_out.count() > 0) {
+      log_once(left_out.images() ? LogLevel::warning : LogLevel::info,
+               "left out of " + folder_or_pattern,
+               folder_or_pattern + ": " + left_out.text(paths.size()));
     }
   } else {
     root_ = fixed_part(folder_or_pattern);
@@ -109,7 +166,12 @@ void ImageList::examine(FileSystem& files) {
   });
   std::vector<std::string> all;
   for (const auto& part : missing) all.insert(all.end(), part.begin(), part.end());
-  if (!all.empty()) throw Error(ErrorCode::not_found, "missing: " + first_of(all));
+  if (all.empty()) return;
+  throw Error(ErrorCode::not_found,
+              std::to_string(all.size()) + " of " + std::to_string(size()) +
+                  " files are listed and not there, as links to nothing are: " + first_of(all) +
+                  "; remove them (find " + (root_.empty() ? "." : root_) +
+                  " -xtype l -delete), or name the others by a pattern");
 }
 
 void ImageList::label(const std::string& label_regex) {
@@ -144,8 +206,11 @@ std::string_view ImageList::key(std::size_t i) const noexcept {
 std::uint64_t ImageList::checksum() const noexcept {
   std::uint64_t hash = XXH3_64bits(keys_->data(), keys_->size());
   for (std::size_t i = 0; i < size(); ++i) {
-    const std::uint64_t numbers[2] = {key_ends_[i], infos_[i].size};
-    hash = XXH3_64bits_withSeed(numbers, sizeof(numbers), hash);
+    const std::string_view begin = root_.empty() ? key(i) : root_;  // of the path
+    const std::uint64_t numbers[3] = {key_ends_[i], infos_[i].size, version_of(begin, infos_[i])};
+    // Without a version the checksum is as before, so that saved positions stay valid.
+    const std::size_t known = numbers[2] == 0 ? 2 : 3;
+    hash = XXH3_64bits_withSeed(numbers, known * sizeof(numbers[0]), hash);
   }
   return hash;
 }

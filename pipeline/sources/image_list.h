@@ -1,4 +1,4 @@
-// The list of files that the images source serves.
+// The list of files that the images source reads.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace penstock {
 
-/// Paths, sizes and labels of image files, compactly: millions are normal. Immutable and
-/// thread-safe.
+/// Paths, sizes and labels of image files, stored compactly, because lists of millions are normal.
+/// Immutable and thread-safe.
 class ImageList {
  public:
-  /// As make_images_source says.
+  /// Lists the files. Throws as make_images_source says.
   ImageList(FileSystem& files, const std::string& folder_or_pattern,
             const std::string& label_regex);
 
   std::size_t size() const noexcept { return infos_.size(); }
   std::string path(std::size_t i) const { return root_ + std::string(key(i)); }
-  /// The same in a string that keeps its memory.
+  /// Writes the path to a string, which keeps its memory.
   void assign_path(std::string& path, std::size_t i) const { path.assign(root_).append(key(i)); }
-  /// A view into `keys()`.
+  /// Returns the part of the path behind the common root, as a view into `keys()`.
   std::string_view key(std::size_t i) const noexcept;
   const BufferPtr& keys() const noexcept { return keys_; }
-  /// As found at the start.
+  /// Returns the file's facts as they were when the list was made.
   const FileInfo& info(std::size_t i) const noexcept { return infos_[i]; }
   std::int32_t label(std::size_t i) const noexcept { return labels_[i]; }
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
-  /// Of all keys and sizes, for fingerprints.
+  /// Returns a checksum of all keys and sizes, and of versions that servers report, for
+  /// fingerprints.
   std::uint64_t checksum() const noexcept;
 
  private:
@@ -40,7 +41,7 @@ class ImageList {
   void label(const std::string& label_regex);
 
   std::string root_;  // in front of every key
-  BufferPtr keys_;    // one after the other
+  BufferPtr keys_;    // one key after the other
   std::vector<std::uint64_t> key_ends_;
   std::vector<FileInfo> infos_;
   std::vector<std::int32_t> labels_;

@@ -14,7 +14,7 @@ namespace {
 using records_file::Frame;
 using records_file::kFrameBytes;
 
-/// In front of the class names.
+/// The number of notes in front of the class names.
 constexpr std::size_t kNotes = 2;
 
 class ImageRecords final : public Source {
@@ -50,7 +50,8 @@ class ImageRecords final : public Source {
   std::string name() const override { return "image_records"; }
   void describe(Description& description) const override {
     for (std::size_t i = 0; i < shards_.size(); ++i)
-      description.add_shard(base_name(shards_.path(i)), shards_.info(i).size, index_.checksum(i));
+      description.add_shard(base_name(shards_.path(i)), shards_.info(i).size,
+                            shards_.identity(i, index_.checksum(i)));
     description.add("coefficients", coefficients_);
     description.add("indexed", indexed_);
     description.add("as_they_are", as_they_are_);
@@ -75,7 +76,7 @@ class ImageRecords final : public Source {
   }
 
  private:
-  /// Empty if the bytes are a record, as far as that is looked at here.
+  /// Returns an empty text if the bytes are a valid record, as far as this source checks.
   std::string damage(std::span<const std::byte> bytes) const {
     const std::optional<Frame> frame = records_file::parse_frame(bytes, limits_);
     if (!frame || frame->size() != bytes.size()) return "the record's frame is damaged";

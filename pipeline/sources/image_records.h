@@ -1,4 +1,4 @@
-// Files of image records as a source.
+// The source that reads files of image records.
 #pragma once
 
 #include <penstock/source.h>
@@ -6,9 +6,9 @@
 
 namespace penstock {
 
-/// {image: bytes, label: i64, key: bytes}. The image is an image record or, for what could not be
-/// one, the file that was packed, whose CRC32C is checked here; records are checked by those who
-/// decode them, as far as they read them. Throws as image_records says.
+/// Makes a source of {image: bytes, label: i64, key: bytes}. An image is an image record or, if no
+/// record could be made of it, the original file. The source checks the CRC32C of original files.
+/// Decoders check records, as far as they read them. Throws as image_records says.
 SourcePtr make_image_records_source(const Paths& paths, const FileOptions& options);
 
 }  // namespace penstock

@@ -156,7 +156,7 @@ ShardIndex scan(File& file, const Limits& limits) {
   if (count > limits.max_members || count > room / sizeof(IndexEntry))
     refuse(file, offset, "more records than the index holds, or than the limit");
   if (as_they_are > count) refuse(file, offset, "more images as they are than there are");
-  // Nothing is read that could not be records and names.
+  // Sizes that no records and names could have are rejected before anything is read.
   const std::uint64_t names = room - count * sizeof(IndexEntry);
   if (classes > limits.max_members || classes > names / sizeof(std::uint32_t) ||
       names > classes * (sizeof(std::uint32_t) + limits.max_name_bytes))

@@ -1,4 +1,5 @@
-// Files of image records: what `penstock pack` writes. Byte by byte in docs/records.md.
+// The format of files of image records, which `penstock pack` writes. docs/records.md describes it
+// byte by byte.
 #pragma once
 
 #include <array>
@@ -23,40 +24,42 @@ inline constexpr std::size_t kFrameBytes = 48;
 inline constexpr std::size_t kFooterBytes = 32;
 inline constexpr std::array<char, 8> kMagic = {'P', 'N', 'S', 'T', 'R', 'E', 'C', '1'};
 
-/// Of a file: the kind of its records.
+/// Returns the header of a file with records of this kind.
 std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind);
-/// Nothing if the bytes are none. Throws Error{data_loss} for a version that is not known.
+/// Returns the kind of the records, or nothing if the bytes are no header. Throws Error{data_loss}
+/// for an unknown version.
 std::optional<ImageRecordKind> parse_header(std::span<const std::byte> bytes);
 
-/// In front of a record's key and image.
+/// The fields in front of a record's key and image.
 struct Frame {
   std::uint64_t key_bytes = 0;
   std::uint64_t image_bytes = 0;
   std::int64_t label = 0;
-  std::uint64_t number = 0;          ///< of the file in the folder that was packed
-  std::uint64_t original_bytes = 0;  ///< of that file
-  bool as_it_is = false;             ///< the image is that file
+  std::uint64_t number = 0;          ///< number of the original file in the folder that was packed
+  std::uint64_t original_bytes = 0;  ///< size of the original file
+  bool as_it_is = false;             ///< the image is the original file
   std::uint32_t image_crc = 0;
 
   std::uint64_t size() const noexcept { return kFrameBytes + key_bytes + image_bytes; }
 };
 std::vector<std::byte> make_frame(const Frame& frame, std::string_view key);
-/// Nothing if the bytes are none, or its lengths are above the limits.
+/// Reads a frame. Returns nothing if the bytes are no frame, or if its lengths are above the
+/// limits.
 std::optional<Frame> parse_frame(std::span<const std::byte> bytes, const Limits& limits);
-/// The frame's CRC32C is over the key as well.
+/// True if a frame and its key pass the frame's CRC32C.
 bool frame_is_sound(std::span<const std::byte> frame_and_key);
 
-/// What stands behind the last record.
+/// The contents of the index behind the last record.
 struct Contents {
   std::vector<IndexEntry> entries;
-  std::uint64_t as_they_are = 0;  ///< records that hold the file
+  std::uint64_t as_they_are = 0;  ///< number of records that hold original files
   std::vector<std::string> class_names;
 };
-/// Index and footer of a file whose records end at `offset`.
+/// Returns the index and footer of a file whose records end at `offset`.
 std::vector<std::byte> make_index(const Contents& contents, std::uint64_t offset);
 
-/// Reads header and index. `notes` are the kind, the number of records that are stored as they are,
-/// and the class names. Throws Error{data_loss} for anything but a complete file.
+/// Reads header and index. The `notes` are the kind, the number of records that hold original
+/// files, and the class names. Throws Error{data_loss} for anything but a complete file.
 ShardIndex scan(File& file, const Limits& limits);
 
 }  // namespace penstock::records_file

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <penstock/crc32c.h>
+#include <penstock/remote_files.h>
 
 namespace penstock {
 
@@ -11,24 +12,33 @@ using records_file::kFrameBytes;
 using records_file::kHeaderBytes;
 
 ImageRecordsWriter::ImageRecordsWriter(const std::string& path, ImageRecordKind kind,
-                                       const Limits& limits, const Fits& fits)
-    : file_(path, true) {
+                                       const Limits& limits, const Fits& fits) {
   const std::array<std::byte, kHeaderBytes> header = records_file::make_header(kind);
-  std::array<std::byte, kHeaderBytes> found{};
-  if (file_.read(0, found) != found.size() || found != header) {
-    file_.keep(0);
-    file_.append(header);
+  if (is_remote(path)) {
+    file_ = default_file_system()->create(path);
+    append(header);
     return;
   }
+  auto file = std::make_unique<ExclusiveFile>(path, true);
+  keep_what_fits(*file, header, limits, fits);
+  file_ = std::move(file);
+  if (bytes_ == 0) append(header);
+}
+
+void ImageRecordsWriter::keep_what_fits(ExclusiveFile& file, std::span<const std::byte> header,
+                                        const Limits& limits, const Fits& fits) {
+  std::array<std::byte, kHeaderBytes> found{};
+  if (file.read(0, found) != found.size() || !std::ranges::equal(found, header))
+    return file.keep(0);
   std::uint64_t at = kHeaderBytes;
   std::vector<std::byte> record(kFrameBytes);
   for (;;) {
     record.resize(kFrameBytes);
-    if (file_.read(at, record) != kFrameBytes) break;
+    if (file.read(at, record) != kFrameBytes) break;
     const std::optional<Frame> frame = records_file::parse_frame(record, limits);
     if (!frame) break;
     record.resize(frame->size());
-    if (file_.read(at, record) != record.size()) break;
+    if (file.read(at, record) != record.size()) break;
     const std::span<const std::byte> all(record);
     const std::span<const std::byte> image = all.subspan(kFrameBytes + frame->key_bytes);
     const std::string_view key(reinterpret_cast<const char*>(all.data()) + kFrameBytes,
@@ -39,22 +49,28 @@ ImageRecordsWriter::ImageRecordsWriter(const std::string& path, ImageRecordKind 
     entries_.push_back({at, frame->size()});
     at += frame->size();
   }
-  file_.keep(at);
+  file.keep(at);
+  bytes_ = at;
+}
+
+void ImageRecordsWriter::append(std::span<const std::byte> bytes) {
+  file_->append(bytes);
+  bytes_ += bytes.size();
 }
 
 void ImageRecordsWriter::append(const Frame& frame, std::string_view key,
                                 std::span<const std::byte> image) {
-  entries_.push_back({file_.size(), frame.size()});
-  file_.append(records_file::make_frame(frame, key));
-  file_.append(image);
+  entries_.push_back({bytes_, frame.size()});
+  append(records_file::make_frame(frame, key));
+  append(image);
 }
 
 std::uint64_t ImageRecordsWriter::commit(std::uint64_t as_they_are,
                                          std::vector<std::string> class_names) {
-  file_.append(records_file::make_index({std::move(entries_), as_they_are, std::move(class_names)},
-                                        file_.size()));
-  file_.commit();
-  return file_.size();
+  append(
+      records_file::make_index({std::move(entries_), as_they_are, std::move(class_names)}, bytes_));
+  file_->commit();
+  return bytes_;
 }
 
 }  // namespace penstock

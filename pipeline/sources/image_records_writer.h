@@ -1,8 +1,9 @@
-// Writes a file of image records, and goes on with one that was not finished.
+// Writes a file of image records, and resumes one that was not finished.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,26 +14,33 @@
 
 namespace penstock {
 
-/// Used by one thread. Throws as ExclusiveFile does.
+/// A writer of image records. Used by one thread. Throws as WritableFile does.
 class ImageRecordsWriter {
  public:
-  /// Says whether a record that a killed writer left is one that this one would write again.
+  /// Returns true if a record that a killed writer left equals the one that this writer would
+  /// write.
   using Fits = std::function<bool(const records_file::Frame& frame, std::string_view key,
                                   std::span<const std::byte> image)>;
 
-  /// Keeps the records at the front of `path`.partial that are whole and fit.
+  /// Keeps the leading records of `path`.partial that are whole and fit. In a store nothing can be
+  /// kept.
   ImageRecordsWriter(const std::string& path, ImageRecordKind kind, const Limits& limits,
                      const Fits& fits);
 
-  /// Records so far.
+  /// Returns the number of records so far.
   std::uint64_t size() const noexcept { return entries_.size(); }
   void append(const records_file::Frame& frame, std::string_view key,
               std::span<const std::byte> image);
-  /// The file is complete. Returns its size.
+  /// Completes the file. Returns its size.
   std::uint64_t commit(std::uint64_t as_they_are, std::vector<std::string> class_names);
 
  private:
-  ExclusiveFile file_;
+  void append(std::span<const std::byte> bytes);
+  void keep_what_fits(ExclusiveFile& file, std::span<const std::byte> header, const Limits& limits,
+                      const Fits& fits);
+
+  std::unique_ptr<WritableFile> file_;
+  std::uint64_t bytes_ = 0;  // bytes kept and appended
   std::vector<IndexEntry> entries_;
 };
 

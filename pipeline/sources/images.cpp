@@ -1,4 +1,4 @@
-// Image files in folders as a source.
+// The source that reads image files in folders.
 #include <penstock/sources.h>
 
 #include "pipeline/io/read_count.h"
@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// One that can't be opened is the error of its record, when its turn comes.
+/// An image that can't be opened becomes the error of its record, when the record is read.
 bool may_block(FileSystem& files, const std::string& path) {
   try {
     return files.open(path)->blocking();
@@ -72,7 +72,7 @@ class ImagesSource final : public Source {
     thread_local std::string path;  // keeps its memory
     list_.assign_path(path, i);
     BufferPtr buffer = context.allocate(info.size);
-    ++reads_asked();
+    reads_asked().add(1, 1);
     if (!files_->read_whole(path, info, buffer->data())) throw changed_error(path);
     item.element.reset(names_);
     const std::string_view bytes(reinterpret_cast<const char*>(buffer->data()), info.size);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <penstock/crc32c.h>
+#include <penstock/remote_files.h>
 
 #include "pipeline/io/durable.h"
 
@@ -40,7 +41,7 @@ class Writer {
   std::vector<std::byte> out_;
 };
 
-/// Throws Error{data_loss} for what does not fit in the bytes that remain.
+/// Throws Error{data_loss} for a value that does not fit in the remaining bytes.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -72,7 +73,7 @@ class Reader {
   std::span<const std::byte> rest_;
 };
 
-/// What stands in front of the entries, with as many bytes of the file as that takes.
+/// The part before the entries, and the number of bytes it takes in the file.
 struct Head {
   std::vector<std::byte> bytes;
   std::uint64_t entries = 0;
@@ -92,7 +93,7 @@ std::optional<Head> read_head(File& file, const FileInfo& shard, const std::stri
   return head;
 }
 
-/// What stands behind the entries. False if it is not as it should be.
+/// Reads the part after the entries. Returns false if it is malformed.
 bool parse_tail(std::span<const std::byte> bytes, ShardIndex& index) {
   Reader in(bytes);
   index.faults.resize(in.count(3 * sizeof(std::uint64_t)));
@@ -128,22 +129,6 @@ bool is_possible(const ShardIndex& index, const FileInfo& shard, const IndexOpti
 }
 
 }  // namespace
-
-std::string index_path(const std::string& shard, const FileInfo& info,
-                       const IndexOptions& options) {
-  if (options.folder == "-" || info.size < options.least_cached_bytes) return {};
-  const std::string name = base_name(shard);
-  if (!options.folder.empty()) {
-    const std::uint32_t hash = crc32c(std::as_bytes(std::span(shard)));
-    return options.folder + '/' + name + '.' + std::to_string(hash) + ".penstock-index";
-  }
-  try {
-    if (default_file_system()->info(shard) != info) return {};
-  } catch (const Error&) {
-    return {};
-  }
-  return shard.substr(0, shard.size() - name.size()) + '.' + name + ".penstock-index";
-}
 
 std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& shard,
                                      const IndexOptions& options) noexcept try {
@@ -190,6 +175,12 @@ bool save_index(const std::string& path, const FileInfo& shard, const std::strin
   }
   out.number(index.notes.size());
   for (const std::string& note : index.notes) out.text(note);
+  if (is_remote(path)) {
+    const auto object = default_file_system()->create(path);
+    object->append(out.finish());
+    object->commit();
+    return true;
+  }
   DurableFile file(path);
   file.append(out.finish());
   file.commit();

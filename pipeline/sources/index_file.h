@@ -1,4 +1,4 @@
-// The file that keeps a shard's index.
+// The file that holds a shard's index.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,12 @@
 
 namespace penstock {
 
-/// Where the index of a shard is kept, or empty if nowhere: "-" as the folder, or beside a shard
-/// that is not a file of this machine. Beside the data the name begins with a dot, so that no
-/// pattern for shards matches it.
-std::string index_path(const std::string& shard, const FileInfo& info, const IndexOptions& options);
-
-/// Nothing unless the file is whole, was made for this kind, size and time, and is what a scan
-/// could have found. Where its records lie is still anybody's word: whoever reads them must not
-/// trust it.
+/// Reads an index. Returns nothing unless the file is complete, was made for this kind, size and
+/// time, and holds what a scan could have found. The places of its records may still be wrong, so
+/// readers must not trust them.
 std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& shard,
                                      const IndexOptions& options) noexcept;
-/// False if it can't be written.
+/// Writes an index. Returns false if it can't be written.
 bool save_index(const std::string& path, const FileInfo& shard, const std::string& kind,
                 const ShardIndex& index) noexcept;
 

@@ -10,7 +10,7 @@ constexpr std::uint64_t kMostRun = 256 << 10;  // bytes of records read as one p
 using Deliver = std::function<void(std::size_t, ReadPiece&)>;
 using Fail = std::function<void(std::size_t, const Error&)>;
 
-/// Records that lie side by side, and are asked for so, are one piece.
+/// Adjacent records that are requested one after the other are read as one piece.
 class RecordsRead {
  public:
   RecordsRead(const Shards& shards, const OffsetIndex& index,
@@ -65,7 +65,7 @@ class RecordsRead {
       } else if (size == run.size) {
         const Error& error = run.status.error();
         fail_(i, Error(error.code(), error.cause(), locate_record(shards_, index_, indices_[i])));
-      } else {  // of several perhaps only one can't be read
+      } else {  // perhaps only one of several can't be read
         alone_.push_back(std::move(one));
       }
       at += size;
@@ -92,7 +92,7 @@ void read_records(const Shards& shards, const OffsetIndex& index,
 void read_records(const Shards& shards, const OffsetIndex& index, std::span<ReadItem> items,
                   ReadContext& context, const std::function<void(ReadPiece&, ReadItem&)>& deliver) {
   thread_local std::vector<std::uint64_t> indices;
-  thread_local std::vector<std::size_t> places;  // the items of these
+  thread_local std::vector<std::size_t> places;  // the items that they belong to
   indices.clear();
   places.clear();
   for (std::size_t i = 0; i < items.size(); ++i) {

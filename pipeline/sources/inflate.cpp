@@ -8,7 +8,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kInput = 128 << 10;
-/// The ratio is not judged before this much came out.
+/// The ratio is checked only after this many bytes.
 constexpr std::uint64_t kRatioSlack = 1 << 20;
 
 std::string reason_of(int code) {
@@ -56,7 +56,7 @@ bool InflateStream::refill() {
   return true;
 }
 
-/// Moves on to the next member. False at the end of the file.
+/// Moves to the next member. Returns false at the end of the file.
 bool InflateStream::start_member() {
   while (any_member_) {  // zeros behind a member are padding
     if (state_->avail_in == 0 && !refill()) return false;
@@ -114,7 +114,7 @@ std::size_t InflateStream::read(std::span<std::byte> out) {
 
 std::uint64_t InflateStream::most_left() const noexcept {
   const std::uint64_t input = file_->info().size - read_ + state_->avail_in;
-  // What ISA-L holds back: a window, and the longest match.
+  // The bytes that ISA-L buffers: a window, and the longest match.
   constexpr std::uint64_t kHeld = 128 << 10;
   return input * std::max<std::uint64_t>(max_ratio_, 1) + kHeld + kRatioSlack;
 }

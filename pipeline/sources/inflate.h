@@ -14,25 +14,27 @@ struct inflate_state;
 
 namespace penstock {
 
-/// The contents of a compressed file, by ISA-L (1.4 to 2.9 times zlib's speed). gzip files may have
-/// several members, as `cat a.gz b.gz` makes them, and zeros behind the last. Checksums are
-/// verified. Works in constant memory, whatever the contents claim. Used by one thread.
+/// A reader of the contents of a compressed file, by ISA-L (1.4 to 2.9 times zlib's speed). A
+/// file in gzip may have several members, as `cat a.gz b.gz` makes them, and zeros behind the last.
+/// Checksums are verified. Memory is constant, whatever the contents claim. Used by one thread.
 class InflateStream {
  public:
-  /// REQUIRES: format is gzip or zlib.
+  /// Prepares to read `file` from its start. REQUIRES: format is gzip or zlib.
   InflateStream(std::shared_ptr<File> file, Compression format, const Limits& limits);
   ~InflateStream();
 
-  /// Fills `out` as far as the contents go: fewer bytes only at their end. Throws Error{data_loss}
-  /// for damaged or truncated input, Error{out_of_range} beyond max_inflate_ratio,
-  /// Error{unavailable} if the file can't be read; nothing can be read after that. What came out
-  /// before an error is still delivered, the error then comes with the next call.
+  /// Fills `out`, and returns fewer bytes only at the end of the contents.
+  ///
+  /// Throws Error{data_loss} for damaged or truncated input, Error{out_of_range} beyond
+  /// max_inflate_ratio and Error{unavailable} if the file can't be read. Nothing can be read after
+  /// an error. Bytes that came before the error are still delivered; the error then comes with the
+  /// next call.
   std::size_t read(std::span<std::byte> out);
-  /// More bytes than this can't come.
+  /// Returns an upper limit of the bytes that can still come.
   std::uint64_t most_left() const noexcept;
 
  private:
-  /// False at the end of the file.
+  /// Reads more input. Returns false at the end of the file.
   bool refill();
   bool start_member();
   void inflate(std::span<std::byte> out, std::size_t& done);
@@ -44,13 +46,13 @@ class InflateStream {
   std::unique_ptr<inflate_state> state_;
   std::vector<std::byte> input_;
   std::uint64_t read_ = 0;      // bytes of the file that were read
-  std::uint64_t produced_ = 0;  // bytes that came out
+  std::uint64_t produced_ = 0;  // bytes that were delivered
   bool in_member_ = false;
   bool any_member_ = false;
   Status failed_;
 };
 
-/// What the first bytes of a file say: gzip, zlib, or none of them.
+/// Tells the compression from the first bytes of a file: gzip, zlib or none.
 Compression compression_of(std::span<const std::byte> head) noexcept;
 
 }  // namespace penstock

@@ -30,7 +30,7 @@ std::optional<std::string> LabelRule::text(std::string_view path) const {
     return std::string(folder.substr(folder.rfind('/') + 1));
   }
   if (!whole_path_ && slash != std::string_view::npos) path.remove_prefix(slash + 1);
-  // The library's matcher recurses with the length of its input.
+  // The recursion of the library's matcher is as deep as its input is long.
   if (path.size() > kLongest) return std::nullopt;
   std::match_results<std::string_view::const_iterator> match;
   if (!std::regex_search(path.begin(), path.end(), match, *regex_)) return std::nullopt;

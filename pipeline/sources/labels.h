@@ -11,18 +11,19 @@
 
 namespace penstock {
 
-/// Says which class a path belongs to. Thread-safe.
+/// A rule that tells the class of a path. Thread-safe.
 ///
 ///     LabelRule("").text("train/cat/1.jpg");             // "cat", the parent folder
 ///     LabelRule("^(\\w+?)_").text("train/dog_7.jpg");     // "dog", a match on the file's name
 class LabelRule {
  public:
-  /// `regex` is ECMAScript with one group; it is searched for in the file's name, or in the whole
-  /// path if it has a '/'. Empty: the parent folder's name ("." without one). Throws
-  /// Error{invalid_argument} for anything else.
+  /// Makes a rule from `regex`, an ECMAScript expression with one group. It is searched for in the
+  /// file's name, or in the whole path if it has a '/'. If it is empty, the class is the name of
+  /// the parent folder ("." without one). Throws Error{invalid_argument} for any other text.
   explicit LabelRule(const std::string& regex);
 
-  /// Nothing if the expression does not match. Names of more than kLongest bytes never match.
+  /// Returns the class, or nothing if the expression does not match. It never matches names of more
+  /// than kLongest bytes.
   std::optional<std::string> text(std::string_view path) const;
 
   static constexpr std::size_t kLongest = 1024;
@@ -32,7 +33,7 @@ class LabelRule {
   bool whole_path_ = false;
 };
 
-/// Distinct class names in bytewise order, and for each text its name's position.
+/// Distinct class names in bytewise order, and for each text the position of its name.
 struct Classes {
   std::vector<std::string> names;
   std::vector<std::int32_t> labels;

@@ -1,4 +1,4 @@
-// NumPy arrays as a source.
+// The source that reads NumPy arrays.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

@@ -13,20 +13,20 @@ namespace penstock {
 
 struct NpyHeader {
   DType dtype = DType::u8;
-  bool swapped = false;  ///< values are in the other byte order than this machine's
+  bool swapped = false;  ///< values are not in this machine's byte order
   bool fortran_order = false;
   Shape shape;
   std::uint64_t data_offset = 0;
 };
 
-/// Reads versions 1 to 3 of the format, the dictionary by a grammar of its three entries: it is
-/// never evaluated. Throws Error{data_loss} with the offset of what is wrong, and
+/// Reads a header of version 1 to 3 of the format. A parser for its three entries reads the
+/// dictionary, which is never evaluated. Throws Error{data_loss} with the offset of the damage, and
 /// Error{invalid_argument} for dtypes that no tensor holds (objects, strings, records, complex
 /// numbers). Source of the format:
 /// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 NpyHeader read_npy_header(File& file);
 
-/// The dictionary alone; `offset` is its place in the file `path`, for errors.
+/// Reads the dictionary alone. `offset` is its place in the file `path`, for errors.
 NpyHeader parse_npy_dictionary(std::string_view text, const std::string& path,
                                std::uint64_t offset);
 

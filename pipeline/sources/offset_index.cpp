@@ -6,6 +6,7 @@
 #include <penstock/log.h>
 
 #include "pipeline/sources/index_file.h"
+#include "pipeline/sources/index_place.h"
 #include "pipeline/sources/parallel.h"
 
 namespace penstock {
@@ -13,9 +14,11 @@ namespace {
 
 ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOptions& options,
                         const ScanShard& scan) {
-  const std::string path = index_path(shards.path(shard), shards.info(shard), options);
-  if (!path.empty()) {
-    if (auto index = load_index(path, shards.info(shard), options)) return std::move(*index);
+  const FileInfo& info = shards.info(shard);
+  const std::string path = index_path(shards.path(shard), info, options);
+  for (const std::string& kept : {path, index_beside(shards.path(shard), info, options)}) {
+    if (kept.empty()) continue;
+    if (auto index = load_index(kept, info, options)) return std::move(*index);
   }
   ShardIndex index;
   for (int tries = 1;; ++tries) {
@@ -26,7 +29,9 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOpti
   }
   index.entries.shrink_to_fit();
   const bool lasting = index.lasting && std::ranges::all_of(index.faults, &IndexFault::lasting);
-  if (!path.empty() && lasting && !save_index(path, shards.info(shard), options.kind, index))
+  if (path.empty() || !lasting) return index;
+  const bool has_folder = !options.folder.empty() || make_index_folder(path);
+  if (!has_folder || !save_index(path, info, options.kind, index))
     log_once(LogLevel::info, "index not kept",
              "can't write " + path + ": shards will be scanned again next time");
   return index;

@@ -1,4 +1,5 @@
-// Where the records of an indexed source lie, found by one pass over the shards' headers.
+// The index of an indexed source: where its records lie, found by one pass over the shards'
+// headers.
 #pragma once
 
 #include <cstdint>
@@ -10,59 +11,62 @@
 
 namespace penstock {
 
-/// The bytes of a record in its shard, as far as its format frames them.
+/// The bytes of a record in its shard, with the framing of its format.
 struct IndexEntry {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
 
-/// A record that can't be read, known since the scan: what lies at its entry's offset is damaged.
+/// A record that the scan found to be unreadable: the bytes at its entry's offset are damaged.
 struct IndexFault {
   std::uint64_t record = 0;  ///< within the shard
   ErrorCode code = ErrorCode::data_loss;
   std::string cause;
 
-  /// Every scan of the same bytes finds it. Others are of the moment: no index keeps them.
+  /// True if every scan of the same bytes finds this fault. Other faults are temporary, and no
+  /// index file keeps them.
   bool lasting() const noexcept {
     return code == ErrorCode::data_loss || code == ErrorCode::out_of_range;
   }
 };
 
-/// What a scan finds in one shard.
+/// The results of the scan of one shard.
 struct ShardIndex {
   std::vector<IndexEntry> entries;
-  std::vector<IndexFault> faults;  ///< by record, ascending
-  std::vector<std::string> notes;  ///< whatever else the format wants to know without a scan
+  std::vector<IndexFault> faults;  ///< ascending by record
+  std::vector<std::string> notes;  ///< other facts that the format needs without a scan
   bool lasting = true;             ///< false: a read failed, so another scan may find more
 };
 
-/// Reads the headers of one shard. Throws nothing for damaged bytes: they are faults.
+/// A function that reads the headers of one shard. It does not throw for damaged bytes: it reports
+/// them as faults.
 using ScanShard = std::function<ShardIndex(File& file)>;
 
 struct IndexOptions {
-  /// Format and options that decide what a scan finds: another kind is another index.
+  /// The format, and the options that decide what a scan finds. Each kind has an index of its own.
   std::string kind{};
-  /// Where indices are kept: a folder, beside the data (empty), or nowhere ("-").
+  /// The place for indices: a folder, "beside" the data, or "-" for none. Empty means
+  /// default_index_folder(); an index that lies next to the data is read then too.
   std::string folder{};
-  /// Smaller shards are scanned each time: a file more would cost more than it spares.
+  /// Smaller shards are scanned each time, because one more file would cost more than it saves.
   std::uint64_t least_cached_bytes = 4 << 20;
-  std::size_t threads = 0;  ///< that scan shards; 0: twice the processors, at most 16
-  // What every scan finds. A kept index, which anybody may have written, that has less or more was
-  // made by none.
-  std::uint64_t least_entry_bytes = 1;  ///< of a record that is no fault
+  std::size_t threads = 0;  ///< for scanning shards; 0: twice the processors, at most 16
+  // Limits that the results of every scan keep. Index files are checked against them, since anyone
+  // may have written one.
+  std::uint64_t least_entry_bytes = 1;  ///< of a record without a fault
   std::uint64_t most_entry_bytes = UINT64_MAX;
   std::size_t least_notes = 0;
 };
 
-/// The records of all shards in order. 16 bytes a record. Immutable and thread-safe.
+/// The places of the records of all shards, in order. Takes 16 bytes for each record. Immutable and
+/// thread-safe.
 ///
-/// Kept files carry a checksum and the shard's size and time; one that is stale, damaged or not
-/// what a scan could have found is silently made anew, and where it can't be written the scan is
-/// simply done again next time.
+/// Index files carry a checksum and the shard's size and time. A file that is stale, damaged or not
+/// possible as the result of a scan is silently replaced. If it can't be written, the next run
+/// scans again.
 class OffsetIndex {
  public:
-  /// Scans the shards that have no valid index, several at once. Throws what opening a shard
-  /// throws.
+  /// Scans the shards that have no valid index, several at once. Throws as opening a shard does.
   OffsetIndex(const Shards& shards, const IndexOptions& options, const ScanShard& scan);
 
   struct Position {
@@ -71,21 +75,21 @@ class OffsetIndex {
   };
 
   std::uint64_t size() const noexcept { return first_.back(); }
-  /// REQUIRES: index < size(). O(log shards).
+  /// Returns the position of a record. REQUIRES: index < size(). O(log shards).
   Position find(std::uint64_t index) const noexcept {
     return index < first_[1] ? Position{0, index} : find_behind(index);
   }
   const IndexEntry& entry(Position at) const noexcept {
     return shards_[at.shard].entries[at.record];
   }
-  /// Null if the record is as it should be.
+  /// Returns the record's fault, or null if it has none.
   const IndexFault* fault(Position at) const noexcept {
     return shards_[at.shard].faults.empty() ? nullptr : find_fault(at);
   }
   const ShardIndex& shard(std::size_t shard) const noexcept { return shards_[shard]; }
-  /// Index of a shard's first record.
+  /// Returns the index of a shard's first record.
   std::uint64_t first(std::size_t shard) const noexcept { return first_[shard]; }
-  /// Of a shard's entries, for fingerprints. Never 0.
+  /// Returns a checksum of a shard's entries, faults and notes, for fingerprints. Never 0.
   std::uint64_t checksum(std::size_t shard) const noexcept { return checksums_[shard]; }
 
  private:
@@ -94,7 +98,7 @@ class OffsetIndex {
 
   std::vector<ShardIndex> shards_;
   std::vector<std::uint64_t> checksums_;
-  std::vector<std::uint64_t> first_;  // one more than shards
+  std::vector<std::uint64_t> first_;  // one more entry than shards
 };
 
 }  // namespace penstock

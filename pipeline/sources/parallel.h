@@ -1,4 +1,4 @@
-// What is done once, when a source is made: over several threads, and again where reads fail.
+// Work that is done once, when a source is made: in parallel, and with retries of failed reads.
 #pragma once
 
 #include <atomic>
@@ -8,22 +8,23 @@
 
 namespace penstock {
 
-/// Calls `work` for 0 … count - 1 from several threads, this one among them, and returns when all
-/// are done. Then throws what the lowest number threw. What throws Error{unavailable} is done again
-/// as `try_again` says. Fewer threads if the system gives no more.
-/// `threads` 0: twice the processors, at most 16, because such work mostly waits.
+/// Calls `work` for 0 … count - 1 from several threads, among them the caller's, and returns when
+/// all calls are done. Then throws the error of the lowest number, if any. A call that throws
+/// Error{unavailable} is repeated as `try_again` says. `threads` 0 means twice the processors, at
+/// most 16, because such work mostly waits. Uses fewer threads if the system gives no more.
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
                        std::size_t threads = 0);
 
 /// The first wait of `try_again`. Tests that make many reads fail set it to 0.
 extern std::atomic<std::chrono::milliseconds> first_retry_wait;
 
-/// What a dataset needs to be built is read before a run can say how patient to be. For a read that
-/// has failed `tries` times: waits a moment, longer each time, and returns true; false after four.
+/// Waits before another try of a read that has failed `tries` times, longer each time, and returns
+/// true; after four tries returns false at once. For reads that build a dataset: they come before a
+/// run can say how many retries it wants.
 bool try_again(int tries);
-/// Does `work` again as long as it throws Error{unavailable} and `try_again` says so.
+/// Calls `work` again as long as it throws Error{unavailable} and `try_again` allows.
 void patiently(const std::function<void()>& work);
-/// What `make` returns, done again in the same way.
+/// Returns the result of `make`, which is called again in the same way.
 template <typename F>
 auto made_patiently(const F& make) {
   decltype(make()) made;

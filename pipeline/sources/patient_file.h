@@ -1,4 +1,4 @@
-// A file whose failed reads are done again as long as the run says so.
+// A file that retries failed reads as often as the run allows.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Reads through `file`; asks the context that `context` points to whether a read that failed is to
-/// be done again. For streams, which can't be asked for a record twice. Used by one thread.
+/// A file that reads through `file`. It asks the context that `context` points to whether to repeat
+/// a failed read. For streams, which can't be asked for a record twice. Used by one thread.
 class PatientFile final : public File {
  public:
   PatientFile(std::shared_ptr<File> file, ReadContext* const* context)
@@ -24,7 +24,7 @@ class PatientFile final : public File {
 
  private:
   std::shared_ptr<File> file_;
-  ReadContext* const* context_;  // of the record that is read now
+  ReadContext* const* context_;  // of the record that is being read
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The source of whole numbers.
+// The source of integers.
 #include <penstock/sources.h>
 
 #include <cstring>
@@ -42,8 +42,7 @@ class RangeSource final : public Source {
     for (ReadItem& item : items) {
       const std::int64_t value = at(item.index);
       item.element.start(names_);
-      if (item.row) {
-        std::byte* place = item.row.data(0);
+      if (std::byte* place = item.row ? item.row.data(0) : nullptr) {
         std::memcpy(place, &value, sizeof(value));
         item.element.append(DType::i64, Shape(), place, BufferPtr());
       } else {

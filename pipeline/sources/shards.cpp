@@ -1,12 +1,17 @@
 #include "pipeline/sources/shards.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <sys/resource.h>
 
 #include <penstock/log.h>
+#include <penstock/remote_files.h>
 
 #include "pipeline/sources/parallel.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace penstock {
 namespace {
@@ -39,6 +44,27 @@ std::size_t default_max_open() {
 
 constexpr std::size_t kMostListed = 20;
 
+/// Returns the facts of each path, and nothing for those that are missing. Asks servers for many at
+/// once.
+std::vector<std::optional<FileInfo>> infos_of(FileSystem& files,
+                                              const std::vector<std::string>& paths) {
+  constexpr std::size_t kAskedAtOnce = 16;
+  std::vector<std::optional<FileInfo>> infos(paths.size());
+  const auto ask = [&](std::size_t i) {
+    try {
+      infos[i] = files.info(paths[i]);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::not_found) throw;
+    }
+  };
+  if (paths.size() > 1 && is_remote(paths.front())) {
+    for_each_parallel(paths.size(), ask, kAskedAtOnce);
+  } else {
+    for (std::size_t i = 0; i < paths.size(); ++i) patiently([&] { ask(i); });
+  }
+  return infos;
+}
+
 }  // namespace
 
 Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, std::size_t max_open)
@@ -48,13 +74,13 @@ Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, st
   for (const std::string& pattern : patterns) {
     std::vector<std::string> paths;
     patiently([&] { paths = files_->glob(pattern); });
-    if (paths.empty()) missing.push_back("no file matches " + pattern);
-    for (const std::string& path : paths) {
-      try {
-        patiently([&] { shards_.push_back({path, files_->info(path)}); });
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::not_found) throw;
-        missing.push_back("no file " + path);
+    if (paths.empty()) missing.push_back("no file matches " + hide_secrets(pattern));
+    const std::vector<std::optional<FileInfo>> infos = infos_of(*files_, paths);
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      if (infos[i]) {
+        shards_.push_back({paths[i], *infos[i]});
+      } else {
+        missing.push_back("no file " + paths[i]);
       }
     }
   }
@@ -84,7 +110,8 @@ OpenShard Shards::open(std::size_t shard) const {
       opened = open_shard(*files_, shards_[shard].path);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::resource_exhausted) throw;
-      // What others have open for the moment, to read or to map it, they soon give back.
+      // Other threads may have files open for a moment, to read or to map them. They soon close
+      // them.
       if (!keep_fewer_open() && !try_again(tries++)) throw;
     }
   }
@@ -95,6 +122,13 @@ OpenShard Shards::open(std::size_t shard) const {
   open_[shard] = opened;
   ++open_count_;
   return opened;
+}
+
+std::uint64_t Shards::identity(std::size_t shard, std::uint64_t checksum) const noexcept {
+  const std::uint64_t version = version_of(path(shard), info(shard));
+  if (version == 0) return checksum;
+  const std::uint64_t both[2] = {version, checksum};
+  return XXH3_64bits(both, sizeof(both)) | 1U;
 }
 
 bool Shards::keep_fewer_open() const {
@@ -122,8 +156,9 @@ Error refused(const std::string& path, const std::string& what) {
 }
 
 std::string base_name(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
+  // A query is not part of a name: where URLs are signed, it differs in each run.
+  const std::string_view name = without_query(path);
+  return std::string(name.substr(name.rfind('/') + 1));
 }
 
 }  // namespace penstock

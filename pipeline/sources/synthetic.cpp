@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-// What a record's random numbers are for.
+// The purposes of a record's random numbers.
 enum Purpose : std::uint32_t { kBytes, kRead, kCost, kFault, kLabel };
 
 constexpr std::size_t kNoiseBytes = 1 << 20;
@@ -131,7 +131,8 @@ class SyntheticBytes final : public SyntheticSource {
     item.element[1] = Tensor::scalar(static_cast<std::int64_t>(item.index));
   }
 
-  // Pieces of one block of noise, from a place of the record's own on: as fast as memory.
+  // Copies pieces of one block of noise, from a start that depends on the record. This is as fast
+  // as memory.
   void fill(std::span<std::byte> out, std::uint64_t index) const {
     static const std::vector<std::uint64_t> noise = [] {
       std::vector<std::uint64_t> words(kNoiseBytes / sizeof(std::uint64_t));
@@ -175,8 +176,8 @@ class SyntheticImages final : public SyntheticSource {
     std::string jpeg;
   };
 
-  // Encoding costs more than what is to be measured, so pictures repeat; a comment with the
-  // record's index behind the first marker makes the bytes differ all the same.
+  // Encoding costs more than the work to be measured, so pictures repeat. A comment behind the
+  // first marker holds the record's index, so that the bytes still differ.
   const std::string& picture(std::uint64_t index) const {
     Picture& picture = pictures_[index % pictures_.size()];
     std::call_once(picture.once, [&] {

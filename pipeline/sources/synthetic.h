@@ -1,4 +1,4 @@
-// Made-up records: any number, size, cost and share of faults.
+// Synthetic records of any number, size, cost and share of faults.
 #pragma once
 
 #include <penstock/rng.h>
@@ -8,19 +8,19 @@
 
 namespace penstock {
 
-/// See SyntheticOptions. A record is a function of the options and its index. Throws
-/// Error{invalid_argument} naming the option that is wrong.
+/// Makes a source of synthetic records, see SyntheticOptions. A record is a function of the options
+/// and its index. Throws Error{invalid_argument} that names a wrong option.
 SourcePtr make_synthetic_source(const SyntheticOptions& options);
 
-/// Burns each element's share of `cost_us` on the thread that runs it and passes it on unchanged;
-/// null if nothing costs.
+/// Makes an op that burns each element's share of `cost_us` on the thread that runs it, and returns
+/// the element unchanged. Returns null if elements cost nothing.
 WorkOpPtr make_synthetic_cost_op(const SyntheticOptions& options);
 
-/// A draw, at least 0. Uses up to two of the numbers of `rng`.
+/// Draws a value of at least 0. Uses up to two numbers of `rng`.
 double draw(const Distribution& distribution, Rng rng);
 
-/// "5", "uniform:1:9", "lognormal:110000:0.5:1000000": the inverse of parse_synthetic for one
-/// value.
+/// Returns the text of one value: "5", "uniform:1:9", "lognormal:110000:0.5:1000000". It is the
+/// inverse of parse_synthetic.
 std::string to_text(const Distribution& distribution);
 
 }  // namespace penstock

@@ -25,7 +25,7 @@ struct Failure {
   std::longjmp(reinterpret_cast<Failure*>(codec->err)->jump, 1);
 }
 
-// C only: an error jumps over this frame. The caller frees `out`.
+// Written like C, because an error jumps out of this frame. The caller frees `out`.
 bool encode(std::uint8_t* pixels, int height, int width, unsigned char** out,
             unsigned long* size) noexcept {
   jpeg_compress_struct codec;
@@ -55,7 +55,7 @@ bool encode(std::uint8_t* pixels, int height, int width, unsigned char** out,
   return true;
 }
 
-// Whole numbers throughout, so that the pixels do not depend on the machine.
+// Integers only, so that the pixels do not depend on the machine.
 std::vector<std::uint8_t> paint(int height, int width, std::uint64_t seed) {
   Rng rng(seed, 0, 0);
   std::array<int, 3> base;

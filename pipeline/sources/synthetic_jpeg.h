@@ -1,4 +1,4 @@
-// JPEG images out of nothing.
+// Synthetic JPEG images.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace penstock {
 
-/// A baseline JPEG, 4:2:0, quality 90: soft colours, a few shapes and some grain, so that it costs
-/// about what a photograph of its size costs to decode. The same for the same arguments and
-/// libjpeg-turbo. REQUIRES: 1 <= height, width <= 65500.
+/// Makes a baseline JPEG, 4:2:0, quality 90. It has soft colours, a few shapes and some grain, so
+/// that decoding it costs about as much as decoding a photograph of its size. The same arguments
+/// and the same libjpeg-turbo give the same bytes. REQUIRES: 1 <= height, width <= 65500.
 std::string make_synthetic_jpeg(int height, int width, std::uint64_t seed);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// parse_synthetic, and distributions as text.
+// parse_synthetic, and the texts of distributions.
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -137,7 +137,7 @@ SyntheticOptions parse_synthetic(const std::string& text) {
       reject(part, "known are count, bytes, read_us, cost_us, faults, image and seed");
     }
   }
-  (void)make_synthetic_source(options);  // checks what it is given
+  (void)make_synthetic_source(options);  // checks the options
   return options;
 }
 

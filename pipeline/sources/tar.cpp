@@ -1,4 +1,4 @@
-// Tar shards as a source.
+// The source that reads tar shards.
 #include <penstock/sources.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
     if (extensions.empty()) extensions = split(notes[0], '/');
     classes.insert(classes.end(), notes.begin() + 1, notes.end());
   }
-  // No scan notes so many, but anybody may have written the index that was kept.
+  // No scan notes so many. But the index file may come from anywhere.
   if (extensions.size() > tar_file::kMostMembers)
     throw Error(ErrorCode::out_of_range, "a kept index names more than " +
                                              std::to_string(tar_file::kMostMembers) +
@@ -69,7 +69,8 @@ class TarSource final : public Source {
   void describe(Description& description) const override {
     description.add("label_regex", label_regex_);
     for (std::size_t i = 0; i < shards_.size(); ++i)
-      description.add_shard(base_name(shards_.path(i)), shards_.info(i).size, index_.checksum(i));
+      description.add_shard(base_name(shards_.path(i)), shards_.info(i).size,
+                            shards_.identity(i, index_.checksum(i)));
   }
   Spec spec() const override { return layout_.spec(); }
   std::vector<std::string> class_names() const override { return layout_.class_names(); }

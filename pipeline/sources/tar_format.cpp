@@ -23,7 +23,7 @@ std::string_view text_at(std::span<const std::byte> block, Field field) {
   return text.substr(0, text.find('\0'));
 }
 
-/// Octal digits between blanks, or GNU's base 256. Nothing for anything else.
+/// Parses octal digits between blanks, or GNU's base 256. Returns nothing for any other field.
 std::optional<std::uint64_t> number_at(std::span<const std::byte> block, Field field) {
   const auto first = std::to_integer<unsigned>(block[field.at]);
   if (first == 0x80) {
@@ -52,8 +52,8 @@ std::int64_t sum_of(std::span<const std::byte> bytes) {
   return sum;
 }
 
-/// The sum of all bytes, those of the sum itself taken as blanks. Some old writers summed signed
-/// bytes.
+/// Returns the sum of all bytes, with the bytes of the sum itself taken as blanks. Some old writers
+/// summed signed bytes.
 bool checksum_is_right(std::span<const std::byte> block) {
   const std::optional<std::uint64_t> stored = number_at(block, kChecksum);
   if (!stored) return false;
@@ -118,7 +118,7 @@ Error Walker::corrupt(const std::string& what) const {
   return Error(ErrorCode::data_loss, "corrupt header at byte " + std::to_string(at_) + ": " + what);
 }
 
-/// The header block at at_, empty at the end of the archive.
+/// Returns the header block at at_, or nothing at the end of the archive.
 std::span<const std::byte> Walker::header() {
   const std::span<const std::byte> block = bytes_(at_, kBlock, false);
   if (block.empty() && !whole_) return {};
@@ -129,7 +129,7 @@ std::span<const std::byte> Walker::header() {
   if (is_zero(block)) {
     const std::span<const std::byte> second = bytes_(at_ + kBlock, kBlock, false);
     if (second.size() < kBlock || is_zero(second)) return {};
-    at_ += kBlock;  // a lone zero block ends nothing
+    at_ += kBlock;  // a single zero block is not the end
     begin_ = at_;
     return header();
   }
@@ -166,7 +166,7 @@ void Walker::keep_name(std::string_view name) {
   long_name_ = name_memory_;
 }
 
-/// Records "<length> <key>=<value>\n", the length counting all of it.
+/// Records have the form "<length> <key>=<value>\n". The length counts the whole record.
 void Walker::read_pax(std::uint64_t size, bool global) {
   const std::span<const std::byte> bytes = body(size);
   std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -199,7 +199,7 @@ void Walker::read_pax(std::uint64_t size, bool global) {
   }
 }
 
-/// Old GNU sparse files keep more of their map in blocks between header and data.
+/// Old GNU sparse files have the rest of their map in blocks between header and data.
 void Walker::skip_sparse_map(std::span<const std::byte> block) {
   bool more = block[kSparseMore] != std::byte{0};
   while (more) {
@@ -213,7 +213,7 @@ void Walker::skip_sparse_map(std::span<const std::byte> block) {
 std::string_view Walker::name_of(std::span<const std::byte> block) {
   if (has_long_name_) return long_name_;
   const std::string_view name = text_at(block, kName);
-  // GNU's magic is "ustar  "; it keeps other things where POSIX has the prefix.
+  // GNU's magic is "ustar  ". GNU stores other fields where POSIX has the prefix.
   const bool posix = text_at(block, kMagic) == "ustar";
   const std::string_view prefix = posix ? text_at(block, kPrefix) : std::string_view();
   if (prefix.empty()) return name;
@@ -257,7 +257,7 @@ Member Walker::finish(std::span<const std::byte> block, char type, std::uint64_t
   member.header = begin_;
   at_ += kBlock;
   if (type == 'S') {
-    // The map's blocks may move the view that the name points to.
+    // Reading the map's blocks may move the view that the name points to.
     if (!has_long_name_) keep_name(member.name);
     member.name = long_name_;
     skip_sparse_map(block);
@@ -265,7 +265,7 @@ Member Walker::finish(std::span<const std::byte> block, char type, std::uint64_t
   member.data = at_;
   member.size = is_bare_header(type) ? 0 : pax_size_.value_or(size);
   if (member.size > archive_size_ - std::min(at_, archive_size_)) throw truncated();
-  // The padding of the last member may be missing: nothing of its data is.
+  // The padding of the last member may be missing, but none of its data.
   member.end = std::min(at_ + padded(member.size), archive_size_);
   at_ = member.end;
   return member;

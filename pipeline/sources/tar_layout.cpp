@@ -25,8 +25,8 @@ std::int64_t parse_class(std::string_view text) {
   return value;
 }
 
-/// `key` as a tensor: a view where the piece holds it in one place, else (it was joined of prefix
-/// and name) a copy of at most kMostJoined bytes.
+/// Returns `key` as a tensor. It is a view if the piece holds the key in one place. Otherwise the
+/// key was joined from prefix and name, and the tensor is a copy of at most kMostJoined bytes.
 Tensor key_tensor(std::string_view key, const ReadPiece& piece, ReadContext& context) {
   const std::string_view bytes = text_of(piece.bytes);
   const std::less_equal<const char*> before;
@@ -119,7 +119,7 @@ void Layout::fill(Element& element, const ReadPiece& piece, ReadContext& context
       part = Tensor::bytes(text_of(data), piece.owner);
     }
   }
-  // A component that was not filled still is the empty tensor of reset().
+  // A component that was not filled is still the empty tensor of reset().
   const auto lacks = [&](const std::string& what) {
     return Error(ErrorCode::data_loss, "the sample \"" + std::string(sample) + "\" has no " + what);
   };

@@ -1,4 +1,4 @@
-// Which components the samples of tar shards have, and how they are filled.
+// The components of samples in tar shards, and how they are filled.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@
 
 namespace penstock::tar_file {
 
-/// Decided by the extensions of one sample; see make_tar_source. Immutable and thread-safe.
+/// The layout of samples, which the extensions of one sample decide; see make_tar_source. Immutable
+/// and thread-safe.
 class Layout {
  public:
-  /// `classes`: every class that `rule` gave a sample, sorted.
+  /// Makes a layout. `classes`: every class that the label rule gave a sample, sorted.
   Layout(const std::vector<std::string>& extensions, bool has_regex,
          std::vector<std::string> classes);
 
   const Spec& spec() const noexcept { return spec_; }
-  /// Empty unless labels come from names.
+  /// Returns the class names. Empty unless labels come from names.
   std::vector<std::string> class_names() const;
 
-  /// Makes an element of the bytes of a sample, which it views. Throws Error{data_loss} naming the
-  /// sample and what it lacks.
+  /// Makes an element that views the bytes of a sample. Throws Error{data_loss} that names the
+  /// sample and the component that it lacks.
   void fill(Element& element, const ReadPiece& piece, ReadContext& context, const LabelRule& rule,
             const Limits& limits) const;
 
@@ -43,7 +44,7 @@ class Layout {
     }
   };
 
-  /// Component of a member with this extension, or -1.
+  /// Returns the component of a member with this extension, or -1.
   int component_of(std::string_view extension) const noexcept;
   std::int64_t label_of(std::string_view member, const LabelRule& rule) const;
 

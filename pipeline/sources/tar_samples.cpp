@@ -83,7 +83,7 @@ class Scanner {
     entry_ = {member.header, 0};
   }
 
-  /// The sample that is open can't be used; the first reason counts.
+  /// Marks the open sample as unusable. The first reason counts.
   void fail(ErrorCode code, std::string cause) {
     if (!cause_.empty()) return;
     code_ = code;
@@ -111,7 +111,7 @@ class Scanner {
     if (std::optional<std::string> text = rule_.text(name_)) classes_.insert(*std::move(text));
   }
 
-  /// The sample that is open may lack members that were cut off.
+  /// Closes the open sample at damage, because it may lack members that were cut off.
   void close_at_damage() {
     if (!open_) return;
     const bool whole = std::includes(extensions_.begin(), extensions_.end(),

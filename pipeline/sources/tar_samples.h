@@ -1,4 +1,4 @@
-// How the members of a tar shard make samples, as WebDataset groups them.
+// The rules by which members of a tar shard make samples, as in WebDataset.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@
 
 namespace penstock::tar_file {
 
-/// What a member's name says. A name without an extension, or whose last part begins with a dot or
-/// is __meta__, belongs to no sample: `key` is empty.
+/// The parts of a member's name. `key` is empty if the member belongs to no sample. This is so for
+/// a name without an extension, and if its last part begins with a dot, or begins and ends with
+/// "__" as "__meta__" does.
 ///
 ///     split_name("train/cat/0001.seg.PNG")   // key "train/cat/0001", extension "seg.png"
 struct SplitName {
@@ -22,18 +23,20 @@ struct SplitName {
 };
 SplitName split_name(std::string_view name);
 
-/// Of one sample: more are an error of it.
+/// The most members of one sample. More of them are an error of the sample.
 inline constexpr std::size_t kMostMembers = 1000;
 
-/// jpg, jpeg or png.
+/// True for jpg, jpeg and png.
 bool is_image(std::string_view extension) noexcept;
 
 /// Finds the samples of a shard. An entry spans a sample's members with their headers, so that one
-/// read brings all of it; a fault is a sample that can't be used: members of a key that do not
-/// follow each other, an extension twice, a link, a device, more members or bytes than may be.
-/// Behind a damaged header or the end of a truncated shard nothing is found: one fault. The first
-/// note is the extensions of the first sound sample, by name and joined by '/' (empty: there is
-/// none); the others are the classes that `rule` gives the samples.
+/// read brings all of it. A fault is a sample that can't be used. Its members do not follow one
+/// another, have an extension twice, include a link or a device, or exceed the limits of members or
+/// bytes.
+///
+/// Nothing is found behind a damaged header or the end of a truncated shard, which is one fault.
+/// The first note holds the extensions of the first valid sample, sorted and joined by '/'; it is
+/// empty if there is none. The other notes are the classes that `rule` gives the samples.
 ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule);
 
 }  // namespace penstock::tar_file

@@ -1,4 +1,4 @@
-// Sources of what is in memory already.
+// Sources of tensors that are in memory already.
 #include <penstock/sources.h>
 
 #include <cstring>

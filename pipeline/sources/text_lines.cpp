@@ -1,4 +1,4 @@
-// Text files as a source, line by line.
+// The source that reads text files line by line.
 #include <penstock/sources.h>
 
 #include "pipeline/sources/text_records.h"

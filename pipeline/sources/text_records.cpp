@@ -121,7 +121,8 @@ Provenance TextRecords::locate(std::uint64_t index) const {
 
 void TextRecords::describe(Description& description) const {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
-    description.add_shard(base_name(shards_.path(i)), shards_.info(i).size, index_.checksum(i));
+    description.add_shard(base_name(shards_.path(i)), shards_.info(i).size,
+                          shards_.identity(i, index_.checksum(i)));
   }
 }
 

@@ -1,4 +1,4 @@
-// TFRecord files as a source.
+// The source that reads TFRecord files.
 #include <penstock/sources.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::uint64_t most_framed(std::uint64_t most_data) {
   return std::min(most_data, UINT64_MAX - tfrecord_file::kFrameBytes) + tfrecord_file::kFrameBytes;
 }
 
-/// Plain shards.
+/// Records of plain shards.
 class IndexedRecords final : public Source {
  public:
   IndexedRecords(std::shared_ptr<const Shards> shards, const TFRecordOptions& options)
@@ -41,7 +41,8 @@ class IndexedRecords final : public Source {
   std::string name() const override { return "tfrecord"; }
   void describe(Description& description) const override {
     for (std::size_t i = 0; i < shards_->size(); ++i)
-      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size, index_.checksum(i));
+      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size,
+                            shards_->identity(i, index_.checksum(i)));
   }
   Spec spec() const override { return record_spec(); }
   std::optional<std::uint64_t> size() const override { return index_.size(); }
@@ -76,7 +77,7 @@ class IndexedRecords final : public Source {
     return {reinterpret_cast<const char*>(piece.bytes.data()) + tfrecord_file::kHeaderBytes,
             piece.bytes.size() - tfrecord_file::kFrameBytes};
   }
-  /// Null if the bytes are the record that the index knows.
+  /// Returns null if the bytes are the record that the index knows.
   const char* damage(std::span<const std::byte> bytes) const noexcept {
     const auto length = tfrecord_file::parse_header(bytes.first(tfrecord_file::kHeaderBytes));
     if (!length) return "the record's length fails its CRC32C";
@@ -112,7 +113,7 @@ class IndexedRecords final : public Source {
   const Names* const names_;
 };
 
-/// Shards of which some are compressed.
+/// Records of shards of which some are compressed.
 class StreamedRecords final : public Source {
  public:
   StreamedRecords(std::shared_ptr<const Shards> shards, std::vector<Compression> formats,
@@ -125,7 +126,8 @@ class StreamedRecords final : public Source {
   std::string name() const override { return "tfrecord"; }
   void describe(Description& description) const override {
     for (std::size_t i = 0; i < shards_->size(); ++i)
-      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size);
+      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size,
+                            shards_->identity(i));
   }
   Spec spec() const override { return record_spec(); }
   bool blocking() const override { return true; }

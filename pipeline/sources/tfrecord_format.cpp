@@ -32,7 +32,7 @@ class Scanner {
   }
 
  private:
-  /// Adds the record at at_ and moves on. False if what follows can't be found.
+  /// Adds the record at at_ and moves behind it. Returns false if the next record can't be found.
   bool next() {
     if (index_.entries.size() >= limits_.max_members) {
       fault(ErrorCode::out_of_range,

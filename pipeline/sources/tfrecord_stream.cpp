@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLeastBuffer = 256 << 10;
 
-/// The contents of a shard as they come, inflated if need be.
+/// The contents of a shard as they come, decompressed if necessary.
 class Contents {
  public:
   Contents(std::shared_ptr<File> file, Compression format, const Limits& limits)
@@ -21,7 +21,7 @@ class Contents {
     if (format != Compression::none) inflate_.emplace(file_, format, limits);
   }
 
-  /// As InflateStream::read.
+  /// Reads as InflateStream::read does.
   std::size_t read(std::span<std::byte> out) {
     if (inflate_) return inflate_->read(out);
     const std::size_t n = std::min<std::uint64_t>(out.size(), file_->info().size - at_);
@@ -29,7 +29,7 @@ class Contents {
     at_ += n;
     return n;
   }
-  /// More can't come.
+  /// Returns an upper limit of the bytes that can still come.
   std::uint64_t most_left() const noexcept {
     return inflate_ ? inflate_->most_left() : file_->info().size - at_;
   }
@@ -65,8 +65,8 @@ class Stream final : public RecordStream {
   const Provenance& locate() const override { return where_; }
 
  private:
-  /// The next record, or its error, to `item`, which is null if it is only passed over. False at
-  /// the end.
+  /// Reads the next record, or its error, to `item`. If `item` is null, skips the record. Returns
+  /// false at the end.
   bool step(ReadItem* item, ReadContext& context) {
     while (true) {
       if (!contents_ && shard_ == shards_->size()) return false;
@@ -115,7 +115,7 @@ class Stream final : public RecordStream {
     ++shard_;
   }
 
-  /// Reads one record. False at the end of the shard. A `status` ends the shard.
+  /// Reads one record. Returns false at the end of the shard. A `status` ends the shard.
   bool record(ReadItem* item, ReadContext& context, Status& status) {
     if (!hold(kHeaderBytes, context)) {
       if (!contents_->unchanged()) throw changed_error(where_.shard);
@@ -160,15 +160,15 @@ class Stream final : public RecordStream {
                                     owner_);
   }
 
-  /// Makes held_ at least `size` bytes long, moving it to a new buffer where the old one ends: that
-  /// one may be viewed by elements. False if the shard ends before; throws what it ends with
-  /// otherwise.
+  /// Makes held_ at least `size` bytes long. If the old buffer is too short, moves to a new one,
+  /// because elements may view the old one. Returns false if the shard ends before. Throws the
+  /// error that the shard ends with.
   bool hold(std::size_t size, ReadContext& context) {
     if (held_.size() >= size) return true;
     const BufferPtr buffer = context.allocate(std::max(size, kLeastBuffer));
     std::size_t have = held_.size();
     if (have > 0) std::memcpy(buffer->data(), held_.data(), have);
-    // What fails in the middle delivers what came before first.
+    // A read that fails in the middle first delivers the bytes before.
     for (std::size_t got = 1; have < size && got > 0; have += got)
       got = contents_->read({buffer->data() + have, std::max(size, kLeastBuffer) - have});
     owner_ = buffer;

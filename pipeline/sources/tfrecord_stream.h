@@ -1,4 +1,4 @@
-// TFRecords front to back, through decompression.
+// Reading TFRecords from front to back, through decompression.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace penstock::tfrecord_file {
 
-/// A stream over all records of the shards. `formats` has none, gzip or zlib for each shard.
+/// Makes a stream over all records of the shards. `formats` has none, gzip or zlib for each shard.
 std::unique_ptr<RecordStream> make_stream(std::shared_ptr<const Shards> shards,
                                           std::vector<Compression> formats, bool verify,
                                           const Limits& limits);

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::size_t kBlock = 256 << 10;
 constexpr std::size_t kPage = 4 << 10;
-/// Distance between headers from which reading what lies between costs more than a call.
+/// From this distance between headers on, reading the bytes between them costs more than another
+/// call.
 constexpr std::uint64_t kFar = 16 << 10;
 
 }  // namespace

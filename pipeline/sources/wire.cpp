@@ -75,7 +75,7 @@ std::uint64_t take_varint(std::span<const std::byte>& bytes) {
   malformed("a varint does not end");
 }
 
-std::optional<Field> Fields::next() {
+std::optional<Field> Fields::next_of_any() {
   while (!rest_.empty()) {
     const Tag tag = take_tag(rest_);
     if (tag.type != kStartGroup) return take_value(tag, rest_);
@@ -85,7 +85,7 @@ std::optional<Field> Fields::next() {
 }
 
 void Fields::skip_group(std::uint32_t number) {
-  // Only the outermost group's end is compared: nothing of the inside is used.
+  // Only the number of the outermost group's end is compared, because nothing inside is used.
   int depth = 1;
   while (true) {
     const Tag tag = take_tag(rest_);

@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-/// Stacks values whose shapes are only known when they are there.
+/// Stacks values whose shapes are known only once they are made.
 class StackOp final : public GatherOp {
  public:
   void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
@@ -19,7 +19,7 @@ class StackOp final : public GatherOp {
         if (row.shape() == first[c].shape() && row.dtype() == first[c].dtype()) continue;
         out.index = r;
         out.status =
-            Status(ErrorCode::invalid_argument,
+            Status(ErrorCode::mismatch,
                    "Cannot batch tensors with different shapes in component " + std::to_string(c) +
                        " (" + first.name(c) + "). First element had shape " +
                        first[c].shape().to_string() + " and element " + std::to_string(r) +
@@ -78,6 +78,9 @@ class BatchNode final : public Node {
                      .in_place = fits_slot(input().spec()),
                      .element = input().spec()};
   }
+  std::optional<BatchRows> batch_rows() const override {
+    return rows_of(size_, options_.drop_remainder);
+  }
   NodePtr batched_over(NodePtr elements) const override {
     return make_batch(std::move(elements), size_, {});
   }
@@ -94,12 +97,15 @@ class BatchNode final : public Node {
            "map's output spec fixed shapes to have them written in place";
   }
 
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(make_stack_op(), run.counters(*this), run.stage_name(*this));
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     if (fits_slot(input().spec()) && !context.nested) {
       return context.run.batches(*this, input().open(context), context, options_.drop_remainder);
     }
-    OrderIteratorPtr grouped = open_grouped(*this, context, static_cast<std::size_t>(size_),
-                                            options_.drop_remainder, make_stack_op());
+    OrderIteratorPtr grouped =
+        open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder);
     if (pending() != Pending::none) return grouped;
     return context.run.values(*this, std::move(grouped), context);
   }

@@ -7,11 +7,12 @@
 
 #include "pipeline/core/rows.h"
 #include "pipeline/core/sizes.h"
+#include "pipeline/work/adds.h"
 
 namespace penstock {
 namespace {
 
-/// The spec of what is there.
+/// Returns the spec of an element.
 Spec spec_of(const Element& element) {
   std::vector<ComponentSpec> components;
   for (std::size_t i = 0; i < element.size(); ++i) {
@@ -110,7 +111,7 @@ class BatchFnOp final : public WorkOp {
     }
   }
 
-  // Components may have been exchanged: none may be overwritten before it is copied.
+  // Components may have been exchanged, so none may be overwritten before it is copied.
   static void detach(Element& result, const Element& out) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (result[i].data() == out[i].data()) continue;
@@ -129,7 +130,7 @@ class BatchFnOp final : public WorkOp {
     Element out = make_rows(output, output.names(), items.size(), context);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (const std::string what = input.mismatch(items[i]->element); !what.empty()) {
-        throw Error(ErrorCode::invalid_argument, "'" + name_ + "' got unlike elements: " + what);
+        throw Error(ErrorCode::mismatch, "'" + name_ + "' got unlike elements: " + what);
       }
       for (std::size_t c = 0; c < in.size(); ++c) {
         const Tensor& value = items[i]->element[c];
@@ -158,6 +159,7 @@ WorkOpPtr make_batch_fn_op(BatchFn fn, MapOptions options) {
   if (!fn) {
     throw Error(ErrorCode::invalid_argument, "the callable of '" + options.name + "' is empty");
   }
+  require_resolved(options);
   return std::make_shared<BatchFnOp>(std::move(fn), std::move(options));
 }
 

@@ -59,7 +59,7 @@ void blend_row(DType dtype, const std::byte* row, const std::byte* other, std::b
   }
 }
 
-/// What both have in common: labels, pairs of rows, memory.
+/// The common part of mixup and cutmix: labels, pairs of rows, memory.
 class BatchMixOp : public WorkOp {
  public:
   BatchMixOp(BatchMixOptions options, std::string name)
@@ -112,9 +112,9 @@ class BatchMixOp : public WorkOp {
   }
 
  protected:
-  /// What is wrong with such images, or nothing.
+  /// Returns the error in such images, or an empty text.
   virtual std::string refuse(const ComponentSpec& image) const = 0;
-  /// Mixes the first `rows` rows of `in` into `out`, which is a copy of it; returns the share of
+  /// Mixes the first `rows` rows of `in` into `out`, which is a copy of `in`. Returns the share of
   /// the row itself.
   virtual double mix_images(const Tensor& in, std::byte* out, std::int64_t rows,
                             Rng& rng) const = 0;
@@ -134,8 +134,8 @@ class BatchMixOp : public WorkOp {
     const Tensor label = dense(element[options_.label]);
     const std::int64_t rows = std::min(image.dim(0), label.dim(0));
     if (image.dim(0) != label.dim(0) || rows < element.valid_rows) {
-      throw Error(ErrorCode::invalid_argument, std::to_string(image.dim(0)) + " images and " +
-                                                   std::to_string(label.dim(0)) + " labels");
+      throw Error(ErrorCode::mismatch, std::to_string(image.dim(0)) + " images and " +
+                                           std::to_string(label.dim(0)) + " labels");
     }
     const std::int64_t valid = element.valid_rows >= 0 ? element.valid_rows : rows;
     const BufferPtr buffer = context.allocate(std::max<std::size_t>(image.nbytes(), 1));
@@ -172,9 +172,9 @@ class BatchMixOp : public WorkOp {
     }
     const std::int64_t value = label.values<std::int64_t>()[static_cast<std::size_t>(row)];
     if (value < 0 || value >= classes) {
-      throw Error(ErrorCode::invalid_argument, "label " + std::to_string(value) + " of row " +
-                                                   std::to_string(row) + " is out of range for " +
-                                                   std::to_string(classes) + " classes");
+      throw Error(ErrorCode::mismatch, "label " + std::to_string(value) + " of row " +
+                                           std::to_string(row) + " is out of range for " +
+                                           std::to_string(classes) + " classes");
     }
     to[value] += static_cast<float>(share);
   }

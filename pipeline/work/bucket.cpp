@@ -19,7 +19,7 @@ class ByLength final : public Grouping {
   Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) override {
     const std::int64_t length = item.payload->key;
     if (length < 0) {
-      return {ErrorCode::invalid_argument, "the length is " + std::to_string(length)};
+      return {ErrorCode::mismatch, "the length is " + std::to_string(length)};
     }
     const std::vector<std::int64_t>& bounds = options_.bounds;
     const auto index = static_cast<std::size_t>(
@@ -60,7 +60,7 @@ class ByLength final : public Grouping {
     std::int64_t width = 0;
   };
 
-  /// For one more element, if all are as wide as that.
+  /// True if one more element fits and all rows have that width.
   bool has_room(const Bucket& bucket, std::size_t index, std::int64_t width) const {
     const auto rows = static_cast<std::int64_t>(bucket.gathered.items.size());
     if (options_.tokens == 0) return rows < options_.sizes[index];
@@ -77,7 +77,7 @@ class ByLength final : public Grouping {
   std::vector<Bucket> buckets_;
 };
 
-/// Each bucket has an op of its own; the item's index says which.
+/// An op for each bucket. The item's index selects it.
 class BucketOp final : public GatherOp {
  public:
   explicit BucketOp(std::vector<std::shared_ptr<const GatherOp>> ops) : ops_(std::move(ops)) {}
@@ -135,16 +135,28 @@ class BucketNode final : public Node {
     description.add("no_padding", options_.no_padding);
     description.add("drop_remainder", options_.drop_remainder);
   }
+  std::optional<BatchRows> batch_rows() const override {
+    BatchRows rows{.most = options_.tokens, .fewer = BatchRows::Fewer::any};
+    if (options_.tokens > 0) return rows;
+    rows.most = std::ranges::max(options_.sizes);
+    if (std::ranges::min(options_.sizes) == rows.most) rows.full = rows.most;
+    return rows;
+  }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return true; }  // with their keys
 
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
+  }
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return key_step(*this, run, length_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);
-    auto program = std::make_unique<Program>(op_, context.run.counters(*this), stage);
-    return std::make_unique<GroupingIterator>(
-        open_keyed(*this, context, length_), std::make_unique<ByLength>(options_),
-        own_program(context, *this, nullptr, std::move(program)), stage);
+    return std::make_unique<GroupingIterator>(open_keyed(*this, context),
+                                              std::make_unique<ByLength>(options_),
+                                              own_first_program(context, *this), stage);
   }
 
  private:
@@ -203,7 +215,7 @@ KeyFn length_of(std::string component) {
     const Tensor& tensor = component.empty() ? element[0] : element[component];
     if (tensor.rank() > 0) return tensor.dim(0);
     if (tensor.dtype() == DType::bytes) return static_cast<std::int64_t>(tensor.bytes_at().size());
-    throw Error(ErrorCode::invalid_argument, "a scalar has no length");
+    throw Error(ErrorCode::mismatch, "a scalar has no length");
   };
 }
 

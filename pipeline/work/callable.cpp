@@ -5,6 +5,7 @@
 
 #include "pipeline/core/rows.h"
 #include "pipeline/core/sizes.h"
+#include "pipeline/work/adds.h"
 
 namespace penstock {
 namespace {
@@ -13,7 +14,7 @@ Status wrong_result(const std::string& op, const std::string& what) {
   return {ErrorCode::user, "the result of '" + op + "' does not fit its spec: " + what};
 }
 
-// A declared output spec, in the form that is cheap to check.
+// A declared output spec, in a form that is cheap to check.
 class Declared {
  public:
   explicit Declared(Spec spec) : spec_(std::move(spec)), names_(spec_.names()) {}
@@ -34,8 +35,8 @@ class Declared {
   const Names* names_;
 };
 
-// What must stay the same when a callable declares no output: names and dtypes. Shapes may vary
-// within the spec, which only the engine knows.
+// The names and dtypes of the first result. If a callable declares no output, they must stay the
+// same. Shapes may vary within the spec, which only the engine knows.
 class Remembered {
  public:
   explicit Remembered(const Element& element) : names_(element.names()) {
@@ -46,7 +47,7 @@ class Remembered {
       dtypes_.push_back(static_cast<DType>(packed >> (8 * i) & 0xff));
     }
   }
-  /// What differs, or empty.
+  /// Returns the difference, or an empty text.
   std::string mismatch(const Element& element) const {
     std::vector<ComponentSpec> components;
     for (std::size_t i = 0; i < dtypes_.size(); ++i) {
@@ -55,7 +56,8 @@ class Remembered {
     return Spec(std::move(components)).mismatch(element);
   }
 
-  /// The dtypes of up to kFew components, a byte for each: all that elements of few cost.
+  /// The dtypes of up to kFew components, one byte for each. Checking elements of few components
+  /// needs nothing else.
   static constexpr std::size_t kFew = 8;
   static std::uint64_t pack(const Element& element) noexcept {
     std::uint64_t dtypes = 0;
@@ -72,8 +74,8 @@ class Remembered {
   std::vector<DType> dtypes_;
 };
 
-// Rows of a batch, -1 if its components do not agree on one outermost dimension.
-std::int64_t rows_of(const Element& element) {
+// Returns the rows of a batch, or -1 if its components do not agree on one outermost dimension.
+std::int64_t rows_in(const Element& element) {
   std::int64_t rows = -1;
   for (std::size_t i = 0; i < element.size(); ++i) {
     if (element[i].rank() == 0 || (rows >= 0 && element[i].dim(0) != rows)) return -1;
@@ -157,12 +159,12 @@ class ElementOp final : public WorkOp {
   }
 
  private:
-  // A batch stays one, as long as it keeps its rows.
+  // A batch remains a batch if the callable keeps its rows.
   void apply_to_batch(WorkItem& item, Rng& rng) const {
     const std::int64_t valid = item.element.valid_rows;
-    const std::int64_t rows = rows_of(item.element);
+    const std::int64_t rows = rows_in(item.element);
     apply(item, rng);
-    if (item.element.valid_rows < 0 && rows_of(item.element) == rows) {
+    if (item.element.valid_rows < 0 && rows_in(item.element) == rows) {
       item.element.valid_rows = valid;
     }
   }
@@ -259,8 +261,8 @@ class ViewOp final : public WorkOp {
   }
 
  private:
-  // Small values without a row are here while the callable has them, so that it may copy their
-  // tensors, which are views until then.
+  // The memory of small values without a row while the callable uses them. Their tensors are views
+  // until then, so that the callable can copy them.
   struct alignas(Tensor) SmallPlace {
     std::byte bytes[Tensor::kInlineBytes];
   };
@@ -286,12 +288,14 @@ class ViewOp final : public WorkOp {
     }
   }
 
-  // Components may have been exchanged: none may be overwritten before it is copied to its place.
+  // Components may have been exchanged, so none may be overwritten before it is copied to its
+  // place.
   void detach(Element& out, const Row& row, WorkContext& context) const {
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (i < bytes_.size() && out[i].data() == row.data(i)) continue;
       for (std::size_t place = 0; place < bytes_.size(); ++place) {
-        if (!lies_in(out[i], row.data(place), bytes_[place])) continue;
+        if (row.data(place) == nullptr || !lies_in(out[i], row.data(place), bytes_[place]))
+          continue;
         out[i] = copy_of(out[i], context);
         break;
       }
@@ -349,6 +353,7 @@ void require_callable(bool callable, const std::string& name) {
 
 WorkOpPtr make_element_op(ElementFn fn, MapOptions options) {
   require_callable(static_cast<bool>(fn), options.name);
+  require_resolved(options);
   return std::make_shared<ElementOp>(
       [fn = std::move(fn)](Element& element, Rng& rng) { element = fn(std::move(element), rng); },
       std::move(options), true);
@@ -356,11 +361,13 @@ WorkOpPtr make_element_op(ElementFn fn, MapOptions options) {
 
 WorkOpPtr make_in_place_op(std::function<void(Element&, Rng&)> fn, MapOptions options, bool draws) {
   require_callable(static_cast<bool>(fn), options.name);
+  require_resolved(options);
   return std::make_shared<ElementOp>(std::move(fn), std::move(options), draws);
 }
 
 WorkOpPtr make_view_op(ViewFn fn, MapOptions options) {
   require_callable(static_cast<bool>(fn), options.name);
+  refuse_adds(options);
   if (!options.output || !options.output->is_fixed_size()) {
     throw Error(ErrorCode::invalid_argument,
                 "'" + options.name + "' writes into views, so its output spec must be given and " +

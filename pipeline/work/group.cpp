@@ -5,7 +5,7 @@
 namespace penstock {
 namespace {
 
-/// String views, and the buffers that hold their text.
+/// String views, with the buffers that hold their text.
 class BytesColumn final : public Buffer {
  public:
   explicit BytesColumn(std::size_t count) : views_(count), owners_(count) {
@@ -46,16 +46,14 @@ std::size_t GroupIterator::pull(std::span<ElementRef> out) {
 }
 
 OrderIteratorPtr open_grouped(const Node& node, const OpenContext& context, std::size_t size,
-                              bool drop_remainder, const std::shared_ptr<const GatherOp>& op) {
+                              bool drop_remainder) {
   const Node& input = *node.inputs()[0];
   OrderIteratorPtr values = input.open(context);
   if (input.pending() != Pending::none) {
     values = context.run.values(node, std::move(values), context);
   }
-  auto program =
-      std::make_unique<Program>(op, context.run.counters(node), context.run.stage_name(node));
   return std::make_unique<GroupIterator>(std::move(values), size, drop_remainder,
-                                         own_program(context, node, nullptr, std::move(program)));
+                                         own_first_program(context, node));
 }
 
 Tensor share_bytes(std::span<const WorkItem> items, std::size_t component) {

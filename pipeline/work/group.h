@@ -1,12 +1,12 @@
-// Values gathered into groups that become one element.
+// Gathering values into groups that become one element each.
 #pragma once
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// Takes `size` values at a time and makes one item of them for a GatherOp. A value that failed
-/// ends its group: the group is lost, the error stands in its place.
+/// An iterator that takes `size` values at a time and makes one item of them for a GatherOp. A
+/// failed value ends its group: the group is lost, and the error takes its place.
 class GroupIterator final : public OrderIterator {
  public:
   GroupIterator(OrderIteratorPtr values, std::size_t size, bool drop_remainder, ProgramPtr program)
@@ -26,11 +26,12 @@ class GroupIterator final : public OrderIterator {
   ProgramPtr program_;
 };
 
-/// Opens `node`'s input as values and groups them for `op`.
+/// Opens the input of `node` as values and groups them for the node's first program.
 OrderIteratorPtr open_grouped(const Node& node, const OpenContext& context, std::size_t size,
-                              bool drop_remainder, const std::shared_ptr<const GatherOp>& op);
+                              bool drop_remainder);
 
-/// A vector of byte strings that shares their memory. Shape [values.size()].
+/// Returns component `component` of all items as a vector of byte strings that shares their memory.
+/// Its shape is [items.size()].
 Tensor share_bytes(std::span<const WorkItem> items, std::size_t component);
 
 }  // namespace penstock

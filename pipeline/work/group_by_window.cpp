@@ -75,17 +75,26 @@ class GroupByWindowNode final : public Node {
     if (options_.size > 0) description.add("size", options_.size);
     if (made_) describe_inner(*made_, description);
   }
+  std::optional<BatchRows> batch_rows() const override {
+    if (options_.reduce) return made_ ? rows_in_any_order(*made_) : std::nullopt;
+    return BatchRows{.full = options_.size, .most = options_.size, .fewer = BatchRows::Fewer::any};
+  }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return true; }  // with their keys
   bool seeded() const override { return options_.reduce != nullptr; }
 
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(make_stack_op(), run.counters(*this), run.stage_name(*this));
+  }
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return key_step(*this, run, key_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);
-    auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this), stage);
-    const ProgramPtr stack = own_program(context, *this, nullptr, std::move(program));
+    const ProgramPtr stack = own_first_program(context, *this);
     auto windows = [this, stack, stage](const OpenContext& here) -> OrderIteratorPtr {
-      return std::make_unique<GroupingIterator>(open_keyed(*this, here, key_),
+      return std::make_unique<GroupingIterator>(open_keyed(*this, here),
                                                 std::make_unique<ByKey>(options_), stack, stage);
     };
     if (!options_.reduce) return windows(context);

@@ -1,4 +1,4 @@
-// Elements that are gathered in several groups at a time.
+// Gathering elements into several groups at a time.
 #pragma once
 
 #include <deque>
@@ -9,27 +9,28 @@
 
 namespace penstock {
 
-/// Elements that will become one.
+/// Elements that will become one element.
 struct Gathered {
-  std::int64_t key = 0;  ///< of the group: what its gather op is told as the item's index
+  /// The group's key. Its gather op gets it as the item's index.
+  std::int64_t key = 0;
   std::vector<ElementRef> items;
-  std::vector<std::uint64_t> numbers;  ///< in HeldInput
+  std::vector<std::uint64_t> numbers;  ///< numbers of the items in HeldInput
 };
 
-/// Decides which elements go together. That must follow from the elements that are still held, in
-/// their order: a restored run adds those again. Used by one thread.
+/// The rule that decides which elements form a group. The decision must depend only on the elements
+/// that are still held and on their order: a restored run adds them again. Used by one thread.
 class Grouping {
  public:
   virtual ~Grouping() = default;
-  /// Puts an item with a key in a group. Groups that are complete go to `done`. A status that is
-  /// not ok says why there is no place for it.
+  /// Puts `item`, which has a key, into a group. Complete groups go to `done`. A status that is not
+  /// ok says why no group takes the item.
   virtual Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) = 0;
-  /// What is left, at the end of the input.
+  /// Moves the groups that are left to `done`, at the end of the input.
   virtual void finish(std::deque<Gathered>& done) = 0;
 };
 
-/// Items, made by `program` of each group. An element that failed, or has no place, is an error
-/// where it would have been added; the groups lose nothing.
+/// An iterator over items that `program` makes of groups. An element that failed, or that no group
+/// takes, becomes an error where it would have been added. The groups lose nothing.
 class GroupingIterator final : public OrderIterator {
  public:
   GroupingIterator(OrderIteratorPtr keyed, std::unique_ptr<Grouping> grouping, ProgramPtr program,

@@ -1,5 +1,7 @@
 #include "pipeline/work/map.h"
 
+#include <penstock/packing_op.h>
+
 #include "pipeline/order/support.h"
 
 namespace penstock {
@@ -21,6 +23,8 @@ class MapNode final : public Node {
   bool random() const override { return op_->random(); }
   bool deterministic() const override { return op_->deterministic(); }
   Relation relation() const override { return Relation::each; }
+  std::optional<BatchRows> batch_rows() const override { return rows_through(input(), spec()); }
+  NodePtr over(NodePtr input) const override { return make_map(std::move(input), op_, ordered_); }
   Execution execution() const override {
     return ordered_ ? Execution::fused : Execution::unordered;
   }
@@ -37,15 +41,21 @@ class MapNode final : public Node {
     return ordered_ ? input().indexed_size() : std::nullopt;
   }
 
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return Program::Step{op_,
+                         op_->random() ? run.rng_op(*this) : 0,
+                         run.counters(*this),
+                         run.stage_name(*this),
+                         fixed_payload_bytes(spec()),
+                         spec()};
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    OrderIteratorPtr mapped =
-        extend(input().open(context), context, *this,
-               Program::Step{op_, op_->random() ? context.run.rng_op(*this) : 0,
-                             context.run.counters(*this), context.run.stage_name(*this),
-                             fixed_payload_bytes(spec()), spec()});
+    OrderIteratorPtr mapped = extend(input().open(context), context, *this);
     if (ordered_) return mapped;
     return context.run.values(*this, std::move(mapped), context, false);
   }
+
+  const WorkOpPtr& op() const noexcept { return op_; }
 
  private:
   WorkOpPtr op_;
@@ -63,6 +73,12 @@ NodePtr make_map(NodePtr input, WorkOpPtr op, bool ordered) {
     bad_stage("map " + op->name(), error.cause() + "; the input is " + input->spec().to_string());
   }
   return std::make_shared<MapNode>(std::move(input), std::move(op), ordered, std::move(output));
+}
+
+NodePtr packing_map(const Node& node) {
+  const auto* const map = dynamic_cast<const MapNode*>(&node);
+  const auto* const op = map != nullptr ? dynamic_cast<const PackingOp*>(map->op().get()) : nullptr;
+  return op != nullptr ? make_map(node.inputs()[0], op->packing(), map->ordered()) : nullptr;
 }
 
 }  // namespace penstock

@@ -1,13 +1,16 @@
-// Work on each element, in parallel.
+// The stage that applies an op to each element, in parallel.
 #pragma once
 
 #include "pipeline/order/node.h"
 
 namespace penstock {
 
-/// Applies `op` to every element. Nothing runs here: the op joins the program of the items that
-/// pass, which is carried out where values are needed, at best straight into a batch row. `ordered`
-/// false: values are made here and delivered as they finish.
+/// Makes a stage that applies `op` to every element. The stage runs nothing itself: its op joins
+/// the program of the items, which runs where their values are needed, at best straight into a
+/// batch row. If `ordered` is false, values are made here and delivered as they finish.
 NodePtr make_map(NodePtr input, WorkOpPtr op, bool ordered = true);
+/// Returns a map like `node` with the packing form of its PackingOp in place of that op. Returns
+/// null if `node` is not a map with a PackingOp.
+NodePtr packing_map(const Node& node);
 
 }  // namespace penstock

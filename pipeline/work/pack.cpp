@@ -53,7 +53,7 @@ class FirstFit final : public Grouping {
   std::vector<Row> rows_;  // the oldest first
 };
 
-/// The sequences of a row one after the other, padded.
+/// Joins the sequences of a row, and pads it.
 class PackOp final : public GatherOp {
  public:
   PackOp(const Spec& output, PackOptions options) : options_(std::move(options)) {
@@ -74,7 +74,7 @@ class PackOp final : public GatherOp {
           continue;
         }
         out.index = i;
-        out.status = Status(ErrorCode::invalid_argument,
+        out.status = Status(ErrorCode::mismatch,
                             "component " + (*names_)[c] + " has shape " + part.shape().to_string() +
                                 " and another in the row " + first.shape().to_string());
         return;
@@ -122,7 +122,7 @@ class PackOp final : public GatherOp {
     position = Tensor(DType::i32, shape, reinterpret_cast<std::byte*>(positions), buffer);
   }
 
-  const PackOptions options_;  // its own: items outlive the node of a nested dataset
+  const PackOptions options_;  // a copy: items outlive the node of a nested dataset
   const Names* names_;
 };
 
@@ -136,14 +136,14 @@ Spec packed(const Spec& input, const PackOptions& options) {
   return Spec(std::move(components));
 }
 
-/// The extent that all components have in common.
+/// Returns the extent that all components have in common.
 std::int64_t sequence_length(const Element& element) {
   for (std::size_t i = 0; i < element.size(); ++i) {
     if (element[i].rank() > 0 && element[i].dim(0) == element[0].dim(0)) continue;
-    throw Error(ErrorCode::invalid_argument, "component " + element.name(i) + " of shape " +
-                                                 element[i].shape().to_string() +
-                                                 " is not as long as " + element.name(0) +
-                                                 " of shape " + element[0].shape().to_string());
+    throw Error(ErrorCode::mismatch, "component " + element.name(i) + " of shape " +
+                                         element[i].shape().to_string() + " is not as long as " +
+                                         element.name(0) + " of shape " +
+                                         element[0].shape().to_string());
   }
   return element[0].dim(0);
 }
@@ -163,15 +163,27 @@ class PackNode final : public Node {
     description.add("open", options_.open);
     for (const double value : options_.values) description.add("value", value);
   }
+  // The rows are not divisible: a sequence must not be cut.
+  std::optional<BatchRows> batch_rows() const override {
+    return BatchRows{.full = options_.length,
+                     .most = options_.length,
+                     .fewer = BatchRows::Fewer::none,
+                     .divisible = false};
+  }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return true; }  // with their keys
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
+  }
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return key_step(*this, run, length_);
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);
-    auto program = std::make_unique<Program>(op_, context.run.counters(*this), stage);
-    return std::make_unique<GroupingIterator>(
-        open_keyed(*this, context, length_), std::make_unique<FirstFit>(options_),
-        own_program(context, *this, nullptr, std::move(program)), stage);
+    return std::make_unique<GroupingIterator>(open_keyed(*this, context),
+                                              std::make_unique<FirstFit>(options_),
+                                              own_first_program(context, *this), stage);
   }
 
  private:

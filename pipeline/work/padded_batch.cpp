@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-/// Copies a contiguous tensor into the front corner of a larger one.
+/// Copies a contiguous tensor to the front corner of a larger one.
 void copy_corner(const Shape& from, const Shape& to, std::size_t value_bytes, int axis,
                  const std::byte* in, std::byte* out) {
   if (axis == from.rank()) {
@@ -133,13 +133,23 @@ class PaddedBatchNode final : public Node {
                      .in_place = false,
                      .element = input().spec()};
   }
+  std::optional<BatchRows> batch_rows() const override {
+    return rows_of(size_, options_.drop_remainder);
+  }
+  NodePtr batched_over(NodePtr elements) const override {
+    PaddedBatchOptions options = options_;
+    options.drop_remainder = false;
+    return make_padded_batch(std::move(elements), size_, std::move(options));
+  }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return batches_in(inputs[0], size_, options_.drop_remainder);
   }
   Pending pending() const override { return Pending::fallible; }
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder,
-                        op_);
+    return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder);
   }
 
  private:

@@ -1,4 +1,4 @@
-// The values that tensors are padded with.
+// Padding values.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-/// Writes `value` `count` times; for byte strings the empty one. REQUIRES: can_hold(dtype, value).
+/// Writes `value` `count` times, or empty byte strings. REQUIRES: can_hold(dtype, value).
 void fill_values(DType dtype, double value, std::byte* out, std::int64_t count);
 
-/// True if tensors of `dtype` can hold `value` as it is; byte strings are padded with nothing.
+/// True if `dtype` can represent `value` exactly. Byte strings are only padded with empty ones.
 bool can_hold(DType dtype, double value);
 
 }  // namespace penstock

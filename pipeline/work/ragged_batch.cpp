@@ -1,18 +1,18 @@
 #include "pipeline/work/ragged_batch.h"
 
-#include "pipeline/core/texts.h"
+#include <algorithm>
+
+#include <penstock/work.h>
+
 #include "pipeline/order/support.h"
 #include "pipeline/work/batch.h"
-#include "pipeline/work/group.h"
+#include "pipeline/work/map.h"
+#include "pipeline/work/packed_rows.h"
 
 namespace penstock {
 namespace {
 
 constexpr const char* kRaggedStage = "ragged_batch";
-
-bool is_ragged(const ComponentSpec& component) {
-  return component.shape.rank() > 0 && component.shape[0] == Shape::kUnknown;
-}
 
 Spec ragged(const Spec& input, std::int64_t rows) {
   std::vector<ComponentSpec> components;
@@ -20,7 +20,7 @@ Spec ragged(const Spec& input, std::int64_t rows) {
     if (!component.shape.has_rank()) {
       bad_stage(kRaggedStage, "component " + component.name + " has unknown rank");
     }
-    const bool varies = is_ragged(component);
+    const bool varies = PackedRows::varies(component);
     if (!(varies ? component.shape.drop_front() : component.shape).is_static()) {
       bad_stage(kRaggedStage, "component " + component.name + " of shape " +
                                   component.shape.to_string() +
@@ -37,130 +37,123 @@ Spec ragged(const Spec& input, std::int64_t rows) {
   return Spec(std::move(components));
 }
 
-class RaggedOp final : public GatherOp {
+/// Packs components of any length into one byte string, so that batches of the elements fit slots.
+class PackRowsOp final : public WorkOp {
  public:
-  explicit RaggedOp(Spec input)
-      : input_(std::move(input)), names_(ragged(input_, Shape::kUnknown).names()) {}
+  explicit PackRowsOp(const Spec& input) : rows_(input) {}
 
-  void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const std::string problem = input_.mismatch(rows[r].element);
-      if (problem.empty()) continue;
-      out.index = r;
-      out.status = Status(ErrorCode::invalid_argument, problem);
-      return;
+  std::string name() const override { return "pack_rows"; }
+  void describe(Description& /*description*/) const override {}
+  Spec infer(const Spec& /*input*/) const override { return rows_.packed(); }
+  std::size_t preferred_group() const override { return 64; }
+
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    std::size_t bytes = 0;
+    for (WorkItem& item : items) {
+      if (!item.status.ok() || !item.keep) continue;
+      const std::string problem = rows_.elements().mismatch(item.element);
+      if (problem.empty()) {
+        bytes += rows_.bytes_of(item.element);
+      } else {
+        item.status = Status(ErrorCode::mismatch, problem);
+      }
     }
-    out.element.reset(names_);
-    out.element.valid_rows = static_cast<std::int64_t>(rows.size());
-    const std::vector<std::size_t> offsets = layout(rows);
-    const BufferPtr slot = context.allocate(offsets.back());
-    std::size_t part = 0;
-    for (std::size_t c = 0; c < input_.size(); ++c) {
-      const auto place = [&] { return slot->data() + offsets[part]; };
-      const Shape inner = is_ragged(input_[c]) ? input_[c].shape.drop_front() : input_[c].shape;
-      const Shape shape = inner.prepend(total(rows, c));
-      out.element[part] = input_[c].dtype == DType::bytes ? texts(rows, c, context).reshape(shape)
-                                                          : values(rows, c, shape, place(), slot);
-      ++part;
-      if (!is_ragged(input_[c])) continue;
-      out.element[part] = splits(rows, c, place(), slot);
-      ++part;
+    if (bytes == 0) return;
+    // One buffer that the rows share, because a buffer for each row would cost as much as this one.
+    const BufferPtr buffer = context.allocate(bytes);
+    std::byte* to = buffer->data();
+    Element in;
+    for (WorkItem& item : items) {
+      if (!item.status.ok() || !item.keep) continue;
+      std::swap(in, item.element);  // its memory serves the next element
+      to = rows_.pack(in, item.element, to, buffer);
     }
   }
 
  private:
-  /// Extent of the component's outermost dimension in the batch.
-  std::int64_t total(std::span<const WorkItem> rows, std::size_t c) const {
-    if (!is_ragged(input_[c])) return static_cast<std::int64_t>(rows.size());
-    std::int64_t sum = 0;
-    for (const WorkItem& row : rows) sum += row.element[c].dim(0);
-    return sum;
-  }
+  const PackedRows rows_;
+};
 
-  /// Where each tensor begins, and the end.
-  std::vector<std::size_t> layout(std::span<const WorkItem> rows) const {
-    std::vector<std::size_t> offsets;
-    std::size_t end = 0;
-    const auto add = [&](std::size_t bytes) {
-      offsets.push_back(end);
-      end += (bytes + Allocator::kAlignment - 1) / Allocator::kAlignment * Allocator::kAlignment;
-    };
-    for (std::size_t c = 0; c < input_.size(); ++c) {
-      std::size_t bytes = 0;
-      for (const WorkItem& row : rows) bytes += row.element[c].nbytes();
-      add(input_[c].dtype == DType::bytes ? 0 : bytes);
-      if (is_ragged(input_[c])) add((rows.size() + 1) * sizeof(std::int64_t));
+/// Turns batches of such elements into ragged batches.
+class UnpackRowsOp final : public WorkOp {
+ public:
+  UnpackRowsOp(const Spec& elements, bool whole)
+      : rows_(elements, whole), names_(ragged(elements, Shape::kUnknown).names()) {}
+
+  std::string name() const override { return kRaggedStage; }
+  void describe(Description& /*description*/) const override {}
+  Spec infer(const Spec& /*input*/) const override {
+    return ragged(rows_.elements(), Shape::kUnknown);
+  }
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    for (WorkItem& item : items) {
+      if (!item.status.ok() || !item.keep) continue;
+      const Element in = std::move(item.element);
+      rows_.unpack(in, names_, item.element, context);
     }
-    offsets.push_back(end);
-    return offsets;
   }
 
-  static Tensor values(std::span<const WorkItem> rows, std::size_t c, const Shape& shape,
-                       std::byte* place, const BufferPtr& slot) {
-    std::byte* to = place;
-    for (const WorkItem& row : rows) {
-      row.element[c].copy_to(to);
-      to += row.element[c].nbytes();
-    }
-    return Tensor(rows.front().element[c].dtype(), shape, place, slot);
-  }
-
-  static Tensor texts(std::span<const WorkItem> rows, std::size_t c, WorkContext& context) {
-    if (rows.front().element[c].rank() == 0) return share_bytes(rows, c);
-    std::vector<std::string_view> all;
-    for (const WorkItem& row : rows) {
-      const Tensor& strings = row.element[c];
-      const Tensor dense = strings.contiguous() ? strings : strings.clone();
-      for (std::int64_t i = 0; i < dense.volume(); ++i) all.push_back(dense.bytes_at(i));
-    }
-    return copy_texts(all, context);
-  }
-
-  static Tensor splits(std::span<const WorkItem> rows, std::size_t c, std::byte* place,
-                       const BufferPtr& slot) {
-    auto* to = reinterpret_cast<std::int64_t*>(place);
-    std::int64_t sum = 0;
-    *to++ = 0;
-    for (const WorkItem& row : rows) *to++ = sum += row.element[c].dim(0);
-    return Tensor(DType::i64, Shape{static_cast<std::int64_t>(rows.size()) + 1}, place, slot);
-  }
-
-  const Spec input_;
+ private:
+  const PackedRows rows_;
   const Names* names_;
 };
 
+/// The stage behind batches of packed rows.
 class RaggedBatchNode final : public Node {
  public:
-  RaggedBatchNode(const NodePtr& source, std::int64_t size, BatchOptions options)
-      : Node({source}, ragged(source->spec(), options.drop_remainder ? size : Shape::kUnknown),
-             batches_in(source->cardinality(), size, options.drop_remainder)),
-        size_(size),
-        options_(options),
-        op_(std::make_shared<RaggedOp>(source->spec())) {}
+  RaggedBatchNode(NodePtr batches, const Spec& elements, bool whole)
+      : Node({batches},
+             ragged(elements, batches->batch_rows()->fewer == BatchRows::Fewer::none
+                                  ? batches->batch_rows()->full
+                                  : Shape::kUnknown),
+             batches->cardinality()),
+        elements_(elements),
+        whole_(whole),
+        op_(std::make_shared<UnpackRowsOp>(elements, whole)) {}
 
   std::string name() const override { return kRaggedStage; }
-  void describe(Description& description) const override {
-    description.add("size", size_);
-    description.add("drop_remainder", options_.drop_remainder);
+  void describe(Description& /*description*/) const override {}
+  Relation relation() const override { return Relation::each; }
+  std::optional<BatchRows> batch_rows() const override {
+    std::optional<BatchRows> rows = input().batch_rows();
+    if (rows) rows->divisible = false;
+    return rows;
   }
-  Execution execution() const override { return Execution::held; }
+  NodePtr over(NodePtr batches) const override {
+    return std::make_shared<RaggedBatchNode>(std::move(batches), elements_, whole_);
+  }
+  Execution execution() const override { return Execution::fused; }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
   Pending pending() const override { return Pending::fallible; }
+  std::optional<Program::Step> step(RunServices& run) const override {
+    return Program::Step{
+        op_, 0, run.counters(*this), run.stage_name(*this), fixed_payload_bytes(spec()), spec()};
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder,
-                        op_);
+    return extend(input().open(context), context, *this);
   }
 
  private:
-  std::int64_t size_;
-  BatchOptions options_;
-  std::shared_ptr<const RaggedOp> op_;
+  const Spec elements_;
+  const bool whole_;
+  const WorkOpPtr op_;
 };
 
 }  // namespace
 
 NodePtr make_ragged_batch(NodePtr input, std::int64_t size, BatchOptions options) {
   if (size <= 0) bad_stage(kRaggedStage, "size must be positive, not " + std::to_string(size));
-  return std::make_shared<RaggedBatchNode>(input, size, options);
+  const Spec elements = input->spec();
+  static_cast<void>(ragged(elements, size));  // throws if such batches are impossible
+  if (std::ranges::none_of(elements, PackedRows::varies))
+    return make_batch(std::move(input), size, options);
+  NodePtr packed = packing_map(*input);
+  const bool whole = packed != nullptr;
+  if (!whole) packed = make_map(std::move(input), std::make_shared<PackRowsOp>(elements), true);
+  return std::make_shared<RaggedBatchNode>(make_batch(std::move(packed), size, options), elements,
+                                           whole);
 }
 
 }  // namespace penstock

@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-/// Puts the rows of several batches one after the other.
+/// Joins the rows of several batches.
 class JoinOp final : public GatherOp {
  public:
   void gather(std::span<WorkItem> parts, WorkItem& out, WorkContext& context) const override {
@@ -31,10 +31,10 @@ class JoinOp final : public GatherOp {
           continue;
         }
         out.index = i;
-        out.status = Status(ErrorCode::invalid_argument,
-                            "rows of different shapes in component " + first.name(c) + ": " +
-                                first[c].shape().drop_front().to_string() + " and " +
-                                part.shape().drop_front().to_string());
+        out.status =
+            Status(ErrorCode::mismatch, "rows of different shapes in component " + first.name(c) +
+                                            ": " + first[c].shape().drop_front().to_string() +
+                                            " and " + part.shape().drop_front().to_string());
         return;
       }
       out.element[c] = join(parts, c, out.element.valid_rows, context);
@@ -90,7 +90,7 @@ class RebatchIterator final : public OrderIterator {
       if (failed || !next_batch()) {
         if (available_ > 0 && !drop_remainder_) {
           out[0] = make(available_);
-          // At the end no empty batches follow a short one.
+          // At the end, no empty batches follow a short one.
           while (!failed && sizes_[turn_ % sizes_.size()] == 0) ++turn_;
           return 1;
         }
@@ -122,15 +122,15 @@ class RebatchIterator final : public OrderIterator {
   }
 
  private:
-  /// A batch whose rows from `row` on have not come out.
+  /// A batch with the rows that have not come out yet: those from `row` on.
   struct Source {
-    ElementRef batch;  // an error has no rows, and nothing stands behind it
+    ElementRef batch;  // an error has no rows, and is the last source
     std::uint64_t number = 0;
     std::int64_t row = 0;
     std::int64_t rows = 0;
   };
 
-  /// False at the end.
+  /// Returns false at the end.
   bool next_batch() {
     ElementRef item;
     if (!input_.next(item)) return false;
@@ -142,7 +142,7 @@ class RebatchIterator final : public OrderIterator {
     if (!is_error(item)) {
       std::string problem = check(item.payload->element);
       if (!problem.empty()) {
-        item = error_at(item, Status(ErrorCode::invalid_argument, std::move(problem)), stage_);
+        item = error_at(item, Status(ErrorCode::mismatch, std::move(problem)), stage_);
       }
     }
     Source source{std::move(item), input_.hold(), 0, 0};
@@ -209,7 +209,7 @@ class RebatchIterator final : public OrderIterator {
                   mix_path(source.batch.ordinal, static_cast<std::uint64_t>(source.row)));
   }
 
-  /// Dimensions that are not known are 0.
+  /// Returns an empty batch. Unknown dimensions are 0.
   ElementRef nothing() const {
     std::vector<std::string> names;
     for (const ComponentSpec& component : output_) names.push_back(component.name);
@@ -232,7 +232,7 @@ class RebatchIterator final : public OrderIterator {
   ProgramPtr program_;
   std::string stage_;
   std::deque<Source> sources_;  // oldest first
-  std::int64_t available_ = 0;  // rows in them
+  std::int64_t available_ = 0;  // rows in sources_
   std::uint64_t turn_ = 0;      // batches so far
 };
 
@@ -263,15 +263,24 @@ class RebatchNode final : public Node {
     for (const std::int64_t size : sizes_) description.add("size", size);
     description.add("drop_remainder", options_.drop_remainder);
   }
+  std::optional<BatchRows> batch_rows() const override {
+    BatchRows rows = rows_of(std::ranges::max(sizes_), options_.drop_remainder);
+    if (std::ranges::min(sizes_) == rows.full) return rows;
+    rows.full = 0;
+    rows.fewer = BatchRows::Fewer::any;
+    return rows;
+  }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
-  OrderIteratorPtr open(const OpenContext& context) const override {
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
     static const auto op = std::make_shared<const JoinOp>();
+    return std::make_unique<Program>(op, run.counters(*this), run.stage_name(*this));
+  }
+  OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);
-    auto program = std::make_unique<Program>(op, context.run.counters(*this), stage);
-    return std::make_unique<RebatchIterator>(
-        open_values(*this, context), sizes_, options_.drop_remainder, spec(),
-        own_program(context, *this, nullptr, std::move(program)), stage);
+    return std::make_unique<RebatchIterator>(open_values(*this, context), sizes_,
+                                             options_.drop_remainder, spec(),
+                                             own_first_program(context, *this), stage);
   }
 
  private:

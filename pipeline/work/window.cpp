@@ -14,11 +14,11 @@ struct Sliding {
   std::uint64_t size, shift, stride;
   bool drop_remainder;
 
-  /// Elements from the first to the last of a window.
+  /// Returns the number of elements from the first to the last of a window.
   std::uint64_t span() const noexcept { return (size - 1) * stride + 1; }
 };
 
-/// Windows as items whose payloads hold the elements.
+/// An iterator over windows, which are items whose payloads hold the elements.
 class WindowIterator final : public OrderIterator {
  public:
   WindowIterator(OrderIteratorPtr values, const Sliding& sliding, ProgramPtr program)
@@ -62,13 +62,13 @@ class WindowIterator final : public OrderIterator {
 
  private:
   struct Kept {
-    ElementRef item;  // without a payload: it failed
+    ElementRef item;  // without a payload if it failed
     std::uint64_t number = 0;
   };
 
   void keep(ElementRef item) { kept_.push_back({std::move(item), input_.hold()}); }
 
-  /// The window at the front, unless an element of it failed; moves on to the next.
+  /// Makes the window at the front, unless an element of it failed, and moves to the next window.
   bool make(ElementRef& out) {
     Ref<Payload> payload = Payload::make();
     std::uint64_t ordinal = 0;
@@ -94,8 +94,8 @@ class WindowIterator final : public OrderIterator {
   HeldInput input_;
   Sliding sliding_;
   ProgramPtr program_;
-  std::deque<Kept> kept_;  // from the start of the next window on
-  std::uint64_t gap_ = 0;  // elements in front of it
+  std::deque<Kept> kept_;  // elements from the start of the next window on
+  std::uint64_t gap_ = 0;  // elements before that window
   bool ended_ = false;
 };
 
@@ -132,14 +132,28 @@ class WindowNode final : public Node {
     description.add("drop_remainder", sliding_.drop_remainder);
     if (made_) describe_inner(*made_, description);
   }
+  std::optional<BatchRows> batch_rows() const override {
+    if (made_) return rows_in_any_order(*made_);
+    BatchRows rows = rows_of(static_cast<std::int64_t>(sliding_.size), sliding_.drop_remainder);
+    const bool overlap = sliding_.shift < sliding_.span();
+    if (overlap && !sliding_.drop_remainder) rows.fewer = BatchRows::Fewer::any;
+    return rows;
+  }
+  // Consecutive windows without overlap are batches.
+  NodePtr batched_over(NodePtr elements) const override {
+    if (made_ || sliding_.shift != sliding_.size || sliding_.stride != 1) return nullptr;
+    return make_window(std::move(elements), static_cast<std::int64_t>(sliding_.size),
+                       {.shift = static_cast<std::int64_t>(sliding_.shift)}, nullptr);
+  }
   Execution execution() const override { return Execution::held; }
   Pending pending() const override { return Pending::fallible; }
   bool seeded() const override { return each_ != nullptr; }
 
+  std::unique_ptr<Program> first_program(RunServices& run) const override {
+    return std::make_unique<Program>(make_stack_op(), run.counters(*this), run.stage_name(*this));
+  }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    auto program = std::make_unique<Program>(make_stack_op(), context.run.counters(*this),
-                                             context.run.stage_name(*this));
-    const ProgramPtr stack = own_program(context, *this, nullptr, std::move(program));
+    const ProgramPtr stack = own_first_program(context, *this);
     auto windows = [this, stack](const OpenContext& here) -> OrderIteratorPtr {
       return std::make_unique<WindowIterator>(open_values(*this, here), sliding_, stack);
     };

@@ -1,4 +1,4 @@
-// cuda:N, one to one over the CUDA runtime.
+// The device cuda:N, a thin layer over the CUDA runtime.
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 
@@ -80,8 +80,9 @@ class CudaDevice final : public DeviceBackend {
     name_ = properties.name;
     MutexLock lock(base_mutex_);
     base_ = std::make_unique<CudaEvent>(context_);
+    const auto before = static_cast<double>(clock_.now());
     mark(*base_);
-    base_ns_ = static_cast<double>(clock_.now());
+    base_ns_ = (before + static_cast<double>(clock_.now())) / 2;
   }
 
   DeviceId id() const noexcept override { return {DeviceKind::cuda, index_}; }
@@ -134,11 +135,11 @@ class CudaDevice final : public DeviceBackend {
     if (can == 0) return;
     const cudaError_t error = cudaDeviceEnablePeerAccess(other.id().index, 0);
     if (is_sticky(error)) require(error, "cudaDeviceEnablePeerAccess");
-    static_cast<void>(cudaGetLastError());  // it was enabled before, or for too many others
+    static_cast<void>(cudaGetLastError());  // enabled before, or for too many others
   }
 
-  // What breaks a context may have shown in another runtime of the process: this one learns of it
-  // by asking the driver for something.
+  // The error that broke a context may have been reported to another runtime of the process. This
+  // one learns of it by a request to the driver.
   Status status() noexcept override {
     {
       const Current current(context_);
@@ -206,8 +207,9 @@ class CudaDevice final : public DeviceBackend {
     note(cudaStreamSynchronize(native(stream)), "work on stream " + stream.name());
   }
 
-  // Floats lose nanoseconds over minutes, so the event that others are measured from moves on; and
-  // the device's clock drifts from the host's, between two readings of which that event must be.
+  // As floats, times lose nanoseconds after minutes, so the base event is replaced now and then.
+  // The device's clock drifts from the host's, so the time of the new base must be between two
+  // readings of the host's clock.
   std::int64_t completed_ns(EventState& event) override {
     constexpr float kMoveOn_ms = 4000;
     const Current current(context_);
@@ -238,10 +240,10 @@ class CudaDevice final : public DeviceBackend {
   }
 
   template <typename Plan>
-  void run(cudaError_t (*kernel)(const Plan&, std::int64_t, cudaStream_t), const Plan& plan,
-           std::int64_t volume, StreamState& stream) {
+  void run(cudaError_t (*kernel)(const Plan&, cudaStream_t), const Plan& plan,
+           StreamState& stream) {
     const Current current(context_);
-    require(kernel(plan, volume, native(stream)), "a finishing kernel");
+    require(kernel(plan, native(stream)), "a finishing kernel");
   }
 
   TimeSource& time() const noexcept override { return clock_; }
@@ -256,11 +258,17 @@ class CudaDevice final : public DeviceBackend {
         return;
       }
     }
-    const Current current(context_);
-    for (const EventView& event : events) {
-      if (cudaEventQuery(native(event.state())) != cudaErrorNotReady) return;
+    // CUDA waits for only one event, can't be woken by a kick, and would wait forever for an event
+    // that hangs.
+    constexpr std::int64_t kFirst_ns = 20'000;
+    constexpr std::int64_t kLongest_ns = 1'000'000;
+    for (std::int64_t pause = kFirst_ns;; pause = std::min(2 * pause, kLongest_ns)) {
+      if (is_any_done(events)) return;
+      MutexLock lock(mutex_);
+      const std::int64_t until = clock_.now() + pause;
+      while (!flag.raised && clock_.now() < until) wait_on(clock_, mutex_, kicked_, until);
+      if (std::exchange(flag.raised, false)) return;
     }
-    note(cudaEventSynchronize(native(events.front().state())), "work in front of an event");
   }
   void kick(Kick& flag) noexcept override {
     MutexLock lock(mutex_);
@@ -271,7 +279,7 @@ class CudaDevice final : public DeviceBackend {
   void end_range() noexcept override { nvtxRangePop(); }
 
  private:
-  /// Remembers what went wrong.
+  /// Remembers an error.
   void note(cudaError_t error, const std::string& what) noexcept {
     if (error == cudaSuccess || error == cudaErrorNotReady) return;
     Status status = status_of(error, id().to_string() + ": " + what);
@@ -279,9 +287,20 @@ class CudaDevice final : public DeviceBackend {
     const bool lost = status.error().code() == ErrorCode::device_lost;
     (lost ? lost_ : error_) = std::move(status);
   }
+  /// Asks the oldest event first.
+  bool is_any_done(std::span<const EventView> events) {
+    const Current current(context_);
+    for (const EventView& event : events) {
+      const cudaError_t error = cudaEventQuery(native(event.state()));
+      note(error, "work in front of an event");
+      if (error != cudaErrorNotReady) return true;
+    }
+    return false;
+  }
+  /// Throws the error. An error that loses the device is also remembered.
   void require(cudaError_t error, const char* what) {
     if (error == cudaSuccess) return;
-    note(error, what);
+    if (is_sticky(error)) note(error, what);
     ensure(error, id().to_string() + ": " + what);
   }
   void mark(CudaEvent& event) {
@@ -316,11 +335,11 @@ DevicePtr make_device(int index, const CudaServices& services) {
   return std::make_shared<CudaDevice>(index, services);
 }
 
-void finish_on(const FinishPlan& plan, std::int64_t volume, StreamView stream) {
-  static_cast<CudaDevice&>(stream.device()).run(&finish, plan, volume, stream.state());
+void finish_on(const FinishPlan& plan, StreamView stream) {
+  static_cast<CudaDevice&>(stream.device()).run(&finish, plan, stream.state());
 }
-void one_hot_on(const OneHotPlan& plan, std::int64_t volume, StreamView stream) {
-  static_cast<CudaDevice&>(stream.device()).run(&one_hot, plan, volume, stream.state());
+void one_hot_on(const OneHotPlan& plan, StreamView stream) {
+  static_cast<CudaDevice&>(stream.device()).run(&one_hot, plan, stream.state());
 }
 void reconstruct_on(const reconstruct::Batch& batch, StreamView stream) {
   static_cast<CudaDevice&>(stream.device()).run(batch, stream.state());

@@ -1,4 +1,4 @@
-// What the module's parts know of each other.
+// The functions by which parts of the module use each other.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace penstock::cuda {
 
-/// REQUIRES: there is such a device.
+/// REQUIRES: there is a device with this index.
 DevicePtr make_device(int index, const CudaServices& services);
-void finish_on(const FinishPlan& plan, std::int64_t volume, StreamView stream);
-void one_hot_on(const OneHotPlan& plan, std::int64_t volume, StreamView stream);
+void finish_on(const FinishPlan& plan, StreamView stream);
+void one_hot_on(const OneHotPlan& plan, StreamView stream);
 void reconstruct_on(const reconstruct::Batch& batch, StreamView stream);
 
 }  // namespace penstock::cuda

@@ -1,4 +1,4 @@
-// The module's kernels.
+// The kernels of the module.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,13 +10,13 @@
 
 namespace penstock::cuda {
 
-/// Loads every kernel, so that none is loaded at its first use.
+/// Loads every kernel in advance, so that no first use has to load one.
 cudaError_t load_kernels();
 cudaError_t load_reconstruction();
-/// Occupies the stream for so long.
+/// Keeps the stream busy for this time.
 cudaError_t busy(std::int64_t nanoseconds, cudaStream_t stream);
-cudaError_t finish(const FinishPlan& plan, std::int64_t volume, cudaStream_t stream);
+cudaError_t finish(const FinishPlan& plan, cudaStream_t stream);
 cudaError_t reconstruct_batch(const reconstruct::Batch& batch, cudaStream_t stream);
-cudaError_t one_hot(const OneHotPlan& plan, std::int64_t volume, cudaStream_t stream);
+cudaError_t one_hot(const OneHotPlan& plan, cudaStream_t stream);
 
 }  // namespace penstock::cuda

@@ -1,4 +1,5 @@
-// What the library asks of its CUDA module, which is opened when a cuda device is.
+// The interface between the library and its CUDA module, which is opened with the first cuda
+// device.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +16,34 @@ namespace reconstruct {
 struct Batch;
 }
 
-/// What the module gets from the library: its own copies of such things are not the program's.
+/// The services that the library passes to the module. The module must use these, because its own
+/// copies of them are not those of the program.
 struct CudaServices {
   TimeSource* clock = nullptr;
   void (*log_once)(LogLevel level, std::string_view once, std::string_view message) = nullptr;
 };
 
-/// What the module offers.
+/// The functions that the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 6;
+  static constexpr int kVersion = 7;
   int version = kVersion;
-  /// Devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found}, saying what is missing.
+  /// Returns the number of devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found} that
+  /// says what is missing.
   int (*count)() = nullptr;
-  /// Throws Error{not_found}. Makes a context on this device alone.
+  /// Opens a device, and makes a context on that device alone. Throws Error{not_found}.
   DevicePtr (*open)(int index, const CudaServices& services) = nullptr;
-  /// Kernels over `volume` values of the output.
-  void (*finish)(const FinishPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
-  void (*one_hot)(const OneHotPlan& plan, std::int64_t volume, StreamView stream) = nullptr;
-  /// Packed images to their output.
+  /// These launch the finishing kernels. The output must not be empty.
+  void (*finish)(const FinishPlan& plan, StreamView stream) = nullptr;
+  void (*one_hot)(const OneHotPlan& plan, StreamView stream) = nullptr;
+  /// Computes the output of a batch of packed images.
   void (*reconstruct)(const reconstruct::Batch& batch, StreamView stream) = nullptr;
 };
 
-/// Exported by the module under this name.
+/// The name under which the module exports a CudaModuleFn.
 inline constexpr const char* kCudaModuleSymbol = "penstock_cuda_module";
 using CudaModuleFn = const CudaModule* (*)();
 
-/// Opens the module, once. Throws Error{not_found} if it can't be opened, and why.
+/// Opens the module, once. If it can't be opened, throws Error{not_found} that says why.
 const CudaModule& cuda_module();
 DevicePtr open_cuda(int index);
 

@@ -5,7 +5,7 @@
 
 namespace penstock::cuda {
 
-// The kernel looks at one bit less than it is told.
+// The kernel reads one bit less than the size it is given.
 NumaNode::NumaNode(int node) noexcept {
   if (node < 0 || node >= kNodes ||
       syscall(SYS_get_mempolicy, &policy_, nodes_.data(), kNodes + 1, nullptr, 0) != 0)

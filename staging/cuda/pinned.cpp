@@ -7,7 +7,7 @@
 namespace penstock::cuda {
 namespace {
 
-/// The device's node; negative: it has none.
+/// Returns the NUMA node of the device; negative if it has none.
 int node_of(int device) {
   int node = -1;
   if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device) == cudaSuccess) return node;
@@ -38,7 +38,7 @@ std::byte* Pinned::allocate(std::size_t bytes) {
   return pageable_.emplace_back(heap().allocate(bytes));
 }
 
-// The runtime is not asked what the memory is: on a lost device it does not answer.
+// Does not ask the runtime for the kind of memory, because that fails on a lost device.
 void Pinned::deallocate(std::byte* data, std::size_t bytes) noexcept {
   {
     MutexLock lock(mutex_);

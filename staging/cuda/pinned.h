@@ -13,8 +13,9 @@
 
 namespace penstock::cuda {
 
-/// Page-locked memory on the device's NUMA node; pageable where that is refused, which is said
-/// once. Keeps nothing but the primary context, so that it may outlive the device. Thread-safe.
+/// An allocator of page-locked memory on the device's NUMA node. If that is refused, the memory is
+/// pageable, and a warning is logged once. Keeps only the primary context, so it may outlive the
+/// device. Thread-safe.
 class Pinned final : public Allocator {
  public:
   Pinned(int index, CUcontext context, const CudaServices& services)
@@ -32,7 +33,7 @@ class Pinned final : public Allocator {
   const CudaServices services_;
 
   Mutex mutex_;
-  std::vector<std::byte*> pageable_ GUARDED_BY(mutex_);  // what pinning was refused for
+  std::vector<std::byte*> pageable_ GUARDED_BY(mutex_);  // memory that could not be pinned
 };
 
 }  // namespace penstock::cuda

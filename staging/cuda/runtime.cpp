@@ -6,8 +6,8 @@
 namespace penstock::cuda {
 namespace {
 
-/// The few functions of the driver that the runtime has no counterpart for. Asked of the runtime,
-/// so that nothing links against the driver.
+/// The few driver functions without a counterpart in the runtime. They are requested from the
+/// runtime, so that the module does not link against the driver.
 struct Driver {
   CUresult (*push)(CUcontext) = nullptr;
   CUresult (*pop)(CUcontext*) = nullptr;
@@ -46,7 +46,7 @@ bool is_sticky(cudaError_t error) noexcept {
       cudaErrorInvalidAddressSpace,  cudaErrorInvalidPc,           cudaErrorAssert,
       cudaErrorECCUncorrectable,     cudaErrorNvlinkUncorrectable, cudaErrorContextIsDestroyed,
       cudaErrorDevicesUnavailable,   cudaErrorExternalDevice,      cudaErrorMpsClientTerminated,
-      static_cast<cudaError_t>(226),   // cudaErrorContained, which older toolkits have no name for
+      static_cast<cudaError_t>(226),   // cudaErrorContained, which older toolkits do not name
       static_cast<cudaError_t>(721)};  // cudaErrorTensorMemoryLeak
   return std::find(kSticky.begin(), kSticky.end(), error) != kSticky.end();
 }

@@ -1,4 +1,4 @@
-// Checks, and the current device, of the CUDA runtime.
+// Error checks for the CUDA runtime, and its current device.
 #pragma once
 
 #include <cuda.h>
@@ -10,20 +10,21 @@
 
 namespace penstock::cuda {
 
-/// True for errors after which the context can't be used any more.
+/// True for errors after which the context is unusable.
 bool is_sticky(cudaError_t error) noexcept;
 
-/// Ok, or what the runtime says; clears what can be cleared. Never throws but for memory.
+/// Returns ok, or the error that the runtime reports. Clears errors that can be cleared. Throws
+/// only if memory runs out.
 Status status_of(cudaError_t error, const std::string& what);
-/// The same, thrown.
+/// Throws the error that `status_of` returns, if any.
 inline void ensure(cudaError_t error, const std::string& what) {
   const Status status = status_of(error, what);
   if (!status.ok()) throw status.error();
 }
 
-/// Makes a device's primary context current for a scope. cudaSetDevice would make a context on the
-/// device that it goes back to, also if nobody uses that one. What is called in the scope does not
-/// disturb another thread that captures a graph.
+/// Makes a device's primary context current for a scope. It does not use cudaSetDevice. That would
+/// make a context on the device that it switches back to, even if that device is unused. Calls in
+/// the scope do not disturb another thread that captures a graph.
 class Current {
  public:
   explicit Current(CUcontext context) noexcept;
@@ -32,10 +33,11 @@ class Current {
   Current& operator=(const Current&) = delete;
 
  private:
-  cudaStreamCaptureMode capture_ = cudaStreamCaptureModeRelaxed;  // here; then, the thread's own
+  // This scope's mode; once exchanged, the thread's own.
+  cudaStreamCaptureMode capture_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The device's primary context, made if there is none. Throws Error{not_found}.
+/// Returns the device's primary context, and makes it if necessary. Throws Error{not_found}.
 CUcontext primary_context(int index);
 
 }  // namespace penstock::cuda

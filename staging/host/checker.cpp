@@ -11,7 +11,7 @@ std::string text_of(const Site& site) {
   return std::string(path.substr(path.rfind('/') + 1)) + ":" + std::to_string(site.line);
 }
 
-/// Unlike std::thread::id never given to another thread.
+/// Unlike std::thread::id, the number is never reused for another thread.
 std::uint64_t this_thread_number() {
   static std::atomic<std::uint64_t> threads{0};
   thread_local const std::uint64_t number = ++threads;
@@ -91,7 +91,7 @@ void Checker::check(int actor, Memory memory, bool writes, const Site& site) {
 
 void Checker::access(int stream, Memory memory, bool writes, const Site& site) {
   MutexLock lock(mutex_);
-  const int thread = host();  // which may make room for one more
+  const int thread = host();  // this may add one more
   join(times_[static_cast<std::size_t>(stream)], times_[static_cast<std::size_t>(thread)]);
   check(stream, memory, writes, site);
 }

@@ -35,7 +35,7 @@ std::span<const std::byte> span_of(const void* data, std::size_t bytes) {
 
 }  // namespace
 
-/// All host memory is alike to this device, but pinning it may be made to fail.
+/// This device treats all host memory alike, but pinning can be made to fail.
 class HostDevice::Pinned final : public Allocator {
  public:
   Pinned(DeviceId id, std::uint64_t fail_from) : id_(id), fail_from_(fail_from) {}
@@ -72,7 +72,7 @@ HostDevice::HostDevice(HostOptions options)
 
 HostDevice::~HostDevice() = default;
 
-// Never destroyed: devices may end after static objects do.
+// Never destroyed, because devices may end after static objects.
 Mutex& HostDevice::mutex_of_all() {
   static Mutex* const mutex = new Mutex;
   return *mutex;
@@ -115,7 +115,7 @@ std::byte* HostDevice::allocate(std::size_t bytes) {
     }
     used_bytes_ += bytes;
   }
-  // Whole pages, so that they can be guarded.
+  // Whole pages, so that they can be protected.
   void* data =
       mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data != MAP_FAILED) return static_cast<std::byte*>(data);
@@ -179,7 +179,7 @@ void HostDevice::record(EventState& event, StreamState& stream, const Site&) {
     op.fails = ++records_ == options_.faults.fail_record;
     op.sticky = options_.faults.sticky;
     host(stream).push(std::move(op));
-    host(event).core()->recorded += 1;  // not before: who waits for it waits for what was pushed
+    host(event).core()->recorded += 1;  // only now: a wait for the event waits for what was pushed
   }
 }
 
@@ -271,7 +271,7 @@ void HostDevice::synchronize(StreamState& stream, const Site&) {
   HostStream& of = host(stream);
   {
     MutexLock lock(mutex_);
-    of.device_.mutex_.assert_held();  // the same one
+    of.device_.mutex_.assert_held();  // the same mutex
     ++counters_.host_waits;
     const std::uint64_t until = of.enqueued_;
     while (of.executed_ < until && !hung_) wait_on(clock_, mutex_, of.idle_);

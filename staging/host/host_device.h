@@ -1,4 +1,4 @@
-// The host as a device: streams are threads, time may be simulated, and things can be made to fail.
+// The host as a device. Streams are threads, time may be simulated, and faults can be injected.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,40 @@
 
 namespace penstock {
 
-/// What goes wrong, counted from 1; 0: never.
+/// Faults to inject. Numbers count from 1; 0: never.
 struct HostFaults {
-  std::uint64_t fail_allocation = 0;  ///< this one and those behind it
-  std::uint64_t fail_pinning = 0;     ///< this one and those behind it
-  std::uint64_t fail_record = 0;      ///< an error shows when the stream gets to this `record`
-  bool sticky = false;                ///< … and the device is lost
-  std::uint64_t hang_copy = 0;        ///< this copy never ends
+  std::uint64_t fail_allocation = 0;  ///< this allocation and all later ones fail
+  std::uint64_t fail_pinning = 0;     ///< this pinning and all later ones fail
+  std::uint64_t fail_record = 0;  ///< an error is reported when the stream reaches this `record`
+  bool sticky = false;            ///< the device is then lost
+  std::uint64_t hang_copy = 0;    ///< this copy never ends
 };
 
+/// Options of a host device.
 struct HostOptions {
   int index = 0;
-  TimeSource* clock = nullptr;     ///< null: the real one. Must outlive the device
-  bool unified = true;             ///< false: batches are copied to memory of the device's own
-  double bytes_per_s = 0;          ///< of all copies together; 0: as fast as memory is
-  std::int64_t latency_ns = 0;     ///< until a copy is seen to be done
+  TimeSource* clock = nullptr;     ///< null: real time. Must outlive the device
+  bool unified = true;             ///< false: batches are copied to separate memory of the device
+  double bytes_per_s = 0;          ///< of all copies together; 0: not limited
+  std::int64_t latency_ns = 0;     ///< from the end of a copy until it counts as done
   std::uint64_t memory_bytes = 0;  ///< 0: unlimited
-  bool check = false;              ///< look for hazards, and guard slots by the page
+  bool check = false;              ///< check for hazards, and protect the pages of slots
   HostFaults faults{};
 };
 
+/// A host device. Implements the same interface as a GPU.
 class HostDevice final : public DeviceBackend {
  public:
   static std::shared_ptr<HostDevice> make(HostOptions options);
   explicit HostDevice(HostOptions options);
   ~HostDevice() override;
 
-  /// A kernel, so to speak.
+  /// Runs work on the stream, like a kernel.
   void launch(StreamView stream, HostWork work, Site site = Site::current()) {
     launch(std::move(work), stream.state(), site);
   }
   void launch(HostWork work, StreamState& stream, const Site& site) override;
-  /// What the checker found; empty unless `check`.
+  /// Returns the hazards that the checker found; empty without `check`.
   std::vector<Hazard> hazards() const;
 
   DeviceId id() const noexcept override { return {DeviceKind::host, options_.index}; }
@@ -91,23 +93,23 @@ class HostDevice final : public DeviceBackend {
   void fail(bool sticky, const std::string& stream) EXCLUDES(mutex_);
   /// Throws if the device is lost.
   void require_alive() REQUIRES(mutex_);
-  /// One for all host devices, because a stream may wait for another device's event.
+  /// One mutex for all host devices, because a stream may wait for an event of another device.
   static Mutex& mutex_of_all();
 
   const HostOptions options_;
   TimeSource& clock_;
-  const std::unique_ptr<Checker> checker_;  // null unless `check`
+  const std::unique_ptr<Checker> checker_;  // null without `check`
   std::shared_ptr<Pinned> pinned_;
 
   Mutex& mutex_ = mutex_of_all();
-  Signal progress_;  // an event was done, or a reaper kicked
+  Signal progress_;  // an event completed, or a reaper was kicked
   int streams_ GUARDED_BY(mutex_) = 0;
   DeviceCounters counters_ GUARDED_BY(mutex_);
   std::uint64_t records_ GUARDED_BY(mutex_) = 0;
   std::uint64_t used_bytes_ GUARDED_BY(mutex_) = 0;
-  std::int64_t link_free_at_ GUARDED_BY(mutex_) = 0;  // when the copies so far have gone through
+  std::int64_t link_free_at_ GUARDED_BY(mutex_) = 0;  // when all copies so far have passed
   bool hung_ GUARDED_BY(mutex_) = false;
-  Status error_ GUARDED_BY(mutex_);  // not told yet
+  Status error_ GUARDED_BY(mutex_);  // not reported yet
   Status lost_ GUARDED_BY(mutex_);
 };
 

@@ -15,7 +15,7 @@ constexpr double kMost = 1e18;
 struct Option {
   std::string_view name;
   bool has_value;
-  bool copies;  // makes the device have memory of its own
+  bool copies;  // gives the device memory of its own
   void (*set)(HostOptions& options, double value);
 };
 

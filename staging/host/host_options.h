@@ -1,4 +1,4 @@
-// Host devices as text.
+// Options of host devices, as text.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,11 @@
 
 namespace penstock {
 
-/// True for "host:0:…", whatever the options are.
+/// True for text of the form "host:0:…", whatever the options are.
 bool is_host_with_options(std::string_view text) noexcept;
-/// "host:0:copies:bytes_per_s=1e9:hang_copy=7": the fields of HostOptions and HostFaults that can
-/// be written down. Whatever concerns copies makes the device have memory of its own. Throws
-/// Error{invalid_argument} that lists what there is.
+/// Parses text such as "host:0:copies:bytes_per_s=1e9:hang_copy=7": the fields of HostOptions and
+/// HostFaults that can be written as text. Any option that concerns copies gives the device memory
+/// of its own. Throws Error{invalid_argument} that lists the options.
 HostOptions parse_host_options(std::string_view text);
 
 }  // namespace penstock

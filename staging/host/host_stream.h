@@ -1,4 +1,4 @@
-// Streams and events of the host device.
+// The streams and events of the host device.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,16 @@
 
 namespace penstock {
 
-/// What streams know of an event; outlives its owner while work refers to it. Guarded by the
-/// device's mutex.
+/// The state of an event that streams use. Outlives the event while work refers to it. Guarded by
+/// the device's mutex.
 struct HostEventCore {
   std::uint64_t recorded = 0;
-  std::uint64_t completed = 0;  // of those
-  std::int64_t at_ns = 0;       // when the last completed one was
+  std::uint64_t completed = 0;  // the number of these that completed
+  std::int64_t at_ns = 0;       // when the last of these completed
   Signal done;
 };
 
+/// An event of the host device.
 class HostEvent final : public EventState {
  public:
   explicit HostEvent(HostDevice& device) : device_(device) {}
@@ -35,23 +36,23 @@ class HostEvent final : public EventState {
   const std::shared_ptr<HostEventCore> core_ = std::make_shared<HostEventCore>();
 };
 
-/// One piece of a stream's work.
+/// One item of a stream's work.
 struct HostDevice::Op {
   enum class Kind : std::uint8_t { copy, clear, record, wait, call, guard };
   Kind kind = Kind::call;
-  bool fails = false;  // a record that shows an error, a copy that never ends
+  bool fails = false;  // a record reports an error; a copy never ends
   bool sticky = false;
-  bool open = false;  // of guard
+  bool open = false;  // for `guard`
   void* to = nullptr;
   const void* from = nullptr;
   std::size_t bytes = 0;
   std::int64_t takes_ns = 0;
   std::shared_ptr<HostEventCore> event{};
-  std::uint64_t ticket = 0;  // which record of the event
+  std::uint64_t ticket = 0;  // the number of this record of the event
   std::function<void()> call{};
 };
 
-/// A queue of work and the thread that does it.
+/// A queue of work, and the thread that does it.
 class HostStream final : public StreamState {
  public:
   HostStream(HostDevice& device, std::string name, int number, int checked_as);
@@ -66,18 +67,19 @@ class HostStream final : public StreamState {
   void push(Op op);
   void serve();
   void execute(Op& op);
-  /// Ops that take the device's mutex, in which they wait.
+  /// Executes operations that lock the device's mutex, on which they also wait.
   void execute_locked(Op& op) REQUIRES(device_.mutex_);
 
   HostDevice& device_;
   const std::string name_;
-  const int checked_as_;  // by the checker
+  const int checked_as_;  // the number by which the checker knows it
   Signal work_;
   Signal idle_;
   Ring<Op> queue_ GUARDED_BY(device_.mutex_);
   std::uint64_t enqueued_ GUARDED_BY(device_.mutex_) = 0;
   std::uint64_t executed_ GUARDED_BY(device_.mutex_) = 0;
-  std::shared_ptr<HostEventCore> waits_for_ GUARDED_BY(device_.mutex_);  // now
+  // The event that the thread waits for now.
+  std::shared_ptr<HostEventCore> waits_for_ GUARDED_BY(device_.mutex_);
   bool stopping_ GUARDED_BY(device_.mutex_) = false;
   Actor thread_;
 };

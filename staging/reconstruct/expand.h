@@ -1,31 +1,33 @@
-// From a packed row of blocks to samples, as a team. The same bits as pipeline/work/jpeg/records
-// gives. Reads and writes nothing outside of its buffers, whatever the bytes are.
+// Expands a packed row of blocks to samples, with a team of threads. Gives the same bits as
+// pipeline/work/jpeg/records. Never reads or writes outside of its buffers, whatever the bytes are.
 #pragma once
 
 #include <cstdint>
 
-#include "pipeline/work/jpeg/device/layout.h"
+#include "pipeline/work/image/device/layout.h"
 #include "pipeline/work/jpeg/idct_functor.h"
 #include "staging/reconstruct/team.h"
 
 namespace penstock::reconstruct {
 
-/// Blocks that a team works on at once.
+/// The number of blocks that a team expands at once.
 inline constexpr int kBlocksAtOnce = 32;
 
-/// What a team shares. Where each block's part of a stream begins is a running sum over the blocks,
-/// whose first is what the blocks in front of these came to.
+/// The memory that a team shares. The first four arrays are running sums over the blocks: they say
+/// where each block's part of a stream begins. The first entry is the sum of all blocks before
+/// these.
 struct ExpandScratch {
   std::uint32_t masks[kBlocksAtOnce + 1];
   std::uint32_t nibbles[kBlocksAtOnce + 1];
   std::uint32_t bytes[kBlocksAtOnce + 1];
   std::uint32_t words[kBlocksAtOnce + 1];
-  std::int32_t first[kBlocksAtOnce][2];        ///< see jpeg::plain::halve_twice
-  std::uint8_t flat[kBlocksAtOnce];            ///< rows below the first hold nothing
-  std::int16_t values[kBlocksAtOnce][64 + 2];  ///< two more, so that rows lie in other banks
+  std::int32_t first[kBlocksAtOnce][2];  ///< see jpeg::plain::halve_twice
+  std::uint8_t flat[kBlocksAtOnce];      ///< true if rows below the first are all zeros
+  /// Two more, so that rows lie in different memory banks.
+  std::int16_t values[kBlocksAtOnce][64 + 2];
 };
 
-/// A stream of a packed row; what is not there is 0.
+/// A stream of a packed row. Reads beyond its end return 0.
 struct Bytes {
   const std::uint8_t* data = nullptr;
   std::uint32_t size = 0;
@@ -44,7 +46,7 @@ struct PackedStreams {
   Bytes words;
 };
 
-/// The streams of a part that holds `blocks` blocks; empty ones if it is no such part.
+/// Returns the streams of a part with `blocks` blocks; empty ones if the part is malformed.
 PENSTOCK_BOTH inline PackedStreams open_streams(Bytes part, std::uint32_t blocks) {
   constexpr std::uint32_t kHead = 12;
   PackedStreams streams;
@@ -79,8 +81,8 @@ PENSTOCK_BOTH inline std::uint32_t nibble_at(const Bytes& nibbles, std::uint32_t
   return nibbles[byte + i / 2] >> (i % 2 * 4) & 15U;
 }
 
-/// A block's values, but for the DC, in natural order. Returns whether rows that count for
-/// `flat` hold any.
+/// The places where a block's part of each stream begins, and the bits that say which of its rows
+/// have values.
 struct BlockStart {
   std::uint32_t presence = 0;
   std::uint32_t masks = 0;
@@ -88,6 +90,8 @@ struct BlockStart {
   std::uint32_t bytes = 0;
   std::uint32_t words = 0;
 };
+/// Expands the values of a block except the DC, in natural order. Returns whether any row that
+/// counts for `flat` has values.
 PENSTOCK_BOTH inline bool expand_block(const PackedStreams& in, BlockStart at, bool without_fourth,
                                        std::int16_t* out) {
   for (int i = 0; i < 64; ++i) out[i] = 0;
@@ -114,7 +118,8 @@ PENSTOCK_BOTH inline bool expand_block(const PackedStreams& in, BlockStart at, b
   return below;
 }
 
-/// Adds up what each of `count` blocks takes of a stream, which stands behind its place.
+/// Turns sizes into places: `sums[i + 1]` says what block i takes of a stream, and then `sums[i]`
+/// says where its part begins.
 template <typename Team>
 PENSTOCK_BOTH void add_up(const Team& team, std::uint32_t* sums, int count) {
   team.each(1, [&](int) {
@@ -122,7 +127,7 @@ PENSTOCK_BOTH void add_up(const Team& team, std::uint32_t* sums, int count) {
   });
 }
 
-/// Where the streams of these blocks begin, in the scratch.
+/// Computes where the streams of these blocks begin, in the scratch memory.
 template <typename Team>
 PENSTOCK_BOTH void find_blocks(const Team& team, const PackedStreams& in, int first, int count,
                                ExpandScratch& scratch) {
@@ -158,7 +163,7 @@ PENSTOCK_BOTH void find_blocks(const Team& team, const PackedStreams& in, int fi
   add_up(team, scratch.words, count);
 }
 
-/// The first pass of a block's transform, down column `x`, in place.
+/// Runs the first pass of a block's transform, down column `x`, in place.
 PENSTOCK_BOTH inline void transform_column(int side, bool flat, int x, std::int16_t* block,
                                            std::int32_t (&first)[2]) {
   namespace plain = jpeg::plain;
@@ -180,7 +185,7 @@ PENSTOCK_BOTH inline void transform_column(int side, bool flat, int x, std::int1
   }
 }
 
-/// The second, along row `y`, to samples.
+/// Runs the second pass, along row `y`, and writes the samples.
 PENSTOCK_BOTH inline void transform_row(int side, int y, std::int16_t* block,
                                         const std::int32_t (&first)[2], std::uint8_t* out) {
   namespace plain = jpeg::plain;
@@ -194,7 +199,7 @@ PENSTOCK_BOTH inline void transform_row(int side, int y, std::int16_t* block,
   for (int x = 0; x < side; ++x) out[x] = plain::sample(row[x]);
 }
 
-/// The blocks of a strip's row `part`, `target` being the strip's first sample of that row.
+/// Transforms the blocks of row `part` of a strip. `target`: the strip's first sample of that row.
 template <typename Team>
 PENSTOCK_BOTH void transform_part(const Team& team, const jpeg::DeviceStrip& strip, Bytes part,
                                   const std::uint16_t* quantisation, std::uint8_t* target,

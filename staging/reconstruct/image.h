@@ -1,5 +1,5 @@
-// The steps from a packed image to a row of the output, for the host and for CUDA, each a function
-// of one value, or of a team's row of blocks. The same bits as pipeline/work/image gives.
+// The steps from a packed image to a row of the output, for the host and for CUDA. Each step
+// computes one value, or a row of blocks with a team. Gives the same bits as pipeline/work/image.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,27 @@
 
 namespace penstock::reconstruct {
 
-/// A batch. Plain data, handed to kernels by value.
+/// A batch of packed images. Plain data, passed to kernels by value.
 struct Batch {
-  const std::uint64_t* offsets = nullptr;  ///< of each image's packed bytes, and of the end
+  /// The start of each image's packed bytes, and the end of the last.
+  const std::uint64_t* offsets = nullptr;
   const std::uint8_t* packed = nullptr;
   const jpeg::DevicePlan* plans = nullptr;
-  std::uint8_t* work = nullptr;  ///< kImageWork bytes each
+  std::uint8_t* work = nullptr;  ///< kImageWork bytes for each image
   void* out = nullptr;
   std::int64_t count = 0;
   std::int32_t height = 0;
   std::int32_t width = 0;
   std::int32_t channels = 0;
   std::int32_t channels_first = 0;
-  std::int32_t bytes = 0;  ///< 1: the pixels are the values, and the rest says nothing
+  /// 1: the output is the pixels as bytes, and the members below are unused.
+  std::int32_t bytes = 0;
   FinishType type = FinishType::f32;
   float scale[3] = {};
   float bias[3] = {};
 };
 
-/// The layout comes first in an image's working memory.
+/// The layout comes first in the working memory of an image.
 inline constexpr std::int64_t kLayoutBytes = (sizeof(jpeg::DeviceLayout) + 255) / 256 * 256;
 inline constexpr std::int64_t kImageWork = kLayoutBytes + jpeg::kDeviceImageBytes;
 
@@ -39,7 +41,7 @@ struct Image {
   std::uint8_t* work = nullptr;
   Bytes packed;
 
-  /// There are pixels to make.
+  /// True if there are pixels to compute.
   PENSTOCK_BOTH bool wanted() const {
     return layout->fit == jpeg::PlanFit::fits && layout->region.height > 0;
   }
@@ -59,14 +61,14 @@ PENSTOCK_BOTH inline Image image_of(const Batch& batch, std::int64_t i) {
   return image;
 }
 
-// First, for each image.
+// Step 1, for each image.
 
 PENSTOCK_BOTH inline void lay_out(const Batch& batch, std::int64_t i) {
   const Image image = image_of(batch, i);
   *image.layout = jpeg::layout_of(*image.plan, batch.height, batch.width);
 }
 
-// Then, for each image that is wanted, for each of these samples:
+// Step 2, for each wanted image and each of these samples.
 
 PENSTOCK_BOTH inline std::int64_t sample_count(const Image& image) {
   return image.plan->resized == 0
@@ -74,7 +76,7 @@ PENSTOCK_BOTH inline std::int64_t sample_count(const Image& image) {
              : std::int64_t{image.plan->window.height} + image.plan->window.width;
 }
 
-/// The weights of an entry stand behind it.
+/// Returns the weights of an entry, which follow it in memory.
 PENSTOCK_BOTH inline std::int16_t* weights_behind(std::uint8_t* entry) {
   return reinterpret_cast<std::int16_t*>(entry + sizeof(jpeg::DeviceWeights));
 }
@@ -95,7 +97,7 @@ PENSTOCK_BOTH inline void weigh_sample(const Image& image, std::int64_t k) {
                weights_behind(entry));
 }
 
-// …each part, by a team…
+// Step 3, for each part, by a team.
 
 template <typename Team>
 PENSTOCK_BOTH void transform(const Team& team, const Image& image, std::int32_t part,
@@ -114,7 +116,7 @@ PENSTOCK_BOTH void transform(const Team& team, const Image& image, std::int32_t 
   transform_part(team, strip, bytes, plan.quantisation[place.component], target, scratch);
 }
 
-// …and, if it is resized, each pixel of the region's rows, resized:
+// Step 4, if the image is resized: for each pixel of the region's rows.
 
 PENSTOCK_BOTH inline std::int64_t mixed_count(const Image& image) {
   return image.plan->resized == 0
@@ -122,12 +124,10 @@ PENSTOCK_BOTH inline std::int64_t mixed_count(const Image& image) {
              : std::int64_t{image.layout->region.height} * image.plan->window.width;
 }
 
-PENSTOCK_BOTH inline void mix_columns(const Image& image, std::int64_t k) {
+PENSTOCK_BOTH inline void mix_columns(const Image& image, std::int32_t y, std::int32_t x) {
   const jpeg::DevicePlan& plan = *image.plan;
   const jpeg::DeviceLayout& layout = *image.layout;
-  const auto y = static_cast<std::int32_t>(k / plan.window.width);
-  const auto i = static_cast<std::int32_t>(k % plan.window.width);
-  std::uint8_t* entry = image.work + layout.column_weights + layout.column_entry * i;
+  std::uint8_t* entry = image.work + layout.column_weights + layout.column_entry * x;
   const auto taps = *reinterpret_cast<const jpeg::DeviceWeights*>(entry);
   const std::int16_t* weights = weights_behind(entry);
   const int bits =
@@ -139,13 +139,16 @@ PENSTOCK_BOTH inline void mix_columns(const Image& image, std::int64_t k) {
     for (int c = 0; c < 3; ++c) sums[c] += weights[t] * pixel.values[c];
   }
   const std::int64_t plane = mixed_count(image);
-  for (int c = 0; c < plan.channels; ++c)
-    image.work[layout.mixed + c * plane + k] = static_cast<std::uint8_t>(sums[c] >> bits);
+  const std::int64_t k = std::int64_t{y} * plan.window.width + x;
+  for (int c = 0; c < 3; ++c) {
+    if (c < plan.channels)
+      image.work[layout.mixed + c * plane + k] = static_cast<std::uint8_t>(sums[c] >> bits);
+  }
 }
 
-// At last, for each image, each of its pixels.
+// Step 5, for each pixel of each image.
 
-/// A pixel of the window of a resized image, in the JPEG's channels.
+/// Returns a pixel of the window of a resized image, in the JPEG's channels.
 PENSTOCK_BOTH inline Pixel mix_rows(const Image& image, std::int32_t y, std::int32_t x) {
   const jpeg::DevicePlan& plan = *image.plan;
   const jpeg::DeviceLayout& layout = *image.layout;
@@ -156,23 +159,27 @@ PENSTOCK_BOTH inline Pixel mix_rows(const Image& image, std::int32_t y, std::int
   const double scale = image::scaling_of(layout.rows).scale;
   const image::Precision precision = image::row_precision(scale);
   const int bits = image::weight_bits(scale, precision);
-  Pixel pixel;
-  for (int c = 0; c < plan.channels; ++c) {
+  const auto mixed = [&](int c) {
     const std::uint8_t* rows =
         image.work + layout.mixed + c * plane + std::int64_t{taps.low} * plan.window.width + x;
     std::int32_t sum = 0;
     if (precision == image::Precision::exact) {
       for (int t = 0; t < taps.used; ++t)
         sum += weights[t] * rows[static_cast<std::int64_t>(t) * plan.window.width];
-      pixel.values[c] = static_cast<std::uint8_t>((sum + (1 << (bits - 1))) >> bits);
-      continue;
+      return static_cast<std::uint8_t>((sum + (1 << (bits - 1))) >> bits);
     }
-    // Products are rounded one by one, and sums saturate.
+    // As on the host: products are rounded one by one, and sums saturate.
     for (int t = 0; t < taps.used; ++t) {
       const std::int32_t value = rows[static_cast<std::int64_t>(t) * plan.window.width] << 7;
       sum = both::least(sum + ((value * weights[t] + 0x4000) >> 15), 32767);
     }
-    pixel.values[c] = static_cast<std::uint8_t>(both::least(sum + 64, 32767) >> 7);
+    return static_cast<std::uint8_t>(both::least(sum + 64, 32767) >> 7);
+  };
+  Pixel pixel;
+  pixel.values[0] = mixed(0);
+  if (plan.channels == 3) {
+    pixel.values[1] = mixed(1);
+    pixel.values[2] = mixed(2);
   }
   return pixel;
 }
@@ -203,14 +210,15 @@ PENSTOCK_BOTH inline Pixel finished_pixel(const Batch& batch, const Image& image
   return pixel;
 }
 
-/// Pixel `k` of image `i`, row by row.
-PENSTOCK_BOTH inline void finish_pixel(const Batch& batch, std::int64_t i, std::int64_t k) {
+PENSTOCK_BOTH inline void finish_pixel(const Batch& batch, std::int64_t i, std::int32_t y,
+                                       std::int32_t x) {
   const Image image = image_of(batch, i);
   const std::int64_t pixels = std::int64_t{batch.height} * batch.width;
+  const std::int64_t k = std::int64_t{y} * batch.width + x;
   const bool nothing = image.plan->kind == jpeg::PlanKind::nothing;
-  const Pixel pixel = finished_pixel(batch, image, static_cast<std::int32_t>(k / batch.width),
-                                     static_cast<std::int32_t>(k % batch.width));
-  for (int c = 0; c < batch.channels; ++c) {
+  const Pixel pixel = finished_pixel(batch, image, y, x);
+  for (int c = 0; c < 3; ++c) {
+    if (c >= batch.channels) return;
     const std::int64_t at = i * pixels * batch.channels +
                             (batch.channels_first != 0 ? c * pixels + k : k * batch.channels + c);
     if (batch.bytes != 0) {

@@ -21,7 +21,7 @@ struct Reconstructor::Impl {
   std::int64_t rows = 0;
   std::string component;
   ComponentSpec image;
-  reconstruct::Batch batch;  ///< but for what each batch brings
+  reconstruct::Batch batch;  ///< except for the values of each batch
   std::size_t bytes = 0;
 
   ~Impl() {

@@ -1,11 +1,11 @@
-// The kernels' twin: the same steps, by the calling thread.
+// The same steps as the kernels, run by the calling thread.
 #pragma once
 
 #include "staging/reconstruct/image.h"
 
 namespace penstock::reconstruct {
 
-/// All steps of a batch, one after the other: the twin of the kernels.
+/// Runs all steps of a batch, one after the other, as the kernels do.
 inline void run_here(const reconstruct::Batch& batch) {
   ExpandScratch scratch{};
   for (std::int64_t i = 0; i < batch.count; ++i) {
@@ -15,10 +15,12 @@ inline void run_here(const reconstruct::Batch& batch) {
       for (std::int64_t k = 0; k < sample_count(image); ++k) weigh_sample(image, k);
       for (std::int32_t part = 0; part < image.layout->part_count; ++part)
         transform(Alone(), image, part, scratch);
-      for (std::int64_t k = 0; k < mixed_count(image); ++k) mix_columns(image, k);
+      if (image.plan->resized != 0)
+        for (std::int32_t y = 0; y < image.layout->region.height; ++y)
+          for (std::int32_t x = 0; x < image.plan->window.width; ++x) mix_columns(image, y, x);
     }
-    for (std::int64_t k = 0; k < std::int64_t{batch.height} * batch.width; ++k)
-      finish_pixel(batch, i, k);
+    for (std::int32_t y = 0; y < batch.height; ++y)
+      for (std::int32_t x = 0; x < batch.width; ++x) finish_pixel(batch, i, y, x);
   }
 }
 

@@ -1,69 +1,34 @@
-// One suite over feeds: every mode, end of an epoch and graph that makes batches gives towers the
-// elements of a sequential run, whole or stopped anywhere and restored.
+// One suite over feeds: every graph that makes batches, in every mode and with every end of an
+// epoch, gives towers what a sequential run gives, whole or stopped anywhere and restored; or is
+// refused by the names of the mode or end and of the stage.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <thread>
 #include <tuple>
 
+#include <penstock/plan.h>
 #include <penstock/rng.h>
 
+#include "tests/conformance/feed_graphs.h"
 #include "tests/staging/take.h"
+#include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace {
 
+using test::BatchKind;
+using test::FeedGraph;
 using test::Numbers;
 using test::some_devices;
-using test::Taken;
 
 constexpr int kTowers = 3;
 constexpr std::int64_t kRows = 2;
 constexpr std::int64_t kFull = kTowers * kRows;
-
-struct FeedCase {
-  std::string name;
-  /// A permutation of the numbers below n, the same in each run, in batches of so many.
-  std::function<Dataset(std::int64_t n, std::int64_t rows)> build;
-  /// False: no feed takes it so far, and says so when it is made.
-  bool accepted = true;
-};
-
-Element same(Element element) {
-  return element;
-}
-
-/// Add a graph here and the whole suite runs over it.
-std::vector<FeedCase> graphs() {
-  const auto below = [](std::int64_t n) {
-    return [n](const Element& element) { return element[0].item<std::int64_t>() < n; };
-  };
-  return {
-      {"batches", [](auto n, auto rows) { return range(n).batch(rows); }},
-      {"shuffled", [](auto n, auto rows) { return range(n).shuffle({.seed = 5}).batch(rows); }},
-      {"mapped", [](auto n, auto rows) { return range(n).map(same).batch(rows).prefetch(1); }},
-      {"filtered",
-       [below](auto n, auto rows) { return range(n + 9).filter(below(n)).batch(rows); }},
-      {"cached", [](auto n, auto rows) { return range(n).map(same).cache().batch(rows); }},
-      {"bad_elements_left_out",
-       [](auto n, auto rows) {
-         const auto fail = [n](Element element) {
-           if (element[0].item<std::int64_t>() >= n) throw std::runtime_error("bad");
-           return element;
-         };
-         return range(n + 4).map(fail).ignore_errors().batch(rows);
-       }},
-      {"nested",
-       [](auto n, auto rows) {
-         const auto one = [](const Element& element) {
-           const std::int64_t value = element[0].item<std::int64_t>();
-           return range(value, value + 1);
-         };
-         return range(n).flat_map(one, Spec({{"value", DType::i64, {}}})).batch(rows);
-       }},
-      {"mapped_batches", [](auto n, auto rows) { return range(n).batch(rows).map(same); }, false},
-      {"rebatched", [](auto n, auto rows) { return range(n).batch(4).rebatch(rows); }, false},
-  };
-}
+constexpr std::uint64_t kEpochs = 2;
+constexpr unsigned kSeconds = 120;
 
 std::string name_of(FeedMode mode) {
   return mode == FeedMode::split ? "split" : mode == FeedMode::sharded ? "sharded" : "per_tower";
@@ -75,66 +40,269 @@ std::string name_of(EpochEnd end) {
                                  : "stop";
 }
 
-class Feeds : public testing::TestWithParam<std::tuple<FeedCase, FeedMode, EpochEnd>> {
+/// A row as the bytes of all its components, or a batch that is one whole.
+using Rows = std::vector<std::string>;
+/// Of each epoch, of each step.
+using Steps = std::vector<std::vector<Rows>>;
+
+/// A component in host memory.
+struct Values {
+  std::int64_t rows = 0;
+  std::string bytes;
+};
+
+Rows rows_of(const std::vector<Values>& components, std::int64_t valid, bool whole) {
+  Rows rows;
+  if (whole) {
+    std::string all;
+    for (const Values& values : components) all += std::to_string(values.rows) + values.bytes;
+    rows.push_back(all);
+    return rows;
+  }
+  for (std::int64_t row = 0; row < valid; ++row) {
+    std::string& text = rows.emplace_back();
+    for (const Values& values : components) {
+      const std::size_t each = values.bytes.size() / static_cast<std::size_t>(values.rows);
+      text += values.bytes.substr(static_cast<std::size_t>(row) * each, each);
+    }
+  }
+  return rows;
+}
+
+Rows rows_of(const Element& batch, bool whole) {
+  std::vector<Values> components;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const Tensor dense = batch[i].clone();
+    components.push_back(
+        {dense.dim(0), std::string(reinterpret_cast<const char*>(dense.data()), dense.nbytes())});
+  }
+  return rows_of(components, batch.valid_rows >= 0 ? batch.valid_rows : batch[0].dim(0), whole);
+}
+
+Rows rows_of(const StagedBatch& batch, StreamView stream, bool whole) {
+  std::vector<Values> components;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const DeviceTensor& tensor = batch.at(i);
+    std::string bytes(tensor.nbytes(), '\0');
+    stream.copy({bytes.data(), tensor.data, bytes.size()});
+    stream.synchronize();
+    components.push_back({tensor.shape[0], std::move(bytes)});
+  }
+  return rows_of(components, batch.valid_rows(), whole);
+}
+
+class Feeds : public testing::TestWithParam<std::tuple<FeedGraph, FeedMode, EpochEnd>> {
  protected:
-  const FeedCase graph_ = std::get<0>(GetParam());
+  const FeedGraph graph_ = std::get<0>(GetParam());
   const FeedMode mode_ = std::get<1>(GetParam());
   const EpochEnd end_ = std::get<2>(GetParam());
+  const bool whole_ = graph_.batches == BatchKind::wholes;
+  const test::TimeLimit limit_{kSeconds};
 
-  Dataset dataset(std::int64_t n) const {
-    return graph_.build(n, mode_ == FeedMode::split ? kFull : kRows);
-  }
+  std::int64_t batch_rows() const { return mode_ == FeedMode::split ? kFull : kRows; }
+  Dataset dataset(std::int64_t n) const { return graph_.build(n, batch_rows()); }
   FeedOptions options() const {
     FeedOptions options;
     options.mode = mode_;
     options.end = end_;
-    options.run.epochs = 2;
+    options.max_bytes = 4096;
+    options.run.epochs = kEpochs;
     options.run.threads = 2;
     options.run.seed = 3;
     return options;
   }
-  /// What a feed does not take it refuses when it is made.
+
+  /// The names that a refusal must have; none: there is a meaning.
+  std::vector<std::string> refused_for() const {
+    const bool uncounted = graph_.batches == BatchKind::varying || whole_;
+    const bool full = graph_.batches == BatchKind::full;
+    if (mode_ == FeedMode::sharded && !graph_.shards)
+      return {"FeedMode::sharded", graph_.refuses.empty() ? graph_.stage : graph_.refuses};
+    if (mode_ == FeedMode::split && uncounted) return {"FeedMode::split", graph_.stage};
+    if (end_ == EpochEnd::pad && uncounted) return {"EpochEnd::pad", graph_.stage};
+    if (end_ == EpochEnd::wrap && !full) return {"EpochEnd::wrap", graph_.stage};
+    return {};
+  }
   bool refused() const {
-    if (graph_.accepted) return false;
-    EXPECT_EQ(test::code_of([&] { Feed(dataset(8), some_devices(kTowers, true), options()); }),
-              ErrorCode::invalid_argument);
+    const std::vector<std::string> names = refused_for();
+    if (names.empty()) return false;
+    const std::optional<Error> error =
+        test::thrown_by([&] { Feed(dataset(8), some_devices(kTowers, true), options()); });
+    EXPECT_TRUE(error);
+    if (!error) return true;
+    EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
+    for (const std::string& name : names) EXPECT_THAT(error->what(), testing::HasSubstr(name));
+    EXPECT_THAT(error->what(), testing::HasSubstr("use "));
     return true;
+  }
+
+  /// What an iterator gives: of each epoch, each batch.
+  Steps sequential(std::int64_t n) const {
+    RunOptions run = options().run;
+    run.epochs = kEpochs + 1;
+    Iterator iterator = dataset(n).iterate(run);
+    Steps epochs;
+    do {
+      epochs.emplace_back();
+      for (Next next = iterator.next(); next; next = iterator.next())
+        epochs.back().push_back(rows_of(*next, whole_));
+    } while (iterator.next_epoch());
+    return epochs;
+  }
+
+  struct Expected {
+    std::vector<std::vector<Rows>> towers;  ///< of each, each step
+    std::size_t lost = 0;
+  };
+  /// What towers get of an epoch.
+  Expected expected(const std::vector<Rows>& batches, const std::vector<Rows>& next) const;
+  void deal_rest(const Rows& rest, const Rows& next, Expected& to) const;
+
+  std::vector<std::vector<std::vector<Rows>>> take(Feed& feed) const {
+    std::vector<std::vector<std::vector<Rows>>> taken(kTowers);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kTowers; ++t) {
+      threads.emplace_back([&, t] {
+        auto& mine = taken[static_cast<std::size_t>(t)];
+        mine.resize(1);
+        const Stream stream(feed.device(t).shared_from_this(), "tower");
+        while (!feed.ended(t)) {
+          std::optional<StagedBatch> batch = feed.next(t);
+          if (!batch) {
+            mine.emplace_back();
+            continue;
+          }
+          batch->wait(stream);
+          mine.back().push_back(rows_of(*batch, stream, whole_));
+        }
+        mine.pop_back();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return taken;
   }
 };
 
-TEST_P(Feeds, GiveTheElementsOfASequentialRun) {
-  if (refused()) return;
-  for (const std::int64_t n : {0, 1, 5, 23, 24, 25, 31}) {
-    for (const bool unified : {false, true}) {
-      Feed feed(dataset(n), some_devices(kTowers, unified), options());
-      const std::vector<Taken> taken = test::take_all(feed);
-      const std::int64_t rest = n % kFull;
-      const bool one_more = rest > 0 && (end_ == EpochEnd::pad || end_ == EpochEnd::wrap ||
-                                         (end_ == EpochEnd::stop && rest >= kTowers));
-      for (std::size_t epoch = 0; epoch < 2; ++epoch) {
-        Numbers all;
-        for (const Taken& tower : taken) {
-          ASSERT_EQ(tower.size(), 2U);
-          ASSERT_EQ(static_cast<std::int64_t>(tower[epoch].size()), n / kFull + (one_more ? 1 : 0))
-              << n;
-          for (const Numbers& batch : tower[epoch])
-            all.insert(all.end(), batch.begin(), batch.end());
-        }
-        std::sort(all.begin(), all.end());
-        // Which elements are left over, or come from the next epoch, is up to the order.
-        EXPECT_EQ(static_cast<std::int64_t>(all.size()), !one_more                ? n - rest
-                                                         : end_ == EpochEnd::wrap ? n - rest + kFull
-                                                                                  : n)
-            << n;
-        for (const std::int64_t number : all) EXPECT_TRUE(number >= 0 && number < n);
-        if (one_more) {
-          all.erase(std::unique(all.begin(), all.end()), all.end());
-          EXPECT_EQ(static_cast<std::int64_t>(all.size()), n);
-        } else {
-          EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+Rows cut(const Rows& rows, std::size_t first, std::size_t count) {
+  const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(std::min(first, rows.size()));
+  const auto end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(first + count, rows.size()));
+  return {begin, end};
+}
+
+void Feeds::deal_rest(const Rows& rest, const Rows& next, Expected& to) const {
+  if (rest.empty()) return;
+  if (end_ == EpochEnd::drop || (end_ == EpochEnd::stop && rest.size() < kTowers) ||
+      (end_ == EpochEnd::wrap && next.empty())) {
+    to.lost += rest.size();
+    return;
+  }
+  std::size_t first = 0;
+  std::size_t wrapped = 0;
+  for (std::size_t t = 0; t < kTowers; ++t) {
+    const std::size_t count = (rest.size() - t + kTowers - 1) / kTowers;
+    Rows share = cut(rest, first, count);
+    first += count;
+    while (end_ == EpochEnd::wrap && share.size() < kRows)
+      share.push_back(next[wrapped++ % next.size()]);
+    to.towers[t].push_back(std::move(share));
+  }
+}
+
+Feeds::Expected Feeds::expected(const std::vector<Rows>& batches,
+                                const std::vector<Rows>& next) const {
+  Expected result{std::vector<std::vector<Rows>>(kTowers)};
+  const std::size_t step = mode_ == FeedMode::split ? 1 : kTowers;
+  Rows wrapped;  // the next epoch's first step
+  for (std::size_t i = 0; i < std::min(step, next.size()); ++i)
+    wrapped.insert(wrapped.end(), next[i].begin(), next[i].end());
+  const bool by_rows = graph_.batches == BatchKind::full || mode_ == FeedMode::split;
+  for (std::size_t at = 0; at < batches.size(); at += step) {
+    Rows all;
+    const std::size_t count = std::min(step, batches.size() - at);
+    for (std::size_t i = 0; i < count; ++i)
+      all.insert(all.end(), batches[at + i].begin(), batches[at + i].end());
+    const bool full = all.size() == kFull ||
+                      (graph_.batches != BatchKind::full && graph_.batches != BatchKind::ragged &&
+                       mode_ != FeedMode::split && count == step) ||
+                      (graph_.batches == BatchKind::padded && count == step);
+    if (full || (!by_rows && graph_.batches == BatchKind::ragged && count == step &&
+                 end_ != EpochEnd::drop)) {
+      for (std::size_t t = 0; t < kTowers; ++t) {
+        result.towers[t].push_back(mode_ == FeedMode::split ? cut(all, t * kRows, kRows)
+                                                            : batches[at + t]);
+      }
+    } else if (by_rows || (graph_.batches == BatchKind::shorter && end_ == EpochEnd::pad &&
+                           graph_.same_rows)) {
+      deal_rest(all, wrapped, result);
+    } else if (end_ == EpochEnd::pad && !all.empty()) {
+      for (std::size_t t = 0; t < kTowers; ++t)
+        result.towers[t].push_back(t < count ? batches[at + t] : Rows());
+    } else if (end_ == EpochEnd::stop && graph_.batches == BatchKind::shorter && graph_.same_rows) {
+      deal_rest(all, wrapped, result);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        for (const std::string& row : batches[at + i]) {
+          static_cast<void>(row);
+          ++result.lost;
         }
       }
-      EXPECT_EQ(feed.stats().lost, one_more ? 0U : 2U * static_cast<std::uint64_t>(rest)) << n;
+    }
+  }
+  return result;
+}
+
+TEST_P(Feeds, GiveWhatASequentialRunGives) {
+  if (refused()) return;
+  for (const std::int64_t n : {0, 1, 5, 24, 31}) {
+    const Steps sequence = sequential(n);
+    for (const bool unified : {false, true}) {
+      SCOPED_TRACE("n " + std::to_string(n) + (unified ? ", unified" : ""));
+      Feed feed(dataset(n), some_devices(kTowers, unified), options());
+      const auto taken = take(feed);
+      std::size_t lost = 0;
+      for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
+        for (const auto& tower : taken) {
+          ASSERT_EQ(tower.size(), kEpochs);
+          ASSERT_EQ(tower[epoch].size(), taken[0][epoch].size());
+        }
+        if (mode_ != FeedMode::sharded) {
+          const Expected towers = expected(sequence[epoch], sequence[epoch + 1]);
+          lost += towers.lost;
+          for (std::size_t t = 0; t < kTowers; ++t)
+            EXPECT_EQ(taken[t][epoch], towers.towers[t]) << "epoch " << epoch << ", tower " << t;
+        } else if (graph_.same_rows) {
+          // Every row once; of the rest those that are lost, or twice those of the next epoch.
+          std::map<std::string, int> times;
+          std::size_t rows = 0;
+          for (const Rows& batch : sequence[epoch]) {
+            rows += batch.size();
+            for (const std::string& row : batch) ++times[row];
+          }
+          std::size_t given = 0;
+          for (const auto& tower : taken) {
+            for (const Rows& batch : tower[epoch]) {
+              given += batch.size();
+              for (const std::string& row : batch) --times[row];
+            }
+          }
+          const std::size_t rest = rows % kFull;
+          const bool left = rest > 0 && graph_.batches == BatchKind::full &&
+                            (end_ == EpochEnd::drop || (end_ == EpochEnd::stop && rest < kTowers));
+          lost += left ? rest : 0;
+          EXPECT_EQ(given, left                                 ? rows - rest
+                           : end_ == EpochEnd::wrap && rest > 0 ? rows - rest + kFull
+                                                                : rows);
+          for (const auto& [row, missing] : times) {
+            EXPECT_LE(missing, left ? 1 : 0);
+            if (end_ != EpochEnd::wrap) {
+              EXPECT_GE(missing, 0);
+            }
+          }
+        }
+      }
+      if (graph_.same_rows) {
+        EXPECT_EQ(feed.stats().lost, lost);
+      }
       EXPECT_FALSE(feed.next(0));
       for (int t = 0; t < kTowers && !unified; ++t)
         EXPECT_TRUE(static_cast<HostDevice&>(feed.device(t)).hazards().empty());
@@ -161,8 +329,7 @@ void take_some(Feed& feed, std::vector<std::vector<Numbers>>& given, std::uint64
     Numbers numbers;
     if (batch) {
       batch->wait(stream);
-      numbers = test::read<std::int64_t>(stream, (*batch)[0]);
-      numbers.resize(static_cast<std::size_t>(batch->valid_rows()));
+      numbers = test::read<std::int64_t>(stream, (*batch)["value"]);
     }
     given[static_cast<std::size_t>(tower)].push_back(std::move(numbers));
     ++taken;
@@ -218,7 +385,7 @@ TEST_P(Feeds, WakeEveryTowerWhenCancelled) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Conformance, Feeds,
-                         testing::Combine(testing::ValuesIn(graphs()),
+                         testing::Combine(testing::ValuesIn(test::feed_graphs()),
                                           testing::Values(FeedMode::split, FeedMode::per_tower,
                                                           FeedMode::sharded),
                                           testing::Values(EpochEnd::drop, EpochEnd::pad,

@@ -1,4 +1,4 @@
-// Elements whose rows have any length.
+// Elements with rows of any length.
 #pragma once
 
 #include "tests/support/vectors.h"
@@ -9,7 +9,7 @@ inline Tensor vector_of(const std::vector<std::int64_t>& values) {
   return Tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values);
 }
 
-/// Vectors whose length is only known when they are there.
+/// Returns vectors whose lengths are unknown until they are made.
 inline Dataset ragged(std::vector<std::vector<std::int64_t>> rows) {
   const auto count = static_cast<std::int64_t>(rows.size());
   return numbers(count).map(
@@ -19,7 +19,7 @@ inline Dataset ragged(std::vector<std::vector<std::int64_t>> rows) {
       {.name = "ragged", .output = Spec({{"x", DType::i64, {Shape::kUnknown}}})});
 }
 
-/// x repeated x times, for each x.
+/// Returns x repeated x times, for each x.
 inline Dataset runs_of(const std::vector<std::int64_t>& lengths) {
   std::vector<std::vector<std::int64_t>> rows;
   for (const std::int64_t n : lengths) rows.emplace_back(static_cast<std::size_t>(n), n);

@@ -99,7 +99,7 @@ TEST(Batch, UnequalShapesAreAnErrorThatSaysWhich) {
   expect_vectors({{"ragged", dataset, "E | [5] [5]"}});
   const std::vector<Error> errors = test::errors(dataset);
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(errors[0].code(), ErrorCode::mismatch);
   const std::string text = errors[0].what();
   EXPECT_NE(text.find("Cannot batch tensors with different shapes in component 0"),
             std::string::npos)
@@ -278,7 +278,7 @@ TEST(Unbatch, DifferentRowsAreAnError) {
   expect_vectors({{"at run time", dynamic, "(1, 3) (2, 4) E (1, 3) (2, 4)"}});
   const std::vector<Error> errors = test::errors(dynamic);
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(errors[0].code(), ErrorCode::mismatch);
 }
 
 TEST(Unbatch, AScalarAtRunTimeIsAnError) {

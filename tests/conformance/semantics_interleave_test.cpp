@@ -237,7 +237,7 @@ TEST(ChooseFrom, OutOfRangeIsAnErrorInItsPlace) {
     expect_vectors({{"choice", dataset, "7 E 8"}});
     const std::vector<Error> errors = test::errors(dataset);
     ASSERT_EQ(errors.size(), 1U);
-    EXPECT_EQ(errors[0].code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(errors[0].code(), ErrorCode::mismatch);
     EXPECT_NE(std::string(errors[0].what()).find("out of range"), std::string::npos);
   }
 }

@@ -14,6 +14,7 @@ namespace {
 
 using test::chi_square;
 using test::chi_square_limit;
+using test::epochs_of;
 using test::expect_error;
 using test::iota;
 using test::numbers;
@@ -112,19 +113,6 @@ TEST(Shuffle, TheSameSeedGivesTheSameOrderWhateverIsBetween) {
     }
     EXPECT_NE(run(dataset.batch(7), {.seed = 4, .epochs = 3, .threads = 1}), expected);
   }
-}
-
-std::vector<std::string> epochs_of(const Dataset& dataset, RunOptions options) {
-  std::vector<std::string> epochs;
-  Iterator iterator = dataset.iterate(options);
-  do {
-    std::string text;
-    for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
-      text += test::text_of(*next) + " ";
-    }
-    epochs.push_back(text);
-  } while (iterator.next_epoch());
-  return epochs;
 }
 
 TEST(Shuffle, ReshufflesEachEpochUnlessToldOtherwise) {
@@ -309,76 +297,6 @@ TEST(Shuffle, RefusesANegativeBuffer) {
                [] { (void)numbers(3).shuffle({.buffer = static_cast<std::uint64_t>(-2)}); });
 }
 
-TEST(Select, PicksByPosition) {
-  const Dataset input = numbers({10, 11, 12, 13});
-  test::expect_vectors({
-      {"in the order given", input.select({3, 0, 0, 2}), "13 10 10 12"},
-      {"nothing", input.select({}), ""},
-      {"of a shard", input.shard(2, 1).select({1}), "13"},
-      {"of a select", input.select({3, 2, 1}).select({2, 0}), "11 13"},
-      {"of a map", test::failing_at(input, 12).select({2, 3}), "E 13"},
-      {"of a zip", input.enumerate().select({3, 1}), "(13, 3) (11, 1)"},
-  });
-  EXPECT_EQ(input.select({1, 1, 1, 1, 1}).cardinality(), 5);
-  expect_error(ErrorCode::invalid_argument, "index 4 is past", [&] { (void)input.select({0, 4}); });
-  expect_error(ErrorCode::invalid_argument, "no index", [] { (void)stream({1}).select({0}); });
-}
-
-TEST(SplitAt, MakesTwoDisjointParts) {
-  for (const std::int64_t n : {0, 1, 2, 9, 10, 11, 5000}) {
-    for (const double share : {0.0, 0.1, 0.5, 0.8, 1.0}) {
-      const auto [first, second] = numbers(n).split_at(share, 42);
-      Order all = values(first);
-      EXPECT_EQ(static_cast<std::int64_t>(all.size()),
-                std::llround(share * static_cast<double>(n)));
-      EXPECT_EQ(first.cardinality(), static_cast<std::int64_t>(all.size()));
-      const Order rest = values(second);
-      EXPECT_EQ(second.cardinality(), static_cast<std::int64_t>(rest.size()));
-      all.insert(all.end(), rest.begin(), rest.end());
-      std::sort(all.begin(), all.end());
-      EXPECT_EQ(all, iota(n)) << share;
-    }
-  }
-}
-
-TEST(SplitAt, IsTheSameInEveryRunAndEpoch) {
-  const auto [first, second] = numbers(100).split_at(0.5, 1);
-  const std::vector<std::string> epochs = epochs_of(first, {.seed = 1, .epochs = 3});
-  EXPECT_EQ(std::set<std::string>(epochs.begin(), epochs.end()).size(), 1U);
-  EXPECT_EQ(epochs_of(first, {.seed = 2, .epochs = 3}), epochs);
-  EXPECT_EQ(values(first.concatenate(second)).size(), 100U);
-  EXPECT_NE(values(numbers(100).split_at(0.5, 2).first), values(first));
-  // Both parts can be shuffled again.
-  EXPECT_EQ(values(first.shuffle()).size(), 50U);
-}
-
-TEST(SplitAt, PartsOfWhatMayFailStayDisjoint) {
-  const Dataset input = test::failing_at(numbers(20), 3);
-  const auto [first, second] = input.split_at(0.5, 7);
-  const auto good = [](const Dataset& dataset) {
-    return values(dataset, {.on_error = OnError::skip});
-  };
-  Order all = good(first);
-  const Order rest = good(second);
-  all.insert(all.end(), rest.begin(), rest.end());
-  std::sort(all.begin(), all.end());
-  Order expected = iota(20);
-  expected.erase(expected.begin() + 3);
-  EXPECT_EQ(all, expected);
-  EXPECT_EQ(test::errors(first).size() + test::errors(second).size(), 1U);
-  (void)first.shuffle();  // still indexed
-}
-
-TEST(SplitAt, RefusesWrongArguments) {
-  for (const double share : {-0.1, 1.1, std::nan("")}) {
-    expect_error(ErrorCode::invalid_argument, "share",
-                 [&] { (void)numbers(3).split_at(share, 1); });
-  }
-  expect_error(ErrorCode::invalid_argument, "no index", [] {
-    (void)stream({1, 2}).split_at(0.5, 1);
-  });
-}
-
 TEST(Mixed, ShardsOfOneShuffleMakeTheWhole) {
   for (const std::uint64_t buffer : {0, 7}) {
     Order all;
@@ -389,6 +307,26 @@ TEST(Mixed, ShardsOfOneShuffleMakeTheWhole) {
     std::sort(all.begin(), all.end());
     EXPECT_EQ(all, iota(50));
   }
+}
+
+TEST(Shuffle, SaysWhatToDoBehindABatch) {
+  const std::string in_front =
+      "to shuffle what is batched put shuffle in front of batch (--shuffle in front of --batch)";
+  const auto same = [](Element e) { return e; };
+  for (const Dataset& batches :
+       {numbers(8).batch(2), numbers(8).batch(2).prefetch(), numbers(8).batch(2).map(same)}) {
+    expect_error(ErrorCode::invalid_argument, in_front, [&] { (void)batches.shuffle(); });
+    EXPECT_NO_THROW((void)batches.shuffle({.buffer = 2}));
+  }
+  expect_error(ErrorCode::invalid_argument, "(--shuffle in front of --padded-batch)",
+               [] { (void)numbers(8).padded_batch(2).shuffle(); });
+  // In front of the batch there is no index either.
+  expect_error(ErrorCode::invalid_argument, "batch has none; give a buffer size", [] {
+    (void)stream({1, 2, 3}).batch(2).shuffle();
+  });
+  expect_error(ErrorCode::invalid_argument, "give a buffer size", [] {
+    (void)stream({1, 2, 3}).shuffle();
+  });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the suites over sources share: a data set in memory, and sources of it.
+// The common part of the suites over sources: a data set in memory, and sources that read it.
 #pragma once
 
 #include <cctype>
@@ -27,7 +27,8 @@ class SourceSuite : public ::testing::TestWithParam<SourceCase> {
   }
 
  protected:
-  /// A new data set of `count` records, of which one may be damaged. `hook_` is asked before reads.
+  /// Creates a new data set of `count` records, one of which may be damaged. `hook_` is called
+  /// before reads.
   Dataset dataset(std::size_t count, std::size_t bad = kNone) {
     input_ = {};
     input_.bad = bad;
@@ -47,12 +48,12 @@ class SourceSuite : public ::testing::TestWithParam<SourceCase> {
   SourcePtr open(std::size_t count, std::size_t bad = kNone) {
     return dataset(count, bad).node()->source();
   }
-  /// The same data set through another file system, in which it may lie in a folder.
+  /// Opens the same data set through another file system, in which it may be in a folder.
   SourcePtr open_with(const FileSystemPtr& files, const std::string& folder = {}) {
     return dataset_with(files, folder).node()->source();
   }
 
-  /// Where each record lies, as the source or its stream says.
+  /// Returns the place of each record, as the source or its stream reports it.
   static std::vector<Provenance> locate_all(const Source& source) {
     std::vector<Provenance> places;
     if (const auto size = source.size()) {

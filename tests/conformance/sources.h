@@ -1,4 +1,4 @@
-// Every source, as the suite of sources runs it.
+// Every source, in the form that the suite of sources needs.
 #pragma once
 
 #include <cstdint>
@@ -27,41 +27,43 @@ inline constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 using NamedFiles = std::vector<std::pair<std::string, std::string>>;
 
-/// What a data set is made of.
+/// The contents of a data set.
 struct SourceInput {
-  std::vector<std::string> records;  ///< what is written for each, see SourceCase::record
-  std::size_t bad = kNone;           ///< the number of the one that is damaged
+  std::vector<std::string> records;  ///< the text of each record, see SourceCase::record
+  std::size_t bad = kNone;           ///< the number of the damaged record
   FileSystemPtr files{};
-  std::string folder{};  ///< in which they lie, with a '/' at its end
-  Paths paths{};         ///< of all of them
-  /// Called by sources that run code of the test, before each record. May wait.
+  std::string folder{};  ///< the folder of the files, with a '/' at its end
+  Paths paths{};         ///< the paths of all files
+  /// Called before each record by sources that run code of the test. May wait.
   std::function<void()> before{};
 };
 
+/// A source for the suite.
 struct SourceCase {
   std::string name;
   std::string spec;
   std::function<Dataset(const SourceInput&)> open;
-  /// The files that hold the records, at least two; empty: the source reads none.
+  /// Returns the files with the records, at least two. Empty: the source reads no files.
   std::function<NamedFiles(const std::vector<std::string>& records, std::size_t bad)> files{};
-  /// What is written for the record `i`; its bytes lie where `locate` says.
+  /// Returns the text that is written for record `i`. Its bytes are in the place that `locate`
+  /// returns.
   std::function<std::string(std::size_t i)> record = [](std::size_t i) { return words(i); };
-  /// The bytes of the first component of the record `i`; null: nobody knows.
+  /// Returns the bytes of the first component of record `i`; null: not known.
   std::function<std::string(std::size_t i)> value = [](std::size_t i) { return words(i); };
-  /// What the damaged record fails with; nothing: the format can't tell.
+  /// The error of the damaged record; none: the format can't detect damage.
   std::optional<ErrorCode> damage{};
-  /// What a data set without records is refused with; nothing: it is one.
+  /// The error of a data set without records; none: such a data set is valid.
   std::optional<ErrorCode> empty{};
-  /// Offsets are those of the file's bytes: it is not compressed.
+  /// Offsets are those in the file, which is not compressed.
   bool plain = true;
-  /// The files are read when the data set is opened, and never again.
+  /// The files are read only when the data set is opened.
   bool loads = false;
 
-  /// Text of many sizes, without anything that CSV would quote.
+  /// Returns texts of many sizes, without characters that CSV would quote.
   static std::string words(std::size_t i) {
     return "record " + std::to_string(i) + std::string(i * 37 % 300, static_cast<char>('a' + i));
   }
-  /// `size` bytes without a pattern.
+  /// Returns `size` bytes without a pattern.
   static std::string bytes(std::size_t i, std::size_t size) { return noise(size, i + 1); }
 
   friend std::ostream& operator<<(std::ostream& out, const SourceCase& tested) {
@@ -69,7 +71,7 @@ struct SourceCase {
   }
 };
 
-/// Options of a source that reads the input's files and leaves nothing beside them.
+/// Returns options for a source that reads the input's files and writes no files next to them.
 template <typename Options = FileOptions>
 Options options_for(const SourceInput& input) {
   Options options;
@@ -78,7 +80,8 @@ Options options_for(const SourceInput& input) {
   return options;
 }
 
-/// Two shards, each written by `shard` from its records and the number of the bad one among them.
+/// Returns a function that makes two shards. `shard` writes each from its records and the number of
+/// the damaged one among them.
 template <typename F>
 auto two_shards(F shard) {
   return [shard](const std::vector<std::string>& records, std::size_t bad) {
@@ -94,8 +97,8 @@ inline std::string no_header(std::size_t) {
   return "";
 }
 
-/// One record after the other, each written by `record`, between a header for their number and a
-/// footer.
+/// Returns a function that writes one record after the other with `record`, between a header for
+/// their number and a footer.
 template <typename F>
 auto joined(F record, std::function<std::string(std::size_t)> header = no_header,
             std::string footer = "") {
@@ -110,14 +113,14 @@ inline std::string as_it_is(const std::string& record, bool, std::size_t) {
   return record;
 }
 
-/// Two images in one sample are damage.
+/// A damaged sample has two images.
 inline std::string tar_sample(const std::string& record, bool bad, std::size_t i) {
   const std::string key = std::to_string(i);
   return tar_member(key + ".jpg", record) + tar_member(key + ".cls", "3") +
          (bad ? tar_member(key + ".jpg", record) : "");
 }
 
-/// A bit of the data is wrong, its length is right.
+/// A damaged record has one wrong bit in its data, and the right length.
 inline std::string tfrecord_perhaps_bad(const std::string& record, bool bad, std::size_t) {
   std::string out = tfrecord_of(record);
   if (bad) out[12] = static_cast<char>(out[12] ^ 1);
@@ -136,7 +139,7 @@ inline std::string text_of(const std::vector<std::byte>& bytes) {
   return std::string(as_text(bytes));
 }
 
-/// A file of image records, all of which are files as they are.
+/// Returns a file of image records, all of which hold unchanged files.
 inline std::string image_records_file(const std::vector<std::string>& records, std::size_t bad) {
   const auto header = records_file::make_header(ImageRecordKind::coefficients);
   std::string out(as_text(header));
@@ -157,7 +160,7 @@ inline std::string image_records_file(const std::vector<std::string>& records, s
   return out + text_of(records_file::make_index(contents, out.size()));
 }
 
-/// Of big-endian i32 [n, 3], without its data.
+/// Returns the header for big-endian i32 [n, 3], without data.
 inline std::string npy_header(std::size_t rows) {
   std::string header =
       "{'descr': '>i4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", 3)}";
@@ -172,7 +175,7 @@ inline std::string swapped(std::string values) {
   return values;
 }
 
-/// Images of 5 pixels, and their labels.
+/// Returns images of 5 pixels, and their labels.
 inline NamedFiles idx_files(const std::vector<std::string>& records, Wrapper wrapper) {
   const char count = static_cast<char>(records.size());
   std::string images({0, 0, 8, 2, 0, 0, 0, count, 0, 0, 0, 5});
@@ -181,7 +184,7 @@ inline NamedFiles idx_files(const std::vector<std::string>& records, Wrapper wra
   return {{"images", deflated(images, wrapper)}, {"labels", deflated(labels, wrapper)}};
 }
 
-/// Planes of red, green and blue as pixels.
+/// Turns planes of red, green and blue into pixels.
 inline std::string pixels_of(const std::string& planes) {
   std::string out;
   for (std::size_t i = 0; i < 1024; ++i) out += {planes[i], planes[1024 + i], planes[2048 + i]};
@@ -201,7 +204,7 @@ inline Dataset generated(const SourceInput& input) {
   return generate(make, Spec({{"text", DType::bytes, {}}}));
 }
 
-/// Add a source here and the whole suite runs over it.
+/// Returns all sources. The suite runs over each source that is added here.
 inline std::vector<SourceCase> sources() {
   const std::string images_spec = "{image: bytes [], label: i64 [], key: bytes []}";
   const auto number = [](std::size_t i) { return std::to_string(10 + 3 * i); };

@@ -1,4 +1,4 @@
-// Every stage, as the conformance suite runs it.
+// Every stage, in the form that the conformance suite needs.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,16 @@
 
 namespace penstock::test {
 
+/// A stage for the suite.
 struct StageCase {
   std::string name;
-  /// A graph of {x: i64} elements from one of {x: i64} elements.
+  /// Builds a graph of {x: i64} elements from one of {x: i64} elements.
   std::function<Dataset(const Dataset&)> build;
-  /// How many elements come out of n; empty: that depends on them.
+  /// Returns the number of elements that n elements give; empty: it depends on the elements.
   std::function<std::int64_t(std::int64_t)> count;
-  /// The same elements in any order, so that only the multiset is compared.
+  /// The elements come in any order, so only the multiset is compared.
   bool unordered = false;
-  /// What comes out of 0 1 2; empty: a test of semantics says it.
+  /// The output for the input 0 1 2; empty: a test of semantics checks it.
   std::string gives{};
 
   friend std::ostream& operator<<(std::ostream& out, const StageCase& stage) {
@@ -28,19 +29,19 @@ struct StageCase {
   }
 };
 
-/// {x: i64 [?]}
+/// The spec {x: i64 [?]}.
 inline Spec list_spec() {
   return Spec({{"x", DType::i64, {Shape::kUnknown}}});
 }
 
-/// A path that nobody has used yet, in a folder that goes when the tests end.
+/// Returns an unused path, in a folder that is removed when the tests end.
 inline std::string scratch() {
   static const TempFolder folder;
   static std::atomic<int> count{0};
   return folder / std::to_string(count++);
 }
 
-/// Add a stage here and the whole suite runs over it.
+/// Returns all stages. The suite runs over each stage that is added here.
 inline std::vector<StageCase> stages() {
   const auto same = [](std::int64_t n) { return n; };
   const auto nothing_but = [](Element element) { return element; };
@@ -49,6 +50,10 @@ inline std::vector<StageCase> stages() {
   };
   const auto write = [](const Element& in, Element& out, Rng&) {
     out[0].mutable_values<std::int64_t>()[0] = x_of(in);
+  };
+  const auto with_twice = [](Element element) {
+    element.set("twice", Tensor::scalar(2 * x_of(element)));
+    return element;
   };
   const auto one = [](const Element& e) { return numbers({x_of(e)}); };
   const auto twice = [](const Element& e) { return numbers({x_of(e), x_of(e)}); };
@@ -132,6 +137,19 @@ inline std::vector<StageCase> stages() {
        },
        [](auto n) { return 2 * n; }},
       {"map", [=](Dataset d) { return d.map(add); }, same},
+      {"keep",
+       [=](Dataset d) {
+         return d.map(with_twice, {.adds = {{"twice", DType::i64, {}}}}).keep({"x"});
+       },
+       same},
+      {"drop, of batches",
+       [=](Dataset d) {
+         return d.map(with_twice, {.adds = {{"twice", DType::i64, {}}}})
+             .batch(4)
+             .drop({"twice"})
+             .unbatch();
+       },
+       same},
       {"map into views", [=](Dataset d) { return d.map(write, {.output = x_spec()}); }, same},
       {"blocking map", [=](Dataset d) { return d.map(nothing_but, {.blocking = true}); }, same},
       {"unordered map", [=](Dataset d) { return d.map(nothing_but, {.ordered = false}); }, same,
@@ -215,7 +233,7 @@ inline std::vector<StageCase> stages() {
       {"cache", [](Dataset d) { return d.cache(); }, same},
       {"cache, repeated", [](Dataset d) { return d.cache().repeat(2); },
        [](auto n) { return 2 * n; }},
-      // A file outlives its run, and holds no errors: those would come in the first run only.
+      // A file outlives its run, and holds no errors. So errors would come in the first run only.
       {"cache in a file", [](Dataset d) { return d.ignore_errors().cache(scratch()); }, same},
       {"snapshot, repeated",
        [](Dataset d) { return d.ignore_errors().snapshot(scratch()).repeat(2); },

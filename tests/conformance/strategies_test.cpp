@@ -7,9 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include <penstock/towers/strategy.h>
+
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/strategies/strategy.h"
 
 namespace penstock::towers {
 namespace {

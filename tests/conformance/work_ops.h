@@ -1,4 +1,4 @@
-// Every work op, as the suite of work ops runs it.
+// Every work op, in the form that the suite of work ops needs.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,14 @@
 
 namespace penstock::test {
 
+/// A work op for the suite.
 struct WorkOpCase {
   std::string name;
   std::function<WorkOpPtr()> make;
   Spec input;
-  /// Elements of that spec that the op takes.
+  /// Returns elements of the input's spec that the op accepts.
   std::function<Element(std::size_t i)> element;
-  /// One that it fails; null: there is none.
+  /// Returns an element that the op fails; null: there is none.
   std::function<Element()> bad{};
 
   friend std::ostream& operator<<(std::ostream& out, const WorkOpCase& tested) {
@@ -36,7 +37,7 @@ struct WorkOpCase {
   }
 };
 
-/// {x: i64, v: f32 [3]}
+/// The spec {x: i64, v: f32 [3]}.
 inline Spec pair_spec() {
   return Spec({{"x", DType::i64, {}}, {"v", DType::f32, {3}}});
 }
@@ -63,7 +64,7 @@ inline Element pixels_element(std::size_t i) {
   return {{"image", Tensor::of<std::uint8_t>({20, 26, 3}, pixels.values)}};
 }
 
-/// A batch of four images and their labels.
+/// Returns a batch of four images and their labels.
 inline Element image_batch(std::size_t i, std::int64_t label) {
   std::vector<float> values;
   for (const char c : noise(4 * 5 * 6 * 3, i + 1)) values.push_back(static_cast<float>(c));
@@ -73,7 +74,7 @@ inline Element image_batch(std::size_t i, std::int64_t label) {
   return batch;
 }
 
-/// {x: i64, v: f32 [3]} elements, and one that is refused.
+/// Returns a case of {x: i64, v: f32 [3]} elements, one of which the op refuses.
 inline WorkOpCase on_pairs(std::string name, std::function<WorkOpPtr()> make) {
   return {.name = std::move(name),
           .make = std::move(make),
@@ -103,7 +104,7 @@ inline WorkOpCase on_batches(std::string name, std::function<WorkOpPtr()> make) 
           .bad = [] { return image_batch(0, 9); }};
 }
 
-/// Add an op here and the whole suite runs over it.
+/// Returns all ops. The suite runs over each op that is added here.
 inline std::vector<WorkOpCase> work_ops() {
   const auto change = [](Element element) {
     refuse_negative(element);

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "tests/core/work_items.h"
 #include "tests/support/context.h"
 #include "tests/support/errors.h"
 
@@ -10,19 +11,11 @@ namespace {
 
 using test::expect_error;
 using test::HeapContext;
+using test::items;
 using testing::HasSubstr;
 
 Tensor number(std::int64_t value) {
   return Tensor::scalar(value);
-}
-
-std::vector<WorkItem> items(int count) {
-  std::vector<WorkItem> result(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    result[static_cast<std::size_t>(i)].element = {{"x", number(i)}};
-    result[static_cast<std::size_t>(i)].ordinal = static_cast<std::uint64_t>(i);
-  }
-  return result;
 }
 
 std::string component(int i) {

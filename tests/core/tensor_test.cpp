@@ -217,5 +217,15 @@ TEST(Tensor, ViewsOfForeignMemory) {
   EXPECT_THAT(view.slice(1, 2, 3).to_vector<double>(), ElementsAre(3, 7));
 }
 
+TEST(Tensor, StoresIntegersOfAnyName) {
+  EXPECT_EQ(Tensor::scalar(1LL).dtype(), DType::i64);
+  EXPECT_EQ(Tensor::scalar(1LL).item<std::int64_t>(), 1);
+  EXPECT_EQ(Tensor::scalar(-7LL).item<long long>(), -7);
+  EXPECT_EQ(Tensor::scalar(~0ULL).dtype(), DType::u64);
+  EXPECT_EQ(Tensor::scalar(~0ULL).item<std::uint64_t>(), UINT64_MAX);
+  EXPECT_EQ(Tensor::scalar(1L).dtype(), DType::i64);
+  EXPECT_EQ(Tensor::scalar(1).dtype(), DType::i32);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The graphs that the crash harness runs: every kind of reader, shuffle, shard and batch.
+// The graphs that the crash harness runs, with every kind of reader, shuffle, shard and batch.
 #pragma once
 
 #include <functional>

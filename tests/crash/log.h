@@ -1,4 +1,4 @@
-// The append-only log of what a consumer acknowledged, and what it proves.
+// The append-only log of the deliveries that a consumer acknowledged, and the checks on it.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +8,36 @@
 
 namespace penstock::test {
 
-/// What a batch was: its ids and a checksum over all its bytes, or its error.
+/// A delivery: the ids of a batch and a checksum over all its bytes, or an error.
 using Delivery = std::string;
 
-/// What the log of one consumer says, whose process may have died any number of times.
+/// The contents of the log of one consumer, whose process may have died any number of times.
 struct LogReading {
-  std::vector<Delivery> deliveries;  ///< in order; what a resumed process took back is gone
+  std::vector<Delivery> deliveries;  ///< in order, without those that a resumed process took back
   bool finished = false;
-  std::vector<std::string> broken;  ///< promises that were broken: each a sentence
+  std::vector<std::string> broken;  ///< the promises that were broken, one sentence each
   std::vector<double>
       first_batch_ms;  ///< of each process: from reading the state to its first batch
   std::map<std::string, int> kill_points;  ///< where processes killed themselves
   std::size_t largest_state = 0;
 };
 
-/// Lines, each ended by " .\n" (others were torn by a kill):
-///   resume N        a process goes on behind N deliveries
-///   first MS        milliseconds from reading the state to its first
-///   batch WHAT      acknowledged
-///   saved N BYTES   a state behind N deliveries is durable
-///   kill POINT      the process dies here
-///   end
-/// A process must go on at the last position that was durable, or behind one that it had begun to
-/// save: never in front of a durable one, never behind what was acknowledged.
+/// Reads the log. Each line ends with " .\n"; a kill tore the other lines. The lines are:
+///    resume N        a process resumes after N deliveries
+///    first MS        milliseconds from reading the state to its first batch
+///    batch WHAT      a delivery was acknowledged
+///    saved N BYTES   a state after N deliveries is durable
+///    kill POINT      the process dies here
+///    end             the run has ended
+/// A process must resume at the last durable position, or at a later one that it had begun to save.
+/// It must never resume before a durable position, or after the last acknowledged delivery.
 LogReading read_log(const std::string& path);
 
-/// How a stream differs from the one of an uninterrupted run.
+/// The differences between a stream and that of an uninterrupted run.
 struct Difference {
   int missing = 0;       ///< deliveries that never came
-  int repeated = 0;      ///< that came more often than they should
-  int out_of_order = 0;  ///< in another place
+  int repeated = 0;      ///< deliveries that came too often
+  int out_of_order = 0;  ///< deliveries in another place
   bool none() const noexcept { return missing == 0 && repeated == 0 && out_of_order == 0; }
 };
 Difference compare(const std::vector<Delivery>& expected, const std::vector<Delivery>& seen);

@@ -53,8 +53,8 @@ function(penstock_docs page)
   if(tree_sources)
     add_executable(docs_${page}_test ${tree_sources})
     target_include_directories(docs_${page}_test PRIVATE ${out} ${out}/include ${PROJECT_SOURCE_DIR})
-    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main test_places test_numbers
-      $<TARGET_NAME_IF_EXISTS:penstock_tools_graph> penstock JPEG::JPEG TBB::tbb)
+    target_link_libraries(docs_${page}_test PRIVATE penstock_private GTest::gtest GTest::gmock GTest::gtest_main test_places
+      test_numbers $<TARGET_NAME_IF_EXISTS:penstock_pipelines> penstock JPEG::JPEG TBB::tbb)
     target_compile_options(docs_${page}_test PRIVATE ${test_compile_options})
     target_precompile_headers(docs_${page}_test REUSE_FROM test_headers)
     set(filter)
@@ -69,9 +69,17 @@ endfunction()
 penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(staging)
+penstock_docs(metrics)
+penstock_docs(from-tensorflow)
 penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp
   tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
   FILTER "*repeateach*:*linspace*:CenterSquare.*")
+
+add_test(NAME docs/c COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/c_test.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(docs/c PROPERTIES TIMEOUT ${test_timeout})
+
+add_test(NAME docs/extending/touched COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/touched_test.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(docs/extending/touched PROPERTIES TIMEOUT ${test_timeout})
 
 # The README's program is run as it stands there.
 set(readme_program ${PROJECT_BINARY_DIR}/docs/readme.cpp)
@@ -84,4 +92,20 @@ if(TARGET penstock_tool)
   add_test(NAME docs/readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme_test.sh $<TARGET_FILE:docs_readme>
     $<TARGET_FILE:penstock_tool>)
   set_tests_properties(docs/readme PROPERTIES TIMEOUT ${test_timeout})
+endif()
+
+# So is the example that others start from.
+add_executable(docs_embed ${PROJECT_SOURCE_DIR}/examples/embed/main.cpp)
+target_link_libraries(docs_embed PRIVATE penstock::penstock)
+if(TARGET penstock_tool)
+  add_test(NAME docs/embed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/embed_test.sh $<TARGET_FILE:docs_embed>
+    $<TARGET_FILE:penstock_tool>)
+  set_tests_properties(docs/embed PROPERTIES TIMEOUT ${test_timeout})
+endif()
+
+# The README's chart is what a file of results says.
+find_program(PENSTOCK_PYTHON python3)
+if(PENSTOCK_PYTHON)
+  add_test(NAME docs/rates COMMAND ${PENSTOCK_PYTHON} ${PROJECT_SOURCE_DIR}/bench/chart.py --check)
+  set_tests_properties(docs/rates PROPERTIES TIMEOUT 30)
 endif()

@@ -1,4 +1,4 @@
-// What the vectors in docs/stages.md are written with. `range` gives {value: i64}.
+// The functions that the vectors in docs/stages.md use. `range` gives {value: i64}.
 #pragma once
 
 #include <stdexcept>
@@ -18,7 +18,7 @@ inline std::int64_t value_of(const Element& element) {
   return element["value"].item<std::int64_t>();
 }
 
-/// The same, but the element of this value fails.
+/// Returns `input`, but the element with the value `bad` fails.
 inline Dataset failing(const Dataset& input, std::int64_t bad) {
   return input.map(
       [bad](Element element) {
@@ -32,13 +32,13 @@ inline auto below(std::int64_t limit) {
   return [limit](const Element& element) { return value_of(element) < limit; };
 }
 
-/// {value: i64 []} of these numbers, with an index.
+/// Returns {value: i64 []} of these numbers, with an index.
 inline Dataset numbers_of(std::vector<std::int64_t> values) {
   const auto count = static_cast<std::int64_t>(values.size());
   return tensors({{"value", Tensor::of<std::int64_t>({count}, values)}});
 }
 
-/// {value: i64 [?]}: lists of different lengths, as a stream.
+/// Returns {value: i64 [?]}: lists of different lengths, as a stream.
 inline Dataset lists(std::vector<std::vector<std::int64_t>> rows) {
   return generate(
       [rows]() -> Generator {
@@ -53,7 +53,7 @@ inline Dataset lists(std::vector<std::vector<std::int64_t>> rows) {
       Spec({{"value", DType::i64, {Shape::kUnknown}}}), "lists");
 }
 
-/// value, value times over: what tf.data's vectors for interleave are made of.
+/// Returns the value as many times as it says. tf.data's vectors for interleave use this.
 inline Dataset repeated(const Element& element) {
   return from_element(element).repeat(value_of(element));
 }
@@ -66,7 +66,7 @@ inline Dataset renamed(const Dataset& input, const std::string& name) {
       {.name = "rename", .output = Spec({{name, DType::i64, {}}})});
 }
 
-/// Checks what comes out on one and more threads; with `skip` too if that is given.
+/// Checks the output with one and more threads, and, if `skip` is given, with OnError::skip, too.
 inline void check(int line, const Dataset& dataset, const std::string& expected,
                   const std::string& skip) {
   for (const int threads : {1, 2, 8}) {
@@ -78,7 +78,7 @@ inline void check(int line, const Dataset& dataset, const std::string& expected,
   }
 }
 
-/// For a graph that must be refused: what the error says.
+/// Returns the error's text for a graph that must be refused.
 template <typename F>
 std::string refusal(F build) {
   try {

@@ -87,8 +87,9 @@ TEST_F(Pack, ImagesMadeOnADeviceGiveTheDigest) {
       EXPECT_EQ(made["jpeg_backend"]["coefficients"], 0);
     }
   }
-  const Outcome explained = run_program(
-      {"explain", "--records", records("coefficients"), "--on-device", "--resize", "32x32"});
+  const Outcome explained =
+      run_program({"explain", "--verbose", "--records", records("coefficients"), "--on-device",
+                   "--resize", "32x32"});
   EXPECT_EQ(explained.code, 0) << explained.err;
   EXPECT_THAT(explained.out, testing::AllOf(HasSubstr("image_on_device(decode,resize 32x32)"),
                                             HasSubstr("on the device: coefficient records")));
@@ -102,7 +103,8 @@ TEST_F(Pack, EveryCommandReadsRecords) {
   const Outcome inspected = run_program({"inspect", path, "--classes"});
   EXPECT_EQ(inspected.code, 0);
   EXPECT_THAT(inspected.out, HasSubstr("image records"));
-  const Outcome explained = run_program({"explain", "--records", path, "--resize", "32"});
+  const Outcome explained =
+      run_program({"explain", "--verbose", "--records", path, "--resize", "32"});
   EXPECT_EQ(explained.code, 0) << explained.err;
   EXPECT_THAT(explained.out, HasSubstr("coefficients=60"));
   EXPECT_THAT(explained.out, HasSubstr("records of coefficients"));

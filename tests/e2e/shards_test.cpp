@@ -22,6 +22,18 @@ std::map<std::string, std::string> contents(const std::string& folder) {
   return files;
 }
 
+Flags operator+(Flags flags, const Flags& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+/// The first file below a folder whose name ends so.
+std::string first_file(const std::string& folder, std::string_view ending) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().string().ends_with(ending)) return entry.path().string();
+  return "";
+}
+
 TEST(Synth, WritesTheSameBytesForAnyThreads) {
   for (const char* format : {"folder", "tar", "tfrecord", "cifar10", "idx", "csv"}) {
     const TempFolder folder;
@@ -156,8 +168,9 @@ TEST(Verify, LooksAtShardsBesideImagesAndSaysWhatItPassedOver) {
   folder.write("mixed/a.tar", tar);
   const Outcome whole = run_program({"verify", mixed});
   EXPECT_EQ(whole.code, 0) << whole.out;
-  EXPECT_THAT(whole.out, AllOf(HasSubstr("14 good, 0 bad records in 2 shards"),
-                               HasSubstr("2 other files beside images, not looked at")));
+  EXPECT_THAT(whole.out,
+              AllOf(HasSubstr("14 good, 0 bad records in 2 shards"),
+                    HasSubstr("2 other files beside images, not looked at: .pt (1), .txt (1)")));
   EXPECT_EQ(run_program({"verify", mixed, "--json", "-"}).json()["not_looked_at"], 2);
   folder.write("mixed/a.tar", tar.substr(0, tar.size() / 2));
   folder.write("mixed/c.npy", "");
@@ -201,6 +214,111 @@ TEST(Explain, PrintsGraphPlanAndMemory) {
   EXPECT_EQ(explained["cardinality"], 3);
   EXPECT_EQ(explained["measured"]["elements"], 9);
   EXPECT_EQ(explained["spec"][0]["dtype"], "f32");
+}
+
+TEST(Explain, IsShortUnlessItIsAsked) {
+  const Flags flags{"explain", "--range", "9", "--shuffle", "--batch", "4"};
+  const Outcome brief = run_program(flags);
+  EXPECT_EQ(brief.code, 0) << brief.err;
+  EXPECT_EQ(std::ranges::count(brief.out, '\n'), 5) << brief.out;  // three stages, and two lines
+  const Outcome verbose = run_program(flags + Flags{"--verbose"});
+  EXPECT_THAT(verbose.out, AllOf(HasSubstr("resumes by position"), HasSubstr("JPEGs: ")));
+  const Outcome dot = run_program(flags + Flags{"--dot"});
+  EXPECT_THAT(dot.out, AllOf(HasSubstr("digraph pipeline {"), HasSubstr("s1 -> s2;")));
+}
+
+TEST(Explain, SaysWhatEachOfSeveralProcessesMakes) {
+  const Flags flags{"explain", "--range", "9", "--shuffle", "--batch", "4"};
+  EXPECT_THAT(run_program(flags + Flags{"--verbose"}).out,
+              HasSubstr("several processes: each makes the batches of its own towers\n"));
+  EXPECT_TRUE(run_program(flags + Flags{"--json", "-"}).json()["made_by_every_process"].is_null());
+  const Flags skipping = flags + Flags{"--on-error", "skip"};
+  EXPECT_THAT(run_program(skipping + Flags{"--verbose"}).out,
+              HasSubstr("N processes N times the work, because bad elements are skipped"));
+  const json explained = run_program(skipping + Flags{"--json", "-"}).json();
+  EXPECT_THAT(explained["made_by_every_process"].get<std::string>(), HasSubstr("skipped"));
+}
+
+TEST(Explain, DrawsAGraphThatGraphvizTakes) {
+  if (std::system("dot -V > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "NOT CHECKED: Graphviz is not installed (tools/setup.sh --checks)";
+  const TempFolder folder;
+  // A name that Graphviz would read as its own if it were not quoted.
+  const std::string lines = folder / "digraph \"a\\b\" {\n.txt";
+  std::ofstream(lines) << "one\ntwo\n";
+  for (const Flags& source : {Flags{"--range", "9", "--shuffle"}, Flags{"--lines", lines}}) {
+    const Outcome drawn = run_program(Flags{"explain"} + source + Flags{"--batch", "4", "--dot"});
+    ASSERT_EQ(drawn.code, 0) << drawn.err;
+    std::ofstream(folder / "graph") << drawn.out;
+    const std::string command =
+        "dot -Tsvg < " + (folder / "graph") + " > " + (folder / "svg") + " 2> " + (folder / "said");
+    EXPECT_EQ(std::system(command.c_str()), 0) << read_file(folder / "said") << drawn.out;
+    EXPECT_EQ(read_file(folder / "said"), "") << drawn.out;
+    EXPECT_THAT(read_file(folder / "svg"), AllOf(HasSubstr("<svg"), HasSubstr("batch[")));
+  }
+}
+
+// A path alone: what it holds says how it is read.
+TEST(FindSource, OfEveryFormat) {
+  const TempFolder folder;
+  const auto synth = [&](const std::string& name, const Flags& more) {
+    const Flags flags = Flags{"synth", folder / name, "--images", "6"} + more;
+    const Outcome outcome = run_program(flags);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  };
+  const struct {
+    const char* name;
+    Flags more;
+    const char* flag;
+  } kCases[] = {{"photos", {}, "images"},
+                {"tars", {"--format", "tar"}, "tar"},
+                {"tfrecords", {"--format", "tfrecord"}, "tfrecord"},
+                {"cifar", {"--format", "cifar10"}, "cifar10"},
+                {"csvs", {"--format", "csv"}, "csv"}};
+  for (const auto& c : kCases) {
+    synth(c.name, c.more);
+    const Outcome toml = run_program({"explain", "--toml", folder / c.name});
+    EXPECT_EQ(toml.code, 0) << c.name << toml.err;
+    EXPECT_THAT(toml.out, HasSubstr(std::string("kind = \"") + c.flag + "\"")) << c.name;
+    const Outcome run = run_program({"profile", folder / c.name, "--batch", "2", "--json", "-"});
+    EXPECT_EQ(run.code, 0) << c.name << run.err;
+    EXPECT_EQ(run.json()["elements"], 6) << c.name;
+  }
+  const Outcome mixed = run_program({"profile", folder / "tars", folder / "csvs"});
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_THAT(mixed.err, AllOf(HasSubstr("what to read is not clear"), HasSubstr("(--tar)"),
+                               HasSubstr("(--csv)")));
+}
+
+// What a file holds decides before the format that it was given as.
+TEST(FindSource, NamesTheFlagThatReadsTheFiles) {
+  const TempFolder folder;
+  ASSERT_EQ(run_program({"synth", folder / "p", "--images", "4", "--size", "24x24"}).code, 0);
+  ASSERT_EQ(
+      run_program({"synth", folder / "t", "--images", "4", "--size", "24x24", "--format", "tar"})
+          .code,
+      0);
+  const std::string photo = first_file(folder / "p", ".jpg");
+  const std::string tar = first_file(folder / "t", ".tar");
+  const struct {
+    Flags source;
+    const char* says;
+  } kCases[] = {
+      {{"--tar", photo}, "these are JPEGs: --images (--tar "},
+      {{"--tfrecord", photo}, "these are JPEGs: --images"},
+      {{"--csv", photo}, "these are JPEGs: --images"},
+      {{"--cifar10", photo}, "these are JPEGs: --images"},
+      {{"--records", photo}, "these are JPEGs: --images"},
+      {{"--npy", tar}, "these are tar archives: --tar"},
+      {{"--images", tar}, "these are tar archives: --tar"},
+      {{"--tar", folder / "p"}, "this is a folder; in it are a folder of images (--images)"},
+      {{"--tar", folder / "t"}, "give a pattern in quotes, such as '"}};
+  for (const auto& c : kCases) {
+    const Outcome outcome = run_program(Flags{"explain"} + c.source);
+    EXPECT_EQ(outcome.code, 2) << c.says;
+    EXPECT_THAT(outcome.err, HasSubstr(c.says));
+  }
+  EXPECT_EQ(run_program({"explain", "--records", photo, "--record-bytes", "1"}).code, 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/data.h"
+#include "tests/support/digits.h"
 #include "tests/support/files.h"
 #include "tests/support/program.h"
 #include "tests/support/wait_until.h"
@@ -14,43 +15,11 @@
 namespace penstock::test {
 namespace {
 
-std::string big_endian(std::uint32_t value) {
-  std::string text;
-  for (int shift = 24; shift >= 0; shift -= 8) text.push_back(static_cast<char>(value >> shift));
-  return text;
-}
-
 bool has_checkpoint(const TempFolder& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     if (entry.path().extension() == ".safetensors") return true;
   return false;
 }
-
-/// Digits in all but name: `count` images of 28x28 in ten classes, as IDX files.
-class Digits {
- public:
-  explicit Digits(std::uint32_t count) {
-    std::string images =
-        std::string("\0\0\x08\x03", 4) + big_endian(count) + big_endian(28) + big_endian(28);
-    std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(count);
-    const std::string grain = noise(count * 784U);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint32_t label = i % 10;
-      labels.push_back(static_cast<char>(label));
-      for (std::uint32_t at = 0; at < 784; ++at) {
-        const bool inside = at / 28 / 6 == label / 4 && at % 28 / 7 == label % 4;
-        const int dim = static_cast<unsigned char>(grain[i * 784 + at]) / 4;
-        images.push_back(static_cast<char>(inside ? 190 + dim : dim));
-      }
-    }
-    path_ = folder_.write("idx-images", images) + "," + folder_.write("idx-labels", labels);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  TempFolder folder_;
-  std::string path_;
-};
 
 std::vector<std::string> flags(const Digits& digits, std::vector<std::string> more) {
   std::vector<std::string> all{"train",    "--model",       "lenet",   "--data", digits.path(),
@@ -194,6 +163,83 @@ TEST(Train, WrongCommandLinesAreRefused) {
   EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet, resnet18"));
 }
 
+TEST(Train, DataThatTheModelDoesNotTakeAreRefusedBeforeAnythingRuns) {
+  const TempFolder folder;
+  const Digits small(20, 8);
+  const Digits large(20, 40);
+  const std::string pictures = folder.write("data_batch.bin", noise(3073));
+  const std::string table = folder.write("pairs.csv", "query,positive\na,b\nc,d\n");
+  struct Case {
+    const char *model, *flag;
+    std::string data;
+    const char* text;
+  };
+  const std::vector<Case> cases{
+      {"lenet", "--data", small.path(),
+       "lenet takes image: u8 [28,28] or u8 [28,28,1]; the data have image: u8 [8,8]"},
+      {"lenet", "--data", large.path(), "image: u8 [40,40]"},
+      {"lenet", "--eval-data", large.path(), "image: u8 [40,40]"},
+      {"lenet", "--data", pictures,
+       "lenet takes image: u8 [28,28] or u8 [28,28,1]; the data have image: u8 [32,32,3]"},
+      {"cifar10", "--data", large.path(), "the data have image: u8 [40,40]"},
+      {"text_match", "--data", table,
+       "text_match takes negative: bytes []; the data have no negative"}};
+  const Digits good(20);
+  for (const Case& c : cases) {
+    std::vector<std::string> all{"train",   "--model", c.model,       c.flag, c.data,
+                                 "--batch", "4",       "--max-steps", "1"};
+    if (c.flag == std::string("--eval-data")) all.insert(all.end(), {"--data", good.path()});
+    const Outcome outcome = run_program(all);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(c.text));
+  }
+}
+
+TEST(Train, ClassesGoWithTheVariablesAndAreMatchedByName) {
+  const TempFolder folder;
+  const std::string training = folder / "training";
+  ASSERT_EQ(
+      run_program({"synth", training, "--images", "30", "--size", "40x40", "--classes", "3"}).code,
+      0);
+  const auto train = [&](const std::string& testing, std::vector<std::string> more) {
+    std::vector<std::string> all{"train",   "--model",     "cifar10", "--data",
+                                 training,  "--eval-data", testing,   "--batch",
+                                 "5",       "--max-steps", "2",       "--deterministic",
+                                 "--quiet", "--json",      "-"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  };
+  // The same pictures in a folder that lacks the first class, and in one that has all three.
+  const std::string fewer = folder / "fewer";
+  const std::string other = folder / "other";
+  for (const std::string& to : {fewer, other})
+    std::filesystem::copy(training, to, std::filesystem::copy_options::recursive);
+  std::filesystem::remove_all(fewer + "/class_0");
+  std::filesystem::rename(other + "/class_1", other + "/cats");
+  const std::string model = folder / "model.safetensors";
+  const Outcome of_fewer = train(fewer, {"--export", model});
+  ASSERT_EQ(of_fewer.code, 0) << of_fewer.err;
+  EXPECT_THAT(read_file(model), testing::HasSubstr(R"([\"class_0\",\"class_1\",\"class_2\"])"));
+  // Pictures of class 0 alone are evaluated as what they are: all three together are the sum.
+  const std::string first = folder / "first";
+  std::filesystem::create_directories(first);
+  std::filesystem::copy(training + "/class_0", first + "/class_0");
+  const Outcome of_first = train(first, {});
+  const Outcome of_all = train(training, {});
+  ASSERT_EQ(of_first.code, 0) << of_first.err;
+  ASSERT_EQ(of_all.code, 0) << of_all.err;
+  EXPECT_NEAR(
+      of_all.json()["test_loss"].get<double>() * 3,
+      of_first.json()["test_loss"].get<double>() + 2 * of_fewer.json()["test_loss"].get<double>(),
+      1e-4);
+  const Outcome unknown = train(other, {});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(
+      unknown.err,
+      testing::HasSubstr("the evaluation data have a class cats, which the model does not know; "
+                         "it knows class_0, class_1, class_2"));
+}
+
 TEST(Train, TakesDataByTheirNames) {
   const TempFolder folder;
   const std::string images = folder / "idx of photos";
@@ -217,10 +263,7 @@ TEST(Train, TakesDataByTheirNames) {
   const Outcome of_records = train(records);
   EXPECT_EQ(of_records.code, 0) << of_records.err;
   EXPECT_EQ(of_records.json()["variables_digest"], of_images.json()["variables_digest"]);
-  const Outcome tfrecords = train(folder / "a.tfrecord");
-  EXPECT_EQ(tfrecords.code, 2);
-  EXPECT_THAT(tfrecords.err, testing::HasSubstr("takes .tar, .pnr"));
-  EXPECT_THAT(tfrecords.err, testing::HasSubstr("(--data)"));
+  EXPECT_THAT(train(folder / "a.tfrecord").err, testing::HasSubstr("no file"));
   EXPECT_THAT(train("a-idx3-ubyte").err, testing::HasSubstr("(--data)"));
   EXPECT_THAT(train(images, {"--data-range", "5"}).err, testing::HasSubstr("(--data-range)"));
 }

@@ -35,6 +35,28 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
       {{"profile", "--range", "3", "--bacth", "4"}, 2, "no flag --bacth; did you mean --batch?"},
       {{"profile", "--range", "3", "--bacth=4"}, 2, "no flag --bacth; did you mean --batch?"},
       {{"profile", "--range", "3", "--quiet", "x"}, 2, "nothing takes \"x\""},
+      {{"profile", "x", "--range", "3"},
+       2,
+       "nothing takes \"x\": there is already a source, --range"},
+      {{"profile", folder / "none"}, 1, "none"},
+      {{"profile", images + "/cat/1.jpg", toml},
+       2,
+       "there are 1 JPEG (--images), 1 text (--lines)"},
+      {{"help", "profiel"}, 2, "there is no subcommand profiel; did you mean profile?"},
+      {{"profile", "--images", "oci://bucket/photos"}, 2, "oci:// is not supported by this build"},
+      {{"profile", "oci://bucket/photos"}, 2, "oci:// is not supported by this build"},
+      {{"profile", "--pipeline", "s3://bucket/a.toml"}, 2, "s3:// is for data"},
+      {{"synth", "http://host/photos"}, 2, "HTTP has no way to write"},
+      {{"inspect", "hdfs://host/a.tar"}, 1, "hdfs:// is not supported by this build"},
+      {{"profile", "--range", "3", "--state", "http://h/x", "--digests", folder / "d"},
+       2,
+       "HTTP has no way to write"},
+      {{"profile", "--range", "3", "--json", "s3://b/x"}, 2, "s3:// is for data"},
+      {{"profile", "--tar", "oci://bucket/a-*.tar"}, 2, "oci:// is not supported by this build"},
+      {{"profile", "--range", "3", "--json", "http://host/x"}, 2, "http:// is only read from"},
+      {{"profile", "--range", "3", "--batch", "2", "--shuffle"},
+       2,
+       "put shuffle in front of batch (--shuffle in front of --batch)"},
       {{"inspect", "x", "--jso", "-"}, 2, "did you mean --json?"},
       {{"profile", "--range", "3", "--batch", "0"}, 2, "size must be at least 1, got 0 (--batch)"},
       {{"profile", "--range", "3", "--resize", "5"}, 2, "image"},
@@ -177,8 +199,9 @@ TEST(Usage, AFullStandardOutputIsAFailure) {
 }
 
 TEST(Usage, EveryCommandHelps) {
-  for (const char* command : {"profile", "explain", "inspect", "verify", "check-determinism",
-                              "replay", "synth", "pack", "unpack", "train"}) {
+  for (const char* command :
+       {"profile", "explain", "inspect", "verify", "check-determinism", "replay", "synth", "pack",
+        "unpack", "train", "evaluate", "predict"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Example:\n  penstock ") + command));
@@ -188,6 +211,17 @@ TEST(Usage, EveryCommandHelps) {
     })) << command;
   }
   EXPECT_THAT(run_program({"--help"}).out, HasSubstr("profile"));
+}
+
+TEST(Usage, HelpIsACommandToo) {
+  for (const char* command : {"profile", "explain", "train"}) {
+    const Outcome outcome = run_program({"help", command});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.out, run_program({command, "--help"}).out);
+  }
+  const Outcome all = run_program({"help"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.out, run_program({"--help"}).out);
 }
 
 TEST(Usage, HelpTellsEachCommandsSeed) {

@@ -11,6 +11,8 @@
 
 #include <penstock/penstock.h>
 
+#include "pipeline/core/batch_share.h"
+#include "pipeline/core/machine.h"
 #include "pipeline/engine/memory.h"
 #include "pipeline/engine/workers.h"
 #include "tests/support/figure.h"
@@ -121,6 +123,15 @@ TEST(SteadyState, AllocatesNothing) {
   }
 }
 
+TEST(SteadyState, AllocatesNothingForBatchesThatOthersMake) {
+  if (test::kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
+  const BatchShare share{.of = 64};
+  const RunsMakeShare making(&share);
+  const Dataset numbers = range(1 << 22).map(add_one).batch(256);
+  for (const int threads : {1, 2})
+    EXPECT_LT(allocations_between(numbers, threads, 4000, 8000), 200) << threads << " threads";
+}
+
 /// What a run gives, one text per element, until its end or first error, which is "E".
 std::vector<std::string> outcome(const std::function<Dataset()>& build, RunOptions options) {
   std::vector<std::string> all;
@@ -176,6 +187,15 @@ TEST(FailedAllocation, IsAnErrorWhereverItHappens) {
          return images("images", options)
              .shuffle()
              .map_op(decode_image().resize(16, 16).op())
+             .batch(4);
+       }},
+      {"without keys",
+       [&] {
+         ImagesOptions options;
+         options.files = files;
+         return images("images", options)
+             .map_op(decode_image().resize(16, 16).op())
+             .drop({"key"})
              .batch(4);
        }},
   };

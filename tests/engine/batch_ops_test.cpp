@@ -181,7 +181,7 @@ TEST(BatchMix, RefusesWhatDoesNotFit) {
 TEST(BatchMix, ALabelOutOfRangeIsTheBatchsError) {
   const std::vector<Error> errors = test::errors(images(6).batch(3).map_op(mixup({.classes = 2})));
   ASSERT_EQ(errors.size(), 2U);
-  EXPECT_EQ(errors[0].code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(errors[0].code(), ErrorCode::mismatch);
   EXPECT_NE(std::string(errors[0].what()).find("label 2"), std::string::npos);
   EXPECT_NE(errors[0].where().stage.find("mixup"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Datasets for runs in small budgets.
+// Datasets for runs with small budgets.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline Spec data_spec() {
   return Spec({{"data", DType::bytes, Shape()}});
 }
 
-/// Records of heavy-tailed sizes: most are small, a few are a hundred times as large.
+/// A source of records with heavy-tailed sizes: most are small, a few are a hundred times as large.
 class ParetoSource final : public Source {
  public:
   struct Options {
@@ -32,9 +32,9 @@ class ParetoSource final : public Source {
     std::uint64_t most = 60000;
     bool blocking = false;
     bool tells_bytes = true;
-    std::uint64_t giant = UINT64_MAX;  // this one has `giant_bytes`
+    std::uint64_t giant = UINT64_MAX;  // this record has `giant_bytes`
     std::uint64_t giant_bytes = 0;
-    bool giants_only = false;  // from there on
+    bool giants_only = false;  // all later records are giants, too
   };
   explicit ParetoSource(Options options) : options_(options) {}
 
@@ -76,7 +76,7 @@ class ParetoSource final : public Source {
   Options options_;
 };
 
-/// Takes twice the memory of its input, keeps one half.
+/// An op that takes twice the memory of its input, and keeps one half.
 class DoubleOp final : public WorkOp {
  public:
   std::string name() const override { return "double"; }

@@ -1,7 +1,10 @@
 // What is known of a graph before it runs.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <memory>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -43,7 +46,7 @@ TEST(Plan, SaysHowEachStageIsCarriedOut) {
       {same(numbers(9)), Execution::fused, Resume::position},
       {same(numbers(9), false), Execution::unordered, Resume::position},
       {numbers(9).window(2), Execution::held, Resume::work},
-      {numbers(9).ragged_batch(2), Execution::held, Resume::position},
+      {numbers(9).ragged_batch(2), Execution::in_place, Resume::position},
       {numbers(9).padded_batch(2), Execution::gathered, Resume::position},
       {numbers(9).batch(2).batch(2), Execution::gathered, Resume::position},
       {numbers(9).batch(2), Execution::in_place, Resume::position},
@@ -130,6 +133,41 @@ TEST(Plan, FindsTheBatchesThatComeOut) {
   }
 }
 
+TEST(Plan, KnowsTheRowsOfBatchesBehindOtherStages) {
+  using enum BatchRows::Fewer;
+  const Dataset batches = numbers(9).batch(4);
+  const Dataset full = numbers(9).batch(4, {.drop_remainder = true});
+  struct Case {
+    Dataset dataset;
+    std::optional<BatchRows> rows;
+    std::string stage;
+  };
+  const std::vector<std::int64_t> sizes{2, 5};
+  const BatchRows plain{.full = 4, .most = 4};
+  for (const Case& test : std::vector<Case>{
+           {numbers(9), std::nullopt, "numbers[0]"},
+           {batches.prefetch(), plain, "batch[1]"},
+           {same(batches).take(2).skip(1), plain, "batch[1]"},
+           {full.repeat(2).shuffle({.buffer = 2}), BatchRows{4, 4, none}, "batch[1]"},
+           {same(batches.repeat(2)), BatchRows{4, 4, any}, "repeat[2]"},
+           {batches.cache(), BatchRows{4, 4, last, true, false, true}, "cache[2]"},
+           {batches.pad_batches(), BatchRows{4, 4, none, true, true}, "pad_batches[2]"},
+           {batches.rebatch(3), BatchRows{3, 3}, "rebatch[2]"},
+           {batches.rebatch(sizes), BatchRows{0, 5, any}, "rebatch[2]"},
+           {batches.concatenate(full), BatchRows{4, 4, any}, "concatenate[4]"},
+           {batches.concatenate(numbers(9).batch(5)), BatchRows{0, 5, any}, "concatenate[4]"},
+           {batches.unbatch().take(3), std::nullopt, "unbatch[2]"},
+       }) {
+    const Plan plan = compile(test.dataset);
+    EXPECT_EQ(plan.rows(), test.rows) << plan.to_string();
+    EXPECT_EQ(plan.rows_stage().label, test.stage) << plan.to_string();
+  }
+  EXPECT_TRUE(compile(same(full)).drops_remainder());
+  EXPECT_EQ(compile(same(full)).shard(2, 1).cardinality(), 1);
+  test::expect_error(ErrorCode::invalid_argument, "skip[2]",
+                     [&] { static_cast<void>(compile(batches.skip(1)).shard(2, 0)); });
+}
+
 TEST(Plan, MakesTheSameBatchesOfOtherElements) {
   const Plan plan = compile(numbers(9).batch(4, {.drop_remainder = true}).prefetch());
   const std::optional<Dataset> shard = plan.batches_of(plan.elements().shard(2, 1));
@@ -138,7 +176,7 @@ TEST(Plan, MakesTheSameBatchesOfOtherElements) {
   EXPECT_FALSE(compile(*shard).batches()->drop_remainder);
   EXPECT_EQ(shard->cardinality(), 1);
   const Plan padded = compile(numbers(9).padded_batch(4));
-  EXPECT_FALSE(padded.batches_of(padded.elements()));
+  EXPECT_EQ(padded.batches_of(padded.elements().shard(2, 1))->cardinality(), 1);
 }
 
 TEST(Plan, CountsASlotForEachPlaceOfABatchStage) {
@@ -186,6 +224,74 @@ TEST(Plan, SaysWhatCanBeSavedAndOnHowManyShardsItGoesOn) {
   EXPECT_THAT(behind.unsavable(), testing::HasSubstr("take stands behind an unordered map"));
   EXPECT_THAT(compile(numbers(9).shard(2, 0).shuffle()).inelastic(),
               testing::HasSubstr("shuffle stands behind shard"));
+}
+
+TEST(Plan, IsSummedUpInALineForEachStage) {
+  const Dataset data = zip({numbers({5, 6}), numbers({1, 2, 3}).enumerate().keep({"index"})})
+                           .shuffle({.seed = 3})
+                           .batch(2)
+                           .repeat();
+  EXPECT_EQ(compile(data, {.memory_bytes = 1 << 20}).summary(),
+            "  numbers(value=5, value=6)             {x: i64 []}  2 elements\n"
+            "    numbers(value=1, value=2, value=3)  {x: i64 []}  3 elements\n"
+            "      count(start=0)                    {index: i64 []}  infinite elements\n"
+            "    enumerate                           {x: i64 [], index: i64 []}\n"
+            "    keep(components=index)              {index: i64 []}\n"
+            "  zip                                   {x: i64 [], index: i64 []}\n"
+            "  shuffle(seed=3, reshuffle=true)\n"
+            "  batch(size=2, drop_remainder=false)   {x: i64 [?], index: i64 [?]}  1 batch\n"
+            "  repeat(count=-1)                      infinite elements\n"
+            "memory: at least 0.12 KiB for slots, of a budget of 1.00 MiB\n"
+            "stopped and restored: EXACT; costs position\n");
+}
+
+/// What Graphviz would be told by `text`: the nodes' labels, and edges. Fails for anything else.
+struct Graph {
+  std::map<std::string, std::string> labels;
+  std::vector<std::pair<std::string, std::string>> edges;
+};
+
+Graph parse_dot(const std::string& text) {
+  Graph graph;
+  std::istringstream in(text);
+  std::string line;
+  EXPECT_TRUE(std::getline(in, line));
+  EXPECT_EQ(line, "digraph pipeline {");
+  EXPECT_TRUE(std::getline(in, line));
+  EXPECT_EQ(line, "  node [shape=box];");
+  const std::regex node(R"re(  (s\d+) \[label="((?:[^"\\]|\\.)*)"\];)re");
+  const std::regex edge(R"(  (s\d+) -> (s\d+);)");
+  std::smatch match;
+  while (std::getline(in, line) && line != "}") {
+    if (std::regex_match(line, match, node)) {
+      EXPECT_TRUE(graph.labels.emplace(match[1], match[2]).second) << line;
+    } else if (std::regex_match(line, match, edge)) {
+      EXPECT_TRUE(graph.labels.contains(match[1]) && graph.labels.contains(match[2])) << line;
+      graph.edges.emplace_back(match[1], match[2]);
+    } else {
+      ADD_FAILURE() << "no line of Graphviz: " << line;
+    }
+  }
+  EXPECT_EQ(line, "}");
+  EXPECT_FALSE(std::getline(in, line));
+  return graph;
+}
+
+TEST(Plan, IsAGraphForGraphviz) {
+  const Dataset source = numbers(3);
+  const auto same = [](Element e) { return e; };
+  const Dataset renamed = source.map(
+      [](Element e) {
+        return Element({{"y", e[0]}});
+      },
+      {.name = "quote \" slash \\ line\nend", .output = Spec({{"y", DType::i64, {}}})});
+  const Graph graph = parse_dot(compile(zip({source.map(same), renamed})).to_dot());
+  ASSERT_EQ(graph.labels.size(), 4U);
+  using Edge = std::pair<std::string, std::string>;
+  EXPECT_THAT(graph.edges, testing::UnorderedElementsAre(Edge{"s0", "s1"}, Edge{"s0", "s2"},
+                                                         Edge{"s1", "s3"}, Edge{"s2", "s3"}));
+  EXPECT_THAT(graph.labels.at("s2"), testing::HasSubstr(R"(quote \" slash \\ line end)"));
+  EXPECT_THAT(graph.labels.at("s0"), testing::HasSubstr(R"({x: i64 []}\n3 elements)"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 
 namespace penstock::test {
 
-/// Three shards of ten records in memory; every one failed read at a time.
+/// Three shards of ten records in memory. Reads of them can be made to fail one by one.
 struct Files {
   Files() {
     std::vector<std::pair<std::string, std::string>> files;
@@ -43,8 +43,8 @@ inline std::string all_of(const Dataset& dataset, const RunOptions& options,
   return text;
 }
 
-/// What comes out until the end of the run or `most` elements, with what errors say; `skip` counts
-/// at the end.
+/// Returns the output until the end of the run or `most` elements, with the texts of errors. At the
+/// end it adds the number of skipped errors.
 inline std::string all_of(Iterator& iterator, std::size_t most = SIZE_MAX) {
   const test::TimeLimit limit(60);
   std::string text;

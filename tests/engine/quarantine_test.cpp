@@ -88,13 +88,5 @@ TEST(Quarantine, GoesOnWithoutItsFileWhenTheDiskIsFull) {
   EXPECT_EQ(log.count(std::generic_category().message(EFBIG)), 1U) << "the reason, by its name";
 }
 
-TEST(Quarantine, WritesSoundJson) {
-  EXPECT_EQ(json_string("a\"b\\c\n\x01\x7f"), "\"a\\\"b\\\\c\\u000a\\u0001\x7f\"");
-  EXPECT_EQ(json_string("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"),
-            "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
-  for (const char* bad : {"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
-    EXPECT_THAT(json_string(bad), HasSubstr("\xef\xbf\xbd")) << bad;
-}
-
 }  // namespace
 }  // namespace penstock

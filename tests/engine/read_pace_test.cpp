@@ -12,10 +12,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// So many requests of a file that has `depth` under way at once.
+ReadsAsked asked(std::size_t requests, std::size_t depth = 1) {
+  ReadsAsked all;
+  all.add(requests, depth);
+  return all;
+}
+
 TEST(ReadPace, ReadsInOneGoWhereReadsAreFast) {
   ReadPace pace;
   EXPECT_EQ(pace.parts(32, 4 << 20), 1U);
-  pace.learn(32, 32, 4 << 20, milliseconds(3));
+  pace.learn(32, asked(32), 4 << 20, milliseconds(3));
   EXPECT_EQ(pace.parts(32, 4 << 20), 1U);
   EXPECT_NEAR(pace.latency_ms(), 3.0 / 32, 1e-6);
 }
@@ -30,26 +37,36 @@ TEST(ReadPace, HasAPartForEachSlowRead) {
   for (const Case& seen : {Case{32, 32, 32 * 110'000, 64}, Case{32, 16, 32 * 110'000, 32},
                            Case{1300, 1, 256 << 10, 1}, Case{2, 2, 400, 64}}) {
     ReadPace pace;
-    pace.learn(seen.count, seen.reads, seen.bytes, milliseconds(20) * seen.reads);
+    pace.learn(seen.count, asked(seen.reads), seen.bytes, milliseconds(20) * seen.reads);
     EXPECT_EQ(pace.parts(64, 64 * seen.bytes / seen.count), seen.parts) << seen.count;
   }
 }
 
 TEST(ReadPace, DoesNotTakeFewSmallNeighboursForManyReads) {
   ReadPace pace;
-  pace.learn(1, 1, 200, milliseconds(20));
+  pace.learn(1, asked(1), 200, milliseconds(20));
   EXPECT_EQ(pace.parts(1000, 200'000), 1U);
   EXPECT_EQ(pace.parts(1000, 400'000), 3U);  // as bytes say
-  pace.learn(333, 1, 133'000, milliseconds(20));
+  pace.learn(333, asked(1), 133'000, milliseconds(20));
   EXPECT_EQ(pace.parts(1000, 400'000), 4U);
+}
+
+TEST(ReadPace, LeavesToAFileWhatItHasUnderWayAtOnce) {
+  ReadPace pace;
+  pace.learn(1, asked(1, 64), 110'000, milliseconds(20));
+  EXPECT_EQ(pace.parts(64, 64 * 110'000), 1U);
+  EXPECT_EQ(pace.parts(65, 65 * 110'000), 2U);
+  pace.learn(64, asked(64, 64), 64 * 110'000, milliseconds(20));
+  EXPECT_EQ(pace.parts(256, 256 * 110'000), 4U);
+  EXPECT_EQ(pace.latency_ms(), 20);
 }
 
 TEST(ReadPace, NeverHasMorePartsThanElements) {
   ReadPace pace;
-  pace.learn(1, 5, 1 << 20, milliseconds(100));
+  pace.learn(1, asked(5), 1 << 20, milliseconds(100));
   EXPECT_EQ(pace.parts(3, 3 << 20), 3U);
   EXPECT_EQ(pace.parts(1, 1 << 20), 1U);
-  pace.learn(0, 0, 0, milliseconds(1));
+  pace.learn(0, asked(0), 0, milliseconds(1));
   EXPECT_EQ(pace.parts(1, 0), 1U);
 }
 

@@ -1,4 +1,4 @@
-// What a schedule drives: batches and values as state machines, with elements whose fate is known.
+// The state machines that a schedule drives: batches and values, with elements of known fate.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 
 namespace penstock::test {
 
-/// Elements, and what is done with them.
+/// Elements, and the options of their run.
 struct Scheduled {
   std::vector<Made> elements;
   SequentialOptions options;
-  bool ordered = true;  // of values
+  bool ordered = true;  // for values
 };
 
 inline RunOptions run_options(const SequentialOptions& options) {
@@ -30,11 +30,17 @@ inline RunOptions run_options(const SequentialOptions& options) {
           .max_error_share = options.max_error_share};
 }
 
+/// Prepares a group as the puller does.
+inline Group& with_room(Group& group) {
+  group.items.resize(8);
+  return group;
+}
+
 inline Status failure_of(std::uint64_t element) {
   return Error(ErrorCode::user, "bad", {{}, -1, static_cast<std::int64_t>(element), {}});
 }
 
-/// What both have in common, and a position that was saved.
+/// The common part of both machines, including saved positions.
 class Machine {
  public:
   explicit Machine(const Scheduled& from)
@@ -43,9 +49,9 @@ class Machine {
 
   virtual std::size_t room(Rng& rng) = 0;
   virtual void admit(Group& group) = 0;
-  /// Makes all that is left of the group, or some; true if it is done.
+  /// Makes all or some of the remaining elements of the group. True if the group is done.
   virtual bool make(Group& group, Rng& rng) = 0;
-  /// Gives up what was made ahead; the group that it was, in flight again.
+  /// Gives up results that were made ahead. Returns their group, which is in flight again, or null.
   virtual Group* give_up() { return nullptr; }
   virtual std::size_t take(std::span<ElementRef> out) = 0;
   virtual bool drained() const = 0;
@@ -83,7 +89,7 @@ class Values final : public Machine {
     values_.admit(group);
   }
   bool make(Group& group, Rng& rng) override {
-    // One that found no memory is made one by one; others at once.
+    // A group that found no memory is made element by element; other groups are made at once.
     if (!group.starved && group.redone == 0 && rng.coin(0.2)) group.starved = true;
     if (!group.starved) {
       for (std::size_t i = 0; i < group.count; ++i) make_one(group, i);
@@ -110,7 +116,7 @@ class Values final : public Machine {
   void end() override { values_.end(); }
   std::uint64_t consumed() const override { return values_.consumed(); }
   std::uint64_t skipped() const override { return values_.skipped(); }
-  Group& take_group() override { return values_.groups().take(8); }
+  Group& take_group() override { return with_room(values_.groups().take()); }
   void save(StateWriter& state) const override { values_.save(state); }
   void restore(StateReader& state, std::uint64_t consumed, std::uint64_t skipped) override {
     values_.restore(state, consumed, skipped);
@@ -176,7 +182,7 @@ class Batches final : public Machine {
   void end() override { batches_.end(); }
   std::uint64_t consumed() const override { return batches_.consumed(); }
   std::uint64_t skipped() const override { return batches_.skipped(); }
-  Group& take_group() override { return groups_.take(8); }
+  Group& take_group() override { return with_room(groups_.take()); }
   void save(StateWriter& state) const override { state.put(batches_.delivered()); }
   void restore(StateReader& state, std::uint64_t consumed, std::uint64_t skipped) override {
     batches_.restore(consumed, skipped, state.get());

@@ -1,5 +1,5 @@
-// What batches, values and errors come of elements that are made one after the other: what the
-// engine must give, whoever makes them when.
+// A model in which elements are made one after the other. Its batches, values and errors are those
+// that the engine must give, in whatever order and on whatever threads elements are made.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,33 @@
 
 namespace penstock::test {
 
-/// What becomes of an element. One that finds no memory fails as any other does.
+/// The fate of an element. One that finds no memory fails like any other.
 enum class Made : std::uint8_t { good, failed, starved };
 
 struct SequentialOptions {
-  std::size_t rows = 0;  ///< of a batch; 0: values alone
+  std::size_t rows = 0;  ///< of a batch; 0: values instead of batches
   bool drop_remainder = false;
-  bool skip = false;  ///< OnError::skip; else fail
+  bool skip = false;  ///< OnError::skip; else OnError::fail
   std::uint64_t max_errors = UINT64_MAX;
   double max_error_share = 1.0;
 };
 
-/// One call of `next`. Elements are numbered from 0.
+/// The result of one call of `next`. Elements are numbered from 0.
 struct SequentialOutput {
   enum class Kind : std::uint8_t {
     elements,  ///< a batch, or a value
     error,     ///< of one element
-    over,      ///< of the one that exceeds the error budget: the end follows
+    over,      ///< the error that exceeds the error budget; the end follows
     end
   } kind = Kind::end;
-  std::vector<std::uint64_t> elements{};  ///< the rows in order, or the one that failed
-  std::uint64_t consumed = 0;             ///< elements up to here: a restored run begins with this
-  std::uint64_t skipped = 0;              ///< bad ones among them that were passed over
+  std::vector<std::uint64_t> elements{};  ///< the rows in order, or the failed element
+  std::uint64_t consumed = 0;  ///< elements up to here; a restored run begins with this one
+  std::uint64_t skipped = 0;   ///< bad elements among these that were skipped
 
   friend bool operator==(const SequentialOutput&, const SequentialOutput&) = default;
 };
 
-/// "0 1 (2, 0)": the elements, and what was consumed and skipped.
+/// Prints text such as "0 1 (2, 0)": the elements, and the counts of consumed and skipped ones.
 inline std::ostream& operator<<(std::ostream& out, const SequentialOutput& output) {
   constexpr const char* kNames[] = {"", "E", "over ", "end"};
   out << kNames[static_cast<std::size_t>(output.kind)];
@@ -46,7 +46,7 @@ inline std::ostream& operator<<(std::ostream& out, const SequentialOutput& outpu
   return out << " (" << output.consumed << ", " << output.skipped << ")";
 }
 
-/// All outputs; the last is the end.
+/// Returns all outputs; the last one is the end.
 inline std::vector<SequentialOutput> sequential(std::span<const Made> elements,
                                                 const SequentialOptions& options) {
   using Kind = SequentialOutput::Kind;

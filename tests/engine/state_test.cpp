@@ -8,8 +8,12 @@
 #include <set>
 #include <thread>
 
+#include <penstock/plan.h>
 #include <penstock/sources.h>
+#include <penstock/state.h>
 
+#include "pipeline/engine/saved_run.h"
+#include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/numbers.h"
 #include "tests/support/time_limit.h"
@@ -302,6 +306,28 @@ TEST(State, RefusesDamage) {
     std::string damaged = state;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     EXPECT_THROW((void)numbers(10).batch(2).restore(damaged), Error) << bit;
+  }
+}
+
+// Whoever wrote the state: its checksum is right.
+TEST(State, RefusesAPositionBehindTheEnd) {
+  for (const Dataset& dataset : {range(12).batch(2), range(24).shard(2, 1).batch(2)}) {
+    Iterator iterator = dataset.iterate({});
+    for (int i = 0; i < 3; ++i) (void)iterator.next();
+    const Plan plan = compile(dataset);
+    SavedRun saved = SavedRun::parse(iterator.save(), *plan.root());
+    StateReader tree(saved.tree);
+    StateWriter changed;
+    for (int i = 0; i < 3; ++i) changed.put(tree.get());
+    (void)tree.get();  // items that were passed behind the input's position
+    changed.put(13);
+    changed.put_bytes(tree.get_bytes());
+    changed.put(tree.get());
+    saved.tree = changed.take();
+    const std::optional<Error> error =
+        test::thrown_by([&] { (void)dataset.restore(saved.bytes(*plan.root())); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::data_loss);
   }
 }
 

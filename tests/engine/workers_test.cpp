@@ -4,9 +4,13 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <pthread.h>
+
+#include <array>
 #include <latch>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 
 #include <penstock/penstock.h>
@@ -46,6 +50,27 @@ TEST(Workers, OneThreadWhereTheConsumerDoesNotWait) {
   EXPECT_EQ(most, 1);
   EXPECT_EQ(site.workers->allowed(), 1);
   EXPECT_TRUE(site.log->decisions().empty());
+}
+
+TEST(Workers, ComputeOnThreadsThatTopCallsByTheirWork) {
+  const auto name_of_this_thread = [] {
+    std::array<char, 16> name{};
+    ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+    return std::string(name.data());
+  };
+  std::string name;
+  std::latch done(1);
+  // Started by a thread of a library, whose name it would have else.
+  std::thread([&] {
+    ::pthread_setname_np(::pthread_self(), "nexting_thread");
+    Site site(1);
+    site.workers->submit([&] {
+      name = name_of_this_thread();
+      done.count_down();
+    });
+    done.wait();
+  }).join();
+  EXPECT_EQ(name, "penstock-work");
 }
 
 TEST(Workers, WhatCallablesDoWithOneTBBIsDoneByTheRunsThreads) {

@@ -3,16 +3,17 @@
 #include <cstdlib>
 #include <memory>
 
-#include "pipeline/work/image/jpeg.h"
+#include <penstock/simd.h>
+
 #include "pipeline/work/image/png.h"
 #include "pipeline/work/jpeg/records/layout.h"
+#include "pipeline/work/jpeg/turbo/turbo.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
 #include "tests/support/jpeg_pair.h"
 #include "tests/support/malformed.h"
-#include "tests/support/simd.h"
 
 namespace penstock::fuzz {
 namespace {
@@ -124,7 +125,7 @@ void run_jpeg(Bytes bytes) {
 void run_own_jpeg(Bytes bytes) {
   static const bool chosen = [] {
     const char* name = std::getenv("PENSTOCK_SIMD");
-    if (name != nullptr) test::use_target(name);
+    if (name != nullptr) choose_simd(name);
     return name != nullptr;
   }();
   static_cast<void>(chosen);

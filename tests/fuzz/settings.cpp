@@ -1,7 +1,7 @@
 // Pipelines as TOML.
+#include "pipelines/pipeline_spec.h"
+#include "pipelines/usage_error.h"
 #include "tests/fuzz/support.h"
-#include "tools/penstock/graph/pipeline_spec.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::fuzz {
 

@@ -1,4 +1,4 @@
-// What the targets share.
+// Helpers that the fuzz targets share.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace penstock::fuzz {
 
-/// Ends the process loudly, in every build.
+/// Aborts the process with a message unless `holds`, in every build.
 inline void require(bool holds, std::string_view what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: %.*s\n", static_cast<int>(what.size()), what.data());
   std::abort();
 }
 
-/// An input: its options and its file.
+/// An input, divided into its options and its file.
 struct Input {
   explicit Input(Bytes bytes)
       : options(bytes.empty() ? 0 : std::to_integer<unsigned>(bytes[0])),
@@ -36,7 +36,7 @@ struct Input {
   std::string file;
 };
 
-/// `bytes` as a gzip or a zlib file, quickly.
+/// Returns `bytes` as a gzip or zlib file, with the fastest compression.
 inline std::string packed(const std::string& bytes, bool zlib) {
   return test::deflated(bytes, zlib ? test::Wrapper::zlib : test::Wrapper::gzip, 1);
 }
@@ -45,19 +45,19 @@ inline std::string with_options(unsigned options, const std::string& file) {
   return static_cast<char>(options) + file;
 }
 
-/// Limits under which nothing is slow or large.
+/// Returns limits under which nothing is slow or large.
 Limits small_limits();
 
-/// That an error is one that bytes can be answered with, and says something.
+/// Requires that the error is a permitted answer to malformed bytes, and that it has a text.
 void require_answer(const Error& error);
 
-/// Reads the first records of an indexed source twice: in order, and each on its own from the last
-/// to the first. Both must give the same, and ask for no more memory than `most_bytes`.
+/// Reads the first records of an indexed source twice: in order, and one by one from the last to
+/// the first. Requires that both give the same, and take no more memory than `most_bytes`.
 void read_indexed(const Source& source, std::uint64_t most_records, std::uint64_t most_bytes);
 
-/// Makes a source of one file in memory, "file", and reads all of its records twice: in order, and,
-/// if it is indexed, each on its own from the last to the first. Both must give the same, in memory
-/// that is bounded by the size of the file.
+/// Makes a source of one file in memory, "file", and reads all of its records in order. If it is
+/// indexed, then reads them one by one from the last to the first. Requires that both give the
+/// same, and that memory is bounded by the size of the file.
 void read_all(const std::string& file, const std::function<SourcePtr(FileSystemPtr)>& make);
 
 }  // namespace penstock::fuzz

@@ -1,4 +1,4 @@
-// Everything that parses bytes of strangers, each behind one function of bytes.
+// All parsers of untrusted bytes, each as one function of bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,28 @@ namespace penstock::fuzz {
 
 using Bytes = std::span<const std::byte>;
 
-/// The first byte of an input chooses options, and whether checksums are made right before the rest
-/// is parsed, so that what lies behind them is reached too.
+/// A parser to fuzz. The first byte of an input chooses options. One of them corrects the checksums
+/// before the input is parsed, so that fuzzing also reaches the code after the checksums.
 struct Target {
   const char* name;
-  /// Takes any input. What a parser may answer with is dealt with inside; whatever leaves, and
-  /// every `require` that fails, is a bug.
+  /// Runs the parser on any input. It handles the permitted errors of the parser. Any exception
+  /// that leaves it, and every failed `require`, is a bug.
   void (*run)(Bytes input);
-  /// Inputs to start from, made by the tests' writers.
+  /// Returns inputs to start from, made by the tests' writers.
   std::vector<std::string> (*seeds)();
 };
 
 /// Sorted by name.
 std::span<const Target> targets();
 
+// answers.cpp
+void run_answer(Bytes input);
+std::vector<std::string> answer_seeds();
+// workers.cpp
+void run_answered(Bytes input);
+void run_asked(Bytes input);
+std::vector<std::string> answered_seeds();
+std::vector<std::string> asked_seeds();
 // containers.cpp
 void run_tfrecord(Bytes input);
 void run_example(Bytes input);
@@ -62,6 +70,14 @@ std::vector<std::string> state_seeds();
 // trained.cpp
 void run_safetensors(Bytes input);
 std::vector<std::string> safetensors_seeds();
+// wire.cpp, or no_wire.cpp in builds without communication between processes
+void run_etcd(Bytes input);
+void run_wire(Bytes input);
+std::vector<std::string> etcd_seeds();
+std::vector<std::string> wire_seeds();
+// parameters.cpp, or no_wire.cpp
+void run_parameters(Bytes input);
+std::vector<std::string> parameters_seeds();
 // settings.cpp
 void run_toml(Bytes input);
 std::vector<std::string> toml_seeds();

@@ -32,6 +32,8 @@ put include/penstock/bad2.h '#include <tbb/task_arena.h>'
 put pipeline/core/bad.cpp '#include <penstock/good.h>' '#include "pipeline/io/a.h"'
 put pipeline/io/bad.cpp '#  include "pipeline/engine/c.h"  // upward'
 put pipeline/sources/bad.cu '#include "pipeline/order/a.h"'
+put pipeline/work/graph.cpp '#include "pipeline/graph/a.h"'
+put pipeline/graph/bad.cpp '#include "pipeline/work/a.h"' '#include "pipeline/engine/c.h"'
 put pipeline/work/image/bad.h '#include "staging/device.h"'
 put staging/bad.cuh '#include "towers/layer.h"'
 put towers/bad.h '#include "tools/penstock/a.h"' '#include "staging/device.h"'
@@ -43,7 +45,8 @@ put staging/names.cpp 'namespace penstock {' '' 'struct Twice final {' '};' '}  
 put staging/engine.cpp '#include "pipeline/engine/c.h"'
 put towers/engine.cpp 'x' '#include "pipeline/order/c.h"'
 put tools/penstock/engine.cpp '#include "pipeline/engine/c.h"' '#include "pipeline/io/d.h"' '#include "staging/e.h"'
-put tools/penstock/graph/identity.cpp 'if (stage.kind().name == "batch") return;' 'return kind != "map";' \
+put pipelines/engine.cpp '#include "pipeline/engine/c.h"'
+put pipelines/identity.cpp 'if (stage.kind().name == "batch") return;' 'return kind != "map";' \
   'if (stage.kind().name == kind) return;' 'if (kind.name == name) return;' 'if (stage.kind().role == StageRole::batch) return;'
 put pipeline/order/identity.cpp 'if (node.name() == "batch") return;' 'if ("map" != stage->name()) return;' 'is_batch(x);'
 put pipeline/engine/casts.cpp 'auto& a = const_cast<A&>(b);' 'auto* c = dynamic_cast<C*>(d);'
@@ -59,10 +62,10 @@ fi
 expected="examples/bad.cpp:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/order/bad.h:1 pipeline/order/bad2.h:1 pipeline/order/bad3.h:1 pipeline/sources/bad.cu:1
 pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/order/identity.cpp:1 pipeline/order/identity.cpp:2
-pipeline/order/identity.cpp:3 staging/engine.cpp:1 towers/engine.cpp:2 tools/penstock/engine.cpp:1
-tools/penstock/engine.cpp:2 tools/penstock/engine.cpp:3 tools/penstock/graph/identity.cpp:1
-tools/penstock/graph/identity.cpp:2 tools/penstock/graph/identity.cpp:3 towers/long.cpp:401
-pipeline/work/image/bad.h:1 staging/bad.cuh:1 staging/names.cpp:3 tools/penstock/bad.cpp:1 towers/bad.h:1
+pipeline/order/identity.cpp:3 staging/engine.cpp:1 towers/engine.cpp:2 tools/penstock/engine.cpp:1 pipelines/engine.cpp:1
+tools/penstock/engine.cpp:2 tools/penstock/engine.cpp:3 pipelines/identity.cpp:1
+pipelines/identity.cpp:2 pipelines/identity.cpp:3 towers/long.cpp:401 tests/long.cpp:401
+pipeline/work/graph.cpp:1 pipeline/graph/bad.cpp:2 pipeline/work/image/bad.h:1 staging/bad.cuh:1 staging/names.cpp:3 tools/penstock/bad.cpp:1 towers/bad.h:1
 towers/bad.h:2"
 named=$(cut -d: -f1,2 <<<"$output" | LC_ALL=C sort)
 if [ "$named" != "$(tr ' ' '\n' <<<"$expected" | LC_ALL=C sort)" ]; then

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/exif.h"
+#include "pipeline/codec/exif.h"
 #include "pipeline/work/image/geometry.h"
 #include "pipeline/work/image/orient.h"
 #include "tests/support/errors.h"

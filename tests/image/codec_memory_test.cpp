@@ -11,8 +11,8 @@
 
 #include <penstock/image.h>
 
+#include "pipeline/codec/codec.h"
 #include "pipeline/core/codec_budget.h"
-#include "pipeline/work/image/codec.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/records/make.h"
 #include "tests/support/images.h"

@@ -1,4 +1,4 @@
-// Image ops run on one image.
+// Runs image ops on one image.
 #pragma once
 
 #include <penstock/image.h>
@@ -14,7 +14,7 @@ inline Tensor bytes_tensor(const Bytes& bytes) {
   return Tensor::bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, BufferPtr());
 }
 
-/// Runs an op on one element with the single component "image".
+/// Runs an op on an element whose only component is "image".
 inline WorkItem run(const WorkOpPtr& op, Tensor input, std::uint64_t ordinal = 1,
                     std::uint64_t key = 1, Row row = {}) {
   test::HeapContext context(key);

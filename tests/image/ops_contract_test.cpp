@@ -85,6 +85,23 @@ TEST(ImageOps, ABadItemFailsAlone) {
   EXPECT_EQ(items[4].element["label"].item<std::int64_t>(), 4);
 }
 
+TEST(ImageOps, AnItemThatLacksTheComponentFailsAlone) {
+  const Tensor pixels = Tensor::of<std::uint8_t>({1, 2, 1}, {1, 2});
+  const Bytes jpeg = make_jpeg(make_pixels(20, 20, 3));
+  for (const bool decodes : {true, false}) {
+    const ImageOps ops = decodes ? decode_image().resize(8, 8) : image_ops().resize(8, 8);
+    const Tensor image = decodes ? bytes_tensor(jpeg) : pixels;
+    std::vector<WorkItem> items(3);
+    items[0].element = items[2].element = Element({{"image", image}});
+    items[1].element = Element({{"other", image}});
+    test::HeapContext context;
+    ops.op()->run(items, context);
+    EXPECT_TRUE(items[0].status.ok());
+    EXPECT_EQ(items[1].status.error().code(), ErrorCode::not_found);
+    EXPECT_TRUE(items[2].status.ok()) << items[2].status.error().what();
+  }
+}
+
 TEST(ImageOps, ImagesTooSmallOrTooLargeForAStep) {
   const Bytes jpeg = make_jpeg(make_pixels(4, 60, 3));
   const auto cause = [&](const ImageOps& ops) {

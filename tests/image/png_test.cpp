@@ -7,7 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/exif.h"
+#include "pipeline/codec/exif.h"
+#include "pipeline/work/image/decoders.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
 

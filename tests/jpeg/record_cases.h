@@ -1,4 +1,4 @@
-// JPEGs of every kind as image records.
+// JPEGs of every kind, packed as image records.
 #pragma once
 
 #include <cstring>
@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/work/jpeg/turbo/turbo.h"
 #include "tests/support/decoding.h"
 #include "tests/support/errors.h"
 #include "tests/support/image_records.h"
@@ -38,7 +38,8 @@ class Records : public ::testing::TestWithParam<RecordKind> {
     return std::move(made.record);
   }
 
-  /// Regions at all scales, beside libjpeg-turbo's of the file.
+  /// Compares regions of a record at all scales with those that libjpeg-turbo decodes from the
+  /// file.
   void expect_same(std::span<const std::byte> jpeg, std::span<const std::byte> record, Rng& rng,
                    const std::string& what, int channels = 3) {
     const auto records = make_record_decoder();

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pipeline/work/image/decoders.h"
 #include "pipeline/work/jpeg/records/make.h"
 #include "tests/support/decoding.h"
 #include "tests/support/jpeg_coefficients.h"

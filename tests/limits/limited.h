@@ -1,4 +1,4 @@
-// Runs of the program under limits of the process.
+// Runs of the program under limits of its process.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace penstock::test {
 
-/// How a run ended.
+/// The result of a run.
 struct Ended {
   int code = -1;  ///< exit code, or 128 + the signal
   bool hung = false;
@@ -25,8 +25,8 @@ struct Ended {
   std::string err;
 };
 
-/// Runs the program, after `limit` in its process; killed after 20 s. `variables`: "NAME=value".
-/// Its output is kept in files beside `folder`.
+/// Runs the program after calling `limit` in its process. Kills it after 20 s. `variables`:
+/// "NAME=value". Keeps its output in files in `folder`.
 inline Ended run_limited(const TempFolder& folder, std::vector<std::string> arguments,
                          const std::function<void()>& limit,
                          std::vector<std::string> variables = {},
@@ -70,7 +70,7 @@ inline Ended run_limited(const TempFolder& folder, std::vector<std::string> argu
   return ended;
 }
 
-/// Lines of errors, which warnings are not.
+/// Returns the lines that are errors, and not warnings.
 inline std::vector<std::string> errors_in(const std::string& text) {
   std::vector<std::string> errors;
   for (std::size_t at = 0; at < text.size();) {

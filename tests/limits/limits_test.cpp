@@ -222,7 +222,7 @@ TEST_F(Limits, FewProcesses) {
   ::chmod(folder_.path().c_str(), 0777);
   const std::string program =
       folder_ / "penstock";  // the build's may lie where it can't be reached
-  std::filesystem::copy_file(test::program_path(), program);
+  std::filesystem::copy_file(program_path(), program);
   const Ended starts = run_limited(
       folder_, {"--version"}, [] { become_limited(1000); }, {}, program);
   if (starts.code != 0) GTEST_SKIP() << "another user can't run the program: " << starts.err;

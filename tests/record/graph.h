@@ -1,4 +1,4 @@
-// The graphs of the record: every stage and source, resumes and feeds.
+// The graphs of the record: every stage and source, resumed runs, and feeds.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,36 @@
 
 namespace penstock::test {
 
-/// How a graph is run. None of it may show in the record.
+/// The way in which a graph is run. None of it may change the record.
 struct Setting {
   int threads = 1;
-  bool ample = true;  ///< memory; else as little as the graph does with
+  bool ample = true;  ///< memory; false: the least with which the graph can run
+  /// Returns input workers that make elements of this dataset, too; empty: none.
+  std::function<WorkerOptions(const Dataset&)> workers{};
+  /// Receives the statistics of each run at its end.
+  std::function<void(const Stats&)> ended{};
 };
 
-/// Bytes of memory that do, with room to spare, for records of files.
+/// Bytes of memory that are enough, with some room to spare, for records of files.
 inline constexpr std::uint64_t kLeastOfFiles = 64 << 10;
 
-/// A graph, and the run that is recorded of it.
+/// A graph, and the options of the run that is recorded.
 struct RecordedGraph {
   std::string name;
-  /// Called for each setting; takes away what a run before has left behind.
+  /// Builds the graph. Called for each setting; removes the remains of an earlier run.
   std::function<Dataset()> build;
   RunOptions options{.seed = 7, .epochs = 2};
-  std::uint64_t least = 16 << 10;  ///< bytes of memory that do
-  bool unordered = false;          ///< only what comes out counts, not in which order
-  /// Not where a state tells how far ahead was drawn.
+  std::uint64_t least = 16 << 10;  ///< bytes of memory that are enough
+  bool unordered = false;          ///< the order of the outputs does not count
+  /// False if a state says how far ahead elements were pulled.
   bool same_first_state = true;
-  /// Without vector instructions libjpeg-turbo decodes, which leaves nothing to a device.
+  /// Without vector instructions, libjpeg-turbo decodes, and leaves no work to a device.
   bool needs_vectors = false;
 
   friend void PrintTo(const RecordedGraph& graph, std::ostream* out) { *out << graph.name; }
 };
 
-/// N consumers that stop behind so many elements each, and go on as M.
+/// A run of `before` consumers that stop after `steps` elements each, resumed by `after` consumers.
 struct RecordedRedeal {
   std::string name;
   std::function<Dataset(std::int64_t count, std::int64_t index)> build;
@@ -48,7 +52,7 @@ struct RecordedRedeal {
   std::uint64_t least = 64 << 10;
 };
 
-/// Towers that take turns.
+/// A feed of towers that take turns.
 struct RecordedFeed {
   std::string name;
   std::function<Dataset()> build;

@@ -72,6 +72,17 @@ std::vector<RecordedGraph> work_graphs() {
                      {.name = "quarter", .output = Spec({{"value", DType::f32, {}}})})
                  .batch(300);
            }},
+      {.name = "keep_and_drop",
+       .build =
+           [] {
+             return noisy(numbers(11))
+                 .map(halve, {.name = "halve", .output = pair_spec()})
+                 .map([](const Element& e) { return std::to_string(number_of(e)); },
+                      {.name = "text", .adds = {{"text", DType::bytes, {}}}})
+                 .drop({"x"})
+                 .batch(4)
+                 .keep({"text", "half"});
+           }},
       {.name = "map_blocking",
        .build =
            [] {

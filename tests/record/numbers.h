@@ -1,4 +1,4 @@
-// Small graphs of numbers, {x: i64}, that the record's graphs are made of.
+// Small graphs of numbers, {x: i64}, from which the record's graphs are made.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline std::int64_t third_of(const Element& element) {
   return ((number_of(element) % 3) + 3) % 3;
 }
 
-/// As many of the number as it is modulo 4.
+/// Turns a number into a list that repeats it (x modulo 4) times.
 inline Dataset lists(const Dataset& input) {
   return input.map(
       [](Element e) {
@@ -33,7 +33,7 @@ inline Dataset lists(const Dataset& input) {
       {.name = "list", .output = Spec({{"x", DType::i64, {Shape::kUnknown}}})});
 }
 
-/// The number and a text of its digits.
+/// Adds a text with the number's digits.
 inline Dataset with_text(const Dataset& input) {
   return input.map(
       [](Element e) {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "pipeline/engine/fingerprint.h"
+#include "pipeline/order/fingerprint.h"
 #include "tests/record/data.h"
 
 namespace penstock::test {
@@ -166,8 +166,11 @@ std::vector<std::string> resume(const RecordedGraph& graph, const Dataset& datas
   RunOptions options = options_for(graph.options, setting, graph.least);
   options.quarantine.clear();
   options.seed = 0;  // the state's counts
+  if (setting.workers) options.workers = setting.workers(dataset);
   Iterator iterator = dataset.restore(state, options);
-  return collect(iterator, graph.unordered);
+  std::vector<std::string> rest = collect(iterator, graph.unordered);
+  if (setting.ended) setting.ended(iterator.stats());
+  return rest;
 }
 
 }  // namespace
@@ -187,9 +190,10 @@ bool is_rest(const std::vector<std::string>& rest, const std::vector<std::string
 
 Observed observe(const RecordedGraph& graph, const Setting& setting) {
   enter_folder();
-  const RunOptions options = options_for(graph.options, setting, graph.least);
+  RunOptions options = options_for(graph.options, setting, graph.least);
   if (!options.quarantine.empty()) std::filesystem::remove(options.quarantine);
   const Dataset dataset = graph.build();
+  if (setting.workers) options.workers = setting.workers(dataset);
   Observed seen;
   seen.about = about(graph, dataset);
   std::vector<std::pair<std::size_t, std::string>> states;
@@ -200,6 +204,7 @@ Observed observe(const RecordedGraph& graph, const Setting& setting) {
       states.emplace_back(position, saved(iterator, refused));
     });
     for (std::string& line : counted(graph, iterator.stats())) seen.about.push_back(line);
+    if (setting.ended) setting.ended(iterator.stats());
   }
   if (!refused.empty()) {
     seen.about.push_back("save: " + refused);

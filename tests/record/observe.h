@@ -1,4 +1,4 @@
-// What is recorded of a graph: a text that depends on nothing but the graph.
+// The recorded observations of a graph: a text that depends only on the graph.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace penstock::test {
 
-/// States, by how many lines of the run were before them. They hold where the last snapshot was,
-/// which depends on the threads, so that their bytes are not always the same.
+/// States, by the number of lines of the run before them. They contain the position of the last
+/// snapshot, which depends on the threads, so their bytes may differ between runs.
 using States = std::map<std::size_t, std::string>;
 
 struct Observed {
-  std::vector<std::string> about{};  ///< the graph: its specs, explain, guarantee, what is counted
-  std::vector<std::string> run{};    ///< what each call of `next` returned
-  std::vector<std::string> resumed{};  ///< where a restored run did anything else; empty
-  States states{};                     ///< some of the run's
+  std::vector<std::string> about{};    ///< the graph: its specs, explain, guarantee, and counts
+  std::vector<std::string> run{};      ///< the result of each call of `next`
+  std::vector<std::string> resumed{};  ///< differences of a restored run; empty if there are none
+  States states{};                     ///< some of the run's states
 };
 
 /// A case of the record.
 struct Recorded {
   std::string name;
   std::function<Observed(const Setting&)> observe;
-  /// What comes after a state of `observe`.
+  /// Returns the outputs after a state of `observe`.
   std::function<std::vector<std::string>(const Setting&, std::size_t position,
                                          const std::string& state)>
       resume{};
@@ -35,7 +35,7 @@ struct Recorded {
   friend void PrintTo(const Recorded& graph, std::ostream* out) { *out << graph.name; }
 };
 
-/// All of them.
+/// Returns all cases.
 std::vector<Recorded> recorded();
 
 Observed observe(const RecordedGraph& graph, const Setting& setting);
@@ -43,18 +43,18 @@ Observed observe(const RecordedRedeal& redeal, const Setting& setting);
 Observed observe(const RecordedFeed& feed, const Setting& setting);
 std::vector<std::string> resume(const RecordedFeed& feed, const Setting& setting,
                                 std::size_t position, const std::string& state);
-/// True if `rest` is what is left of `run` behind that position.
+/// True if `rest` is the part of `run` after that position.
 bool is_rest(const std::vector<std::string>& rest, const std::vector<std::string>& run,
              std::size_t position, bool unordered);
 
-/// Digits that stand for an element: its components' names, dtypes, shapes and values, and how many
-/// of its rows are valid.
+/// Returns the digits that stand for an element: its components' names, dtypes, shapes and values,
+/// and its number of valid rows.
 std::string digest_of(const Element& element);
-/// One line: code, cause and full address.
+/// Returns the code, the cause and the full address in one line.
 std::string line_of(const Error& error);
-/// What is thrown by `act`, or "nothing".
+/// Returns the error that `act` throws, or "nothing".
 std::string thrown_in_one_line(const std::function<void()>& act);
-/// Indented lines of a text.
+/// Returns the lines of a text, indented.
 std::vector<std::string> lines_of(const std::string& text);
 
 }  // namespace penstock::test

@@ -8,7 +8,7 @@
 namespace penstock::test {
 namespace {
 
-FeedOptions options_for(const RecordedFeed& feed, const Setting& setting) {
+FeedOptions options_for(const RecordedFeed& feed, const Setting& setting, const Dataset& dataset) {
   FeedOptions options;
   options.mode = feed.mode;
   options.end = feed.end;
@@ -17,6 +17,7 @@ FeedOptions options_for(const RecordedFeed& feed, const Setting& setting) {
   options.run = feed.options;
   options.run.threads = setting.threads;
   options.run.memory_bytes = setting.ample ? 256 << 20 : feed.least;
+  if (setting.workers) options.run.workers = setting.workers(dataset);
   return options;
 }
 
@@ -68,9 +69,7 @@ std::vector<std::string> collect(Feed& feed, int tower, F before) {
     }
     return true;
   };
-  // Behind an error there is nothing else: each tower is told it twice.
-  int errors = 0;
-  for (; !ended() && errors < 2 * feed.towers(); tower = (tower + 1) % feed.towers()) {
+  for (; !ended(); tower = (tower + 1) % feed.towers()) {
     if (feed.ended(tower)) continue;
     before(run.size());
     const std::string name = "tower " + std::to_string(tower) + ": ";
@@ -79,7 +78,6 @@ std::vector<std::string> collect(Feed& feed, int tower, F before) {
       run.push_back(name + (batch ? take(*batch, feed.device(tower)) : "end"));
     } catch (const Error& error) {
       run.push_back(name + line_of(error));
-      ++errors;
     }
   }
   return run;
@@ -105,8 +103,12 @@ std::vector<std::string> resume(const RecordedFeed& feed, const Setting& setting
                                 std::size_t position, const std::string& state) {
   enter_folder();
   const std::vector<DevicePtr> towers = devices(feed.devices);
-  Feed resumed = Feed::restore(state, feed.build(), towers, options_for(feed, setting));
-  return collect(resumed, static_cast<int>(position % towers.size()), [](std::size_t) {});
+  const Dataset dataset = feed.build();
+  Feed resumed = Feed::restore(state, dataset, towers, options_for(feed, setting, dataset));
+  std::vector<std::string> rest =
+      collect(resumed, static_cast<int>(position % towers.size()), [](std::size_t) {});
+  if (setting.ended) setting.ended(resumed.stats().run);
+  return rest;
 }
 
 Observed observe(const RecordedFeed& recorded, const Setting& setting) {
@@ -114,9 +116,11 @@ Observed observe(const RecordedFeed& recorded, const Setting& setting) {
   Observed seen;
   std::vector<std::string> states;
   const std::string refused = thrown_in_one_line([&] {
-    Feed feed(recorded.build(), devices(recorded.devices), options_for(recorded, setting));
+    const Dataset dataset = recorded.build();
+    Feed feed(dataset, devices(recorded.devices), options_for(recorded, setting, dataset));
     seen.run = collect(feed, 0, [&](std::size_t) { states.push_back(feed.save()); });
     seen.about = counted(feed.stats());
+    if (setting.ended) setting.ended(feed.stats().run);
   });
   if (refused != "nothing") {
     seen.about.push_back("refused: " + refused);
@@ -128,11 +132,7 @@ Observed observe(const RecordedFeed& recorded, const Setting& setting) {
   }
   Setting other = setting;
   other.threads = setting.threads == 1 ? 2 : 1;
-  const auto failed = std::find_if(seen.run.begin(), seen.run.end(), [](const std::string& line) {
-    return line.find(": E ") != std::string::npos;
-  });
-  const std::size_t count =
-      std::min(states.size(), static_cast<std::size_t>(failed - seen.run.begin()) + 1);
+  const std::size_t count = states.size();
   for (const std::size_t place : {std::size_t{0}, count / 4, count / 2, count - 1}) {
     const std::vector<std::string> rest = resume(recorded, other, place, states[place]);
     if (is_rest(rest, seen.run, place, false)) continue;

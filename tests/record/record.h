@@ -1,4 +1,4 @@
-// The record: a text file of what each graph gave.
+// The record: a text file with the outputs of each graph.
 #pragma once
 
 #include <map>
@@ -15,18 +15,19 @@ struct Entry {
   States states{};
 };
 
-/// By name. As text: a line "== NAME", the lines about the graph, "run:" and a line for each
-/// outcome, indented, and "state at POSITION: " with digits for each state.
+/// The entries of the record, by name. As text, an entry has a line "== NAME", the lines about the
+/// graph, and "run:" with an indented line for each outcome. Then "state at POSITION: " and digits
+/// follow for each state.
 using Record = std::map<std::string, Entry>;
 
-/// The path of the record in the sources.
+/// Returns the path of the record in the sources.
 std::string record_path();
 Record read_record(const std::string& path);
 std::string text_of(const Record& record);
 
-/// What is no state of an entry, line by line.
+/// Returns the lines of an entry that are not states.
 std::vector<std::string> lines_of(const Entry& entry);
-/// The lines of which one has other than the other, marked by - and +; empty if there are none.
+/// Returns the lines that only one of them has, marked by - and +; empty if there are none.
 std::string difference(const std::vector<std::string>& recorded,
                        const std::vector<std::string>& now);
 

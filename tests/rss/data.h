@@ -1,4 +1,5 @@
-// Large files for measuring memory, written row by row so that this takes little itself.
+// Large files for measuring memory. They are written row by row, so that writing takes little
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,13 @@
 #include <string>
 #include <vector>
 
-// After <cstdio>, which they need.
+// After <cstdio>, which these headers need.
 #include <jpeglib.h>
 #include <png.h>
 
 namespace penstock::test {
 
-/// A row of a picture that compresses a little and costs nothing to make.
+/// Fills a row of a picture that compresses a little and is quick to compute.
 inline void fill_row(std::vector<std::uint8_t>& row, std::uint32_t y) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     const auto x = static_cast<std::uint32_t>(i / 3);

@@ -9,6 +9,7 @@
 #include "tests/support/data.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/records.h"
 
 namespace penstock {
@@ -201,6 +202,55 @@ TEST(ImagesOnDisk, FilesFromAFolder) {
   std::size_t bytes = 0;
   for (const ReadOutcome& outcome : read_source(*source)) bytes += outcome.text().size();
   EXPECT_EQ(bytes, 600U * 599U / 2);
+}
+
+// What a folder has beside images.
+TEST_F(Images, SaysWhatIsLeftOutByExtension) {
+  const test::LogCapture log;
+  files_->add("mixed/a.jpg", "a");
+  files_->add("mixed/b.PNG", "b");
+  files_->add("mixed/c.webp", "c");
+  files_->add("mixed/d.JFIF", "d");
+  files_->add("mixed/e.webp", "e");
+  files_->add("mixed/.hidden", "f");
+  EXPECT_EQ(make("mixed")->size(), 2U);
+  EXPECT_EQ(log.count("mixed: 3 of 5 files: .jfif (1), .webp (2) are not read"), 1U);
+  EXPECT_EQ(make("mixed")->size(), 2U);
+  EXPECT_EQ(log.lines().size(), 1U) << "once";
+  files_->add("none/x.webp", "c");
+  files_->add("none/README", "c");
+  expect_error(ErrorCode::not_found,
+               "no .jpg, .jpeg or .png below this folder; 2 of 2 files: .webp (1), no extension "
+               "(1) are not read (none)",
+               [&] { (void)make("none"); });
+}
+
+TEST(ImagesOnDisk, LinksToNothingAreNamedAndHowToGoOn) {
+  const test::TempFolder folder;
+  folder.write("a/1.jpg", "1");
+  std::filesystem::create_symlink("gone.jpg", folder / "a/2.jpg");
+  const std::string message =
+      "1 of 2 files are listed and not there, as links to nothing are: " + (folder / "a/2.jpg") +
+      "; remove them (find " + folder.path() + "/ -xtype l -delete)";
+  expect_error(ErrorCode::not_found, message, [&] { (void)make_images_source(folder.path(), {}); });
+  std::filesystem::remove(folder / "a/2.jpg");
+  EXPECT_EQ(make_images_source(folder.path(), {})->size(), 1U);
+}
+
+TEST(Sources, NameASchemeThatTheyDoNotKnow) {
+  const auto refused = [](const std::string& scheme, const std::function<void()>& open) {
+    expect_error(ErrorCode::invalid_argument, scheme + " is not supported by this build: ", open);
+  };
+  refused("abfs://", [] { (void)make_images_source("abfs://bucket/photos", {}); });
+  refused("oci://", [] { (void)make_tar_source({"oci://bucket/train-*.tar"}, {}); });
+  refused("ftp://", [] { (void)make_tfrecord_source({"ftp://host/a.tfrecord"}, {}); });
+  refused("hdfs://", [] { (void)make_csv_source({"hdfs://host/a.csv"}, {}); });
+  refused("hf://", [] { (void)make_idx_source("hf://b/images", "", {}); });
+  expect_error(ErrorCode::invalid_argument, "give the path alone, /data/a.tar",
+               [] { (void)make_tar_source({"file:///data/a.tar"}, {}); });
+  // What only looks so is a path.
+  for (const char* path : {"a:b", "://x", "x/s3://bucket", "a b://c"})
+    expect_error(ErrorCode::not_found, path, [&] { (void)make_tar_source({path}, {}); });
 }
 
 }  // namespace

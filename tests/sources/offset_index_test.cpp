@@ -4,6 +4,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +17,7 @@
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"
 #include "pipeline/sources/index_file.h"
+#include "pipeline/sources/index_place.h"
 #include "tests/support/files.h"
 #include "tests/support/kept_index.h"
 #include "tests/support/log_capture.h"
@@ -30,7 +35,7 @@ class OffsetIndexTest : public ::testing::Test {
   std::string shard(const std::string& name, const std::string& contents) {
     return folder_.write(name, contents);
   }
-  OffsetIndex index(const std::vector<std::string>& paths, const std::string& folder = "") {
+  OffsetIndex index(const std::vector<std::string>& paths, const std::string& folder = "beside") {
     const Shards shards(nullptr, paths);
     return OffsetIndex(shards, {.kind = kind_, .folder = folder, .least_cached_bytes = 0},
                        [this](File& file) {
@@ -98,6 +103,112 @@ TEST_F(OffsetIndexTest, IsKeptInAFolder) {
   EXPECT_EQ(scans_, 2);
 }
 
+/// Sets variables for the length of a scope; null: unset.
+using Variables = std::map<std::string, const char*>;
+class Environment {
+ public:
+  explicit Environment(const Variables& values) {
+    for (const auto& [name, value] : values) {
+      const char* const before = std::getenv(name.c_str());
+      before_.emplace(name, before != nullptr ? std::optional<std::string>(before) : std::nullopt);
+      set(name, value);
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() {
+    for (const auto& [name, value] : before_) set(name, value ? value->c_str() : nullptr);
+  }
+
+ private:
+  static void set(const std::string& name, const char* value) {
+    if (value != nullptr) {
+      ::setenv(name.c_str(), value, 1);
+    } else {
+      ::unsetenv(name.c_str());
+    }
+  }
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST_F(OffsetIndexTest, WhereNoneIsSaidTheEnvironmentSays) {
+  const auto folder = [](const char* said, const char* cache, const char* home) {
+    const Environment environment(
+        Variables{{"PENSTOCK_INDEX_DIR", said}, {"XDG_CACHE_HOME", cache}, {"HOME", home}});
+    return default_index_folder();
+  };
+  EXPECT_EQ(folder("/said", "/cache", "/users/me"), "/said");
+  EXPECT_EQ(folder("-", "/cache", "/users/me"), "-");
+  EXPECT_EQ(folder("", "/cache", "/users/me"), "/cache/penstock");
+  EXPECT_EQ(folder(nullptr, "/cache", "/users/me"), "/cache/penstock");
+  EXPECT_EQ(folder(nullptr, "not/absolute", "/users/me"), "/users/me/.cache/penstock");
+  EXPECT_EQ(folder(nullptr, nullptr, "/users/me"), "/users/me/.cache/penstock");
+  EXPECT_EQ(folder(nullptr, nullptr, nullptr), "-");
+}
+
+TEST_F(OffsetIndexTest, IsKeptInTheCacheWhereNoPlaceIsSaid) {
+  const std::string path = shard("data", "12345"), other = shard("sub/data", "123");
+  const test::TempFolder home;
+  const Environment environment(Variables{
+      {"PENSTOCK_INDEX_DIR", nullptr}, {"XDG_CACHE_HOME", nullptr}, {"HOME", home.path().c_str()}});
+  index({path, other}, "");
+  EXPECT_FALSE(std::filesystem::exists(kept("data")));
+  const std::string cache = home / ".cache/penstock";
+  EXPECT_EQ(default_file_system()->list(cache).size(), 2u);
+  EXPECT_EQ(std::filesystem::status(cache).permissions(), std::filesystem::perms::owner_all);
+  EXPECT_EQ(index({path, other}, "").size(), 8u);
+  EXPECT_EQ(scans_, 2);
+  // By whatever way the shard is named.
+  std::filesystem::create_symlink(folder_ / "sub", folder_ / "link");
+  EXPECT_EQ(index({folder_ / "link/data", folder_ / "sub/../data"}, "").size(), 8u);
+  EXPECT_EQ(scans_, 2);
+  shard("data", "123456");
+  EXPECT_EQ(index({path}, "").size(), 6u);
+  EXPECT_EQ(scans_, 3);
+}
+
+TEST_F(OffsetIndexTest, OneBesideTheDataServesWhereNoPlaceIsSaid) {
+  const std::string path = shard("data", "12345");
+  index({path}, "beside");
+  const test::TempFolder cache;
+  const Environment environment(Variables{{"PENSTOCK_INDEX_DIR", cache.path().c_str()}});
+  EXPECT_EQ(index({path}, "").size(), 5u);
+  EXPECT_EQ(scans_, 1);
+  shard("data", "123456");  // the one beside the data is stale now, and stays as it is
+  const std::string stale = test::read_file(kept("data"));
+  EXPECT_EQ(index({path}, "").size(), 6u);
+  EXPECT_EQ(index({path}, "").size(), 6u);
+  EXPECT_EQ(scans_, 2);
+  EXPECT_EQ(test::read_file(kept("data")), stale);
+}
+
+TEST_F(OffsetIndexTest, ACacheThatCantBeWrittenFailsNothing) {
+  const std::string path = shard("data", "12345");
+  const std::string file = folder_.write("file", "in the way");
+  for (const std::string& cache : {file, file + "/below", std::string("/proc/nowhere/penstock")}) {
+    const Environment environment(Variables{{"PENSTOCK_INDEX_DIR", cache.c_str()}});
+    EXPECT_EQ(index({path}, "").size(), 5u) << cache;
+    EXPECT_EQ(index({path}, "").size(), 5u) << cache;
+  }
+  EXPECT_EQ(scans_, 6);
+}
+
+TEST_F(OffsetIndexTest, ManyAtOnceKeepOneCache) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < 8; ++i) paths.push_back(shard("s" + std::to_string(i), "12345"));
+  const test::TempFolder cache;
+  const Environment environment(Variables{{"PENSTOCK_INDEX_DIR", (cache / "new").c_str()}});
+  std::vector<std::jthread> threads;
+  std::atomic<std::uint64_t> records{0};
+  for (int i = 0; i < 6; ++i) threads.emplace_back([&] { records += index(paths, "").size(); });
+  threads.clear();
+  EXPECT_EQ(records, 6u * 40u);
+  const int scans = scans_;
+  EXPECT_EQ(index(paths, "").size(), 40u);
+  EXPECT_EQ(scans_, scans) << "all were kept whole";
+  EXPECT_EQ(default_file_system()->list(cache / "new").size(), 8u);
+}
+
 TEST_F(OffsetIndexTest, IsMadeAnewWhenStale) {
   const std::string path = shard("data", "12345");
   index({path});
@@ -154,7 +265,8 @@ TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
   for (const ErrorCode code :
        {ErrorCode::invalid_argument, ErrorCode::not_found, ErrorCode::resource_exhausted,
         ErrorCode::unavailable, ErrorCode::cancelled, ErrorCode::user, ErrorCode::internal,
-        ErrorCode::device_lost, ErrorCode::no_progress, static_cast<ErrorCode>(99)}) {
+        ErrorCode::device_lost, ErrorCode::no_progress, ErrorCode::mismatch,
+        static_cast<ErrorCode>(99)}) {
     faults.faults = {{0, code, "no scan keeps this"}};
     ASSERT_TRUE(save_index(path, info, "k", faults));
     EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << static_cast<int>(code);
@@ -234,165 +346,6 @@ TEST_F(OffsetIndexTest, WhatAScanThrowsIsThrown) {
                              return {};
                            }),
                Error);
-}
-
-// ---- Files that somebody else wrote, with a right checksum: they change nothing.
-
-struct Indexed {
-  const char* name;
-  std::string shard;
-  SourcePtr (*make)(const FileSystemPtr& files, const std::string& index_folder);
-};
-
-template <typename Options>
-Options options_of(const FileSystemPtr& files, const std::string& index_folder) {
-  Options options;
-  options.files = files;
-  options.index_folder = index_folder;
-  return options;
-}
-
-class HostileIndex : public ::testing::TestWithParam<Indexed> {};
-
-TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
-  const auto files = make_memory_file_system({{"shard", GetParam().shard}});
-  const FileInfo info = files->info("shard");
-  const test::TempFolder folder;
-  const auto read = [&] {
-    return test::texts_of(test::read_source(*GetParam().make(files, folder.path())));
-  };
-  const std::vector<std::string> sound = read();
-  ASSERT_EQ(sound.size(), 3u);
-  const std::string path = test::kept_index("shard", info, folder.path());
-  const std::string kind = test::kind_of_index(path);
-  ShardIndex whole = *load_index(path, info, {.kind = kind});
-  const auto entries = [&](std::vector<IndexEntry> others) {
-    ShardIndex index = whole;
-    index.entries = std::move(others);
-    return index;
-  };
-  std::vector<ShardIndex> hostile{entries({{0, 0}}), entries({{info.size, 0}}),
-                                  entries({whole.entries[0], {whole.entries[1].offset, 0}}),
-                                  entries({{0, 0}, whole.entries[0]})};
-  hostile.push_back(whole);
-  hostile.back().notes.clear();
-  if (whole.notes.empty()) hostile.pop_back();  // this kind has none
-  for (const ShardIndex& index : hostile) {
-    ASSERT_TRUE(save_index(path, info, kind, index));
-    EXPECT_EQ(read(), sound);
-  }
-}
-
-TEST_P(HostileIndex, ThatPointsAnywhereGivesErrors) {
-  const auto files = make_memory_file_system({{"shard", GetParam().shard}});
-  const FileInfo info = files->info("shard");
-  const test::TempFolder folder;
-  const auto make = [&] { return GetParam().make(files, folder.path()); };
-  const auto sound = test::texts_of(test::read_source(*make()));
-  const std::string path = test::kept_index("shard", info, folder.path());
-  const std::string kind = test::kind_of_index(path);
-  ShardIndex index = *load_index(path, info, {.kind = kind});
-  for (const std::uint64_t size : {1, 4, 11, 12, 15, 16, 17, 511, 512, 513, 1024}) {
-    for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{3}, info.size - size}) {
-      index.entries = {{offset, size}, {offset, size}};
-      ASSERT_TRUE(save_index(path, info, kind, index));
-      const auto got = test::read_source(*make());
-      if (test::texts_of(got) == sound) continue;  // it was refused
-      ASSERT_EQ(got.size(), 2u) << size;
-      EXPECT_EQ(got[0].text(), got[1].text()) << size;
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Sources, HostileIndex,
-    ::testing::Values(
-        Indexed{"tfrecord", test::tfrecords_of({"a", std::string(test::kIndexedBytes, 'x'), "b"}),
-                [](const FileSystemPtr& files, const std::string& folder) {
-                  return make_tfrecord_source({"shard"},
-                                              options_of<TFRecordOptions>(files, folder));
-                }},
-        Indexed{"tar",
-                test::tar_member("a.jpg", "a") +
-                    test::tar_member("b.jpg", std::string(test::kIndexedBytes, 'x')) +
-                    test::tar_member("c.jpg", "c") + test::tar_end(),
-                [](const FileSystemPtr& files, const std::string& folder) {
-                  return make_tar_source({"shard"}, options_of<TarOptions>(files, folder));
-                }},
-        Indexed{"csv", "word\na\n" + std::string(test::kIndexedBytes, 'x') + "\nb\n",
-                [](const FileSystemPtr& files, const std::string& folder) {
-                  return make_csv_source({"shard"}, options_of<CsvOptions>(files, folder));
-                }}),
-    [](const auto& tested) { return std::string(tested.param.name); });
-
-// ---- Shards: FAULTS F9.
-
-TEST(Shards, KeepsFewFilesOpen) {
-  const test::TempFolder folder;
-  std::vector<std::string> paths;
-  for (int i = 0; i < 30; ++i) paths.push_back(folder.write(std::to_string(i), std::to_string(i)));
-  const auto faults = std::make_shared<FaultFileSystem>(default_file_system(), FaultOptions{});
-  const Shards shards(faults, paths, 4);
-  std::vector<std::weak_ptr<File>> files;
-  for (std::size_t i = 0; i < 30; ++i) files.push_back(shards.open(i).file);
-  std::size_t open = 0;
-  for (const auto& file : files) open += !file.expired();
-  EXPECT_EQ(open, 4u);
-  const std::uint64_t before = faults->operations();
-  shards.open(29);
-  shards.open(26);
-  EXPECT_EQ(faults->operations(), before) << "the four used last are open";
-  EXPECT_EQ(test::as_text(shards.open(0).file->read_all(10)), "0");
-}
-
-/// A process whose descriptors run out.
-class FewDescriptors final : public FileSystem {
- public:
-  explicit FewDescriptors(int most) : left_(std::make_shared<std::atomic<int>>(most)) {}
-
-  std::string name() const override { return "few"; }
-  std::shared_ptr<File> open(const std::string& path) override {
-    if (--*left_ < 0) {
-      ++*left_;
-      throw error_from_errno(EMFILE, "open", path);
-    }
-    std::shared_ptr<File> file = default_file_system()->open(path);
-    return {file.get(), [file, left = left_](File*) { ++*left; }};
-  }
-  FileInfo info(const std::string& path) override { return default_file_system()->info(path); }
-  bool is_directory(const std::string&) override { return false; }
-  std::vector<std::string> list(const std::string&) override { return {}; }
-  std::vector<std::string> glob(const std::string& pattern) override { return {pattern}; }
-  void allow(int more) { *left_ += more; }
-
- private:
-  std::shared_ptr<std::atomic<int>> left_;
-};
-
-TEST(Shards, WorksWithFewDescriptors) {
-  const test::TempFolder folder;
-  std::vector<std::string> paths, expected;
-  for (int i = 0; i < 40; ++i) {
-    expected.push_back(std::to_string(i));
-    paths.push_back(folder.write(expected.back(), test::tfrecord_of(expected.back())));
-  }
-  test::LogCapture log;
-  const auto files = std::make_shared<FewDescriptors>(1000);
-  TFRecordOptions options;
-  options.files = files;
-  options.index_folder = "-";
-  const SourcePtr source = make_tfrecord_source(paths, options);
-  EXPECT_EQ(test::texts_of(test::read_source(*source)), expected);
-  files->allow(-999);  // from now on one less than are open
-  for (int round = 0; round < 2; ++round)
-    EXPECT_EQ(test::texts_of(test::read_source(*source)), expected);
-  EXPECT_LE(log.count("RLIMIT_NOFILE"), 1u);
-  const Shards shards(std::make_shared<FewDescriptors>(1), paths);
-  for (std::size_t i = 0; i < 40; ++i)
-    EXPECT_EQ(test::as_text(shards.open(i).file->read_all(100)).substr(12, 1),
-              expected[i].substr(0, 1));
-  const Shards none(std::make_shared<FewDescriptors>(0), paths);
-  EXPECT_THROW(none.open(0), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tar shards in memory, read.
+// Tar shards in memory, and their elements.
 #pragma once
 
 #include <penstock/sources.h>
@@ -9,7 +9,7 @@ namespace penstock::test {
 
 using Values = std::vector<std::string>;
 
-/// A source over shards in memory, named "0", "1", …
+/// Returns a source over shards in memory, named "0", "1", …
 inline SourcePtr source_of(const std::vector<std::string>& shards, TarOptions options = {}) {
   std::vector<std::pair<std::string, std::string>> files;
   Paths paths;
@@ -21,7 +21,7 @@ inline SourcePtr source_of(const std::vector<std::string>& shards, TarOptions op
   return make_tar_source(paths, options);
 }
 
-/// All elements, or "!" and the error's cause for one that failed.
+/// Returns all elements. A failed one is "!" and the error's cause.
 inline std::vector<Values> read(const Source& source) {
   std::vector<Values> out;
   for (const ReadOutcome& outcome : read_source(source))

@@ -8,7 +8,7 @@
 
 namespace penstock::test {
 
-/// A source over shards in memory, named "0", "1", …
+/// Returns a source over shards in memory, named "0", "1", …
 inline SourcePtr source_of(const std::vector<std::string>& shards, TFRecordOptions options = {}) {
   std::vector<std::pair<std::string, std::string>> files;
   Paths paths;

@@ -84,7 +84,8 @@ TEST_P(StagingAreaOn, TextIsOffsetsAndBytes) {
 TEST_P(StagingAreaOn, ValuesOfUnknownSizeNeedADeclaredRoom) {
   const Stream compute(shared(), "compute");
   const Spec spec({{"v", DType::i64, Shape({-1, -1})}});
-  EXPECT_EQ(test::code_of([&] { StagingArea(shared(), spec, 4); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(test::code_of([&] { StagingArea(shared(), spec, 4, {.max_bytes = 0}); }),
+            ErrorCode::invalid_argument);
   StagingArea area(shared(), spec, 4, {.max_bytes = 64});
   const auto batch_of = [](std::int64_t rows, std::int64_t columns) {
     Tensor v = Tensor::allocate(DType::i64, Shape({rows, columns}));

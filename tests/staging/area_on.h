@@ -1,4 +1,4 @@
-// Staging areas on each kind of device.
+// Staging areas on devices of each kind.
 #pragma once
 
 #include <penstock/penstock.h>

@@ -149,7 +149,7 @@ TEST_P(StagingAreaOn, HoldingEverySlotAndAskingForMoreIsAnError) {
     static_cast<void>(area.get());
     FAIL() << "there was a third";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::out_of_range);
+    EXPECT_EQ(error.code(), ErrorCode::no_progress);
     EXPECT_THAT(error.cause(), testing::HasSubstr("all 2 slots are held, and none was released"));
   }
   first.reset();
@@ -203,7 +203,7 @@ TEST_P(StagingAreaOn, PeekLeavesTheBatchAndClearDropsIt) {
     taken.release();
     expect_numbers(peeked, compute, 10, 1);  // still held
   }
-  EXPECT_EQ(test::code_of([&] { static_cast<void>(area.peek(3)); }), ErrorCode::out_of_range);
+  EXPECT_EQ(test::code_of([&] { static_cast<void>(area.peek(3)); }), ErrorCode::invalid_argument);
   area.clear();
   EXPECT_EQ(area.size(), 0U);
   area.put(numbers(7, 1));

@@ -1,4 +1,4 @@
-// Batches with known values, and reading them back from a device.
+// Batches with known values, and functions that read them back from a device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline Spec numbers_spec() {
   return Spec({{"x", DType::i64, Shape({-1})}, {"y", DType::f32, Shape({-1, 3})}});
 }
 
-/// Rows first, first + 1, …: x is the number itself, y three times its half.
+/// Returns rows first, first + 1, …: x is the number itself, and y has half of it three times.
 inline Element numbers(std::int64_t first, std::int64_t rows) {
   Tensor x = Tensor::allocate(DType::i64, Shape({rows}));
   Tensor y = Tensor::allocate(DType::f32, Shape({rows, 3}));

@@ -1,4 +1,4 @@
-// The devices that staging's tests run on.
+// The devices on which staging's tests run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "staging/clock.h"
 #include "staging/host/host_device.h"
 
-/// examples/own_device.cpp: a device that knows nothing but public headers.
+/// From examples/own_device.cpp: a device that uses only public headers.
 penstock::DevicePtr make_threads_device(int index);
 
 namespace penstock::test {
@@ -25,7 +25,7 @@ struct Bed {
 
 struct BedKind {
   std::string name;
-  std::function<Bed()> make;  ///< null device: there is none on this machine
+  std::function<Bed()> make;  ///< null device: this machine has none of this kind
 };
 
 inline void PrintTo(const BedKind& kind, std::ostream* out) {
@@ -72,7 +72,7 @@ inline std::string name_of_bed(const testing::TestParamInfo<BedKind>& info) {
   return info.param.name;
 }
 
-/// A test for each device; skipped where the machine has none.
+/// A test for each device; skipped if the machine has none.
 class OnEachDevice : public testing::TestWithParam<BedKind> {
  protected:
   void SetUp() override {

@@ -3,184 +3,33 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include <penstock/device.h>
+#include <penstock/device_backend.h>
 
 #include "staging/clock.h"
 #include "staging/cuda/device.h"
 #include "staging/cuda/kernels.h"
 #include "staging/cuda/pinned.h"
 #include "staging/cuda/runtime.h"
+#include "tests/staging/fake_cudart.h"
 
-namespace {
-
-/// What the runtime does.
-struct Runtime {
-  cudaError_t broken = cudaSuccess;  // what the driver says to whoever asks it for something
-  bool pins = true;
-  int pinned = 0;  // and not freed
-  int peers = 0;   // calls that enable one
-  penstock::TimeSource* clock = nullptr;
-  double rate = 1;  // of the device's clock
-};
-Runtime runtime;
-
-double device_ns() {
-  return static_cast<double>(runtime.clock->now()) * runtime.rate;
-}
-CUresult no_push(CUcontext) {
-  return CUDA_SUCCESS;
-}
-CUresult no_context(CUcontext* context) {
-  *context = nullptr;
-  return CUDA_SUCCESS;
-}
-CUresult no_device(CUdevice* device, int) {
-  *device = 0;
-  return CUDA_SUCCESS;
-}
-CUresult no_retain(CUcontext* context, CUdevice) {
-  return no_context(context);
-}
-
-}  // namespace
-
-struct CUevent_st {
-  double at_ns = 0;
-};
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** found, unsigned,
-                                             unsigned long long, cudaDriverEntryPointQueryResult*) {
-  const std::string asked = name;
-  *found = asked == "cuCtxPushCurrent"           ? reinterpret_cast<void*>(&no_push)
-           : asked == "cuCtxPopCurrent"          ? reinterpret_cast<void*>(&no_context)
-           : asked == "cuDevicePrimaryCtxRetain" ? reinterpret_cast<void*>(&no_retain)
-                                                 : reinterpret_cast<void*>(&no_device);
-  return cudaSuccess;
-}
-// Another runtime's errors don't show here.
-cudaError_t cudaGetLastError() {
-  return cudaSuccess;
-}
-const char* cudaGetErrorString(cudaError_t) {
-  return "an error";
-}
-const char* cudaGetErrorName(cudaError_t) {
-  return "cudaError";
-}
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) {
-  return runtime.broken;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(&runtime);
-  return runtime.broken;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t) {
-  return runtime.broken;
-}
-cudaError_t cudaStreamQuery(cudaStream_t) {
-  return runtime.broken;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return runtime.broken;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
-  return runtime.broken;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st;
-  return runtime.broken;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return runtime.broken;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->at_ns = device_ns();
-  return runtime.broken;
-}
-cudaError_t cudaEventQuery(cudaEvent_t) {
-  return runtime.broken;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return runtime.broken;
-}
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
-  *ms = static_cast<float>((to->at_ns - from->at_ns) / 1e6);
-  return runtime.broken;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {};
-  return runtime.broken;
-}
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = -1;
-  return runtime.broken;
-}
-cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = *total = 1 << 20;
-  return runtime.broken;
-}
-cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-  *data = std::malloc(bytes);
-  return runtime.broken;
-}
-cudaError_t cudaFree(void* data) {
-  std::free(data);
-  return runtime.broken;
-}
-cudaError_t cudaMemcpyAsync(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t) {
-  return runtime.broken;
-}
-cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t) {
-  return runtime.broken;
-}
-cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
-  if (!runtime.pins) return cudaErrorMemoryAllocation;
-  *data = std::malloc(bytes);
-  ++runtime.pinned;
-  return cudaSuccess;
-}
-cudaError_t cudaFreeHost(void* data) {
-  std::free(data);
-  --runtime.pinned;
-  return runtime.broken;
-}
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  *can = 1;
-  return runtime.broken;
-}
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return ++runtime.peers > 1 ? cudaErrorPeerAccessAlreadyEnabled : runtime.broken;
-}
+extern "C" const penstock::CudaModule* penstock_cuda_module();
 
 namespace penstock::cuda {
-
-cudaError_t load_kernels() {
-  return cudaSuccess;
-}
-cudaError_t busy(std::int64_t, cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t finish(const FinishPlan&, std::int64_t, cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t reconstruct_batch(const reconstruct::Batch&, cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t one_hot(const OneHotPlan&, std::int64_t, cudaStream_t) {
-  return cudaSuccess;
-}
-
 namespace {
+
+test::Cudart& runtime = test::cudart;
 
 class CudaDeviceOverFakes : public testing::Test {
  protected:
   CudaDeviceOverFakes() {
-    runtime = {};
+    test::reset_cudart();
     runtime.clock = &clock_;
   }
   DevicePtr make(int index = 0) { return make_device(index, services_); }
@@ -249,6 +98,83 @@ TEST_F(CudaDeviceOverFakes, PeersAreEnabledOnceAndAgain) {
   device->enable_peer(*peer);
   EXPECT_EQ(runtime.peers, 2);
   EXPECT_TRUE(device->status().ok());
+}
+
+/// What is thrown is not told again by status(), unless the device is lost.
+TEST_F(CudaDeviceOverFakes, AnErrorThatIsThrownIsToldOnce) {
+  const DevicePtr device = make();
+  const Stream stream(device, "stream");
+  const Event event(device);
+  const auto record = [&](cudaError_t error) -> std::optional<ErrorCode> {
+    runtime.broken = error;
+    std::optional<ErrorCode> code;
+    try {
+      stream.view().record(event);
+    } catch (const Error& thrown) {
+      code = thrown.code();
+    }
+    runtime.broken = cudaSuccess;
+    return code;
+  };
+  EXPECT_EQ(record(cudaErrorInvalidValue), ErrorCode::unavailable);
+  EXPECT_TRUE(device->status().ok());
+  EXPECT_EQ(record(cudaErrorIllegalAddress), ErrorCode::device_lost);
+  EXPECT_EQ(device->status().error().code(), ErrorCode::device_lost);
+  EXPECT_EQ(device->status().error().code(), ErrorCode::device_lost);
+}
+
+/// One that hangs keeps neither another one, nor a kick, nor a loss from ending the wait.
+TEST_F(CudaDeviceOverFakes, AHangingEventHoldsUpNoWait) {
+  const CudaServices services{&TimeSource::real(),
+                              [](LogLevel, std::string_view, std::string_view) {}};
+  runtime.clock = &TimeSource::real();
+  const DevicePtr device = make_device(0, services);
+  const Event hanging(device);
+  CUevent_st& first = *runtime.newest_event;
+  const Event other(device);
+  CUevent_st& second = *runtime.newest_event;
+  first.hangs = second.hangs = true;
+  const std::vector<EventView> events{hanging, other};
+  Kick flag;
+  {
+    std::jthread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      second.hangs = false;
+    });
+    device->backend().wait_any(events, flag);
+    EXPECT_TRUE(first.hangs);
+  }
+  second.hangs = true;
+  {
+    std::jthread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      device->backend().kick(flag);
+    });
+    device->backend().wait_any(events, flag);
+    EXPECT_FALSE(flag.raised);
+  }
+}
+
+TEST_F(CudaDeviceOverFakes, SaysWhichPartOfCudaIsMissing) {
+  const auto said = []() -> std::string {
+    try {
+      return std::to_string(penstock_cuda_module()->count());
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const auto expect = [&](int driver, int devices, cudaError_t error, const std::string& text) {
+    runtime.driver = driver;
+    runtime.devices = devices;
+    runtime.counting = error;
+    EXPECT_NE(said().find(text), std::string::npos) << said();
+  };
+  expect(13000, 2, cudaSuccess, "2");
+  expect(0, 0, cudaErrorInsufficientDriver, "no NVIDIA driver is loaded");
+  expect(12040, 0, cudaErrorInsufficientDriver,
+         "the driver knows CUDA 12.4, and CUDA 13.0 is needed");
+  expect(13000, 0, cudaErrorNoDevice, "the driver shows no device");
+  expect(13000, 0, cudaErrorUnknown, "no CUDA here: an error (cudaError)");
 }
 
 }  // namespace

@@ -299,8 +299,7 @@ TEST(Devices, CudaIsThereOrSaysWhatIsMissing) {
     EXPECT_FALSE(devices("cuda:*").empty());
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_THAT(error.cause(), testing::AnyOf(testing::HasSubstr("no CUDA here: "),
-                                              testing::HasSubstr("no CUDA device is visible")));
+    EXPECT_THAT(error.cause(), testing::HasSubstr("no CUDA here: "));
     EXPECT_THROW(devices("host:0,cuda:*"), Error);
   }
 }

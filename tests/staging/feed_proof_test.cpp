@@ -69,8 +69,13 @@ Result simulate(const Plan& plan) {
                      .takes_ns = plan.make_ns / batches,
                      .stats = plan.stats}));
   }
-  Feed feed(std::make_unique<Feed::Impl>(std::move(sources), test::ScriptedSource::spec(kRowBytes),
-                                         kRows, devices, options));
+  Feed feed(std::make_unique<Feed::Impl>(
+      Feed::Impl::Parts{.sources = std::move(sources),
+                        .batches = test::ScriptedSource::spec(kRowBytes),
+                        .room = kRows,
+                        .rules = {.rows = kRows},
+                        .devices = devices,
+                        .options = options}));
   test::take_all(feed, devices, clock,
                  {.step_ns = plan.step_ns,
                   .second_stream_ns = plan.second_stream_ns,

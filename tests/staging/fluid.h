@@ -22,16 +22,17 @@ struct Flow {
   std::vector<std::int64_t> stages_ns{0};  ///< of a batch in each stage, by one thread
   int readers = 0;                         ///< 0: the threads read
   int threads = 1;
-  int slots = 4;                ///< batches made or in use at once: what the budget has room for
-  std::int64_t slow_every = 0;  ///< of so many batches one takes…
-  std::int64_t slow_times = 1;  ///< … so many times as long
-  std::int64_t cold = 0;        ///< of so many batches at first each does
-  std::int64_t memory_ns = 0;   ///< for which each waits for memory
+  int slots = 4;                ///< batches made or in use at once, limited by the budget
+  std::int64_t slow_every = 0;  ///< of this many batches, one takes…
+  std::int64_t slow_times = 1;  ///< …this many times as long
+  std::int64_t cold = 0;        ///< this many batches at the start take as long
+  std::int64_t memory_ns = 0;   ///< the time for which each batch waits for memory
+  bool decodes = false;         ///< the first stage decodes
 };
 
-/// A batch consists of so many elements that all threads work on it to its end, one batch behind
-/// the other; and reading goes on beside it. A batch is begun when there is a slot, and a slot
-/// comes back when the batch's last tensor is gone.
+/// A source of simulated batches. A batch has so many elements that all threads work on it until it
+/// is done, one batch after the other. Reads run at the same time. A batch is begun when there is a
+/// slot, and a slot comes back when the batch's last tensor is destroyed.
 class FluidSource final : public BatchSource {
  public:
   FluidSource(const Flow& flow, TimeSource& clock)
@@ -76,9 +77,11 @@ class FluidSource final : public BatchSource {
     double load = 0;
     for (std::int64_t i = 0; i < number_; ++i) load += static_cast<double>(times(i));
     const auto busy = [&](std::int64_t ns) { return 1e-9 * static_cast<double>(ns) * load; };
-    stats.stages.push_back({"read", 0, 0, busy(flow_.read_ns), 0, ""});
+    const double reads = busy(flow_.read_ns);
+    stats.stages.push_back({"read", 0, 0, reads, 0, "", flow_.readers > 0 ? reads : 0});
     for (std::size_t i = 0; i < flow_.stages_ns.size(); ++i)
-      stats.stages.push_back({name_of(i), 0, 0, busy(flow_.stages_ns[i]), 0, ""});
+      stats.stages.push_back({name_of(i) + (i == 0 && flow_.decodes ? " decode" : ""), 0, 0,
+                              busy(flow_.stages_ns[i]), 0, ""});
     if (flow_.memory_ns > 0) {
       stats.stages.back().wait_s = 1e-9 * static_cast<double>(flow_.memory_ns * number_);
       stats.stages.back().waits_on = "memory";
@@ -98,7 +101,7 @@ class FluidSource final : public BatchSource {
     Signal changed;
     std::vector<std::unique_ptr<Memory>> all;
     std::vector<Memory*> free GUARDED_BY(mutex);
-    std::vector<std::int64_t> returned GUARDED_BY(mutex);  // when, in order
+    std::vector<std::int64_t> returned GUARDED_BY(mutex);  // times, in order
   };
   struct Memory final : Buffer {
     Memory(Slots& of, std::size_t bytes) : slots(of), bytes_of(bytes) {

@@ -51,9 +51,13 @@ FeedStats simulate(const Setting& setting) {
   std::vector<BatchSourcePtr> sources;
   for (int i = 0; i < inputs; ++i)
     sources.push_back(std::make_unique<test::FluidSource>(flow, clock));
-  Feed feed(std::make_unique<Feed::Impl>(std::move(sources),
-                                         Spec({{"x", DType::u8, Shape({-1, flow.row_bytes})}}),
-                                         kRows, devices, options));
+  Feed feed(std::make_unique<Feed::Impl>(
+      Feed::Impl::Parts{.sources = std::move(sources),
+                        .batches = Spec({{"x", DType::u8, Shape({-1, flow.row_bytes})}}),
+                        .room = kRows,
+                        .rules = {.rows = kRows},
+                        .devices = devices,
+                        .options = options}));
   test::take_all(feed, devices, clock, setting.tower);
   clock.sleep_until(clock.now() + 1);  // reapers that are due at this moment come first
   return feed.stats();

@@ -1,4 +1,4 @@
-// Images finished on each kind of device, beside those of the host.
+// Images finished on devices of each kind, compared with those of the host.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <penstock/reconstruct.h>
 #include <penstock/sources.h>
 
-#include "pipeline/work/jpeg/device/plan.h"
+#include "pipeline/work/image/device/plan.h"
 #include "pipeline/work/jpeg/records/make.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/beds.h"
@@ -38,7 +38,7 @@ inline jpeg::DevicePlan plan_of(const Element& element) {
   return plan;
 }
 
-/// What the chain makes of each image.
+/// Returns the output of the chain for each image.
 inline std::vector<WorkItem> run_op(const ImageOps& ops, const std::vector<Bytes>& images,
                                     std::uint64_t seed) {
   std::vector<WorkItem> items(images.size());
@@ -77,7 +77,7 @@ class Reconstruct : public test::OnEachDevice {
     return to;
   }
 
-  /// What the device makes of images that `on_device` handed on; those that failed are padding.
+  /// Returns the device's output for images from `on_device`. Failed images are padding.
   std::vector<std::byte> make(const ImageOps& ops, const std::vector<WorkItem>& items) {
     std::vector<std::uint64_t> offsets{0};
     std::string text;
@@ -106,7 +106,7 @@ class Reconstruct : public test::OnEachDevice {
     return got;
   }
 
-  /// Returns how many images the device made of coefficients.
+  /// Returns the number of images that the device made from coefficients.
   std::size_t expect_same(const ImageOps& ops, const std::vector<Bytes>& images, std::uint64_t seed,
                           const std::string& what) {
     const std::vector<WorkItem> expected = run_op(ops, images, seed);

@@ -1,4 +1,4 @@
-// Batch sources that are written down, with the time they take.
+// Batch sources that follow a script, with the time that each batch takes.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ struct Script {
   std::uint64_t epochs = 1;
   std::int64_t row_bytes = 8;   ///< at least 8
   TimeSource* clock = nullptr;  ///< null: batches take no time
-  std::int64_t takes_ns = 0;    ///< each
-  std::int64_t fails_at = -1;   ///< batch
-  Stats stats{};                ///< of one batch
+  std::int64_t takes_ns = 0;    ///< per batch
+  std::int64_t fails_at = -1;   ///< the number of the failing batch
+  Stats stats{};                ///< per batch
   bool saves = true;
 };
 
-/// One component "x" of u8 [rows, row_bytes] whose rows begin with the number.
+/// A source with one component "x" of u8 [rows, row_bytes]. Each row begins with its number.
 class ScriptedSource final : public BatchSource {
  public:
   explicit ScriptedSource(Script script) : script_(std::move(script)) {
@@ -68,7 +68,7 @@ class ScriptedSource final : public BatchSource {
     at_ = 0;
     return ++epoch_ < script_.epochs;
   }
-  /// The script's, times the batches so far.
+  /// Returns the script's statistics, times the number of batches so far.
   Stats stats() const override {
     Stats stats = script_.stats;
     for (StageStats& stage : stats.stages) {
@@ -77,7 +77,7 @@ class ScriptedSource final : public BatchSource {
     }
     return stats;
   }
-  /// Refused if the script is said to have no position.
+  /// Throws if the script says that it has no position.
   std::string save() const override {
     if (!script_.saves) throw Error(ErrorCode::invalid_argument, "the script has no position");
     return std::to_string(epoch_) + ":" + std::to_string(at_);

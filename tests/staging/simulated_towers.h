@@ -14,15 +14,15 @@
 namespace penstock::test {
 
 struct TowerTimes {
-  std::vector<std::int64_t> step_ns;  ///< of each tower; the last for all that follow
-  std::int64_t second_stream_ns = 0;  ///< another stream uses each batch for so long
-  std::int64_t between_ns = 0;        ///< the tower's thread is busy elsewhere before it asks
-  std::int64_t slow_every = 0;        ///< of so many steps one takes…
-  std::int64_t slow_times = 1;        ///< … so many times as long
+  std::vector<std::int64_t> step_ns;  ///< of each tower; the last value is for all further towers
+  std::int64_t second_stream_ns = 0;  ///< the time for which a second stream uses each batch
+  std::int64_t between_ns = 0;  ///< the time for which the tower's thread is busy before it asks
+  std::int64_t slow_every = 0;  ///< of this many steps, one takes…
+  std::int64_t slow_times = 1;  ///< …this many times as long
   const char* component = "x";
 };
 
-/// Takes everything that the feed has. By the thread that made the clock.
+/// Takes all batches of the feed. Called by the thread that made the clock.
 inline void take_all(Feed& feed, const std::vector<DevicePtr>& devices, VirtualClock& clock,
                      const TowerTimes& times) {
   std::vector<Actor> towers;

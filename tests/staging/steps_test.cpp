@@ -57,7 +57,8 @@ Outcome run(const Case& c) {
     sources.push_back(std::make_unique<test::ScriptedSource>(script));
     views.push_back(sources.back().get());
   }
-  StepMaker maker(views, options, static_cast<int>(c.towers), c.rows, c.dropped.has_value());
+  StepMaker maker(views, options, static_cast<int>(c.towers),
+                  {.rows = c.rows, .drop_remainder = c.dropped.has_value()});
   Outcome outcome;
   Step step;
   for (;;) {

@@ -1,4 +1,4 @@
-// Feeds over datasets of numbers, and what their towers get.
+// Feeds over datasets of numbers, and the batches that their towers receive.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ inline std::vector<DevicePtr> some_devices(int count, bool unified) {
   return devices;
 }
 
-/// Everything a tower gets: of each epoch, each batch's valid numbers.
+/// The batches that a tower receives: for each epoch, the valid numbers of each batch.
 using Taken = std::vector<std::vector<Numbers>>;
 
 inline Taken take_all(Feed& feed, int tower) {

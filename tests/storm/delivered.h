@@ -1,4 +1,4 @@
-// What a run has delivered, and whether that may be.
+// The data that a run has delivered, and a check of them.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace penstock::storm {
 
-/// Grows by an entry for each row, each batch's end and each error, in memory that was there
-/// before: writing it down never fails.
+/// A list with an entry for each row, each end of a batch and each error. Its memory is allocated
+/// in advance, so that recording never fails.
 class Delivered {
  public:
   static constexpr std::uint64_t kEndOfBatch = 0;
@@ -20,17 +20,18 @@ class Delivered {
 
   void clear() noexcept { size_ = 0; }
   void error() noexcept { add(kError); }
-  /// A row's or anything's bytes, which may come in several parts: `mix` first.
+  /// Adds the digest of the bytes of a row, or of other data. For several parts, combine them with
+  /// `mix` first.
   void row(std::uint64_t digest) noexcept { add(digest <= kError ? digest + 2 : digest); }
   void end_of_batch() noexcept { add(kEndOfBatch); }
-  /// A batch's valid rows, or a single element.
+  /// Adds a batch's valid rows, or a single element.
   void element(const Element& element) noexcept;
 
   static std::uint64_t mix(std::uint64_t digest, const void* data, std::size_t size) noexcept;
 
   std::span<const std::uint64_t> entries() const noexcept { return {entries_.data(), size_}; }
   long errors() const noexcept;
-  /// True if entries were lost: something goes round in circles.
+  /// True if entries were lost, because the run repeats itself endlessly.
   bool full() const noexcept { return size_ == entries_.size(); }
 
  private:
@@ -42,9 +43,10 @@ class Delivered {
   std::size_t size_ = 0;
 };
 
-/// What is wrong with `got`, beside a run in which nothing failed; empty: nothing. Up to the first
-/// error both must be the same, batch by batch. Behind it, where batches may be cut otherwise, each
-/// row must be one of the clean run's, in its order. Without an error nothing may be missing.
+/// Compares `got` with a run in which nothing failed. Returns the first mistake; empty: none. Up to
+/// the first error, both must be the same, batch by batch. After it, batches may be cut
+/// differently, but each row must be one of the clean run's, in its order. Without an error,
+/// nothing may be missing.
 const char* wrong(std::span<const std::uint64_t> expected, const Delivered& got) noexcept;
 
 }  // namespace penstock::storm

@@ -1,4 +1,4 @@
-// What runs while allocations fail.
+// The runs during which allocations fail.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace penstock::storm {
 /// A small run of one part of the library.
 struct Row {
   const char* name;
-  /// Runs it over the files in the folder and writes down what it delivers. Errors of any kind are
-  /// written down too; nothing leaves it.
+  /// Runs it over the files in the folder and records the deliveries. Errors of any kind are
+  /// recorded, too; no exception leaves it.
   void (*run)(const std::string& folder, Delivered& out);
 };
 
 std::vector<Row> rows();
-/// Writes the files that they read. Runs datasets itself.
+/// Writes the files that the rows read. Runs datasets itself.
 void write_files(const std::string& folder);
 
 }  // namespace penstock::storm

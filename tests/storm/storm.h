@@ -1,4 +1,4 @@
-// Makes allocations fail, many in a row, as they do when memory is out.
+// Makes allocations fail, many in a row, as if memory had run out.
 #pragma once
 
 #include <array>
@@ -21,12 +21,13 @@ struct Tally {
   }
 };
 
-/// From now on `first` calls of the process succeed, the next `count` fail, and all behind them
-/// succeed. Whoever links this decides which calls these are: see preload.cpp and new_test.cpp.
+/// From now on, the first `first` calls of the process succeed, the next `count` fail, and all
+/// later ones succeed. The program that links this decides which calls count: see preload.cpp and
+/// new_test.cpp.
 void begin(long first, long count) noexcept;
 Tally end() noexcept;
 
-/// Counts a call. True: it has to fail.
+/// Counts a call. True if it must fail.
 bool must_fail(Call call) noexcept;
 
 }  // namespace penstock::storm

@@ -1,4 +1,4 @@
-// A process that runs a row again and again, each time with allocations failing somewhere else.
+// A process that runs a row repeatedly, each time with failing allocations in a different place.
 #pragma once
 
 #include <array>
@@ -16,34 +16,34 @@
 
 namespace penstock::storm {
 
-/// Where a thread stood when its process died, or did not come back.
+/// The stack of a thread at the time when its process died or hung.
 struct Stack {
   std::array<void*, 48> frames{};
   int size = 0;
 
-  /// A line for each frame.
+  /// Returns a line for each frame.
   std::string text() const;
-  /// The library that gave up, and why; empty if it was code of ours. Only what was seen and
-  /// understood is known.
+  /// Returns the library that failed, and why; empty if our code failed. Knows only failures that
+  /// were observed and understood.
   std::string library_at_fault() const;
 };
 
-/// What a victim tells, in memory that it shares with its parent.
+/// The report of a victim, in memory that it shares with its parent.
 struct Report {
-  std::array<std::uint64_t, 1U << 14> clean{};  ///< what a clean run delivers
+  std::array<std::uint64_t, 1U << 14> clean{};  ///< the deliveries of a clean run
   std::size_t clean_size = 0;
   long calls = 0;  ///< of a clean run
 
-  long errors = 0;   ///< that were delivered in place of something
-  long batches = 0;  ///< that were delivered and are right
+  long errors = 0;   ///< delivered in place of something else
+  long batches = 0;  ///< delivered correctly
   std::array<long, kCallNames.size()> failed{};
-  std::array<char, 200> complaint{};  ///< of the last place; empty: none
+  std::array<char, 200> complaint{};  ///< about the last place; empty: none
 
   std::atomic<int> stack_count{0};
   std::array<Stack, 24> stacks{};
 };
 
-/// A row, and the report of its victims.
+/// The victims of a row, and their report.
 class Victims {
  public:
   Victims(const Row& row, std::string folder);
@@ -51,20 +51,20 @@ class Victims {
   Victims& operator=(const Victims&) = delete;
   ~Victims();
 
-  /// Runs it without failures, to know what is right. `warm`: the second time in its process.
-  /// Throws std::runtime_error if that fails.
+  /// Runs the row without failures, to learn the correct deliveries. `warm`: as the second run of
+  /// its process. Throws std::runtime_error if that fails.
   void learn(bool warm);
   const Report& report() const noexcept { return *report_; }
 
   struct Ended {
-    std::size_t places = 0;  ///< that were run to their end
-    int signal = 0;          ///< it died by, at the next place
-    int code = 0;            ///< it exited with
-    bool hung = false;       ///< and was killed
-    std::string complaint;   ///< what was wrong with the last of these places
+    std::size_t places = 0;  ///< places that were run to their end
+    int signal = 0;          ///< the signal that ended it at the next place
+    int code = 0;            ///< its exit code
+    bool hung = false;       ///< it did not end, and was killed
+    std::string complaint;   ///< the mistake at the last of these places
   };
-  /// One process goes through the places, each followed by a clean run if `check_each`; ends at the
-  /// first that is wrong.
+  /// One process runs the places one after the other, each followed by a clean run if `check_each`.
+  /// It ends at the first mistake.
   Ended run(std::span<const long> places, long burst, bool check_each);
 
  private:

@@ -11,8 +11,9 @@
 
 namespace penstock::test {
 
-/// Cancels after a moment. Only once `woken` was called, which says that nobody waits any more, is
-/// `open` set, for which the work that is stuck waits: so nothing but the cancelling wakes anybody.
+/// Cancels a run after a moment. It sets `open`, for which the stuck work waits, only after `woken`
+/// was called, which says that the consumer no longer waits. So nothing but the cancellation can
+/// wake the consumer.
 class Canceller {
  public:
   Canceller(Iterator& iterator, std::atomic<bool>& open)
@@ -25,7 +26,7 @@ class Canceller {
           EXPECT_TRUE(woken_) << "whoever waited still waits";
           open = true;
         }) {}
-  /// Waits for it, too.
+  /// Says that the consumer no longer waits. Joins the thread.
   void woken() {
     woken_ = true;
     thread_.join();

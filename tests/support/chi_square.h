@@ -1,4 +1,4 @@
-// Does a sample look as if it came from a uniform distribution?
+// A test whether a sample may come from a uniform distribution.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace penstock::test {
 
-/// Pearson's statistic of counts that should be equal.
+/// Returns Pearson's statistic for counts that should be equal.
 inline double chi_square(const std::vector<std::int64_t>& counts) {
   double total = 0;
   for (const std::int64_t count : counts) total += static_cast<double>(count);
@@ -21,8 +21,8 @@ inline double chi_square(const std::vector<std::int64_t>& counts) {
   return sum;
 }
 
-/// What the statistic of `cells` equal cells exceeds once in 10,000 samples. Source: Wilson and
-/// Hilferty, "The distribution of chi-square", 1931.
+/// Returns the value that the statistic of `cells` equal cells exceeds once in 10,000 samples.
+/// Source: Wilson and Hilferty, "The distribution of chi-square", 1931.
 inline double chi_square_limit(std::size_t cells) {
   const double freedom = static_cast<double>(cells - 1);
   const double spread = 2.0 / (9.0 * freedom);

@@ -7,7 +7,7 @@
 
 namespace penstock::test {
 
-/// Allocates from the heap and counts.
+/// A context that allocates from the heap and counts the allocations.
 class HeapContext final : public WorkContext {
  public:
   explicit HeapContext(std::uint64_t key = 1, std::uint32_t op = 0) {

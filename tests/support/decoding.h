@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 #include "tests/support/images.h"
 
 namespace penstock::test {
@@ -15,7 +15,7 @@ namespace penstock::test {
 using image::DecodePlan;
 using image::ImageInfo;
 
-/// Keeps what comes.
+/// A sink that keeps all pixels.
 class Keeper final : public image::PixelSink {
  public:
   using Plan = std::function<DecodePlan(const ImageInfo&)>;
@@ -62,7 +62,8 @@ inline DecodePlan all(const ImageInfo& info) {
   return {.region = {0, 0, info.size.height, info.size.width}};
 }
 
-/// Empty if `part` is `whole` cropped to `region`, else where they first differ.
+/// Returns an empty text if `part` is `whole` cropped to `region`, else the place of their first
+/// difference.
 inline std::string difference(const Pixels& whole, const Pixels& part, const image::Rect& region) {
   if (part.height != region.height || part.width != region.width) return "another size";
   for (int y = 0; y < region.height; ++y) {

@@ -14,7 +14,7 @@ inline std::string name_of(Wrapper wrapper) {
   return wrapper == Wrapper::none ? "plain" : wrapper == Wrapper::gzip ? "gzip" : "zlib";
 }
 
-/// `bytes` as a gzip or zlib file; with Wrapper::none as they are.
+/// Returns `bytes` as a gzip or zlib file; with Wrapper::none, unchanged.
 inline std::string deflated(const std::string& bytes, Wrapper wrapper, int level = 6) {
   if (wrapper == Wrapper::none) return bytes;
   constexpr int kZlib = 15;

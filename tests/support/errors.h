@@ -1,4 +1,4 @@
-// Checks of what is thrown.
+// Checks of errors that are thrown.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace penstock::test {
 
-/// The Error that `act` throws; nothing if it throws none.
+/// Returns the Error that `act` throws; nothing if it throws none.
 inline std::optional<Error> thrown_by(const std::function<void()>& act) {
   try {
     act();
@@ -21,7 +21,7 @@ inline std::optional<Error> thrown_by(const std::function<void()>& act) {
   return std::nullopt;
 }
 
-/// Checks that `act` throws an Error of this code whose text contains `text`.
+/// Checks that `act` throws an Error with this code whose text contains `text`.
 inline void expect_error(ErrorCode code, const std::string& text,
                          const std::function<void()>& act) {
   const std::optional<Error> error = thrown_by(act);

@@ -1,4 +1,4 @@
-// tf.Example messages written field by field.
+// tf.Example messages, written field by field.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline std::string tag(std::uint32_t number, unsigned type) {
   return varint(std::uint64_t{number} << 3 | type);
 }
 
-/// A field with a length: a text or a message.
+/// Returns a field with a length: a text or a message.
 inline std::string field(std::uint32_t number, const std::string& payload) {
   return tag(number, 2) + varint(payload.size()) + payload;
 }
@@ -30,7 +30,7 @@ inline std::string float_bytes(float value) {
   return out;
 }
 
-/// A Feature of each kind.
+/// Return a Feature of each kind.
 inline std::string bytes_feature(const std::vector<std::string>& values) {
   std::string list;
   for (const std::string& value : values) list += field(1, value);
@@ -53,7 +53,7 @@ inline std::string int_feature(const std::vector<std::int64_t>& values, bool pac
   return field(3, packed ? field(1, numbers) : fields);
 }
 
-/// An entry of the map, and an Example of entries.
+/// Return an entry of the map, and an Example of such entries.
 inline std::string feature(const std::string& name, const std::string& value) {
   return field(1, field(1, name) + field(2, value));
 }

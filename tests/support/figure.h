@@ -1,4 +1,4 @@
-// What a test has counted, for docs/reliability.md.
+// Figures that tests count, for docs/reliability.md.
 #pragma once
 
 #include <cstdarg>

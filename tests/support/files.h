@@ -1,4 +1,4 @@
-// Files for tests: a folder that goes away, and what is written into it.
+// Files for tests, in a temporary folder.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock::test {
 
-/// An empty folder, removed with all it holds at the end of the scope.
+/// An empty folder that is removed with its contents at the end of the scope.
 class TempFolder {
  public:
   TempFolder() {
@@ -60,7 +60,7 @@ inline std::string as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Bytes without a pattern, the same for the same seed.
+/// Returns bytes without a pattern, the same for the same seed.
 inline std::string noise(std::size_t size, std::uint64_t seed = 1) {
   std::string out(size, '\0');
   for (char& c : out) {

@@ -1,4 +1,4 @@
-// The golden files of tests/golden, which write.py made with other people's programs.
+// The golden files of tests/golden, which write.py made with third-party programs.
 #pragma once
 
 #include <fstream>
@@ -9,7 +9,7 @@
 
 namespace penstock::test {
 
-/// The bytes of a golden file: lines of hexadecimal digits, or "*N" for N zero bytes.
+/// Returns the bytes of a golden file. Its lines hold hexadecimal digits, or "*N" for N zero bytes.
 inline std::string read_golden(const std::string& name) {
   const std::string path = source_dir() + "/tests/golden/" + name;
   std::ifstream in(path);

@@ -1,4 +1,4 @@
-// A file system that asks before each read.
+// A file system with a hook for each read.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace penstock::test {
 
-/// Decorates any file system. The hook is called for each read, with the path and the request, from
-/// the thread that reads; what it returns, if not ok, is what the read fails with. Maps no files,
-/// and says that its reads block.
+/// Adds a hook to any file system. The reading thread calls the hook for each read, with the path
+/// and the request. If the hook returns an error, the read fails with it. Maps no files, and says
+/// that its reads block.
 class HookedFiles final : public FileSystem {
  public:
   using Hook = std::function<Status(const std::string& path, const ReadRequest& request)>;

@@ -1,4 +1,4 @@
-// Damage to image records that checksums do not show.
+// Damage to image records that their checksums do not show.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace penstock::test {
 
-/// Makes every CRC32C of an image record right again, as far as its lengths make sense.
+/// Corrects every CRC32C of an image record, as far as its lengths are plausible.
 inline void sign_record(std::span<std::byte> record) {
   constexpr std::size_t kPart = sizeof(jpeg::RecordPart);
   if (record.size() < jpeg::kRecordHead) return;
@@ -45,7 +45,8 @@ inline void sign_record(std::span<std::byte> record) {
   put(36, crc32c(all.subspan(40, head - 40), crc32c(all.first(36))));
 }
 
-/// The same for a file of them: header, frames, and what stands in them and behind them.
+/// Corrects the checksums of a file of records: those of its header and frames, and those inside
+/// and after the frames.
 inline void sign_records(std::string& file) {
   const auto bytes = std::as_writable_bytes(std::span(file));
   const auto load = [&]<typename T>(std::size_t at, T value) {

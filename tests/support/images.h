@@ -1,5 +1,5 @@
-// Images for tests: made up, encoded, and decoded the plain way. Header only: tests link few
-// layers.
+// Images for tests: synthetic ones, encoders, and plain decoders. Header only, so that tests link
+// few layers.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-// After <cstdio>, which it needs.
+// After <cstdio>, which this header needs.
 #include <jpeglib.h>
 #include <png.h>
 
@@ -37,7 +37,8 @@ struct Pixels {
   }
 };
 
-/// Waves with edges and noise: every frequency is in it, and no two regions are alike.
+/// Returns an image of waves with edges and noise. It has all frequencies, and no two regions are
+/// alike.
 inline Pixels make_pixels(int height, int width, int channels, std::uint64_t seed = 1) {
   Pixels image{height, width, channels, {}};
   image.values.reserve(static_cast<std::size_t>(height) * width * channels);
@@ -56,7 +57,7 @@ inline Pixels make_pixels(int height, int width, int channels, std::uint64_t see
   return image;
 }
 
-/// Gray pixels three times over.
+/// Returns gray pixels as RGB.
 inline Pixels as_rgb(const Pixels& gray) {
   Pixels image{gray.height, gray.width, 3, {}};
   for (const std::uint8_t value : gray.values) image.values.insert(image.values.end(), 3, value);
@@ -72,7 +73,7 @@ struct JpegOptions {
   int restart_interval = 0;  ///< in MCUs
   bool ycck = false;         ///< of four channels: YCCK, not CMYK
   bool rgb = false;          ///< of three channels: no conversion to YCbCr
-  /// Of three components: horizontal and vertical factor of each; zeros: as said above.
+  /// With three components: the horizontal and vertical factor of each; zeros: as given above.
   std::array<int, 6> factors{};
 };
 
@@ -122,8 +123,9 @@ inline std::vector<std::byte> make_jpeg(const Pixels& image, const JpegOptions& 
   return result;
 }
 
-/// A whole decode with the library's defaults, in the library's own output space (RGB, gray or
-/// CMYK) unless `space` is given. Exits the process on an error: for good files only.
+/// Decodes a whole image with the library's defaults. The color space is the library's default
+/// (RGB, gray or CMYK) unless `space` is given. Exits the process on an error, so only for good
+/// files.
 inline Pixels decode_jpeg_plainly(std::span<const std::byte> bytes, int denominator = 1,
                                   J_COLOR_SPACE space = JCS_UNKNOWN) {
   jpeg_decompress_struct info;
@@ -166,7 +168,8 @@ struct PngOptions {
   std::vector<std::uint8_t> exif{};
 };
 
-/// Encodes rows that are packed as the color type and depth say; palettes are 256 made-up colors.
+/// Encodes rows that are packed as the color type and depth say. Palettes have 256 synthetic
+/// colors.
 inline std::vector<std::byte> make_png(int height, int width, std::span<const std::uint8_t> rows,
                                        const PngOptions& options = {}) {
   std::vector<std::byte> result;

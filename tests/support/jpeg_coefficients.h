@@ -1,4 +1,4 @@
-// What jpeg_read_coefficients says of a file.
+// The data that jpeg_read_coefficients returns for a file.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace penstock::test {
 
-/// Two files that are equal here hold the same image.
+/// The data of a file. If two files have equal data, they hold the same image.
 struct Coefficients {
-  std::vector<std::int64_t> frame;  ///< dimensions, and of each component id and factors
+  std::vector<std::int64_t> frame;  ///< dimensions, and the id and factors of each component
   std::vector<std::uint16_t> quantisation;
   std::vector<std::int16_t> blocks;
   std::vector<std::vector<std::byte>> segments;  ///< APPn and COM
@@ -21,7 +21,7 @@ struct Coefficients {
   friend bool operator==(const Coefficients&, const Coefficients&) = default;
 };
 
-/// Exits the process on an error: for good files only.
+/// Reads the data. Exits the process on an error, so only for good files.
 inline Coefficients coefficients_of(std::span<const std::byte> jpeg) {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
@@ -60,7 +60,7 @@ inline Coefficients coefficients_of(std::span<const std::byte> jpeg) {
   return all;
 }
 
-/// The file with a segment behind its first marker.
+/// Returns the file with a segment after its first marker.
 inline std::vector<std::byte> with_segment(std::vector<std::byte> jpeg, int marker,
                                            std::span<const std::byte> data) {
   const std::size_t size = data.size() + 2;

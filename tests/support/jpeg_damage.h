@@ -1,4 +1,4 @@
-// JPEGs that should be refused, and what libjpeg-turbo itself says of a file.
+// JPEGs that should be refused, and libjpeg-turbo's own verdict on a file.
 #pragma once
 
 #include <csetjmp>
@@ -11,7 +11,8 @@
 
 namespace penstock::test {
 
-/// The offset of the first marker 0xff `marker`, looked for segment by segment; 0 if there is none.
+/// Returns the offset of the first marker 0xff `marker`, searched segment by segment; 0 if there is
+/// none.
 inline std::size_t find_marker(std::span<const std::byte> jpeg, int marker) {
   std::size_t at = 2;
   while (at + 4 <= jpeg.size() && jpeg[at] == std::byte{0xff}) {
@@ -34,7 +35,7 @@ inline std::vector<std::byte> with_dimensions(std::vector<std::byte> jpeg, int h
   return jpeg;
 }
 
-/// A progressive JPEG that breaks no rule and has `1 + bands x (1 + refinements)` scans of gray.
+/// Returns a valid progressive JPEG with `1 + bands x (1 + refinements)` scans of gray.
 inline std::vector<std::byte> make_many_scans(int bands, int refinements) {
   const Pixels image = make_pixels(16, 16, 1);
   std::vector<jpeg_scan_info> scans;
@@ -87,7 +88,7 @@ struct PlainDecode {
   std::jmp_buf failed;
 };
 
-/// What libjpeg-turbo's defaults make of a file, read to its end.
+/// Returns the verdict of libjpeg-turbo with its defaults on a file that is read to its end.
 inline Verdict plain_verdict(std::span<const std::byte> bytes, JSAMPROW row) {
   PlainDecode decode;
   decode.info.err = jpeg_std_error(&decode.errors);

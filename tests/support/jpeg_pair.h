@@ -1,21 +1,21 @@
-// Our JPEG decoder beside libjpeg-turbo's, which is right by definition.
+// Our JPEG decoder compared with libjpeg-turbo's, which is right by definition.
 #pragma once
 
 #include <memory>
 #include <numeric>
 #include <string>
 
-#include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/lanes.h"
+#include "pipeline/work/jpeg/turbo/turbo.h"
 #include "tests/support/decoding.h"
 
 namespace penstock::test {
 
 class JpegPair {
  public:
-  /// Empty if both make the same of a file, region by region: pixels, verdicts and their words.
-  /// `own`: ours must not have left it to the library.
+  /// Returns an empty text if both decode a file equally, region by region: pixels, verdicts and
+  /// messages. `own`: our decoder must not have left the file to the library.
   std::string difference(std::span<const std::byte> bytes, const DecodePlan& plan, bool own,
                          const DecodeOptions& options = {}) {
     const auto choose = [&](const ImageInfo&) { return plan; };

@@ -1,15 +1,16 @@
-// Index files of sources, to be written again otherwise.
+// Index files of sources, for tests that change them.
 #pragma once
 
 #include <cstring>
 #include <string>
 
 #include "pipeline/sources/index_file.h"
+#include "pipeline/sources/index_place.h"
 #include "tests/support/files.h"
 
 namespace penstock::test {
 
-/// Large enough that a source keeps its index, in a folder.
+/// The size from which a source keeps its index in a folder.
 inline constexpr std::size_t kIndexedBytes = 5 << 20;
 
 inline std::string kept_index(const std::string& shard, const FileInfo& info,
@@ -17,7 +18,7 @@ inline std::string kept_index(const std::string& shard, const FileInfo& info,
   return index_path(shard, info, {.folder = folder});
 }
 
-/// The kind that an index file says it is of.
+/// Returns the kind that an index file names.
 inline std::string kind_of_index(const std::string& path) {
   const std::string file = read_file(path);
   std::uint64_t size = 0;

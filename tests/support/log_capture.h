@@ -1,4 +1,4 @@
-// What the library said during a test.
+// The library's log during a test.
 #pragma once
 
 #include <mutex>
@@ -9,7 +9,7 @@
 
 namespace penstock::test {
 
-/// Receives the log for the length of a scope.
+/// Receives the log until the end of the scope.
 class LogCapture {
  public:
   LogCapture() {
@@ -26,7 +26,7 @@ class LogCapture {
     const std::lock_guard<std::mutex> lock(mutex_);
     return lines_;
   }
-  /// Lines that contain `text`.
+  /// Counts the lines that contain `text`.
   std::size_t count(std::string_view text) const {
     std::size_t n = 0;
     for (const std::string& line : lines()) n += line.find(text) != std::string::npos;

@@ -1,4 +1,4 @@
-// Folders of images that should not be, and what the libraries themselves say of each.
+// Malformed images, and the libraries' own verdicts on each.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ using ImageBytes = std::vector<std::byte>;
 struct Malformed {
   std::string name;  ///< with its extension
   ImageBytes bytes;
-  bool good = false;  ///< the library decodes all of it without a warning, and within the limits
+  bool good = false;  ///< the library decodes all of it, within the limits and without a warning
 };
 
-/// $PENSTOCK_MALFORMED files, else `few`.
+/// Returns the number $PENSTOCK_MALFORMED, or else `few`.
 inline std::size_t malformed_count(std::size_t few) {
   const char* text = std::getenv("PENSTOCK_MALFORMED");
   return text == nullptr ? few : static_cast<std::size_t>(std::atoll(text));
@@ -33,7 +33,7 @@ inline std::size_t malformed_count(std::size_t few) {
 
 namespace malformed {
 
-/// One way to damage a file; `share` runs from 0 to 1 over the files that are damaged so.
+/// One way to damage a file. `share` runs from 0 to 1 over the files that are damaged in this way.
 using Damage = std::function<void(ImageBytes&, double share, Rng&)>;
 struct Kind {
   const char* name;
@@ -73,7 +73,7 @@ inline void other_content(ImageBytes& bytes, double share, Rng&) {
                reinterpret_cast<const std::byte*>(text.data() + text.size()));
 }
 
-/// Sets a byte of the first segment with this marker; files without one stay as they are.
+/// Sets a byte of the first segment with this marker. Files without one stay unchanged.
 inline Damage set_byte(int marker, std::size_t offset, int low, int high) {
   return [=](ImageBytes& bytes, double share, Rng&) {
     const std::size_t at = find_marker(bytes, marker);
@@ -100,7 +100,7 @@ inline void huge(ImageBytes& bytes, double share, Rng&) {
 inline void many_scans(ImageBytes& bytes, double share, Rng&) {
   bytes = make_many_scans(40 + static_cast<int>(share * 23), 2);
 }
-/// A scan that refines nothing new, thousands of times.
+/// Makes a JPEG with a scan that refines nothing new, thousands of times.
 inline void repeated_scan(ImageBytes& bytes, double, Rng&) {
   bytes = make_many_scans(1, 1);
   std::size_t last = 0;
@@ -151,7 +151,7 @@ inline std::vector<ImageBytes> jpegs() {
           make_jpeg(make_pixels(24, 24, 3), {.arithmetic = true})};
 }
 
-/// libjpeg-turbo's verdict on a full decode, of which its first warning is the end.
+/// Returns libjpeg-turbo's verdict on a full decode, which ends at its first warning.
 inline bool jpeg_is_good(std::span<const std::byte> bytes, const Limits& limits) {
   PlainDecode decode;
   decode.info.err = jpeg_std_error(&decode.errors);
@@ -185,7 +185,7 @@ inline bool jpeg_is_good(std::span<const std::byte> bytes, const Limits& limits)
   return good;
 }
 
-/// Gives every chunk of a PNG the checksum that its bytes have.
+/// Corrects the checksum of every chunk of a PNG.
 inline void repair_chunks(ImageBytes& file) {
   for (std::size_t at = 8; at + 12 <= file.size();) {
     const auto number = [&](std::size_t i) { return std::to_integer<std::uint32_t>(file[at + i]); };
@@ -203,7 +203,7 @@ inline void repair_chunks(ImageBytes& file) {
   }
 }
 
-/// The same damage, seen behind checksums that are right.
+/// The same damage, with correct checksums.
 inline Damage repaired(Damage damage) {
   return [damage = std::move(damage)](ImageBytes& bytes, double share, Rng& rng) {
     damage(bytes, share, rng);
@@ -270,7 +270,7 @@ struct PlainPng {
   std::jmp_buf failed;
 };
 
-/// libpng's verdict on a full decode, of which its first warning is the end.
+/// Returns libpng's verdict on a full decode, which ends at its first warning.
 inline bool png_is_good(std::span<const std::byte> bytes, const Limits& limits) {
   PlainPng plain{bytes, {}};
   const auto fail = [](png_structp png, png_const_charp) {
@@ -295,7 +295,7 @@ inline bool png_is_good(std::span<const std::byte> bytes, const Limits& limits) 
   const std::uint64_t height = png_get_image_height(png, info);
   const std::uint64_t stride = png_get_rowbytes(png, info);
   bool good = height * png_get_image_width(png, info) <= limits.max_pixels;
-  // What a decoder of one row at a time does not need at once, a plain one does.
+  // A plain decoder needs all rows at once, unlike a decoder of one row at a time.
   if (good && height * stride <= std::uint64_t{1} << 30) {
     png_set_interlace_handling(png);
     png_read_update_info(png, info);
@@ -332,7 +332,8 @@ inline std::vector<Malformed> make(std::size_t count, const std::vector<ImageByt
 
 }  // namespace malformed
 
-/// Damaged JPEGs of every kind, with a few that survived it; the same for the same count.
+/// Returns JPEGs with damage of every kind, a few of which are still good. The same for the same
+/// count.
 inline std::vector<Malformed> malformed_jpegs(std::size_t count) {
   return malformed::make(count, malformed::jpegs(), malformed::jpeg_kinds(), ".jpg",
                          malformed::jpeg_is_good);

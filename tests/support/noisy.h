@@ -7,7 +7,7 @@
 
 namespace penstock::test {
 
-/// {x: i64} with three random digits behind x.
+/// Appends three random digits to x in {x: i64}.
 inline Dataset noisy(const Dataset& input) {
   return input.map([](Element element, Rng& rng) {
     const auto x = element["x"].item<std::int64_t>();

@@ -1,4 +1,4 @@
-// Another process, to be waited for or killed.
+// Another process, which a test waits for or kills.
 #pragma once
 
 #include <stdexcept>
@@ -15,7 +15,7 @@ extern char** environ;
 
 namespace penstock::test {
 
-/// Killed and awaited at the end of the scope.
+/// A process that is killed and awaited at the end of the scope.
 class Process {
  public:
   /// `variables`: "NAME=value", added to the environment.
@@ -40,7 +40,7 @@ class Process {
   }
 
   void signal(int number) const { kill(process_, number); }
-  /// The exit code; 128 + the signal for a process that was killed.
+  /// Waits for the end. Returns the exit code; for a killed process, 128 + the signal.
   int wait() {
     int status = 0;
     waitpid(std::exchange(process_, -1), &status, 0);

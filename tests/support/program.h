@@ -1,4 +1,4 @@
-// Runs the program penstock as a user does.
+// Runs the program `penstock` as a user does.
 #pragma once
 
 #include <string>
@@ -22,15 +22,16 @@ extern char** environ;
 namespace penstock::test {
 
 struct Outcome {
-  int code = -1;  ///< exit code; 128 + the signal for a process that was killed
+  int code = -1;  ///< exit code; for a killed process, 128 + the signal
   std::string out;
   std::string err;
 
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-/// A run of the program, its output in files, or what it prints in the file `out`. Killed and
-/// awaited at the end of the scope. `variables`: "NAME=value", added to the environment.
+/// A run of the program, with its output in files. `out`: a file for stdout. `variables`:
+/// "NAME=value", added to the environment. The process is killed and awaited at the end of the
+/// scope.
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments, std::string out = {},
@@ -66,7 +67,7 @@ class Program {
 
   pid_t id() const noexcept { return process_; }
   void signal(int number) const { kill(process_, number); }
-  /// True once it has ended.
+  /// True once the process has ended.
   bool ended() const {
     siginfo_t info{};
     return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -74,7 +75,7 @@ class Program {
   }
   std::string written_to_stderr() const { return read_file(folder_ / "err"); }
 
-  /// Kills it after so many seconds, if that is not 0.
+  /// Waits for the end. Kills the process after `limit_s` seconds, if that is not 0.
   Outcome wait(int limit_s = 0) {
     for (int left_ms = limit_s * 1000; limit_s > 0 && !ended(); left_ms -= 2) {
       if (left_ms <= 0) signal(SIGKILL);
@@ -95,8 +96,8 @@ inline Outcome run_program(std::vector<std::string> arguments, std::string out =
   return Program(std::move(arguments), std::move(out)).wait();
 }
 
-/// The JSON that `penstock profile` writes for these flags; the test fails unless it ends with
-/// `code`.
+/// Returns the JSON that `penstock profile` writes with these flags. The test fails unless the
+/// program exits with `code`.
 inline nlohmann::json profile_json(std::vector<std::string> flags, int code = 0) {
   flags.insert(flags.begin(), "profile");
   for (const char* flag : {"--quiet", "--json", "-"}) flags.emplace_back(flag);

@@ -1,4 +1,4 @@
-// TFRecords written byte by byte, and sources read to their end.
+// TFRecords, written byte by byte, and sources, read to their end.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace penstock::test {
 
-/// `value` as little-endian bytes.
+/// Returns `value` as little-endian bytes.
 template <typename T>
 std::string little_endian(T value) {
   std::string out;
@@ -22,7 +22,7 @@ std::string little_endian(T value) {
   return out;
 }
 
-/// Masked CRC32C bit by bit: nothing here is shared with the code under test.
+/// Computes the masked CRC32C bit by bit, to share nothing with the code under test.
 inline std::uint32_t tfrecord_crc(std::string_view bytes) {
   std::uint32_t crc = ~0U;
   for (const char c : bytes) {
@@ -48,12 +48,12 @@ inline std::string tfrecords_of(const std::vector<std::string>& records) {
   return out;
 }
 
-/// What became of a record: its element's components as text, or its error.
+/// The result of reading a record: its element's components as text, or its error.
 struct ReadOutcome {
   std::vector<std::string> values;
   std::optional<Error> error;
 
-  /// The first component, or "!" and the error's code.
+  /// Returns the first component, or "!" and the error's code.
   std::string text() const {
     return error ? "!" + std::string(name_of(error->code())) : values.at(0);
   }
@@ -89,7 +89,8 @@ inline std::vector<ReadOutcome> read_indices(const Source& source,
   return out;
 }
 
-/// All records in order. Stops at `most`, so that a stream that loops is a failure, not a hang.
+/// Returns all records in order. Stops at `most`, so that an endless stream is a failure, not a
+/// hang.
 inline std::vector<ReadOutcome> read_source(const Source& source, std::size_t most = 100'000) {
   std::vector<ReadOutcome> out;
   if (const auto size = source.size()) {

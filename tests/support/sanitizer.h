@@ -1,4 +1,4 @@
-// Which sanitizer watches the tests.
+// The sanitizer that the tests run under.
 #pragma once
 
 namespace penstock::test {
@@ -9,7 +9,7 @@ namespace penstock::test {
 #endif
 #endif
 
-/// It has the allocator to itself, and opens files to say where something happened.
+/// AddressSanitizer replaces the allocator, and opens files to report where something happened.
 #if defined(PENSTOCK_ADDRESS_SANITIZER) || defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #else

@@ -1,4 +1,4 @@
-// What may stand where a program wants to make a file, and is none of its own.
+// Foreign files that may be in the place where a program wants to create one.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,16 @@
 
 namespace penstock::test {
 
+/// A kind of foreign file.
 struct Stranger {
   std::string name;
-  /// Puts it at `path`. `victim`: a file that must stay as it is.
+  /// Creates it at `path`. `victim`: a file that must stay unchanged.
   std::function<void(const std::string& path, const std::string& victim)> put;
-  /// Whether it still stands there.
+  /// True if it is still there.
   std::function<bool(const std::string& path, const std::string& victim)> stands;
 };
 
-/// Those that this user can make: only root makes devices.
+/// Returns the kinds that this user can create; only root can create devices.
 inline std::vector<Stranger> strangers() {
   namespace fs = std::filesystem;
   const auto is_link = [](const std::string& path, const std::string&) {

@@ -1,4 +1,4 @@
-// Tar archives written byte by byte, wrong ones too.
+// Tar archives, written byte by byte, including malformed ones.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace penstock::test {
 
-/// A header block. Fields that are not given are as a plain ustar file has them.
+/// A header block. Fields that are not given have the values of a plain file in a ustar archive.
 struct TarHeader {
   std::string name;
   char type = '0';
@@ -19,7 +19,7 @@ struct TarHeader {
       "00",
       8};
   std::string link{};
-  std::string size_field{};  ///< 12 bytes instead of `size` in octal
+  std::string size_field{};  ///< 12 bytes in place of `size` in octal
 
   std::string bytes() const {
     std::string block(512, '\0');
@@ -57,12 +57,12 @@ inline std::string tar_padded(std::string data) {
   return data;
 }
 
-/// A member: header and data.
+/// Returns a member: header and data.
 inline std::string tar_member(const std::string& name, const std::string& data, char type = '0') {
   return TarHeader{.name = name, .type = type, .size = data.size()}.bytes() + tar_padded(data);
 }
 
-/// A pax record, which counts its own length.
+/// Returns a pax record, whose length includes the digits of the length itself.
 inline std::string pax_record(const std::string& key, const std::string& value) {
   const std::string rest = " " + key + "=" + value + "\n";
   std::size_t length = rest.size() + 1;
@@ -70,13 +70,13 @@ inline std::string pax_record(const std::string& key, const std::string& value) 
   return std::to_string(length) + rest;
 }
 
-/// A member whose extended header holds `records`.
+/// Returns a member whose extended header holds `records`.
 inline std::string pax_member(const std::string& records, const std::string& name,
                               const std::string& data) {
   return tar_member("PaxHeaders/x", records, 'x') + tar_member(name, data);
 }
 
-/// A member with a GNU long name.
+/// Returns a member with a GNU long name.
 inline std::string gnu_long_member(const std::string& name, const std::string& data) {
   return tar_member("././@LongLink", name + '\0', 'L') + tar_member(name.substr(0, 100), data);
 }

@@ -1,11 +1,11 @@
-// A hang is a failure.
+// A time limit that turns a hang into a failure.
 #pragma once
 
 #include <unistd.h>
 
 namespace penstock::test {
 
-/// Ends the process if it still stands after so many seconds. One at a time.
+/// Ends the process unless this object is destroyed within the time. One at a time.
 class TimeLimit {
  public:
   explicit TimeLimit(unsigned seconds) { ::alarm(seconds); }

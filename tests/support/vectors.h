@@ -1,4 +1,4 @@
-// Tables of graphs and what must come out of them.
+// Tables of graphs and their expected output.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace penstock::test {
 
-/// A graph and all of its output, as `run` writes it.
+/// A graph and all of its output, in the format of `run`.
 struct Vector {
   std::string name;
   Dataset dataset;
@@ -34,13 +34,27 @@ inline void expect_vectors(const std::vector<Vector>& vectors) {
   }
 }
 
+/// Returns the elements of each epoch, as text.
+inline std::vector<std::string> epochs_of(const Dataset& dataset, RunOptions options) {
+  std::vector<std::string> epochs;
+  Iterator iterator = dataset.iterate(options);
+  do {
+    std::string text;
+    for (Next next = iterator.next(); next.has_value(); next = iterator.next()) {
+      text += text_of(*next) + " ";
+    }
+    epochs.push_back(text);
+  } while (iterator.next_epoch());
+  return epochs;
+}
+
 struct NamedDataset {
   std::string name;
   Dataset dataset;
 };
 
-/// The same numbers from inputs of every kind: with an index, as a stream, as references that may
-/// fail, as values, as views of batches, and out of nested datasets.
+/// Returns the same numbers from inputs of every kind: with an index, as a stream, as references
+/// that may fail, as values, as views of batches, and from nested datasets.
 inline std::vector<NamedDataset> inputs_of(const std::vector<std::int64_t>& values) {
   const auto same = [](Element element) { return element; };
   const auto yes = [](const Element&) { return true; };
@@ -73,7 +87,7 @@ inline std::vector<std::int64_t> iota(std::int64_t count, std::int64_t start = 0
   return values;
 }
 
-/// The number of an element made by `numbers`.
+/// Returns the number of an element that `numbers` made.
 inline std::int64_t x_of(const Element& element) {
   return element["x"].item<std::int64_t>();
 }

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/penstock/graph/flags.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
+#include "tools/penstock/support/flags.h"
 
 namespace penstock::tool {
 namespace {
@@ -49,6 +49,14 @@ TEST(PipelineFlags, TakeTheFlagsOfTheProfiledExample) {
   EXPECT_EQ(spec.run.get("epochs", std::int64_t{0}), 3);
   EXPECT_EQ(spec.run.get("memory", std::int64_t{0}), 96LL << 20);
   EXPECT_EQ(spec.run.get("threads", std::int64_t{0}), 8);
+}
+
+TEST(PipelineFlags, TakeListsAsTheyAreWritten) {
+  const PipelineSpec spec = parse("--images d --keep label,image --drop key --keep components=a,b");
+  EXPECT_EQ(spec.stages[0].get("components", List()), (List{"label", "image"}));
+  EXPECT_EQ(spec.stages[1].get("components", List()), (List{"key"}));
+  EXPECT_EQ(spec.stages[2].get("components", List()), (List{"a", "b"}));
+  EXPECT_THROW(parse("--images d --keep a,,b"), UsageError);
 }
 
 TEST(PipelineFlags, TakeStagesThatGroupAndKeep) {

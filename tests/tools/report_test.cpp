@@ -6,180 +6,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/tools/made_reports.h"
+
 namespace penstock::tool {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-StageStats stage(const char* name, double busy_s, double wait_s = 0, const char* waits_on = "") {
-  StageStats stats;
-  stats.name = name;
-  stats.items = 1000;
-  stats.bytes = 4096;
-  stats.busy_s = busy_s;
-  stats.wait_s = wait_s;
-  stats.waits_on = waits_on;
-  return stats;
-}
-
-/// Ten seconds on two threads of four cores, consumer always waiting.
-Report run(std::vector<StageStats> stages, double cpu_s) {
-  Report report;
-  report.elements = 1000;
-  report.batches = 10;
-  report.epochs = 1;
-  report.wall_s = 10;
-  report.wait_s = 9.5;
-  report.first_batch_s = 0.1;
-  report.cpu_s = cpu_s;
-  report.cpus = 4;
-  report.seed = 7;
-  report.io = "pread";
-  report.stats.threads = 2;
-  report.stats.stages = std::move(stages);
-  report.stats.memory = {96 << 20, 1 << 20, 73 << 20};
-  return report;
-}
-
-TEST(Verdict, NamesTheStageThatComputes) {
-  const Report report =
-      run({stage("images[0]", 1), stage("map[1] decode_image", 18), stage("batch[2]", 0.1)}, 19.5);
-  EXPECT_THAT(verdict(report).text, AllOf(HasSubstr("map[1] decode_image limits the run"),
-                                          HasSubstr("raise --threads (2 of 4 cores")));
-}
-
-TEST(Verdict, SaysWhatHelpsWhenEveryCoreIsUsed) {
-  Report report = run({stage("images[0]", 1), stage("map[1] decode_image", 18)}, 19.5);
-  report.cpus = 2;
-  EXPECT_THAT(verdict(report).text, HasSubstr("images stored no larger than they are used"));
-  report.stats.stages[1].name = "map[1] mine";
-  EXPECT_THAT(verdict(report).text, HasSubstr("less work in that stage"));
-}
-
-TEST(Verdict, NamesReading) {
-  const Report report = run({stage("tar[0]", 60), stage("map[1] decode_image", 2)}, 3);
-  EXPECT_THAT(verdict(report).text,
-              AllOf(HasSubstr("tar[0] limits the run"), HasSubstr("io_uring")));
-}
-
-TEST(Verdict, NamesTheMemoryBudget) {
-  const Report report = run(
-      {stage("tar[0]", 1), stage("map[1] decode_image", 4), stage("batch[2]", 0, 8, "memory")}, 5);
-  EXPECT_THAT(verdict(report).text, AllOf(HasSubstr("memory budget"), HasSubstr("96.0 MiB"),
-                                          HasSubstr("raise --memory")));
-}
-
-TEST(Verdict, NamesTheConsumer) {
-  Report report = run({stage("range[0]", 0.1), stage("batch[1]", 0.1)}, 1);
-  report.wait_s = 0.2;
-  report.step_s = 9.5;
-  EXPECT_THAT(verdict(report).text, AllOf(HasSubstr("consumer"), HasSubstr("simulated step")));
-  report.step_s = 0;
-  report.digest_s = 9.5;
-  EXPECT_THAT(verdict(report).text, HasSubstr("--digest"));
-}
-
-TEST(Verdict, NamesHandingOver) {
-  const Report report = run({stage("range[0]", 0.5), stage("map[1] identity", 1)}, 11);
-  EXPECT_THAT(verdict(report).text, HasSubstr("Handing elements over"));
-}
-
-/// Two towers that took 100 steps of 50 ms each, and stalled the rest.
-Report fed(const std::string& cause, double gain_s) {
-  Report report = run({stage("tar[0]", 1), stage("map[1] mine", 1)}, 2);
-  for (const char* device : {"host:0", "host:1"}) {
-    TowerStats tower;
-    tower.device = device;
-    tower.steps = 100;
-    tower.elements = 500;
-    tower.wall_s = 10;
-    tower.step_s = 5;
-    tower.stall_s = 4.9;
-    tower.other_s = 0.1;
-    tower.copy_s = 2;
-    tower.causes = {{"copy", 4.9}};
-    tower.gains = {{cause, gain_s}};
-    report.towers.push_back(tower);
-  }
-  report.feed = {cause, gain_s, 1000 / (10 - gain_s), 1000 / (10 - gain_s / 2)};
-  report.device_slots = 2;
-  return report;
-}
-
-TEST(Verdict, BeginsWithWhatHoldsTowersUp) {
-  EXPECT_THAT(verdict(fed("copy", 4)).text,
-              AllOf(HasSubstr("Copies to host:0 limit the run"), HasSubstr("20.0 ms"),
-                    HasSubstr("125 elements/s, without it at most 167 elements/s instead of 100")));
-  EXPECT_EQ(verdict(fed("slots", 4)).remedy, "--device-slots 3");
-  EXPECT_THAT(verdict(fed("other tower", 4)).text, HasSubstr("--pace free"));
-  EXPECT_THAT(verdict(fed("stage map[1] mine", 4)).text, HasSubstr("map[1] mine limits the run"));
-  Report reading = fed("source", 4);
-  reading.stats.readers = 8;
-  EXPECT_THAT(verdict(reading).text,
-              AllOf(HasSubstr("tar[0] limits the run"), HasSubstr("--io-threads")));
-  const Verdict said = verdict(fed("copy", 4));
-  EXPECT_EQ(said.cause, "copy");
-  EXPECT_EQ(said.gain_s, 4);
-  EXPECT_NEAR(said.rate_then, 166.7, 0.1);
-}
-
-TEST(Verdict, SaysThatStepsLimitTowersThatHardlyStall) {
-  Report report = fed("copy", 0);
-  report.feed = {};
-  for (TowerStats& tower : report.towers) tower.stall_s = 0.1;
-  EXPECT_EQ(verdict(report).cause, "step");
-  for (TowerStats& tower : report.towers) tower.stall_s = 2;
-  EXPECT_THAT(verdict(report).text, HasSubstr("no one cause alone"));
-}
-
-TEST(Verdict, SaysHowMuchMemorySlotsNeed) {
-  Report report = run({stage("tar[0]", 1), stage("map[1] decode_image", 4)}, 5);
-  report.stats.memory.budget_bytes = 40 << 20;
-  report.slot_bytes = 33'700'000;
-  const Verdict said = verdict(report);
-  EXPECT_EQ(said.cause, "budget");
-  EXPECT_EQ(said.remedy, "one batch slot fits in 40.0 MiB, four need 146.9 MiB: --memory 160MiB");
-  Report towers = fed("budget", 4);
-  towers.stats.memory.budget_bytes = 40 << 20;
-  towers.slot_bytes = 33'700'000;
-  EXPECT_THAT(verdict(towers).text, HasSubstr("--memory 160MiB"));
-}
-
-TEST(Verdict, TellsThreadsThatComputeFromThoseThatWaitForACpu) {
-  Report report = run({stage("tar[0]", 1), stage("map[1] decode_image", 16)}, 2);
-  report.starved = {.ran_s = 2, .waited_s = 14, .throttled_s = 0, .pressure_s = 9};
-  EXPECT_THAT(verdict(report).text,
-              AllOf(HasSubstr("had one for 12%"), HasSubstr("other processes"),
-                    HasSubstr("90% of the time")));
-  report.starved.throttled_s = 7.5;
-  EXPECT_THAT(verdict(report).text, HasSubstr("a quota stopped them for 7.50 s"));
-  EXPECT_EQ(verdict(report).cause, "cpu");
-  // Threads that wait for each other use all CPUs.
-  report.cpu_s = 38;
-  report.starved.ran_s = 3;
-  EXPECT_THAT(verdict(report).text, HasSubstr("map[1] decode_image limits the run"));
-}
-
-TEST(Verdict, SaysWhatItsRemedyWouldBring) {
-  const Verdict said =
-      verdict(run({stage("images[0]", 0.2), stage("map[1] decode_image", 18)}, 19.5));
-  EXPECT_EQ(said.cause, "stage map[1] decode_image");
-  EXPECT_GT(said.gain_s, 8);
-  EXPECT_GT(said.rate_half, 150);
-  EXPECT_LT(said.rate_half, 220);
-  EXPECT_THAT(said.text, AllOf(HasSubstr("elements/s instead of 100 elements/s"),
-                               HasSubstr("A core more would bring up to 150 elements/s")));
-}
-
-TEST(Verdict, IsOneSentenceEvenForNothing) {
-  Report report = run({}, 0);
-  EXPECT_FALSE(verdict(report).text.empty());
-  report.elements = 0;
-  EXPECT_EQ(verdict(report).text, "Nothing was delivered.");
-  report.ending = Ending::failed;
-  EXPECT_EQ(verdict(report).text, "The run failed before its end.");
-}
 
 TEST(Report, CountsStallsAfterTheFirstBatch) {
   Report report = run({}, 0);
@@ -270,6 +103,16 @@ TEST(ReportHtml, ShowsAllAndEscapes) {
   EXPECT_THAT(report_html(report, "x"), testing::Not(HasSubstr("<polyline")));
 }
 
+TEST(ReportHtml, HasTheVerdictFirstNumbersOnItsAxesAndFoldsWhatWasTuned) {
+  Report report = with_timeline();
+  report.stats.decisions.push_back({0.4, "threads", 2, 4, "<they> waited"});
+  const std::string page = report_html(report, "x");
+  EXPECT_LT(page.find("limits the run"), page.find("100 elements/s"));
+  EXPECT_THAT(page, AllOf(HasSubstr(">500 ms<"), HasSubstr(">500/s<"), HasSubstr(">2.0 MiB<"),
+                          HasSubstr("<details><summary>Tuned 1 time</summary>"),
+                          HasSubstr("&lt;they&gt; waited")));
+}
+
 TEST(ReportHtml, HasARowForEachTower) {
   Report report = fed("copy", 4);
   for (int i = 1; i <= 5; ++i)
@@ -290,6 +133,17 @@ TEST(ReportText, FitsNarrowTerminals) {
                     HasSubstr("12 bad elements"), HasSubstr("and 2 more"),
                     HasSubstr("cut \\x1b[31m short")));
   EXPECT_THAT(report_text(report, false, 20), HasSubstr("decode_image"));
+}
+
+TEST(ReportText, BeginsWithTheVerdictAndFoldsWhatWasTuned) {
+  Report report = run({stage("tar[0]", 1), stage("map[1] decode_image", 18)}, 19);
+  for (std::uint64_t i = 0; i < 5; ++i)
+    report.stats.decisions.push_back({0.1 * static_cast<double>(i), "slots", i + 1, i + 2, "why"});
+  report.stats.decisions.push_back({1, "threads", 2, 4, "why"});
+  const std::string text = report_text(report, false, 100);
+  EXPECT_TRUE(text.starts_with("map[1] decode_image limits the run")) << text;
+  EXPECT_THAT(text, AllOf(HasSubstr("tuned 6 times: slots 1 to 6, threads 2 to 4\n"),
+                          testing::Not(HasSubstr("why"))));
 }
 
 }  // namespace

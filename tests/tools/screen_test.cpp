@@ -55,6 +55,18 @@ TEST(Timeline, IsBoundedAndKeepsTheWholeRun) {
   }
 }
 
+// A batch in the last moment is no rush.
+TEST(Timeline, HasNoSpikeAtTheEnd) {
+  Timeline timeline;
+  for (int i = 0; i <= 10; ++i)
+    timeline.add(i * 0.1, stats_at(static_cast<std::uint64_t>(i) * 10, i * 0.1));
+  timeline.add(1.001, stats_at(110, 1.001));
+  const auto points = timeline.points();
+  ASSERT_EQ(points.size(), 10U);
+  EXPECT_NEAR(points.back().elements_per_s, 20 / 0.101, 1e-6);
+  EXPECT_EQ(points.back().at_s, 1.001);
+}
+
 TEST(Screen, FitsEveryTerminal) {
   Meter meter;
   for (int i = 0; i < 100; ++i)
@@ -117,6 +129,44 @@ TEST(Screen, HasALineForEachTower) {
     EXPECT_THAT(all, HasSubstr(text));
   EXPECT_THAT(status_line(scene, meter, stats_at(1000, 1.9), {1, 50, 12}),
               HasSubstr("host:0 stalls 75%, mostly for copy"));
+}
+
+Stats stats_with_workers(std::uint64_t elements, double busy_s) {
+  Stats stats = stats_at(elements, 3 * busy_s);
+  WorkerStats worker;
+  worker.address = "host-b:7070";
+  worker.connected = true;
+  worker.threads = 4;
+  worker.groups = elements / 10;
+  worker.elements = elements;
+  worker.received_bytes = elements << 20;
+  worker.busy_s = busy_s;
+  worker.round_trip_s = elements < 1000 ? 0.1 : 0.055;  // of the second half 10 ms
+  worker.hedged = 3;
+  worker.lost = 2;
+  stats.workers = {worker, {.address = "host-c:7070", .problem = "unavailable: nobody listens"}};
+  return stats;
+}
+
+TEST(Screen, HasALineForEachWorker) {
+  Meter meter;
+  meter.add(0, stats_with_workers(500, 2));
+  meter.add(1, stats_with_workers(1000, 4));
+  const Stats stats = stats_with_workers(1000, 4);
+  const Scene scene{"penstock profile · tar x.tar", 1, -1, false};
+  std::string all;
+  for (const std::string& line : render(scene, meter, stats, {0, 50, 12}, 120, 30))
+    all += line + "\n";
+  for (const char* text : {"worker host-b:7070", " 50%", "500/s", "500.0 MiB/s, way 10.0 ms",
+                           "hedged 3, lost 2", "worker host-c:7070", "unavailable: nobody listens"})
+    EXPECT_THAT(all, HasSubstr(text));
+  // Threads of workers are among those that a stage may have: 6 of 2 and 4.
+  EXPECT_THAT(all, HasSubstr("100%"));
+  EXPECT_THAT(status_line(scene, meter, stats, {0, 50, 12}),
+              HasSubstr("1 of 2 workers, 500.0 MiB/s"));
+  for (int width = 1; width <= 200; width += 7)
+    for (const std::string& line : render(scene, meter, stats, {0, 50, 12}, width, 30))
+      EXPECT_LE(display_width(line), static_cast<std::size_t>(std::max(10, width - 1))) << line;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tools/penstock/support/table.h"
+#include "report/table.h"
 
 namespace penstock::tool {
 namespace {

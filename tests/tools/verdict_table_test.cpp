@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "report/prizes.h"
+#include "report/verdict.h"
 #include "staging/feed_impl.h"
 #include "staging/host/host_device.h"
 #include "tests/staging/fluid.h"
@@ -19,6 +22,7 @@ namespace {
 constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kBatches = 60;
 constexpr std::int64_t kRows = 16;
+constexpr double kPixels = 0.3;  // of a stage that decodes: what is done to the pixels then
 
 /// An input on four threads and as many readers that keeps a step of 10 ms fed.
 struct Situation {
@@ -43,6 +47,7 @@ struct Situation {
 Report run(const Situation& made) {
   VirtualClock clock;
   Report report;
+  report.of_program = true;
   std::vector<DevicePtr> devices = {
       HostDevice::make({.clock = &clock, .unified = false, .latency_ns = made.copy_ns})};
   std::vector<BatchSourcePtr> sources;
@@ -51,17 +56,32 @@ Report run(const Situation& made) {
   options.slots = report.device_slots = made.slots;
   options.ahead = made.ahead;
   Feed feed(std::make_unique<Feed::Impl>(
-      std::move(sources), Spec({{"x", DType::u8, Shape({-1, made.flow.row_bytes})}}), kRows,
-      devices, options, FeedState(), std::vector<std::shared_ptr<StagingPool>>(), false,
-      made.wanted));
+      Feed::Impl::Parts{.sources = std::move(sources),
+                        .batches = Spec({{"x", DType::u8, Shape({-1, made.flow.row_bytes})}}),
+                        .room = kRows,
+                        .rules = {.rows = kRows},
+                        .devices = devices,
+                        .options = options,
+                        .wanted = made.wanted}));
   test::take_all(feed, devices, clock, made.tower);
   clock.sleep_until(clock.now() + 1);
   FeedStats stats = feed.stats();
   report.batches = kBatches;
   report.elements = kBatches * kRows;
   report.wall_s = stats.towers[0].wall_s;
+  report.first_batch_s =
+      stats.towers[0].other_s - 1e-9 * static_cast<double>(kBatches * made.tower.between_ns);
+  report.wait_s = report.first_batch_s + stats.towers[0].stall_s;
   report.cpus = 4;
   report.stats = stats.run;
+  report.slot_bytes = 7 << 20;
+  report.slots_wanted = stats.host_slots_wanted;
+  report.stats.memory.budget_bytes = static_cast<std::uint64_t>(made.flow.slots) * (8 << 20);
+  if (made.flow.decodes) {
+    report.decoding.images.jpeg = kBatches * kRows;
+    report.decoding.timed_s = 1;
+    report.decoding.timed_pixels_s = kPixels;
+  }
   double busy = 0;
   for (std::size_t i = 1; i < stats.run.stages.size(); ++i) busy += stats.run.stages[i].busy_s;
   report.starved = {.ran_s = made.ran * busy,
@@ -102,6 +122,56 @@ TEST_P(VerdictTable, NamesWhatWasMade) {
   EXPECT_GE(1.001 * said.rate_then, said.rate_half) << "what doing without it brings is a bound";
 }
 
+/// Records whose decoding takes so much of the images'.
+void pack(Situation& situation, double left) {
+  if (!situation.flow.decodes) return;
+  auto& stage = situation.flow.stages_ns[0];
+  stage = std::llround(static_cast<double>(stage) * (kPixels + left * (1 - kPixels)));
+  situation.flow.read_ns = situation.flow.read_ns * 3 / 2;
+}
+
+// Each change is made, whatever the verdict is.
+TEST_P(VerdictTable, BoundsWhatEachChangeBrings) {
+  const Case& made = GetParam();
+  const std::vector<std::pair<std::string, std::function<void(Situation&)>>> changes{
+      {"a free input",
+       [](Situation& s) {
+         s.flow.read_ns = s.flow.memory_ns = 0;
+         for (std::int64_t& stage : s.flow.stages_ns) stage = 0;
+       }},
+      {"one more core", [](Situation& s) { ++s.flow.threads; }},
+      {"twice the memory",
+       [](Situation& s) {
+         s.flow.slots *= 2;
+         s.slots = std::max(s.slots, std::min(2 * s.slots, s.wanted.slots));
+         s.flow.memory_ns /= 2;
+       }},
+      {"images packed as records", [](Situation& s) { pack(s, 0); }},
+      {"images packed as records", [](Situation& s) { pack(s, 0.5); }},
+      {"steps twice as fast", [](Situation& s) {
+         for (std::int64_t& step : s.tower.step_ns) step /= 2;
+       }}};
+  Situation situation;
+  made.make(situation);
+  const Report report = run(situation);
+  const double now = report.elements_per_second();
+  for (const auto& [change, make] : changes) {
+    Situation changed = situation;
+    make(changed);
+    const double rate = run(changed).elements_per_second();
+    double low = now;
+    double high = now;
+    for (const Prize& prize : prizes(report)) {
+      if (prize.change != change) continue;
+      low = prize.low;
+      high = prize.high;
+    }
+    EXPECT_GE(rate, 0.95 * low) << change << ", now " << now;
+    const bool knows = cpu_share(report) == 1 || change != "one more core";
+    EXPECT_LE(rate, knows ? 1.05 * high : HUGE_VAL) << change << ", now " << now;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Situations, VerdictTable,
     testing::Values(Case{"slow_disk", "source", "reads under way",
@@ -122,6 +192,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"heavy_map", "stage map[2]", "less work in that stage",
                          [](Situation& s) { s.flow.stages_ns[1] = 100 * kMs; },
                          [](Situation& s) { s.flow.stages_ns[1] /= 2; }},
+                    Case{"images", "stage map[1] decode", "no larger than they are used",
+                         [](Situation& s) {
+                           s.flow.decodes = true;
+                           s.flow.stages_ns[0] = 120 * kMs;
+                         },
+                         [](Situation& s) { s.flow.stages_ns[0] /= 2; }},
+                    Case{"images_behind_reads", "stage map[1] decode",
+                         "no larger than they are used",
+                         [](Situation& s) {
+                           s.flow.decodes = true;
+                           s.flow.read_ns = 60 * kMs;
+                           s.flow.stages_ns[0] = 80 * kMs;
+                         }},
                     Case{"slow_consumer", "step", "a faster input would change nothing",
                          [](Situation& s) { s.tower.between_ns = 20 * kMs; }},
                     Case{"slow_step", "step", "a faster input would change nothing",
@@ -155,6 +238,9 @@ INSTANTIATE_TEST_SUITE_P(
                            s.flow.stages_ns = {40 * kMs, 40 * kMs};
                            s.ran = 0.25;
                            s.waited = 0.75;
+                         },
+                         [](Situation& s) {
+                           s.flow.stages_ns = {25 * kMs, 25 * kMs};
                          }},
                     Case{"cpu_quota", "cpu", "a quota stopped them",
                          [](Situation& s) {
@@ -162,6 +248,9 @@ INSTANTIATE_TEST_SUITE_P(
                            s.ran = 0.25;
                            s.waited = 0.75;
                            s.throttled = 0.7;
+                         },
+                         [](Situation& s) {
+                           s.flow.stages_ns = {25 * kMs, 25 * kMs};
                          }},
                     Case{"cold_cache", "source", "--io-threads",
                          [](Situation& s) {

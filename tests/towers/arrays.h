@@ -10,10 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <penstock/rng.h>
-
-#include "towers/array.h"
-#include "towers/layer.h"
-#include "towers/variables.h"
+#include <penstock/towers/array.h>
+#include <penstock/towers/layer.h>
+#include <penstock/towers/variables.h>
 
 namespace penstock::towers::test {
 
@@ -23,8 +22,8 @@ inline Array array_of(const Shape& shape, std::initializer_list<float> values) {
   return array;
 }
 
-/// Values in [-1, 1] that are all different, none near 0, at least `1 / size` apart, so that a
-/// small step changes neither a sign nor a maximum.
+/// Returns different values in [-1, 1], none near 0, at least `1 / size` apart. So a small step
+/// changes neither a sign nor a maximum.
 inline Array spread_array(const Shape& shape, std::uint64_t seed) {
   Array array(shape);
   const std::size_t n = array.size();
@@ -43,7 +42,7 @@ inline std::vector<float> list(const Array& array) {
   return {array.data(), array.data() + array.size()};
 }
 
-/// A step over so many rows, all valid.
+/// Returns a pass over this many rows, all valid.
 inline Pass pass_over(std::int64_t rows, bool training = true) {
   Pass pass;
   pass.training = training;
@@ -55,7 +54,7 @@ inline VariableStore host_store(int towers = 1, std::uint64_t seed = 7) {
   return VariableStore(towers, seed);
 }
 
-/// The distance is at most so large a share of what is expected.
+/// Checks that the distance is at most this share of the norm of the expected values.
 inline void expect_near(const std::vector<float>& got, const std::vector<float>& expected,
                         double tolerance, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;

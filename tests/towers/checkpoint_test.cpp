@@ -13,6 +13,7 @@
 #include "tests/support/files.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/twins.h"
+#include "towers/run_folder.h"
 
 namespace penstock::towers {
 namespace {
@@ -25,7 +26,9 @@ using penstock::test::thrown_by;
 using test::Hidden;
 using test::maker;
 using test::options_for;
+using test::options_in;
 using test::points;
+using test::train;
 
 TrainObserver nobody;
 
@@ -98,22 +101,6 @@ TEST(SafeTensors, WrongFilesAreRefused) {
        "overlap"}};
   for (const auto& c : cases)
     expect_error(ErrorCode::data_loss, c.second, [&] { SafeTensors read(c.first); });
-}
-
-TrainOptions options_in(const std::string& folder, std::uint64_t max_steps) {
-  TrainOptions options = options_for(2, 8);
-  options.deterministic = true;
-  options.checkpoint_folder = folder;
-  options.checkpoint_every = 5;
-  options.epochs = 4;
-  options.max_steps = max_steps;
-  options.strategy.update = {make_optimizer("adam"), Schedule::constant(0.01)};
-  return options;
-}
-
-TrainResult train(const TrainOptions& options) {
-  Trainer trainer(maker<Hidden>(), points(200).shuffle(), std::nullopt, options);
-  return trainer.run(nobody);
 }
 
 TEST(Checkpoints, ARunThatGoesOnEndsWithTheSameBits) {
@@ -189,6 +176,24 @@ TEST(Checkpoints, TheNewestTwoAreKeptAndADamagedOneIsPassedOver) {
                [&] { train(options_in(folder.path(), 20)); });
 }
 
+TEST(Checkpoints, AsManyAreKeptAsAreAskedFor) {
+  for (const int keep : {1, 2, 3, 7}) {
+    const TempFolder folder;
+    TrainOptions options = options_in(folder.path(), 25);  // checkpoints at 5, 10, 15, 20, 25
+    options.checkpoints_kept = keep;
+    train(options);
+    std::vector<std::uint64_t> steps;
+    for (const CheckpointFile& file : checkpoint_files(folder.path())) steps.push_back(file.step);
+    std::vector<std::uint64_t> newest{5, 10, 15, 20, 25};
+    newest.erase(newest.begin(), newest.end() - std::min(keep, 5));
+    EXPECT_EQ(steps, newest) << keep;
+  }
+  expect_error(ErrorCode::invalid_argument, "at least one checkpoint", [] {
+    const TempFolder folder;
+    Checkpoints none(folder.path(), false, 0);
+  });
+}
+
 TEST(Checkpoints, ADamagedOneTakesNoPlace) {
   const TempFolder folder;
   const auto name = [&](int step) {
@@ -215,20 +220,13 @@ TEST(Checkpoints, EveryFlippedByteIsSeen) {
   train(options_in(folder.path(), 5));
   const std::string name = "step-000000000005.safetensors";
   const std::string bytes = read_file(folder / name);
-  VariableStore store = test::host_store(2);
-  for (int t = 0; t < 2; ++t) Hidden model(store.tower(t));
-  store.pack();
-  StrategyOptions options;
-  options.update.optimizer = make_optimizer("adam");
-  const StrategyPtr strategy = make_strategy(store, options);
   Checkpoints checkpoints(folder.path());
-  ASSERT_TRUE(checkpoints.restore(store, *strategy, {}));
+  ASSERT_TRUE(checkpoints.newest());
   for (std::size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 300) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x01);
     folder.write(name, damaged);
-    const std::optional<Error> error =
-        thrown_by([&] { checkpoints.restore(store, *strategy, {}); });
+    const std::optional<Error> error = thrown_by([&] { static_cast<void>(checkpoints.newest()); });
     ASSERT_TRUE(error) << at;
     EXPECT_EQ(error->code(), ErrorCode::data_loss) << at << error->what();
   }
@@ -245,7 +243,7 @@ TEST(Checkpoints, AnotherRunsAreRefusedByName) {
   };
   refused([](TrainOptions& o) { o.seed = 9; }, "whose seed is 0, not 9");
   refused([](TrainOptions& o) { o.batch = 4; }, "whose batch is 8, not 4");
-  refused([](TrainOptions& o) { o.devices.pop_back(); }, "whose number of towers is 2, not 1");
+  refused([](TrainOptions& o) { o.virtual_towers = 4; }, "whose number of towers is 2, not 4");
   refused([](TrainOptions& o) { o.threads = 2; }, "whose threads of a tower is 1, not 2");
   refused([](TrainOptions& o) { o.strategy.update.optimizer = make_optimizer("sgd"); }, "sgd");
   refused([](TrainOptions& o) { o.feed.mode = FeedMode::split; }, "another feed: its mode");

@@ -269,10 +269,28 @@ TEST(NcclExchange, ErrorsNameTheRank) {
   }
 }
 
-TEST(NcclExchange, IsNotAskedForWhereThereIsOneGpu) {
+TEST(NcclExchange, IsAskedForWhereThereIsOneGpuOnlyIfTheOptionsSaySo) {
   for (const std::vector<int>& places : {std::vector<int>{0}, {2, 2, 2}, {0, 1, 1}}) {
-    const Towers towers(places, {4}, options_of(0));
-    EXPECT_EQ(test::nccl_communicators(), places[0] == places.back() ? 0 : 2);
+    const bool one = places[0] == places.back();
+    std::vector<std::vector<float>> sums;
+    for (const bool alone : {false, true}) {
+      StrategyOptions options = options_of(0);
+      options.nccl_alone = alone;
+      Towers towers(places, {4}, options);
+      EXPECT_EQ(test::nccl_communicators(), !one ? 2 : alone ? 1 : 0);
+      test::nccl_exchanges();
+      for (const auto& error : towers.on_all([&](int tower) {
+             for (Variable* variable : towers.store.of(tower)) variable->begin_step();
+             towers.exchange->begin(tower, 1);
+             towers.add(tower, 0, {1, 2, 3, 0.1F * static_cast<float>(tower)});
+             towers.exchange->finish(tower, 1);
+             towers.store.gpu(tower)->stream().synchronize();
+           }))
+        EXPECT_FALSE(error);
+      EXPECT_EQ(test::nccl_exchanges().size(), !one || alone ? 1U : 0U);
+      sums.push_back(towers.gradient(0, 0));
+    }
+    EXPECT_EQ(sums[0], sums[1]);
   }
 }
 

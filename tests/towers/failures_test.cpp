@@ -99,6 +99,43 @@ TEST_P(Failures, ALossThatIsNoNumberIsAnError) {
   EXPECT_THAT(error->what(), testing::HasSubstr("the loss is no number at step"));
 }
 
+/// Of a constant loss.
+class Constant final : public Model {
+ public:
+  explicit Constant(double loss) : loss_(loss) {}
+  Loss forward(const Batch& batch, const Pass& /*pass*/) override {
+    const std::int64_t rows = batch.valid_rows();
+    return {loss_ * static_cast<double>(rows), 0, 0, rows};
+  }
+  void backward(const Pass& /*pass*/) override {}
+
+ private:
+  const double loss_;
+};
+
+TEST(Losses, BeyondTheBoundAreAnErrorThatNamesStepAndTower) {
+  for (const double loss : {1e37, -1e37, 2e18}) {
+    const auto make = [loss](const Scope& scope) -> ModelPtr {
+      scope.get("v", {1}, {});
+      return std::make_unique<Constant>(loss);
+    };
+    const std::optional<Error> error = thrown_by([&] {
+      Trainer trainer(make, points(64), std::nullopt, test::options_for(1, 4));
+      trainer.run(nobody);
+    });
+    ASSERT_TRUE(error) << loss;
+    EXPECT_EQ(error->code(), ErrorCode::out_of_range);
+    EXPECT_THAT(error->what(), testing::AllOf(testing::HasSubstr("tower 0: the loss is "),
+                                              testing::HasSubstr(", beyond 1e+18, at step 0")));
+  }
+  const auto make = [](const Scope& scope) -> ModelPtr {
+    scope.get("v", {1}, {});
+    return std::make_unique<Constant>(1e17);
+  };
+  Trainer trainer(make, points(64), std::nullopt, test::options_for(1, 4));
+  EXPECT_EQ(trainer.run(nobody).steps, 16U);
+}
+
 TEST_P(Failures, ALabelThatThereIsNotIsAnError) {
   const Dataset bad = points(64).map(
       [](Element element) {
@@ -109,7 +146,7 @@ TEST_P(Failures, ALabelThatThereIsNotIsAnError) {
       {.name = "label"});
   const std::optional<Error> error = outcome(maker<Linear>(), bad, options_for(1, 4));
   ASSERT_TRUE(error);
-  EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error->code(), ErrorCode::mismatch);
   EXPECT_THAT(error->what(),
               testing::HasSubstr(GetParam() == Place::host ? "label 7 in row 0 is none of 3 classes"
                                                            : "in the batch of step 0"));

@@ -1,6 +1,7 @@
 // cuDNN as loops.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 #include "tests/towers/fake_parts.h"
@@ -32,8 +33,11 @@ int set_convolution(void* object, int pad_h, int pad_w, int stride_h, int stride
              ? 0
              : 9;
 }
+/// Who asked for true f32 is not to be talked out of it.
 int set_math(void* object, int math) {
-  static_cast<Descriptor*>(object)->math = math;
+  int& now = static_cast<Descriptor*>(object)->math;
+  if (now == Cudnn::kFmaMath && math != Cudnn::kFmaMath) return 9;
+  now = math;
   return 0;
 }
 
@@ -44,7 +48,7 @@ int choose(void*, void*, void*, void* form, void*, int wanted, int* got, Cudnn::
   found[0] = {1, 0, 0.1F, std::size_t{1} << 40, 1, of(form).math, {}};
   found[1] = {2, 9, -1, 0, 1, of(form).math, {}};
   found[2] = {3, 0, 0.2F, 64, 0, of(form).math == Cudnn::kFmaMath ? Cudnn::kTensorMath : 0, {}};
-  found[3] = {4, 0, 0.3F, 128, 1, of(form).math, {}};
+  found[3] = {4, 0, 0.3F, 128, 1, Cudnn::kDefaultMath, {}};  // as heuristics of cuDNN do
   *got = 4;
   return 0;
 }
@@ -200,6 +204,7 @@ Cudnn fake_cudnn() {
   dnn.create = create, dnn.destroy = destroy;
   dnn.set_stream = [](void*, void*) { return 0; };
   dnn.error_string = [](int) { return "the fake's error"; };
+  dnn.last_error = [](char* to, std::size_t room) { std::snprintf(to, room, "about nothing"); };
   dnn.create_tensor = create, dnn.destroy_tensor = destroy, dnn.set_tensor = set_tensor;
   dnn.create_filter = create, dnn.destroy_filter = destroy, dnn.set_filter = set_filter;
   dnn.create_convolution = create, dnn.destroy_convolution = destroy;

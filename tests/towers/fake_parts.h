@@ -1,4 +1,4 @@
-// What the fakes of fake_gpu.h share.
+// Helpers that the fakes of fake_gpu.h share.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace penstock::towers::test {
 
-/// The stream that the calling thread computes for: fakes wait for it first.
+/// The stream for which the calling thread computes. Fakes first wait for it.
 StreamView& current_stream();
 
-/// Values of f32 or bf16, as cuDNN names them.
+/// Reads and writes values of f32 or bf16, named as in cuDNN.
 inline double get(const void* from, std::int64_t i, int type) {
   return static_cast<double>(type == Cudnn::kBf16 ? load(static_cast<const Bf16*>(from)[i])
                                                   : static_cast<const float*>(from)[i]);
@@ -23,9 +23,9 @@ inline void put(void* to, std::int64_t i, int type, double value) {
   }
 }
 
-/// What cuDNN's descriptors, and its handle, are.
+/// The fake for cuDNN's descriptors and its handle.
 struct FakeDescriptor {
-  int type = 0, n = 0, c = 0, h = 0, w = 0;  // of a filter: out, in, h, w; all channels last
+  int type = 0, n = 0, c = 0, h = 0, w = 0;  // of a filter: out, in, h, w; always channels last
   int pad = 0, stride = 1, math = 0;
   int mode = 0, window_h = 0, window_w = 0;  // of pooling
 
@@ -41,7 +41,7 @@ inline int destroy_fake_descriptor(void* object) {
 }
 
 Cudnn fake_cudnn();
-/// Bias, relu and pooling.
+/// Adds bias, relu and pooling.
 void add_fake_pointwise(Cudnn& table);
 Nccl fake_nccl();
 

@@ -9,17 +9,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/towers/layers/batch_norm.h>
+#include <penstock/towers/layers/conv2d.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/lrn.h>
+#include <penstock/towers/layers/pool.h>
+#include <penstock/towers/layers/relu.h>
+#include <penstock/towers/layers/similarity.h>
+#include <penstock/towers/layers/softmax_loss.h>
+#include <penstock/towers/optimizer.h>
+
 #include "tests/support/places.h"
 #include "tests/towers/arrays.h"
-#include "towers/layers/batch_norm.h"
-#include "towers/layers/conv2d.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/lrn.h"
-#include "towers/layers/pool.h"
-#include "towers/layers/relu.h"
-#include "towers/layers/similarity.h"
-#include "towers/layers/softmax_loss.h"
-#include "towers/optimizer.h"
+#include "towers/updater.h"
 
 namespace penstock::towers {
 namespace {

@@ -9,22 +9,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/towers/layers/batch_norm.h>
+#include <penstock/towers/layers/conv2d.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/dropout.h>
+#include <penstock/towers/layers/embedding_bag.h>
+#include <penstock/towers/layers/l2.h>
+#include <penstock/towers/layers/lrn.h>
+#include <penstock/towers/layers/pool.h>
+#include <penstock/towers/layers/relu.h>
+#include <penstock/towers/layers/residual.h>
+#include <penstock/towers/layers/similarity.h>
+#include <penstock/towers/layers/softmax_loss.h>
+
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/fake_gpu.h"
 #include "towers/gpu/gpu.h"
-#include "towers/layers/batch_norm.h"
-#include "towers/layers/conv2d.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/dropout.h"
-#include "towers/layers/embedding_bag.h"
-#include "towers/layers/l2.h"
-#include "towers/layers/lrn.h"
-#include "towers/layers/pool.h"
-#include "towers/layers/relu.h"
-#include "towers/layers/residual.h"
-#include "towers/layers/similarity.h"
-#include "towers/layers/softmax_loss.h"
 #include "towers/onednn.h"
 
 namespace penstock::towers {

@@ -4,12 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/towers/layers/batch_norm.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/fake_gpu.h"
 #include "tests/towers/twins.h"
-#include "towers/layers/batch_norm.h"
 
 /// examples/own_device.cpp.
 penstock::DevicePtr make_threads_device(int index);

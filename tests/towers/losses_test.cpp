@@ -6,12 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/towers/layers/embedding_bag.h>
+#include <penstock/towers/layers/l2.h>
+#include <penstock/towers/layers/similarity.h>
+#include <penstock/towers/layers/softmax_loss.h>
+
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/layers/embedding_bag.h"
-#include "towers/layers/l2.h"
-#include "towers/layers/similarity.h"
-#include "towers/layers/softmax_loss.h"
+#include "towers/layers/sigmoid_loss.h"
 
 namespace penstock::towers {
 namespace {
@@ -66,6 +68,19 @@ TEST(Similarity, GradientsAreThoseOfFiniteDifferences) {
   EXPECT_EQ(list(triplet.query_gradient()), list(zeros));
 }
 
+TEST(SigmoidLoss, WeighsRows) {
+  Array logits = array_of({4, 1}, {0.5F, -2, 3, 100});
+  const std::vector<std::int64_t> labels{1, 1, 0, 0};
+  const std::vector<float> weights{2, 0, 0.5F, 7};
+  const Pass pass = pass_over(3);  // the last row is padding
+  SigmoidLoss sigmoid;
+  const auto loss = [&] {
+    return sigmoid.forward(logits, labels, pass, weights.data()).loss_sum / 3;
+  };
+  EXPECT_NEAR(loss(), (2 * std::log1p(std::exp(-0.5)) + 0.5 * std::log1p(std::exp(3.0))) / 3, 1e-6);
+  expect_loss_gradient(loss, logits, list(sigmoid.backward()));
+}
+
 TEST(EmbeddingBag, AveragesWhatIsNamed) {
   VariableStore store = host_store();
   EmbeddingBag bag(store.tower(0), 3, 2, {});
@@ -91,7 +106,7 @@ TEST(SoftmaxLoss, IsTheMeanOverValidRowsAndSaysWhichLabelIsWrong) {
   const auto share = static_cast<float>(1 / (1 + std::exp(-2.0)));
   const std::vector<float> expected{0.25F, -0.25F, (share - 1) / 2, (1 - share) / 2, 0, 0};
   EXPECT_THAT(gradient, testing::Pointwise(testing::FloatNear(1e-6F), expected));
-  expect_error(ErrorCode::invalid_argument, "label 2 in row 1 is none of 2 classes", [&] {
+  expect_error(ErrorCode::mismatch, "label 2 in row 1 is none of 2 classes", [&] {
     loss.forward(logits, std::vector<std::int64_t>{1, 2, 0}, pass);
   });
   // Large logits do not overflow.

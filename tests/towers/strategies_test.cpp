@@ -1,5 +1,7 @@
-#include "towers/strategies/strategy.h"
+#include <penstock/towers/strategy.h>
 
+#include <algorithm>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <thread>
@@ -7,11 +9,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/rng.h>
+
 #include "staging/clock.h"
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
 #include "towers/collective.h"
 #include "towers/strategies/sync_replicas.h"
+#include "towers/tree_sum.h"
 
 namespace penstock::towers {
 namespace {
@@ -50,6 +55,49 @@ StrategyOptions options_of(StrategyKind kind, Combine combine = Combine::average
   return options;
 }
 
+/// Neighbours first, then their sums: the rule for sums, written down a second time.
+template <typename T>
+T added_in_pairs(std::vector<T> level) {
+  while (level.size() > 1) {
+    std::vector<T> next;
+    for (std::size_t i = 0; i + 1 < level.size(); i += 2) next.push_back(level[i] + level[i + 1]);
+    if (level.size() % 2 != 0) next.push_back(level.back());
+    level = next;
+  }
+  return level.front();
+}
+
+TEST(TreeSum, WhoeverHoldsAlignedPartsMayAddTheseUpFirst) {
+  constexpr std::size_t kValues = 33;
+  for (std::size_t count = 1; count <= 17; ++count) {
+    std::vector<std::vector<float>> values(count);
+    Rng rng(count, 0, 0);
+    for (auto& part : values)
+      for (std::size_t i = 0; i < kValues; ++i)
+        part.push_back(static_cast<float>(rng.uniform() - 0.5) * (i % 5 == 0 ? 1e6F : 1.0F));
+    const auto sum = [&](std::vector<std::vector<float>> parts, std::size_t first,
+                         std::size_t last) {
+      std::vector<float*> pointers;
+      for (std::size_t p = first; p < last; ++p) pointers.push_back(parts[p].data());
+      sum_by_tree<float>(pointers, 0, kValues);
+      return parts[first];
+    };
+    std::vector<float> expected;
+    for (std::size_t i = 0; i < kValues; ++i) {
+      std::vector<float> level;
+      for (const auto& part : values) level.push_back(part[i]);
+      expected.push_back(added_in_pairs(level));
+    }
+    EXPECT_EQ(sum(values, 0, count), expected) << count;
+    for (std::size_t held = 2; held < count; held *= 2) {
+      std::vector<std::vector<float>> sums;
+      for (std::size_t first = 0; first < count; first += held)
+        sums.push_back(sum(values, first, std::min(first + held, count)));
+      EXPECT_EQ(sum(sums, 0, sums.size()), expected) << count << ", " << held << " in one place";
+    }
+  }
+}
+
 TEST(Collective, AddsUpTheSameBitsOnAllRanksAndNamesWhoIsMissing) {
   for (const int ranks : {1, 2, 3, 5}) {
     const std::unique_ptr<Collective> group = make_host_collective(ranks);
@@ -59,9 +107,9 @@ TEST(Collective, AddsUpTheSameBitsOnAllRanksAndNamesWhoIsMissing) {
       for (int i = 0; i < 107; ++i) mine.push_back(0.1 * (rank + i));
       group->sum(rank, std::span<double>(mine));
     });
-    double expected = 0;
-    for (int r = 0; r < ranks; ++r) expected += 0.1 * (r + 50);
-    EXPECT_EQ(values[0][50], expected);
+    std::vector<double> level;
+    for (int r = 0; r < ranks; ++r) level.push_back(0.1 * (r + 50));
+    EXPECT_EQ(values[0][50], added_in_pairs(level));
     for (const auto& other : values) EXPECT_EQ(other, values[0]);
   }
   const std::unique_ptr<Collective> group = make_host_collective(3, 0.05);
@@ -140,6 +188,42 @@ TEST(SyncReplicas, AveragesTheFirstAndDropsTheStale) {
   strategy->update(2, 1);  // for step 0, which is over
   EXPECT_EQ(strategy->stats().dropped, 1U);
   EXPECT_EQ(list(store.of(2)[0]->value), list(store.of(0)[0]->value));
+}
+
+TEST(SyncReplicas, WithAllReplicasHasTheBitsOfReplicated) {
+  constexpr int kTowers = 5;
+  constexpr int kSteps = 40;
+  const auto run = [](StrategyKind kind, Combine combine, std::uint64_t order) {
+    VariableStore store = small_store(kTowers);
+    const StrategyPtr strategy = make_strategy(store, options_of(kind, combine));
+    on_all(kTowers, [&](int t) {
+      Rng who(order, static_cast<std::uint64_t>(t), 0);
+      for (int step = 0; step < kSteps; ++step) {
+        Rng rng(7, static_cast<std::uint64_t>(t), static_cast<std::uint32_t>(step));
+        // One tower has no gradient of one variable, another none at all.
+        for (std::size_t v = 0; v < 2; ++v) {
+          if (v == 1 && (t + step) % kTowers == 0) {
+            store.of(t)[v]->has_gradient = false;
+          } else {
+            set_gradient(*store.of(t)[v], static_cast<float>(rng.uniform()) - 0.5F);
+          }
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(who.below(200)));
+        strategy->update(t, step % 9 == t ? 0 : 3 + t);
+      }
+    });
+    EXPECT_EQ(strategy->step(), static_cast<std::uint64_t>(kSteps));
+    strategy->settle();
+    std::vector<std::vector<float>> values;
+    for (int t = 0; t < kTowers; ++t)
+      for (const Variable* variable : store.of(t)) values.push_back(list(variable->value));
+    return values;
+  };
+  for (const Combine combine : {Combine::average, Combine::sum}) {
+    const auto expected = run(StrategyKind::replicated, combine, 0);
+    for (std::uint64_t order = 1; order <= 5; ++order)
+      EXPECT_EQ(run(StrategyKind::sync_replicas, combine, order), expected) << order;
+  }
 }
 
 TEST(SyncReplicas, WhoIsLeftGoesOnWithTheTokensOfWhoLeft) {

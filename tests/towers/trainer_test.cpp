@@ -1,4 +1,4 @@
-#include "towers/trainer.h"
+#include <penstock/towers/trainer.h>
 
 #include <algorithm>
 #include <cmath>
@@ -132,6 +132,25 @@ TEST(Trainer, LearnsInEveryStrategyAndFeedMode) {
       EXPECT_GE(result.steps, 200U);
     }
   }
+}
+
+TEST(Trainer, SyncReplicasOfAllIsDeterministic) {
+  const auto digest = [](StrategyKind kind, int aggregate) {
+    TrainOptions options = options_for(3, 8);
+    options.deterministic = true;
+    options.epochs = 3;
+    options.strategy.kind = kind;
+    options.strategy.aggregate = aggregate;
+    options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::parse("cosine:0.1")};
+    Trainer trainer(maker<Hidden>(), points(325).shuffle(), std::nullopt, options);
+    return trainer.run(nobody).digest;
+  };
+  const std::uint64_t expected = digest(StrategyKind::replicated, 0);
+  EXPECT_EQ(digest(StrategyKind::sync_replicas, 0), expected);
+  EXPECT_EQ(digest(StrategyKind::sync_replicas, 3), expected);
+  const std::optional<Error> error = thrown_by([&] { digest(StrategyKind::sync_replicas, 2); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), testing::HasSubstr("not deterministic"));
 }
 
 TEST(Trainer, LearnsTheTwinOfCifar) {

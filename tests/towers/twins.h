@@ -1,4 +1,4 @@
-// Small models and made-up data that trainers' tests learn from.
+// Small models, and synthetic data to train them.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,16 @@
 
 #include <penstock/rng.h>
 #include <penstock/sources.h>
-
-#include "towers/classifier.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/dropout.h"
-#include "towers/layers/relu.h"
-#include "towers/trainer.h"
+#include <penstock/towers/classifier.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/dropout.h>
+#include <penstock/towers/layers/relu.h>
+#include <penstock/towers/trainer.h>
 
 namespace penstock::towers::test {
 
-/// `count` images of 32x32x3 in ten classes, each a colour and a place of a square in noise: what
-/// CIFAR-10 is to a network that does not know better.
+/// Returns `count` images of 32x32x3 in ten classes. The colour and the place of a square in noise
+/// tell the class. To a network, this resembles CIFAR-10.
 inline Dataset picture_twin(std::int64_t count, std::uint64_t seed = 1) {
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(count) * 32 * 32 * 3);
   std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
@@ -40,7 +39,7 @@ inline Dataset picture_twin(std::int64_t count, std::uint64_t seed = 1) {
                   {"label", Tensor::of<std::int64_t>({count}, labels)}});
 }
 
-/// {image: f32 [1,1,4], label}: which of 3 linear functions is largest.
+/// Returns {image: f32 [1,1,4], label}. The label says which of 3 linear functions is largest.
 inline Dataset points(std::int64_t count) {
   std::vector<float> values;
   std::vector<std::int64_t> labels;
@@ -64,7 +63,7 @@ inline Dataset points(std::int64_t count) {
                   {"label", Tensor::of<std::int64_t>({count}, labels)}});
 }
 
-/// Softmax regression on `points`.
+/// Softmax regression for `points`.
 class Linear : public Classifier {
  public:
   explicit Linear(const Scope& scope) {
@@ -77,7 +76,7 @@ class Linear : public Classifier {
   }
 };
 
-/// A hidden layer with dropout.
+/// A model with a hidden layer and dropout.
 class Hidden : public Classifier {
  public:
   explicit Hidden(const Scope& scope) {
@@ -96,7 +95,7 @@ ModelMaker maker() {
   return [](const Scope& scope) -> ModelPtr { return std::make_unique<M>(scope); };
 }
 
-/// Options for so many towers on host devices.
+/// Returns options for this many towers on host devices.
 inline TrainOptions options_for(int towers, std::int64_t batch) {
   TrainOptions options;
   for (int t = 0; t < towers; ++t) options.devices.push_back(device({DeviceKind::host, t}));
@@ -105,6 +104,25 @@ inline TrainOptions options_for(int towers, std::int64_t batch) {
   options.strategy.timeout_s = 60;
   options.strategy.update = {make_optimizer("sgd"), Schedule::constant(0.01)};
   return options;
+}
+
+/// Returns options for a run of two towers that keeps checkpoints in a folder.
+inline TrainOptions options_in(const std::string& folder, std::uint64_t max_steps) {
+  TrainOptions options = options_for(2, 8);
+  options.deterministic = true;
+  options.checkpoint_folder = folder;
+  options.checkpoint_every = 5;
+  options.epochs = 4;
+  options.max_steps = max_steps;
+  options.strategy.update = {make_optimizer("adam"), Schedule::constant(0.01)};
+  return options;
+}
+
+/// Trains `Hidden` on 200 points.
+inline TrainResult train(const TrainOptions& options) {
+  TrainObserver nobody;
+  Trainer trainer(maker<Hidden>(), points(200).shuffle(), std::nullopt, options);
+  return trainer.run(nobody);
 }
 
 }  // namespace penstock::towers::test

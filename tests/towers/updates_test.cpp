@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/towers/optimizer.h>
+
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/optimizer.h"
+#include "towers/updater.h"
 
 namespace penstock::towers {
 namespace {
@@ -78,10 +80,10 @@ TEST(Clipping, ScalesAllGradientsTogether) {
   a.has_gradient = b.has_gradient = true;
   EXPECT_DOUBLE_EQ(gradient_norm(store.of(0)), 5);
   Updater loose(store.of(0), {make_optimizer("sgd"), Schedule::constant(1), 5});
-  loose.clip(store.of(0));
+  loose.clip(store.of(0), 0);
   EXPECT_EQ(list(a.gradient), std::vector<float>{3});
   Updater tight(store.of(0), {make_optimizer("sgd"), Schedule::constant(1), 1});
-  tight.clip(store.of(0));
+  tight.clip(store.of(0), 0);
   EXPECT_NEAR(a.gradient.data()[0], 0.6, 1e-6);
   EXPECT_NEAR(b.gradient.data()[0], 0.8, 1e-6);
 }

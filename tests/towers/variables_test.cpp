@@ -1,4 +1,4 @@
-#include "towers/variables.h"
+#include <penstock/towers/variables.h>
 
 #include <sys/mman.h>
 

@@ -1,6 +1,7 @@
-// The program: picks a subcommand, and turns what it throws into a message and an exit code.
+// The program: picks a subcommand, and turns exceptions into a message and an exit code.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
@@ -15,18 +16,19 @@
 #include <penstock/error.h>
 #include <penstock/version.h>
 
+#include "pipelines/remote.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/commands/limits_text.h"
 #include "tools/penstock/signals.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
 
-/// What was not expected: the first flag that nobody knows, or else the first word.
+/// Returns the error for an unexpected word: the first unknown flag, or else the first word.
 UsageError unexpected(const CLI::App& program) {
   const std::vector<CLI::App*> chosen = program.get_subcommands();
   const CLI::App& app = chosen.empty() ? program : *chosen.front();
@@ -46,20 +48,36 @@ UsageError unexpected(const CLI::App& program) {
   return UsageError("there is no subcommand " + word + suggestion(word, known));
 }
 
+/// Returns the words after the program's name, last first, as CLI11 takes them. "help profile"
+/// becomes "profile --help".
+std::vector<std::string> words_of(const CLI::App& program, int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  // From here on, no output can contain secret words.
+  std::ranges::transform(words, words.begin(), hidden_word);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    const std::vector<const CLI::App*> all = program.get_subcommands({});
+    const auto asked = [&](const CLI::App* app) { return app->get_name() == words.front(); };
+    if (words.empty() || std::ranges::any_of(all, asked)) words.emplace_back("--help");
+  }
+  std::ranges::reverse(words);
+  return words;
+}
+
 int run(int argc, char** argv) {
   CLI::App program("An asynchronous input pipeline for GPU towers.", "penstock");
   program.set_version_flag("--version", version() + "\n" + features());
   bool limits = false;
   program.add_flag("--limits", limits, "print what untrusted bytes may ask for");
   program.require_subcommand(0, 1);
-  program.footer("penstock SUBCOMMAND --help tells more.");
+  program.footer("penstock help SUBCOMMAND tells more.");
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make :
-       {make_profile, make_explain, make_inspect, make_verify, make_check_determinism, make_replay,
-        make_synth, make_pack, make_unpack, make_train})
+  for (const auto make : {make_profile, make_explain, make_inspect, make_verify,
+                          make_check_determinism, make_replay, make_synth, make_pack, make_unpack,
+                          make_train, make_evaluate, make_predict, make_cluster, make_serve})
     commands.push_back(make(program));
   try {
-    program.parse(argc, argv);
+    program.parse(words_of(program, argc, argv));
   } catch (const CLI::ExtrasError&) {
     throw unexpected(program);
   } catch (const CLI::ParseError& error) {
@@ -76,14 +94,21 @@ int run(int argc, char** argv) {
   return kUsage;
 }
 
-/// What is freed goes back to the system, or --memory would say little of what the process has:
-/// glibc keeps up to 64 MiB for each of its arenas, and raises its thresholds as it goes. Scratch
-/// of the usual images is below these and stays.
+/// Makes glibc return freed memory to the system. Otherwise --memory would say little of the
+/// process's memory: glibc keeps up to 64 MiB for each of its arenas, and raises its thresholds
+/// over time. Scratch memory for usual images is below these thresholds, and is kept.
 void give_memory_back() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_THRESHOLD, 512 << 10);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
 #endif
+}
+
+/// Each device takes about four streams for each tower. With more streams than its eight queues,
+/// CUDA makes streams wait for each other. Only an environment variable that is set before CUDA
+/// starts changes this.
+void ask_for_gpu_queues() {
+  static_cast<void>(::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0));
 }
 
 int guarded_run(int argc, char** argv) {
@@ -110,13 +135,15 @@ int guarded_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace penstock;
   tool::give_memory_back();
+  tool::ask_for_gpu_queues();
   tool::handle_file_signals();
-  // The C library finds what ends threads when it first needs it, and aborts if there is no memory.
+  // The C library loads its code for ending threads at the first use, and aborts if there is no
+  // memory.
   void* frame = nullptr;
   static_cast<void>(::backtrace(&frame, 1));
   tool::log_to_stderr();
   const int code = tool::guarded_run(argc, argv);
-  // What is printed lies in a buffer until now: a full disk is met here, or was before.
+  // Until now, output may still be in a buffer, so a full disk shows here at the latest.
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fputs("penstock: can't write to the standard output\n", stderr);
   return code == tool::kOk ? int{tool::kFailed} : code;

@@ -18,9 +18,9 @@
 namespace penstock::tool {
 namespace {
 
-bool to_terminal = false;  // constant while signals are handled
+bool to_terminal = false;  // does not change while signals are handled
 
-// What follows may run at any moment on any thread, and so calls nothing but system calls.
+// The functions below may run at any moment on any thread, so they use only system calls.
 
 void say(std::string_view text) noexcept {
   while (!text.empty()) {
@@ -30,7 +30,7 @@ void say(std::string_view text) noexcept {
   }
 }
 
-/// A terminal is told nothing by a file's name.
+/// Prints the name without control characters, so that a file's name can't control a terminal.
 void say_name(std::string_view name) noexcept {
   std::array<char, 256> part;
   while (!name.empty()) {
@@ -45,7 +45,7 @@ void say_name(std::string_view name) noexcept {
 void explain_bus_error(int signal, siginfo_t* info, void*) noexcept {
   static std::atomic_flag said = ATOMIC_FLAG_INIT;
   const char* const file = info->si_code > 0 ? mapped_file_at(info->si_addr) : nullptr;
-  if (file == nullptr) {  // not ours: it ends the process as if nobody handled it
+  if (file == nullptr) {  // not ours: ends the process as without a handler
     std::signal(signal, SIG_DFL);
     std::raise(signal);
     return;

@@ -3,10 +3,10 @@
 
 namespace penstock::tool {
 
-/// Call once, before anything is written. A write past the limit on the size of files (ulimit -f)
-/// then fails like one on a full disk, with EFBIG, instead of ending the process by SIGXFSZ. A
-/// mapped file that can no longer be read ends the process still, but with a sentence that names
-/// it, and exit code 1 instead of a SIGBUS.
+/// Handles SIGXFSZ and SIGBUS. Call it once, before anything is written. A write beyond the limit
+/// on file sizes (ulimit -f) then fails with EFBIG, like a write on a full disk, instead of ending
+/// the process. If a mapped file can no longer be read, the process still ends, but with a sentence
+/// that names the file and with exit code 1.
 void handle_file_signals();
 
 }  // namespace penstock::tool

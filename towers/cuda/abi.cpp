@@ -1,4 +1,4 @@
-// Holds towers/gpu/tables.h against NVIDIA's headers; it is compiled and never run.
+// Compares towers/gpu/tables.h with NVIDIA's headers. It is only compiled, never run.
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <nccl.h>
@@ -11,7 +11,8 @@
 namespace penstock::towers {
 namespace {
 
-/// A parameter as it is passed: enumerations as int, pointers to objects as any other.
+/// The type by which a parameter is passed: enumerations as int, pointers to objects as any
+/// pointer.
 template <typename T>
 struct Passed {
   using type = std::conditional_t<std::is_enum_v<T> && sizeof(T) == sizeof(int), int, T>;
@@ -40,6 +41,7 @@ PENSTOCK_SAME(Cudnn, create, cudnnCreate);
 PENSTOCK_SAME(Cudnn, destroy, cudnnDestroy);
 PENSTOCK_SAME(Cudnn, set_stream, cudnnSetStream);
 PENSTOCK_SAME(Cudnn, error_string, cudnnGetErrorString);
+PENSTOCK_SAME(Cudnn, last_error, cudnnGetLastErrorString);
 PENSTOCK_SAME(Cudnn, create_tensor, cudnnCreateTensorDescriptor);
 PENSTOCK_SAME(Cudnn, destroy_tensor, cudnnDestroyTensorDescriptor);
 PENSTOCK_SAME(Cudnn, set_tensor, cudnnSetTensor4dDescriptor);
@@ -78,7 +80,9 @@ static_assert(Cudnn::kFloat == CUDNN_DATA_FLOAT && Cudnn::kBf16 == CUDNN_DATA_BF
 static_assert(Cudnn::kNchw == CUDNN_TENSOR_NCHW && Cudnn::kNhwc == CUDNN_TENSOR_NHWC);
 static_assert(Cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION);
 static_assert(Cudnn::kDefaultMath == CUDNN_DEFAULT_MATH &&
-              Cudnn::kTensorMath == CUDNN_TENSOR_OP_MATH && Cudnn::kFmaMath == CUDNN_FMA_MATH);
+              Cudnn::kTensorMath == CUDNN_TENSOR_OP_MATH &&
+              Cudnn::kTensorMathConverting == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION &&
+              Cudnn::kFmaMath == CUDNN_FMA_MATH);
 static_assert(Cudnn::kSpatial == CUDNN_BATCHNORM_SPATIAL &&
               Cudnn::kSpatialPersistent == CUDNN_BATCHNORM_SPATIAL_PERSISTENT);
 static_assert(Cudnn::kDeterministic == CUDNN_DETERMINISTIC);
@@ -111,6 +115,12 @@ static_assert(CublasLt::kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA &&
 static_assert(CublasLt::kAsItIs == CUBLAS_OP_N && CublasLt::kTransposed == CUBLAS_OP_T);
 
 PENSTOCK_SAME(Nccl, init_all, ncclCommInitAll);
+PENSTOCK_SAME(Nccl, unique_id, ncclGetUniqueId);
+// The types that are passed by value must have the same size.
+static_assert(sizeof(Nccl::UniqueId) == sizeof(ncclUniqueId) &&
+              alignof(Nccl::UniqueId) == alignof(ncclUniqueId));
+static_assert(std::is_same_v<decltype(&ncclCommInitRank),
+                             ncclResult_t (*)(ncclComm_t*, int, ncclUniqueId, int)>);
 PENSTOCK_SAME(Nccl, destroy, ncclCommDestroy);
 PENSTOCK_SAME(Nccl, abort, ncclCommAbort);
 PENSTOCK_SAME(Nccl, async_error, ncclCommGetAsyncError);

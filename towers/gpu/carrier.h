@@ -1,16 +1,17 @@
-// The way from one GPU to another.
+// Copies from one GPU to another.
 #pragma once
 
 #include "towers/gpu/gpu.h"
 
 namespace penstock::towers {
 
-/// Copies what one GPU made to another one, on the latter's stream, where it is kept until the next
-/// copy. Events order that behind what made it and in front of what changes it; the host waits for
-/// nothing. Peers copy directly where they can, else through the host. Used by one thread.
+/// A copier of arrays from one GPU to another, on the stream of the latter. A copy stays valid
+/// until the next one. Events order the copy after the work that made the array, and before work
+/// that changes it; the host never waits. GPUs that can reach each other copy directly, others
+/// through the host. Used by one thread.
 class Carrier {
  public:
-  /// Both must outlive it.
+  /// Both GPUs must outlive it.
   Carrier(Gpu& from, Gpu& to);
   const Array& carry(const Array& what);
 

@@ -7,7 +7,7 @@
 
 namespace penstock::towers {
 
-/// What cuDNN multiplies a result with, and what was there before.
+/// Factors by which cuDNN multiplies a result, and the previous content of the output.
 inline constexpr float kOne = 1;
 inline constexpr float kZero = 0;
 
@@ -31,12 +31,12 @@ struct TensorDescriptor : Descriptor {
       : Descriptor(gpu, gpu.cudnn().create_tensor, gpu.cudnn().destroy_tensor) {}
 };
 
-/// cuDNN's name of what activations are.
+/// Returns cuDNN's name of the activations' type.
 inline int cudnn_type(const Gpu& gpu) {
   return gpu.dtype() == DType::bf16 ? Cudnn::kBf16 : Cudnn::kFloat;
 }
 
-/// Describes activations, channels last: [n,h,w,c], or rows of anything as [n,1,1,c].
+/// Describes activations, channels last: [n,h,w,c]; rows of any other shape as [n,1,1,c].
 inline void describe(const Gpu& gpu, const TensorDescriptor& to, const Shape& shape) {
   const bool image = shape.rank() == 4;
   const std::int64_t channels = shape[shape.rank() - 1];

@@ -1,12 +1,12 @@
-// What kernels are written in: functors that the device's kernels and their twins on the CPU share.
-// Neither fuses a multiplication with an addition (-ffp-contract=off, -fmad=false).
+// The building blocks of kernels: functors that the device's kernels and their twins on the CPU
+// share. Neither fuses a multiplication with an addition (-ffp-contract=off, -fmad=false).
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-// An attribute and nothing else: nvcc compiles such functions for both.
+// Only an attribute: nvcc compiles such functions for both host and device.
 #if defined(__CUDACC__)
 #define PENSTOCK_TWIN __host__ __device__
 #else
@@ -33,7 +33,7 @@ PENSTOCK_TWIN inline float load(Bf16 value) {
 PENSTOCK_TWIN inline void store(float& to, float value) {
   to = value;
 }
-/// To nearest, ties to even. Source: IEEE 754-2019, 4.3.1.
+/// Rounds to nearest, ties to even. Source: IEEE 754-2019, 4.3.1.
 PENSTOCK_TWIN inline void store(Bf16& to, float value) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof(bits));
@@ -42,17 +42,17 @@ PENSTOCK_TWIN inline void store(Bf16& to, float value) {
                 : static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-/// Adds where others may add at the same time; the order is nobody's.
+/// Adds while other threads may add to the same value; the order is undefined.
 PENSTOCK_TWIN inline void add_shared(float& to, float value) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) || defined(PENSTOCK_EMULATED)
   atomicAdd(&to, value);
 #else
   to += value;
 #endif
 }
 
-/// Philox 4x32-10: words 0 to 3 of block (block, 0, low, high) under `key`, as philox4x32 of the
-/// library gives them. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+/// Philox 4x32-10: words 0 to 3 of block (block, 0, low, high) under `key`, equal to the library's
+/// philox4x32. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 struct PhiloxBlock {
   std::uint32_t words[4];
 };
@@ -73,11 +73,13 @@ PENSTOCK_TWIN inline PhiloxBlock philox_block(std::uint32_t block, std::uint64_t
   return x;
 }
 
-/// A plan is plain data with one of these operators, handed to kernels by value:
+/// The CPU's lanes, for plans. A plan is plain data with one of these operators. Kernels receive it
+/// by value.
 ///     void operator()(std::int64_t i) const;                     // value i alone
 ///     template <class Lanes> void operator()(std::int64_t row, const Lanes&) const;  // kRows
-/// The second is called by the lanes of one group together, each of which takes every `count()`th
-/// of a row's values from `first()` on; `sum` and `max` are of all lanes, for all lanes.
+/// The lanes of one group call the second one together. Each of them takes every `count()`th of a
+/// row's values, from `first()` on. `sum` and `max` combine the values of all lanes, and return the
+/// result to all lanes.
 struct OneLane {
   static std::int64_t first() { return 0; }
   static std::int64_t count() { return 1; }
@@ -90,7 +92,7 @@ concept RowPlan = requires {
   requires Plan::kRows;
 };
 
-/// The CPU twin of a kernel: all `count` values, or rows, on the calling thread.
+/// Runs all `count` values, or rows, on the calling thread: the CPU twin of a kernel.
 template <typename Plan>
 void run_here(const Plan& plan, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {

@@ -1,6 +1,7 @@
 #include "towers/gpu/gpu.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <penstock/error.h>
@@ -9,7 +10,7 @@
 
 namespace penstock::towers {
 
-/// Memory of the device. What is given back may still be in use by work on the stream.
+/// Memory of the device. Work on the stream may still use memory that is given back.
 class Gpu::Memory final : public Allocator {
  public:
   Memory(Device& device, StreamView stream) : device_(device), stream_(stream) {}
@@ -54,12 +55,17 @@ Gpu::Handles::~Handles() {
 
 void Gpu::check(const char* error) const {
   if (error == nullptr) return;
-  device_->check();  // a lost device is told as such
+  device_->check();  // reports a lost device as such
   throw Error(ErrorCode::unavailable, device_->id().to_string() + ": " + error);
 }
 
 void Gpu::check_cudnn(int status) const {
-  if (status != 0) check(("cuDNN: " + std::string(cudnn().error_string(status))).c_str());
+  if (status == 0) return;
+  std::array<char, 512> about{};
+  cudnn().last_error(about.data(), about.size() - 1);
+  std::string text = std::string("cuDNN: ") + cudnn().error_string(status);
+  if (about.front() != 0) text += std::string(": ") + about.data();
+  check(text.c_str());
 }
 
 void Gpu::clear(Array& array) {
@@ -67,15 +73,16 @@ void Gpu::clear(Array& array) {
 }
 
 Array Gpu::download(const Array& array) {
-  Array copy(array.shape());
-  stream().copy({copy.data(), array.bytes(), array.nbytes()});
+  Array copy(nullptr, array.dtype());
+  copy.resize(array.shape());
+  stream().copy({copy.bytes(), array.bytes(), array.nbytes()});
   stream().synchronize();
   device_->check();
   return copy;
 }
 
 void Gpu::upload(std::span<const float> values, Array& to) {
-  stream().synchronize();  // of what was copied from there before
+  stream().synchronize();  // an earlier copy may still read staged_
   staged_.resize({static_cast<std::int64_t>(values.size())});
   std::ranges::copy(values, staged_.data());
   stream().copy({to.bytes(), staged_.data(), values.size_bytes()});
@@ -90,7 +97,7 @@ void Gpu::add_results(const Array& rows) {
   run(ColumnsPlan{rows.as<double>(), result_.as<double>(), rows.dim(0), 4, 1}, 4);
 }
 
-// Row-major C = A B is column-major C' = B' A', with B and A as they lie.
+// Row-major C = A B is column-major C' = B' A', where B and A stay as they are.
 void Gpu::gemm(const Gemm& form, const void* a, const void* b, void* c, bool sums) {
   if (form.m == 0 || form.n == 0) return;
   const CublasLt& lt = libraries_.blas;
@@ -135,6 +142,14 @@ void Gpu::gemm(const Gemm& form, const void* a, const void* b, void* c, bool sum
 
 Array on_host(Gpu* gpu, const Array& array) {
   return gpu != nullptr ? gpu->download(array) : Array::view(array.data(), array.shape());
+}
+
+Array f32_on_host(Gpu* gpu, const Array& array) {
+  Array there = on_host(gpu, array);
+  if (there.dtype() != DType::bf16) return there;
+  Array wide(there.shape());
+  for (std::size_t i = 0; i < wide.size(); ++i) wide.data()[i] = load(there.as<Bf16>()[i]);
+  return wide;
 }
 
 void assign(Gpu* gpu, std::span<const float> values, Array& to) {

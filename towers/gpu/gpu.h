@@ -1,4 +1,4 @@
-// What a tower on a GPU computes with.
+// The GPU of a tower: its stream, memory and libraries.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,18 @@
 #include <vector>
 
 #include <penstock/device.h>
+#include <penstock/towers/array.h>
+#include <penstock/towers/precision.h>
 
-#include "towers/array.h"
 #include "towers/gpu/libraries.h"
 
 namespace penstock::towers {
 
 struct Gemm;
 
-/// How layers on GPUs compute. Variables, their gradients and what optimizers remember are f32 in
-/// each.
-enum class Precision {
-  f32,   ///< true f32
-  tf32,  ///< f32 in memory; products of matrices and convolutions with tensor cores' 10 bits
-  bf16,  ///< activations and their gradients are bf16, sums f32
-};
-
 /// A stream of a device, the memory on it, and the libraries. All work is enqueued on the one
-/// stream; nothing here waits for the device but `download`, and `upload` for a copy that was made
-/// before. Used by one thread at a time; outlives the arrays it made.
+/// stream. Only `download` waits for the device, and `upload` for an earlier copy. Used by one
+/// thread at a time. It must outlive the arrays it made.
 class Gpu {
  public:
   /// `libraries` must outlive it. Throws Error{not_found | unavailable}.
@@ -42,10 +35,10 @@ class Gpu {
   void* cudnn_handle() const noexcept { return handles_.cudnn; }
   Precision precision() const noexcept { return precision_; }
   bool deterministic() const noexcept { return deterministic_; }
-  /// Of activations: bf16 or f32.
+  /// Returns the type of activations: bf16 or f32.
   DType dtype() const noexcept { return precision_ == Precision::bf16 ? DType::bf16 : DType::f32; }
 
-  /// An empty array in the device's memory.
+  /// Returns an empty array in the device's memory.
   Array array(DType dtype) { return Array(memory_.get(), dtype); }
   Array array() { return array(dtype()); }
   void clear(Array& array);
@@ -56,24 +49,26 @@ class Gpu {
   void run(const Plan& plan, std::int64_t count) {
     run(plan, count, stream_);
   }
-  /// On another stream of the device; by any thread.
+  /// The same on another stream of the device; any thread may call it.
   template <typename Plan>
   void run(const Plan& plan, std::int64_t count, StreamView stream) const {
     if (count > 0)
       check(std::get<Launch<Plan>>(libraries_.kernels.launches.all)(plan, count, stream));
   }
-  /// C [m,n] = A B + beta C as Gemm says, of activations; C is f32 if `sums`, else as they are.
+  /// Computes C [m,n] = A B + beta C for activations, as `form` says. C is f32 if `sums`, else it
+  /// has the type of activations.
   void gemm(const Gemm& form, const void* a, const void* b, void* c, bool sums);
 
-  /// Scratch memory until the next call that asks for some.
+  /// Returns scratch memory, valid until the next call.
   Array& scratch(std::size_t bytes);
-  /// Four f64 of the step at hand: loss summed over rows, rows that are right, regularisation, and
-  /// more than 0 for a label or an id that there is not. Layers add; the trainer clears and reads.
+  /// Returns four f64 values of the current step: the loss summed over rows, the number of correct
+  /// rows, the regularisation, and more than 0 if a label or an id was out of range. Layers add to
+  /// them; the trainer clears and reads them.
   Array& result() noexcept { return result_; }
-  /// Adds [rows,4] f64 up into that.
+  /// Adds the sums over `rows`, [rows,4] f64, to `result`.
   void add_results(const Array& rows);
 
-  /// Makes the device the calling thread's, for libraries that ask for it.
+  /// Makes the device the calling thread's current one, for libraries that need that.
   void enter() const { enter(stream_); }
   void enter(StreamView stream) const { check(libraries_.kernels.enter(stream)); }
   void check(const char* error) const;
@@ -81,7 +76,7 @@ class Gpu {
 
  private:
   class Memory;
-  /// Of the libraries, for this device.
+  /// The libraries' handles for this device.
   struct Handles {
     explicit Handles(const GpuLibraries& of) : libraries(of) {}
     Handles(const Handles&) = delete;
@@ -103,7 +98,7 @@ class Gpu {
   Array scratch_, result_, staged_;
 };
 
-/// Plans over values that lie with a tower: on its GPU, or where there is none on this thread.
+/// Runs a plan over values of a tower: on its GPU, or on this thread if it has none.
 template <typename Plan>
 void run(Gpu* gpu, const Plan& plan, std::size_t count) {
   if (gpu != nullptr) {
@@ -112,8 +107,10 @@ void run(Gpu* gpu, const Plan& plan, std::size_t count) {
     run_here(plan, static_cast<std::int64_t>(count));
   }
 }
-/// The values in host memory: themselves, or a copy.
+/// Returns the values in host memory: the array itself, or a copy.
 Array on_host(Gpu* gpu, const Array& array);
+/// Returns the same as f32; also converts from bf16.
+Array f32_on_host(Gpu* gpu, const Array& array);
 void assign(Gpu* gpu, std::span<const float> values, Array& to);
 
 }  // namespace penstock::towers

@@ -5,8 +5,8 @@
 
 namespace penstock::towers {
 
-/// Copies an image into the middle of a larger one that else is `around`, or back: `to` is
-/// [n,h,w,c] of the larger if `into`, else of the smaller.
+/// A copy of an image into the middle of a larger one, whose other values become `around`, or back.
+/// `to` is [n,h,w,c] of the larger image if `into`, else of the smaller.
 template <typename T>
 struct PadPlan {
   const T* from;
@@ -37,7 +37,7 @@ struct PadPlan {
   }
 };
 
-/// Local response normalisation, of the value and of its derivative: each looks at its window.
+/// Local response normalisation, and its derivative. Both work on a window of channels.
 template <typename T>
 struct LrnPlan {
   const T* in;
@@ -74,9 +74,9 @@ struct LrnBackPlan {
   }
 };
 
-/// Of each channel the sums over `rows` of x, and of (x - center)²: what = 0 or 1; or of dy and of
-/// dy times the normalised x: what = 2. Written as doubles to sums[channel], sums[channels +
-/// channel].
+/// Sums over `rows` for each channel: of x if `what` is 0, of (x - center)² if it is 1. If it is 2,
+/// the sums of dy, and of dy times the normalised x. Written as doubles to sums[channel] and
+/// sums[channels + channel].
 template <typename T>
 struct NormSumsPlan {
   static constexpr bool kRows = true;

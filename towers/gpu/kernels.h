@@ -1,5 +1,5 @@
-// The table of our own kernels, one for each plan: the device's, from the CUDA module, or the CPU's
-// twins. A plan that is named here has both.
+// The table of our own kernels, one for each plan: the device's, from the CUDA module, or their
+// twins on the CPU. Each plan listed here has both.
 #pragma once
 
 #include <tuple>
@@ -12,14 +12,14 @@
 
 namespace penstock::towers {
 
-/// Enqueues the plan over so many values, or rows; null, or what went wrong.
+/// Enqueues the plan over `count` values, or rows. Returns null, or an error message.
 template <typename Plan>
 using Launch = const char* (*)(const Plan& plan, std::int64_t count, StreamView stream);
 
 template <typename... Plans>
 struct LaunchesOf {
   std::tuple<Launch<Plans>...> all;
-  /// A table of `Make<Plan>::launch`.
+  /// Returns a table of `Make<Plan>::launch`.
   template <template <typename> class Make>
   static constexpr LaunchesOf made() {
     return {std::tuple<Launch<Plans>...>(one<Make<Plans>, Plans>()...)};
@@ -45,12 +45,12 @@ using Launches =
            EmbeddingBackPlan>::With<FillPlan, ScalePlan, AddPlan, ToBf16Plan, SgdPlan, MomentumPlan,
                                     AdamPlan, SquareSumPlan, ColumnsPlan, ClipPlan>;
 
-/// What the CUDA module exports under kKernelsSymbol.
+/// The table that the CUDA module exports as kKernelsSymbol.
 struct Kernels {
   static constexpr int kVersion = 4;
   int version = kVersion;
   Launches launches{};
-  /// Makes the stream's device the calling thread's, for libraries that ask for it.
+  /// Makes the stream's device the calling thread's current one, for libraries that need that.
   const char* (*enter)(StreamView stream) = nullptr;
 };
 inline constexpr const char* kKernelsSymbol = "penstock_towers_kernels";

@@ -1,4 +1,5 @@
-// Losses of a tower on a GPU, read one step late so that the host never waits for the step at hand.
+// Losses of a tower on a GPU. They are read one step late, so the host never waits for the current
+// step.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +7,13 @@
 #include <optional>
 #include <vector>
 
+#include <penstock/towers/model.h>
+
 #include "towers/gpu/gpu.h"
-#include "towers/model.h"
 
 namespace penstock::towers {
 
-/// Used by the tower's thread.
+/// A reader of losses that is one step late. Used by the tower's thread.
 class LateLoss {
  public:
   struct Told {
@@ -19,28 +21,29 @@ class LateLoss {
     Loss loss{};
   };
 
-  /// `gpus`: what the tower computes with, one or several.
+  /// `gpus` are the GPUs that the tower computes with.
   explicit LateLoss(std::vector<Gpu*> gpus);
   ~LateLoss();
   LateLoss(const LateLoss&) = delete;
   LateLoss& operator=(const LateLoss&) = delete;
 
-  /// What layers add up from here on is another step's.
+  /// Begins a step: layers add its results from here on.
   void begin() {
     for (Gpu* gpu : gpus_) gpu->clear(gpu->result());
   }
-  /// Has the results copied once the forward pass of `rows` is through, and returns those of the
-  /// step before, if they were not yet told. Throws Error{invalid_argument} if that had a label or
-  /// an id that there is not.
+  /// Requests a copy of the results after the forward pass of `rows`. Returns the loss of the step
+  /// before, if it was not yet returned. Throws Error{mismatch} if that step had a label or an id
+  /// out of range.
   std::optional<Told> end(std::uint64_t step, std::int64_t rows);
-  /// Those of the last step, if they were not told.
+  /// Returns the loss of the last step, if it was not yet returned.
   std::optional<Told> last();
 
  private:
   const std::vector<Gpu*> gpus_;
   const std::shared_ptr<Allocator> pinned_;
-  std::vector<Event> copied_;  // of each
-  double* const values_;       // pinned; four of each, of the step in waiting_
+  std::vector<Event> copied_;  // one for each GPU
+  // Pinned: four values for each GPU, of the step in waiting_.
+  double* const values_;
   std::optional<Told> waiting_;
 };
 

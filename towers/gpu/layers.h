@@ -1,43 +1,46 @@
-// The forms of layers on GPUs: as the headers in towers/layers say, with a tower's Gpu. Each
-// layer's function calls its own where the scope has one.
+// Layers on GPUs. The headers in towers/layers describe the layers; each layer's function there
+// calls its counterpart here if the scope has a Gpu.
 #pragma once
 
 #include <initializer_list>
 #include <string>
 #include <utility>
 
+#include <penstock/towers/layer.h>
+#include <penstock/towers/layers/batch_norm.h>
+#include <penstock/towers/layers/conv2d.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/lrn.h>
+#include <penstock/towers/layers/pool.h>
+
 #include "towers/gpu/gpu.h"
-#include "towers/layer.h"
-#include "towers/layers/batch_norm.h"
-#include "towers/layers/conv2d.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/lrn.h"
-#include "towers/layers/pool.h"
 
 namespace penstock::towers {
 
-/// cuDNN; uneven padding by a copy.
+/// Makes a convolution with cuDNN. Uneven padding is done by a copy.
 LayerPtr gpu_conv2d(Gpu& gpu, const Scope& scope, const Conv2dOptions& options);
-/// cuBLASLt.
+/// Makes a dense layer with cuBLASLt.
 LayerPtr gpu_dense(Gpu& gpu, const Scope& scope, const DenseOptions& options);
-/// cuDNN; synchronised by kernels of our own, whose sums are exchanged through the host.
+/// Makes a batch normalisation with cuDNN. A synchronised one uses kernels of our own, whose sums
+/// are exchanged through the host.
 LayerPtr gpu_batch_norm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options);
-/// cuDNN. Uneven padding by a copy, for maxima only; which of equal ones gets the gradient is the
-/// library's to say, and the same in every run.
+/// Make a pooling with cuDNN. Uneven padding is done by a copy, for maxima only. If several values
+/// are the maximum, the library decides which one gets the gradient, the same in every run.
 LayerPtr gpu_pool(Gpu& gpu, std::string name, const PoolOptions& options);
 LayerPtr gpu_global_average_pool(Gpu& gpu);
-/// cuDNN.
+/// Makes a relu with cuDNN.
 LayerPtr gpu_relu(Gpu& gpu);
-// Kernels of our own.
+// Layers with kernels of our own.
 LayerPtr gpu_dropout(Gpu& gpu, std::uint64_t id, float rate);
 LayerPtr gpu_lrn(Gpu& gpu, std::string name, const LrnOptions& options);
-/// out = a + b. REQUIRES: equal shapes.
+/// Computes out = a + b. REQUIRES: equal shapes.
 void gpu_add(Gpu& gpu, const Array& a, const Array& b, Array& out);
 
-/// For losses: arrays that are not yet the GPU's become it, and `results` gets [rows,4] f64.
+/// Prepares the arrays of a loss: arrays that are not yet on the GPU are placed there, and
+/// `results` becomes [rows,4] f64.
 void begin_on(Gpu& gpu, std::int64_t rows, Array& results, std::initializer_list<Array*> others);
 
-/// `f(T())` for the type that activations have: float or Bf16.
+/// Calls `f(T())` for the type of activations: float or Bf16.
 template <typename F>
 void with_type(const Gpu& gpu, F&& f) {
   if (gpu.dtype() == DType::bf16) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kModule = "libpenstock_towers_cuda.so";
 
-/// The first of these files that can be opened; it stays for good.
+/// The first of these files that can be opened. It is never closed.
 class Library {
  public:
   Library(std::string name, const std::initializer_list<std::string>& files)
@@ -47,6 +47,7 @@ Cudnn open_cudnn() {
   library.find(t.destroy, "cudnnDestroy");
   library.find(t.set_stream, "cudnnSetStream");
   library.find(t.error_string, "cudnnGetErrorString");
+  library.find(t.last_error, "cudnnGetLastErrorString");
   library.find(t.create_tensor, "cudnnCreateTensorDescriptor");
   library.find(t.destroy_tensor, "cudnnDestroyTensorDescriptor");
   library.find(t.set_tensor, "cudnnSetTensor4dDescriptor");
@@ -103,6 +104,8 @@ Nccl open_nccl() {
   const Library library("NCCL", {"libnccl.so.2"});
   Nccl t;
   library.find(t.init_all, "ncclCommInitAll");
+  library.find(t.unique_id, "ncclGetUniqueId");
+  library.find(t.init_rank, "ncclCommInitRank");
   library.find(t.destroy, "ncclCommDestroy");
   library.find(t.abort, "ncclCommAbort");
   library.find(t.async_error, "ncclCommGetAsyncError");

@@ -1,4 +1,4 @@
-// What towers on GPUs call, opened when the first one is made.
+// The libraries that towers on GPUs call, opened when the first such tower is made.
 #pragma once
 
 #include "towers/gpu/kernels.h"
@@ -9,12 +9,14 @@ namespace penstock::towers {
 struct GpuLibraries {
   Cudnn cudnn;
   CublasLt blas;
-  const Nccl& (*nccl)() = nullptr;  ///< looked for by the first call; throws Error{not_found}
+  /// Opened by the first call; throws Error{not_found}.
+  const Nccl& (*nccl)() = nullptr;
   Kernels kernels;
 };
 
-/// Opens libpenstock_towers_cuda.so beside the program, cuDNN 9 and cuBLASLt, once; NCCL when
-/// several GPUs exchange something. Throws Error{not_found} naming what is missing.
+/// Opens libpenstock_towers_cuda.so in the program's folder, cuDNN 9 and cuBLASLt, once. NCCL is
+/// opened when several GPUs exchange data. Throws Error{not_found}, which names the missing
+/// library.
 const GpuLibraries& gpu_libraries();
 
 }  // namespace penstock::towers

@@ -5,18 +5,20 @@
 
 namespace penstock::towers {
 
-/// What a row came to; [rows,4] doubles, added up by ColumnsPlan into what Gpu::result holds.
+/// The result of one row. Arrays of them are [rows,4] doubles, which ColumnsPlan adds up into
+/// Gpu::result.
 struct RowResult {
   double loss, correct, regularization;
-  double trouble;  ///< 1 for a label, or an id, that there is not
+  double trouble;  ///< 1 if a label or an id is out of range
 };
 
-/// Softmax cross-entropy of a row, and its gradient.
+/// The softmax cross-entropy of a row, and its gradient.
 template <typename T>
 struct SoftmaxPlan {
   static constexpr bool kRows = true;
   const T* logits;
   const std::int64_t* labels;
+  const float* weights;  // of rows; null: 1 each
   T* gradient;
   RowResult* results;
   std::int64_t classes, valid;
@@ -30,7 +32,7 @@ struct SoftmaxPlan {
       largest = fmax(largest, static_cast<double>(load(x[c])));
     largest = lanes.max(largest);
     double sum = 0;
-    double place = -static_cast<double>(classes);  // of the first maximum, negated
+    double place = -static_cast<double>(classes);  // negated place of the first maximum
     for (std::int64_t c = lanes.first(); c < classes; c += lanes.count()) {
       const auto value = static_cast<double>(load(x[c]));
       sum += exp(value - largest);
@@ -39,21 +41,25 @@ struct SoftmaxPlan {
     sum = lanes.sum(sum);
     place = lanes.max(place);
     const bool counts = row < valid && !bad;
+    const double weight = weights != nullptr && counts ? static_cast<double>(weights[row]) : 1;
     for (std::int64_t c = lanes.first(); c < classes; c += lanes.count()) {
       const double share = exp(static_cast<double>(load(x[c])) - largest) / sum;
       store(gradient[row * classes + c],
-            counts ? static_cast<float>((share - (c == label ? 1 : 0)) / static_cast<double>(valid))
+            counts ? static_cast<float>(weight * (share - (c == label ? 1 : 0)) /
+                                        static_cast<double>(valid))
                    : 0.0F);
     }
     if (lanes.first() != 0) return;
-    results[row] = {counts ? ::log(sum) - (static_cast<double>(load(x[label])) - largest) : 0,
-                    counts && -place == static_cast<double>(label) ? 1.0 : 0.0, 0, bad ? 1.0 : 0.0};
+    results[row] = {
+        counts ? weight * (::log(sum) - (static_cast<double>(load(x[label])) - largest)) : 0,
+        counts && -place == static_cast<double>(label) ? 1.0 : 0.0, 0, bad ? 1.0 : 0.0};
   }
 };
 
-/// The cosine of two vectors and what its derivatives need; for vectors of zeros all is 0.
+/// The cosine of two vectors, and the values that its derivatives need. All are 0 if a vector is
+/// zero.
 struct CosineParts {
-  double value, a, b;  ///< and the norms
+  double value, a, b;  ///< a and b are the norms
 };
 template <typename T>
 PENSTOCK_TWIN CosineParts cosine_of(const T* a, const T* b, std::int64_t width) {
@@ -70,7 +76,7 @@ PENSTOCK_TWIN CosineParts cosine_of(const T* a, const T* b, std::int64_t width) 
   if (aa == 0 || bb == 0) return {0, 0, 0};
   return {dot / sqrt(aa * bb), sqrt(aa), sqrt(bb)};
 }
-/// d cos / da at place d.
+/// Returns d cos / da at place d.
 template <typename T>
 PENSTOCK_TWIN double cosine_slope(const CosineParts& cos, const T* a, const T* b, std::int64_t d) {
   if (cos.a == 0) return 0;
@@ -84,6 +90,7 @@ PENSTOCK_TWIN inline CosineParts turned(const CosineParts& cos) {
 template <typename T>
 struct TripletPlan {
   const T *query, *positive, *negative;
+  const float* weights;  // of rows; null: 1 each
   T *to_query, *to_positive, *to_negative;
   RowResult* results;
   std::int64_t width, valid;
@@ -95,19 +102,22 @@ struct TripletPlan {
     const CosineParts far = cosine_of(q, n, width);
     const double loss = margin - near.value + far.value;
     const bool active = row < valid && loss > 0;
-    const double share = active ? 1.0 / static_cast<double>(valid) : 0;
+    const double weight = weights != nullptr && active ? static_cast<double>(weights[row]) : 1;
+    const double share = active ? weight / static_cast<double>(valid) : 0;
     for (std::int64_t d = 0; d < width; ++d) {
       store(to_query[at + d],
             static_cast<float>(share * (cosine_slope(far, q, n, d) - cosine_slope(near, q, p, d))));
       store(to_positive[at + d], static_cast<float>(-share * cosine_slope(turned(near), p, q, d)));
       store(to_negative[at + d], static_cast<float>(share * cosine_slope(turned(far), n, q, d)));
     }
-    results[row] = {active ? loss : 0, row < valid && near.value > far.value ? 1.0 : 0.0, 0, 0};
+    results[row] = {active ? weight * loss : 0, row < valid && near.value > far.value ? 1.0 : 0.0,
+                    0, 0};
   }
 };
 
-/// In-batch negatives: a row of cosines' weights w, as d w cos(a, b) / da = pull b - turn a / |a|^2
-/// has them, both [valid,valid], and the row's result.
+/// In-batch negatives: the gradient's weights of one row, and the row's result. For a weight w of a
+/// cosine, d w cos(a, b) / da = pull b - turn a / |a|^2. `pulls` and `turns` are both
+/// [valid,valid].
 template <typename T>
 struct InBatchPlan {
   static constexpr bool kRows = true;
@@ -118,8 +128,8 @@ struct InBatchPlan {
   double scale;
   template <typename Lanes>
   PENSTOCK_TWIN void operator()(std::int64_t row, const Lanes& lanes) const {
-    double* mine = turns + row * valid;  // first the cosines
-    double* pull = pulls + row * valid;  // first the products of norms
+    double* mine = turns + row * valid;  // holds the cosines at first
+    double* pull = pulls + row * valid;  // holds the products of norms at first
     double best = -2;
     for (std::int64_t other = lanes.first(); other < valid; other += lanes.count()) {
       const CosineParts cos = cosine_of(query + row * width, positive + other * width, width);
@@ -152,7 +162,7 @@ struct InBatchPlan {
   }
 };
 
-/// Gradients of queries from those, or of positives if `columns`.
+/// The gradients of queries, from `pulls` and `turns`; or of positives if `columns`.
 template <typename T>
 struct InBatchBackPlan {
   const T *mine, *others;
@@ -181,14 +191,13 @@ struct InBatchBackPlan {
   }
 };
 
-/// The mean of the rows that a sample names, at one place of it; ids that there are not are
-/// trouble.
+/// One value of the mean of the table rows that a sample names. Ids out of range count as trouble.
 template <typename T>
 struct EmbeddingPlan {
   const float* table;
   const std::int64_t* ids;
   T* out;
-  RowResult* results;  ///< of samples
+  RowResult* results;  ///< one for each sample
   std::int64_t rows, width, most;
   PENSTOCK_TWIN void operator()(std::int64_t i) const {
     const std::int64_t sample = i / width;
@@ -207,8 +216,9 @@ struct EmbeddingPlan {
   }
 };
 
-/// Value i is of sample i / width, and of every `step`th one behind it. With a step of 1, over
-/// `width` values, nobody else adds to a place of the table: sums are then made in order.
+/// The addition of gradients to the table. Value i handles sample i / width, and every `step`th
+/// sample after it. With a step of 1, over `width` values, only one thread adds to each place of
+/// the table. Sums are then made in order.
 template <typename T>
 struct EmbeddingBackPlan {
   const T* gradient;

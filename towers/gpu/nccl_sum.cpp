@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/towers/peers.h>
 
 #include "towers/gpu/gpu.h"
 #include "towers/start_thread.h"
@@ -23,9 +25,9 @@ using Clock = std::chrono::steady_clock;
 
 class NcclSum final : public BucketSum {
  public:
-  NcclSum(VariableStore& store, std::size_t buckets, double timeout_s,
+  NcclSum(VariableStore& store, std::size_t buckets, const StrategyOptions& options,
           std::function<void(const Status&)> on_error)
-      : store_(store), timeout_s_(timeout_s), on_error_(std::move(on_error)) {
+      : store_(store), timeout_s_(options.timeout_s), on_error_(std::move(on_error)) {
     std::map<DeviceId, std::size_t> known;
     for (int tower = 0; tower < store.towers(); ++tower) {
       Gpu& gpu = *store.gpu(tower);
@@ -36,7 +38,11 @@ class NcclSum final : public BucketSum {
       std::vector<Event>& reached = reached_.emplace_back();
       for (std::size_t b = 0; b < buckets; ++b) reached.emplace_back(gpu.device());
     }
-    if (ranks_.size() > 1) connect();
+    if (options.peers != nullptr) {
+      connect_with(*options.peers);
+    } else if (ranks_.size() > 1 || options.nccl_alone) {
+      connect();
+    }
     watcher_ = start_thread("watching NCCL", [this](const std::stop_token& stop) { watch(stop); });
   }
   ~NcclSum() override {
@@ -66,7 +72,7 @@ class NcclSum final : public BucketSum {
       }
     }
     begun_.notify_all();
-    Status outcome;  // not under the mutex: NCCL's first call waits for connections
+    Status outcome;  // set without the mutex: NCCL's first call waits
     try {
       reduce(bucket);
     } catch (...) {
@@ -90,8 +96,8 @@ class NcclSum final : public BucketSum {
     store_.gpu(tower)->stream().wait(ranks_[rank_of_[static_cast<std::size_t>(tower)]].done);
   }
 
-  // Streams may be waiting for other ranks within NCCL, where only an abort reaches them. It frees
-  // the communicators: a call that has them is let end first.
+  // Streams may wait for other ranks within NCCL, where only an abort reaches them. An abort frees
+  // the communicators, so a call that uses them must end first.
   void fail() noexcept override {
     const std::lock_guard lock(mutex_);
     if (std::exchange(failed_, true)) return;
@@ -104,9 +110,10 @@ class NcclSum final : public BucketSum {
     explicit Rank(const DevicePtr& device) : stream(device, "exchange"), done(device) {}
     std::vector<int> towers{};
     Stream stream;
-    Event done;                                // of the newest bucket
-    std::optional<Clock::time_point> since{};  // when that was begun, while it is under way
-    bool enqueued = false;                     // `done` is of this one
+    Event done;  // for the newest bucket
+    // The time when that bucket was begun, while it is running.
+    std::optional<Clock::time_point> since{};
+    bool enqueued = false;  // true if `done` is recorded for it
   };
 
   void connect() {
@@ -114,12 +121,41 @@ class NcclSum final : public BucketSum {
     std::vector<int> devices;
     for (const Rank& rank : ranks_) devices.push_back(leader(rank).device()->id().index);
     std::vector<void*> made(devices.size());
-    const int status =
-        nccl_->init_all(made.data(), static_cast<int>(devices.size()), devices.data());
+    check_made(nccl_->init_all(made.data(), static_cast<int>(devices.size()), devices.data()));
+    communicators_ = std::move(made);
+  }
+
+  /// Process p's devices are the ranks after those of the processes before it.
+  void connect_with(Peers& peers) {
+    nccl_ = &store_.gpu(0)->nccl();
+    struct Told {
+      Nccl::UniqueId id{};
+      std::size_t ranks = 0;
+    } mine{.id = {}, .ranks = ranks_.size()};
+    if (peers.rank() == 0) check_made(nccl_->unique_id(&mine.id));
+    std::vector<Told> all(static_cast<std::size_t>(peers.size()));
+    peers.gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    int first = 0, count = 0;
+    for (const Told& told : all) {
+      if (&told - all.data() < peers.rank()) first += static_cast<int>(told.ranks);
+      count += static_cast<int>(told.ranks);
+    }
+    std::vector<void*> made(ranks_.size());
+    check_made(nccl_->group_start());
+    int status = Nccl::kSuccess;
+    for (std::size_t r = 0; r < ranks_.size() && status == Nccl::kSuccess; ++r) {
+      leader(ranks_[r]).enter(ranks_[r].stream);
+      status = nccl_->init_rank(&made[r], count, all.front().id, first + static_cast<int>(r));
+    }
+    const int ended = nccl_->group_end();
+    check_made(status != Nccl::kSuccess ? status : ended);
+    communicators_ = std::move(made);
+  }
+
+  void check_made(int status) const {
     if (status != Nccl::kSuccess)
       throw Error(ErrorCode::unavailable,
                   "NCCL makes no communicators: " + std::string(nccl_->error_string(status)));
-    communicators_ = std::move(made);
   }
 
   Gpu& leader(const Rank& rank) const { return *store_.gpu(rank.towers.front()); }
@@ -171,7 +207,8 @@ class NcclSum final : public BucketSum {
     if (trouble) throw Error(ErrorCode::unavailable, *trouble);
   }
 
-  /// With mutex_ held, and once. One may wait for the others to be aborted too: all at once.
+  /// Called with mutex_ held, once. An abort may wait until the others are aborted too, so they all
+  /// run at the same time.
   void abort_all() noexcept {
     std::vector<std::jthread> threads;
     for (void* communicator : communicators_) {
@@ -184,7 +221,7 @@ class NcclSum final : public BucketSum {
     }
   }
 
-  /// Looks after exchanges that are under way.
+  /// Watches running exchanges.
   void watch(const std::stop_token& stop) {
     constexpr auto kEvery = std::chrono::milliseconds(20);
     std::unique_lock lock(mutex_);
@@ -234,11 +271,11 @@ class NcclSum final : public BucketSum {
   }
 
   VariableStore& store_;
-  const Nccl* nccl_ = nullptr;  // null: all towers share one device
+  const Nccl* nccl_ = nullptr;  // null: there are no communicators
   const double timeout_s_;
   const std::function<void(const Status&)> on_error_;
-  std::vector<std::size_t> rank_of_;         // of each tower
-  std::vector<std::vector<Event>> reached_;  // of each tower and bucket
+  std::vector<std::size_t> rank_of_;         // one for each tower
+  std::vector<std::vector<Event>> reached_;  // one for each tower and bucket
   std::vector<void*> communicators_;
 
   std::mutex mutex_;
@@ -246,16 +283,16 @@ class NcclSum final : public BucketSum {
   std::vector<Rank> ranks_;  // `since` and `enqueued`: guarded by mutex_
   // Guarded by mutex_.
   bool failed_ = false;
-  bool calling_ = false;  // the exchange's thread is in NCCL with the communicators
+  bool calling_ = false;  // true while the exchange's thread uses the communicators
   std::jthread watcher_;
 };
 
 }  // namespace
 
 std::unique_ptr<BucketSum> make_nccl_sum(VariableStore& store, std::size_t buckets,
-                                         double timeout_s,
+                                         const StrategyOptions& options,
                                          std::function<void(const Status&)> on_error) {
-  return std::make_unique<NcclSum>(store, buckets, timeout_s, std::move(on_error));
+  return std::make_unique<NcclSum>(store, buckets, options, std::move(on_error));
 }
 
 }  // namespace penstock::towers

@@ -1,6 +1,6 @@
-// The functions of NVIDIA's libraries that towers call, as tables that tests replace. Declared here
-// as their ABI has them, so that everything but the kernels is compiled where no CUDA is;
-// towers/cuda/abi.cpp compares it with NVIDIA's headers where they are.
+// The functions of NVIDIA's libraries that towers call, as tables that tests replace. They are
+// declared here by their ABI, so that everything except the kernels compiles without CUDA. If
+// NVIDIA's headers are available, towers/cuda/abi.cpp compares these declarations with them.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 
 namespace penstock::towers {
 
-/// cuDNN's classic API: a part of cudnn_ops.h and cudnn_cnn.h. Statuses are 0 for success.
+/// cuDNN's classic API: a part of cudnn_ops.h and cudnn_cnn.h. Status 0 means success.
 struct Cudnn {
   static constexpr int kFloat = 0, kBf16 = 9;
   static constexpr int kNchw = 0, kNhwc = 1;
   static constexpr int kCrossCorrelation = 1;
-  static constexpr int kDefaultMath = 0, kTensorMath = 1, kFmaMath = 3;
+  static constexpr int kDefaultMath = 0, kTensorMath = 1, kTensorMathConverting = 2, kFmaMath = 3;
   static constexpr int kSpatial = 1, kSpatialPersistent = 2;
   static constexpr int kDeterministic = 1;
-  static constexpr int kMaximum = 3;  // the deterministic one
-  static constexpr int kAverage = 2;  // of what is inside
+  static constexpr int kMaximum = 3;  // the deterministic variant
+  static constexpr int kAverage = 2;  // excludes padding
   static constexpr int kRelu = 1, kPropagateNan = 1;
-  /// cudnnConvolutionFwdAlgoPerf_t and its two sisters.
+  /// cudnnConvolutionFwdAlgoPerf_t and its two counterparts.
   struct Algorithm {
     int algorithm, status;
     float time;
@@ -32,6 +32,8 @@ struct Cudnn {
   int (*destroy)(void*) = nullptr;
   int (*set_stream)(void*, void*) = nullptr;
   const char* (*error_string)(int) = nullptr;
+  /// Describes the calling thread's last error in words.
+  void (*last_error)(char*, std::size_t) = nullptr;
   int (*create_tensor)(void**) = nullptr;
   int (*destroy_tensor)(void*) = nullptr;
   int (*set_tensor)(void*, int format, int type, int n, int c, int h, int w) = nullptr;
@@ -73,21 +75,21 @@ struct Cudnn {
   int (*create_activation)(void**) = nullptr;
   int (*destroy_activation)(void*) = nullptr;
   int (*set_activation)(void*, int mode, int nan, double limit) = nullptr;
-  /// Handle, what to do, alpha, x with its descriptor, beta, y with its.
+  /// Handle, the operation's descriptor, alpha, x with its descriptor, beta, y with its descriptor.
   using Apply = int (*)(void*, void*, const void*, void*, const void*, const void*, void*, void*);
   Apply pool = nullptr, activate = nullptr;
-  /// Handle, what was done, alpha, y, dy, x, beta, dx.
+  /// Handle, the operation's descriptor, alpha, y, dy, x, beta, dx.
   using Return = int (*)(void*, void*, const void*, void*, const void*, void*, const void*, void*,
                          const void*, const void*, void*, void*);
   Return pool_back = nullptr, activate_back = nullptr;
-  /// c = alpha * a + beta * c, where a has extent 1 in some dimensions.
+  /// Computes c = alpha * a + beta * c, where a has extent 1 in some dimensions.
   int (*add)(void*, const void* alpha, void* a_desc, const void* a, const void* beta, void* c_desc,
              void* c) = nullptr;
   int (*bias_gradient)(void*, const void* alpha, void* dy_desc, const void* dy, const void* beta,
                        void* db_desc, void* db) = nullptr;
 };
 
-/// cublasLt.h, column-major.
+/// A part of cublasLt.h, column-major.
 struct CublasLt {
   static constexpr int kF32 = 0, kBf16 = 14;                   // cudaDataType
   static constexpr int kCompute32 = 68, kComputeTf32 = 77;     // cublasComputeType_t
@@ -109,12 +111,18 @@ struct CublasLt {
                 void* stream) = nullptr;
 };
 
-/// nccl.h.
+/// A part of nccl.h.
 struct Nccl {
   static constexpr int kFloat = 7, kSum = 0;
   static constexpr int kSuccess = 0, kInProgress = 7;
 
+  struct UniqueId {
+    char bytes[128];
+  };
+
   int (*init_all)(void** communicators, int count, const int* devices) = nullptr;
+  int (*unique_id)(UniqueId*) = nullptr;
+  int (*init_rank)(void** communicator, int count, UniqueId id, int rank) = nullptr;
   int (*destroy)(void*) = nullptr;
   int (*abort)(void*) = nullptr;
   int (*async_error)(void*, int*) = nullptr;

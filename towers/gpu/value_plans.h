@@ -1,4 +1,4 @@
-// Kernels over values one by one: see functor.h.
+// Kernels over single values: see functor.h.
 #pragma once
 
 #include "towers/gpu/functor.h"
@@ -17,7 +17,7 @@ struct ScalePlan {
   PENSTOCK_TWIN void operator()(std::int64_t i) const { values[i] *= factor; }
 };
 
-/// to = keep * to + factor * from; with keep 0 what was in `to` counts for nothing.
+/// to = keep * to + factor * from. With keep 0, the previous `to` is ignored.
 struct AddPlan {
   float* to;
   const float* from;
@@ -34,7 +34,8 @@ struct ToBf16Plan {
   PENSTOCK_TWIN void operator()(std::int64_t i) const { store(to[i], from[i]); }
 };
 
-/// [out,in,area] as variables have them -> [out,area,in] as channels-last kernels do.
+/// The conversion of weights from the variables' layout [out,in,area] to the channels-last layout
+/// [out,area,in] of kernels.
 template <typename T>
 struct PackWeightsPlan {
   const float* from;
@@ -48,7 +49,7 @@ struct PackWeightsPlan {
   }
 };
 
-/// The way back, for their gradient.
+/// The conversion of the weights' gradient back.
 template <typename T>
 struct UnpackWeightsPlan {
   const T* from;
@@ -71,8 +72,8 @@ struct SumOfTwoPlan {
   PENSTOCK_TWIN void operator()(std::int64_t i) const { store(out[i], load(a[i]) + load(b[i])); }
 };
 
-/// Whether value i of row r stays is a function of the key and the row's element: forward and
-/// backward draw the same.
+/// Whether value i of row r is kept depends only on the key and the row's element, so forward and
+/// backward drop the same values.
 template <typename T>
 struct DropoutPlan {
   const T* in;
@@ -85,7 +86,10 @@ struct DropoutPlan {
     const std::int64_t at = i % width;
     const auto element = static_cast<std::uint64_t>(first + i / width * stride);
     const PhiloxBlock bits = philox_block(static_cast<std::uint32_t>(at / 4), element, key);
-    store(out[i], load(in[i]) * (bits.words[at % 4] < limit ? 0 : factor));
+    // No indexing into `words`: an array with a variable index would be placed in memory.
+    const std::uint32_t odd = (at & 2) != 0 ? bits.words[3] : bits.words[1];
+    const std::uint32_t even = (at & 2) != 0 ? bits.words[2] : bits.words[0];
+    store(out[i], load(in[i]) * (((at & 1) != 0 ? odd : even) < limit ? 0 : factor));
   }
 };
 
@@ -120,7 +124,7 @@ struct AdamPlan {
   }
 };
 
-/// Sums of squares over parts of the values.
+/// The sums of squares over parts of the values.
 struct SquareSumPlan {
   static constexpr bool kRows = true;
   const float* values;
@@ -137,7 +141,7 @@ struct SquareSumPlan {
   }
 };
 
-/// to[c] += factor * the sum of column c. One row for each column.
+/// to[c] += factor * the sum of column c. Each column is a row of the launch.
 struct ColumnsPlan {
   static constexpr bool kRows = true;
   const double* from;
@@ -154,7 +158,7 @@ struct ColumnsPlan {
   }
 };
 
-/// Scales so that the norm, whose square is given, is at most `most`.
+/// A scaling of the values, so that their norm, whose square is given, is at most `most`.
 struct ClipPlan {
   float* values;
   const double* square;

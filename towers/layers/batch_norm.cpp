@@ -1,4 +1,4 @@
-#include "towers/layers/batch_norm.h"
+#include <penstock/towers/layers/batch_norm.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,7 +88,8 @@ class BatchNorm final : public Layer {
   }
 
  private:
-  /// Mean and variance of this step, in two passes so that nothing cancels; moves the statistics.
+  /// Computes mean and variance of this step, in two passes to avoid cancellation, and updates the
+  /// running statistics.
   void measure(const Pass& pass) {
     std::vector<double> sums(channels_ + 1);
     for (std::size_t at = 0; at < valid_; at += channels_)
@@ -134,7 +135,8 @@ class BatchNorm final : public Layer {
 
   const Array* in_ = nullptr;
   std::size_t valid_ = 0;  // values of valid rows
-  double count_ = 0;       // values of a channel that the statistics are over
+  // Values of a channel that the statistics include.
+  double count_ = 0;
   std::vector<float> center_, inverse_, factor_, shift_;
   Array out_, in_gradient_;
 };

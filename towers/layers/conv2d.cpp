@@ -1,4 +1,4 @@
-#include "towers/layers/conv2d.h"
+#include <penstock/towers/layers/conv2d.h>
 
 #include <algorithm>
 #include <optional>
@@ -63,8 +63,8 @@ class Conv2d final : public Layer {
     const dnnl::memory::dims high{options_.padding.high, options_.padding.high};
     check_room_for_code();
     const auto method = dnnl::algorithm::convolution_direct;
-    // Its own scratch memory oneDNN keeps for the thread that makes a primitive, and a tower's
-    // thread need not be the same at each step.
+    // By default oneDNN keeps scratch memory for the thread that makes a primitive. But a tower's
+    // thread may differ from step to step.
     dnnl::primitive_attr own_scratch;
     own_scratch.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     forward_.emplace(dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, method,
@@ -122,7 +122,7 @@ class Conv2d final : public Layer {
   }
   MemoryDesc plain() const { return {dims(), kF32, Tag::oihw}; }
 
-  /// The values in the layout that a primitive likes best.
+  /// Returns the values in the primitive's preferred layout.
   dnnl::memory blocked(const MemoryDesc& desc, const Array& values) const {
     dnnl::memory from = memory_of(plain(), values);
     if (desc == plain()) return from;
@@ -131,7 +131,7 @@ class Conv2d final : public Layer {
     return to;
   }
 
-  /// The last vector of a copy may reach past what oneDNN 2.6 asks for, by up to 64 bytes.
+  /// In oneDNN 2.6 the last vector of a copy may exceed the requested memory by up to 64 bytes.
   static dnnl::memory scratch_for(const MemoryDesc& asked) {
     constexpr dnnl::memory::dim kSlack = 4096;
     const auto bytes = static_cast<dnnl::memory::dim>(asked.get_size()) + kSlack;

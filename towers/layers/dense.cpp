@@ -1,4 +1,4 @@
-#include "towers/layers/dense.h"
+#include <penstock/towers/layers/dense.h>
 
 #include "towers/gpu/layers.h"
 #include "towers/onednn.h"

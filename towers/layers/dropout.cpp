@@ -1,4 +1,4 @@
-#include "towers/layers/dropout.h"
+#include <penstock/towers/layers/dropout.h>
 
 #include <cmath>
 #include <string>

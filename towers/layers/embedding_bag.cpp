@@ -1,4 +1,4 @@
-#include "towers/layers/embedding_bag.h"
+#include <penstock/towers/layers/embedding_bag.h>
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ EmbeddingBag::EmbeddingBag(const Scope& scope, std::int64_t rows, std::int64_t w
                            const Initializer& initializer)
     : name_(scope.prefix() + "embedding_bag"),
       gpu_(scope.gpu()),
-      table_(scope.get("table", {rows, width}, {initializer})) {}
+      table_(scope.get("table", {rows, width}, {.initializer = initializer, .by_rows = true})) {}
 
 std::int64_t EmbeddingBag::named(std::int64_t sample) const {
   const auto ids =
@@ -20,10 +20,20 @@ std::int64_t EmbeddingBag::named(std::int64_t sample) const {
   return std::ranges::count_if(ids, [](std::int64_t id) { return id >= 0; });
 }
 
+void EmbeddingBag::read_rows() {
+  if (!table_.asks_for_rows()) return;
+  if (gpu_ == nullptr) return table_.read(ids_);
+  host_ids_.resize(ids_.size());
+  gpu_->stream().copy({host_ids_.data(), ids_.data(), ids_.size_bytes()});
+  gpu_->stream().synchronize();
+  table_.read(host_ids_);
+}
+
 const Array& EmbeddingBag::forward(std::span<const std::int64_t> ids, std::int64_t samples) {
   const std::int64_t width = table_.value.dim(1);
   ids_ = ids;
   most_ = samples > 0 ? static_cast<std::int64_t>(ids.size()) / samples : 0;
+  read_rows();
   if (gpu_ != nullptr) {
     begin_on(*gpu_, samples, rows_, {&out_});
     out_.resize({samples, width});
@@ -57,7 +67,7 @@ const Array& EmbeddingBag::forward(std::span<const std::int64_t> ids, std::int64
 void EmbeddingBag::backward(const Array& gradient) {
   const std::int64_t width = table_.value.dim(1);
   if (gpu_ != nullptr) {
-    if (table_.accumulate() == 0) gpu_->clear(table_.gradient);
+    if (table_.accumulate() == 0) table_.clear_gradient();
     const std::int64_t samples = gradient.dim(0);
     const std::int64_t at_once = gpu_->deterministic() ? 1 : samples;
     with_type(*gpu_, [&]<typename T>(T) {
@@ -68,7 +78,7 @@ void EmbeddingBag::backward(const Array& gradient) {
     table_.added();
     return;
   }
-  if (table_.accumulate() == 0) table_.gradient.fill(0);
+  if (table_.accumulate() == 0) table_.clear_gradient();
   for (std::int64_t sample = 0; sample < gradient.dim(0); ++sample) {
     const std::int64_t count = named(sample);
     const float* from = gradient.data() + sample * width;

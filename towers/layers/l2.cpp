@@ -1,4 +1,4 @@
-#include "towers/layers/l2.h"
+#include <penstock/towers/layers/l2.h>
 
 #include "towers/gpu/gpu.h"
 

@@ -1,4 +1,4 @@
-#include "towers/layers/lrn.h"
+#include <penstock/towers/layers/lrn.h>
 
 #include <algorithm>
 #include <cmath>
@@ -55,16 +55,16 @@ class Lrn final : public Layer {
  private:
   std::size_t radius() const { return static_cast<std::size_t>(options_.radius); }
 
-  /// The row's values, zeros around them, summed over the window of each.
+  /// Sums the row's values over the window of each. There are zeros around the row.
   void sum_window(float* sums, std::size_t channels) const {
     std::fill_n(sums, channels, 0.0F);
     for (std::size_t shift = 0; shift <= 2 * radius(); ++shift)
       for (std::size_t c = 0; c < channels; ++c) sums[c] += row_[c + shift];
   }
 
-  /// to = from * scale ^ -beta.
+  /// Computes to = from * scale ^ -beta.
   void power(const float* scale, const float* from, float* to, std::size_t channels) const {
-    if (options_.beta == 0.75F) {  // the usual one, without a logarithm
+    if (options_.beta == 0.75F) {  // the usual value, which needs no logarithm
       for (std::size_t c = 0; c < channels; ++c)
         to[c] = from[c] / (std::sqrt(scale[c]) * std::sqrt(std::sqrt(scale[c])));
     } else {

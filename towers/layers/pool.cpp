@@ -1,4 +1,4 @@
-#include "towers/layers/pool.h"
+#include <penstock/towers/layers/pool.h>
 
 #include <optional>
 

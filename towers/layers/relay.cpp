@@ -7,7 +7,7 @@
 namespace penstock::towers {
 namespace {
 
-/// Values in a device's memory, copied there by its own stream.
+/// Receives values in a device's memory, by a copy on a stream of its own.
 class Landing {
  public:
   explicit Landing(const DevicePtr& device) : device_(device), stream_(device, "relay") {}

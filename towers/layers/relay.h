@@ -1,12 +1,12 @@
-// The way from one device to the next in a network that is spread over several.
+// Transfer of values from one device to the next, in a network that is spread over several.
 #pragma once
 
-#include "towers/layer.h"
+#include <penstock/towers/layer.h>
 
 namespace penstock::towers {
 
-/// Passes values on as they are: forward from memory of `from` to memory of `to`, gradients back,
-/// each by a copy on a stream of the device that gets them.
+/// Passes values on unchanged: forward from memory of `from` to memory of `to`, and gradients back.
+/// Each is a copy on a stream of the receiving device.
 LayerPtr relay(const Part& from, const Part& to);
 
 }  // namespace penstock::towers

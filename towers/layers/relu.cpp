@@ -1,4 +1,4 @@
-#include "towers/layers/relu.h"
+#include <penstock/towers/layers/relu.h>
 
 #include "towers/gpu/layers.h"
 

@@ -1,9 +1,10 @@
-#include "towers/layers/residual.h"
+#include <penstock/towers/layers/residual.h>
 
 #include <utility>
 
+#include <penstock/towers/layers/relu.h>
+
 #include "towers/gpu/layers.h"
-#include "towers/layers/relu.h"
 
 namespace penstock::towers {
 namespace {

@@ -1,4 +1,4 @@
-#include "towers/layers/similarity.h"
+#include <penstock/towers/layers/similarity.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ Cosine cosine(const float* a, const float* b, std::int64_t width) {
   return {dot / std::sqrt(aa * bb), std::sqrt(aa), std::sqrt(bb)};
 }
 
-/// Adds weight * d cos(a, b) / da = weight * (b / (|a||b|) - cos a / |a|²), and so for b.
+/// Adds weight * d cos(a, b) / da = weight * (b / (|a||b|) - cos a / |a|²), and the same for b.
 void add_gradient(const Cosine& cos, double weight, const float* a, const float* b, float* to_a,
                   float* to_b, std::int64_t width) {
   if (cos.a == 0 || weight == 0) return;
@@ -46,8 +46,18 @@ void begin(Array& gradient, const Array& of) {
 
 }  // namespace
 
+std::vector<float> cosines(const Array& a, const Array& b) {
+  std::vector<float> all;
+  for (std::int64_t row = 0; row < a.dim(0); ++row) {
+    const std::int64_t at = row * a.row_size();
+    all.push_back(static_cast<float>(cosine(a.data() + at, b.data() + at, a.row_size()).value));
+  }
+  return all;
+}
+
 TripletLoss::Result TripletLoss::forward(const Array& query, const Array& positive,
-                                         const Array& negative, const Pass& pass) {
+                                         const Array& negative, const Pass& pass,
+                                         const float* weights) {
   if (!(query.shape() == positive.shape()) || !(query.shape() == negative.shape()))
     wrong_shape("triplet_loss", "three of " + query.shape().to_string(), positive.shape());
   const std::int64_t width = query.row_size();
@@ -57,9 +67,9 @@ TripletLoss::Result TripletLoss::forward(const Array& query, const Array& positi
     begin_on(gpu, query.dim(0), rows_, {&query_, &positive_, &negative_});
     for (Array* gradient : {&query_, &positive_, &negative_}) gradient->resize(query.shape());
     with_type(gpu, [&]<typename T>(T) {
-      gpu.run(TripletPlan<T>{query.as<T>(), positive.as<T>(), negative.as<T>(), query_.as<T>(),
-                             positive_.as<T>(), negative_.as<T>(), rows_.as<RowResult>(), width,
-                             rows, static_cast<double>(margin_)},
+      gpu.run(TripletPlan<T>{query.as<T>(), positive.as<T>(), negative.as<T>(), weights,
+                             query_.as<T>(), positive_.as<T>(), negative_.as<T>(),
+                             rows_.as<RowResult>(), width, rows, static_cast<double>(margin_)},
               query.dim(0));
     });
     gpu.add_results(rows_);
@@ -75,8 +85,9 @@ TripletLoss::Result TripletLoss::forward(const Array& query, const Array& positi
     result.correct += near.value > far.value ? 1 : 0;
     const double loss = static_cast<double>(margin_) - near.value + far.value;
     if (loss <= 0) continue;
-    result.loss_sum += loss;
-    const double share = 1.0 / static_cast<double>(rows);
+    const double weight = weights != nullptr ? weights[at / width] : 1;
+    result.loss_sum += weight * loss;
+    const double share = weight / static_cast<double>(rows);
     add_gradient(near, -share, query.data() + at, positive.data() + at, query_.data() + at,
                  positive_.data() + at, width);
     add_gradient(far, share, query.data() + at, negative.data() + at, query_.data() + at,

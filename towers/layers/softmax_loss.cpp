@@ -1,4 +1,4 @@
-#include "towers/layers/softmax_loss.h"
+#include <penstock/towers/layers/softmax_loss.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace penstock::towers {
 
 SoftmaxLoss::Result SoftmaxLoss::forward(const Array& logits, std::span<const std::int64_t> labels,
-                                         const Pass& pass) {
+                                         const Pass& pass, const float* weights) {
   if (logits.shape().rank() != 2 || static_cast<std::size_t>(logits.dim(0)) != labels.size())
     wrong_shape("softmax_loss", "[" + std::to_string(labels.size()) + ",classes]", logits.shape());
   const std::int64_t classes = logits.dim(1);
@@ -21,7 +21,7 @@ SoftmaxLoss::Result SoftmaxLoss::forward(const Array& logits, std::span<const st
     begin_on(gpu, logits.dim(0), rows_, {&gradient_});
     gradient_.resize(logits.shape());
     with_type(gpu, [&]<typename T>(T) {
-      gpu.run(SoftmaxPlan<T>{logits.as<T>(), labels.data(), gradient_.as<T>(),
+      gpu.run(SoftmaxPlan<T>{logits.as<T>(), labels.data(), weights, gradient_.as<T>(),
                              rows_.as<RowResult>(), classes, rows},
               logits.dim(0));
     });
@@ -34,20 +34,22 @@ SoftmaxLoss::Result SoftmaxLoss::forward(const Array& logits, std::span<const st
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t label = labels[static_cast<std::size_t>(row)];
     if (label < 0 || label >= classes)
-      throw Error(ErrorCode::invalid_argument, "label " + std::to_string(label) + " in row " +
-                                                   std::to_string(row) + " is none of " +
-                                                   std::to_string(classes) + " classes");
+      throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " in row " +
+                                           std::to_string(row) + " is none of " +
+                                           std::to_string(classes) + " classes");
     const float* x = logits.data() + row * classes;
     float* gradient = gradient_.data() + row * classes;
     const float* largest = std::max_element(x, x + classes);
     double sum = 0;
     for (std::int64_t c = 0; c < classes; ++c)
       sum += std::exp(static_cast<double>(x[c] - *largest));
-    result.loss_sum += std::log(sum) - static_cast<double>(x[label] - *largest);
+    const double weight = weights != nullptr ? weights[row] : 1;
+    result.loss_sum += weight * (std::log(sum) - static_cast<double>(x[label] - *largest));
     result.correct += (largest - x) == label ? 1 : 0;
     for (std::int64_t c = 0; c < classes; ++c) {
       const double share = std::exp(static_cast<double>(x[c] - *largest)) / sum;
-      gradient[c] = static_cast<float>((share - (c == label ? 1 : 0)) / static_cast<double>(rows));
+      gradient[c] =
+          static_cast<float>(weight * (share - (c == label ? 1 : 0)) / static_cast<double>(rows));
     }
   }
   return result;

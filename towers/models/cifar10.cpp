@@ -1,14 +1,19 @@
 // The network of TensorFlow's CIFAR-10 tutorial: two convolutions with local response
 // normalisation, two dense layers, crops of 24x24. Source: Krizhevsky's cuda-convnet and the
 // tutorial's text.
-#include <penstock/image.h>
+#include <algorithm>
 
-#include "towers/classifier.h"
-#include "towers/layers/conv2d.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/lrn.h"
-#include "towers/layers/pool.h"
-#include "towers/layers/relu.h"
+#include <penstock/error.h>
+#include <penstock/image.h>
+#include <penstock/towers/classifier.h>
+#include <penstock/towers/layers/conv2d.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/lrn.h>
+#include <penstock/towers/layers/pool.h>
+#include <penstock/towers/layers/relu.h>
+#include <penstock/towers/model_input.h>
+
+#include "towers/models/built_in.h"
 
 namespace penstock::towers {
 namespace {
@@ -49,7 +54,8 @@ class Cifar10 final : public Classifier {
                  s / "softmax",
                  {.in = 192, .out = 10, .initializer = Initializer::truncated_normal(1.0F / 192)});
            }});
-    // Half of the tutorial's: it decays once an update, whose batches are smaller there.
+    // Half of the tutorial's factor, because decay is applied once per update, and the tutorial's
+    // batches are smaller.
     decay_.add((scope / "local3").reuse().get("weights", {384, features}, {}), 0.002F);
     decay_.add((scope / "local4").reuse().get("weights", {192, 384}, {}), 0.002F);
   }
@@ -63,7 +69,18 @@ class Cifar10 final : public Classifier {
   }
 };
 
+std::vector<TakenComponent> cifar10_takes() {
+  return {{"image", {{DType::bytes, {}}, {DType::u8, {-1, -1, 3}}}}, {"label", {{DType::i64, {}}}}};
+}
+
 Dataset cifar10_input(const Dataset& stored, bool training) {
+  check_input("cifar10", stored.spec(), cifar10_takes());
+  check_classes("cifar10", stored, 10);
+  const Shape& size = stored.spec()[stored.spec().require("image")].shape;
+  for (int axis = 0; axis < std::min(2, size.rank()); ++axis)
+    if (size[axis] >= 0 && size[axis] < kCrop)
+      throw Error(ErrorCode::invalid_argument,
+                  "cifar10 takes crops of 24x24; the data have image: u8 " + size.to_string());
   const bool encoded = stored.spec()[stored.spec().require("image")].dtype == DType::bytes;
   const Dataset labelled = image_and_label(stored);
   const ImageOps pixels = encoded ? decode_image("image") : image_ops("image");
@@ -75,14 +92,17 @@ Dataset cifar10_input(const Dataset& stored, bool training) {
   return labelled.map(pixels.center_crop(kCrop, kCrop).normalize(normal));
 }
 
-const ModelRegistration cifar10({.name = "cifar10",
-                                 .help = "the CIFAR-10 tutorial's network, 1.07 M parameters",
-                                 .make = [](const Scope& scope) -> ModelPtr {
-                                   return std::make_unique<Cifar10>(scope);
-                                 },
-                                 .input = cifar10_input,
-                                 .optimizer = "momentum:0.9",
-                                 .schedule = "one_cycle:0.05"});
-
 }  // namespace
+
+ModelKind cifar10_kind() {
+  return {.name = "cifar10",
+          .help = "the CIFAR-10 tutorial's network, 1.07 M parameters",
+          .make = [](const Scope& scope) -> ModelPtr { return std::make_unique<Cifar10>(scope); },
+          .input = cifar10_input,
+          .optimizer = "momentum:0.9",
+          .schedule = "one_cycle:0.05",
+          .takes = cifar10_takes(),
+          .ready = Spec({{"image", DType::f32, {kCrop, kCrop, 3}}, {"label", DType::i64, {}}})};
+}
+
 }  // namespace penstock::towers

@@ -1,12 +1,19 @@
 // LeNet-5 for MNIST, with relu and max pooling as is usual today. Source: LeCun et al., "Gradient-
 // based learning applied to document recognition", 1998.
+#include <utility>
+#include <vector>
+
 #include <penstock/image.h>
 
-#include "towers/classifier.h"
-#include "towers/layers/conv2d.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/pool.h"
-#include "towers/layers/relu.h"
+#include <penstock/towers/classifier.h>
+#include <penstock/towers/layers/conv2d.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/pool.h>
+#include <penstock/towers/layers/relu.h>
+#include <penstock/towers/model_input.h>
+
+#include "towers/models/built_in.h"
+#include "towers/one_number.h"
 
 namespace penstock::towers {
 namespace {
@@ -45,28 +52,47 @@ class LeNet final : public Classifier {
   }
 };
 
-/// {image: u8 [28,28], label: i64 or u8} -> {image: f32 [28,28,1], label: i64}.
+std::vector<TakenComponent> lenet_takes() {
+  return {{"image", {{DType::u8, {28, 28}}, {DType::u8, {28, 28, 1}}}},
+          {"label", {{DType::i64, {}}, {DType::u8, {}}}}};
+}
+
+Spec lenet_ready() {
+  return Spec({{"image", DType::f32, {28, 28, 1}}, {"label", DType::i64, {}}});
+}
+
+/// Maps {image: u8 [28,28], label: i64 or u8} to {image: f32 [28,28,1], label: i64}, and passes on
+/// the components that every model does.
 Dataset lenet_input(const Dataset& stored, bool /*training*/) {
-  const Spec spec({{"image", DType::f32, {28, 28, 1}}, {"label", DType::i64, {}}});
+  check_input("lenet", stored.spec(), lenet_takes());
+  check_classes("lenet", stored, 10);
+  const Spec both = lenet_ready();
+  std::vector<ComponentSpec> output(both.begin(), both.end());
+  for (const ComponentSpec& carried : carried_in("lenet", stored.spec())) output.push_back(carried);
+  const Spec spec(std::move(output));
   return stored.map(
       [](const Element& in, Element& out, Rng&) {
         const std::span<const std::uint8_t> from = in["image"].values<std::uint8_t>();
         const std::span<float> to = out["image"].mutable_values<float>();
         for (std::size_t i = 0; i < to.size(); ++i)
           to[i] = (static_cast<float>(from[i]) / 255 - 0.1307F) / 0.3081F;
-        out["label"].mutable_values<std::int64_t>()[0] = in["label"].item<std::int64_t>();
+        out["label"].mutable_values<std::int64_t>()[0] = integer_in(in["label"]);
+        carry(in, out);
       },
       {.name = "lenet_input", .output = spec});
 }
 
-const ModelRegistration lenet({.name = "lenet",
-                               .help = "LeNet-5 for MNIST's digits, 62 k parameters",
-                               .make = [](const Scope& scope) -> ModelPtr {
-                                 return std::make_unique<LeNet>(scope);
-                               },
-                               .input = lenet_input,
-                               .optimizer = "momentum:0.9",
-                               .schedule = "one_cycle:0.05"});
-
 }  // namespace
+
+ModelKind lenet_kind() {
+  return {.name = "lenet",
+          .help = "LeNet-5 for MNIST's digits, 62 k parameters",
+          .make = [](const Scope& scope) -> ModelPtr { return std::make_unique<LeNet>(scope); },
+          .input = lenet_input,
+          .optimizer = "momentum:0.9",
+          .schedule = "one_cycle:0.05",
+          .takes = lenet_takes(),
+          .ready = lenet_ready()};
+}
+
 }  // namespace penstock::towers

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include <penstock/image.h>
+#include <penstock/towers/classifier.h>
+#include <penstock/towers/layers/batch_norm.h>
+#include <penstock/towers/layers/conv2d.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/pool.h>
+#include <penstock/towers/layers/relu.h>
+#include <penstock/towers/layers/residual.h>
+#include <penstock/towers/model_input.h>
 
-#include "towers/classifier.h"
-#include "towers/layers/batch_norm.h"
-#include "towers/layers/conv2d.h"
-#include "towers/layers/dense.h"
-#include "towers/layers/pool.h"
-#include "towers/layers/relu.h"
-#include "towers/layers/residual.h"
+#include "towers/models/built_in.h"
 
 namespace penstock::towers {
 namespace {
@@ -108,7 +110,13 @@ class ResNet final : public Classifier {
   }
 };
 
-Dataset resnet_input(const Dataset& stored, bool training) {
+std::vector<TakenComponent> resnet_takes() {
+  return {{"image", {{DType::bytes, {}}}}, {"label", {{DType::i64, {}}}}};
+}
+
+Dataset resnet_input(const std::string& model, const Dataset& stored, bool training) {
+  check_input(model, stored.spec(), resnet_takes());
+  check_classes(model, stored, kClasses);
   const NormalizeOptions normal{.layout = Layout::hwc};
   const Dataset labelled = image_and_label(stored);
   if (training)
@@ -124,15 +132,21 @@ ModelKind kind(const std::string& name, const std::string& help, const Plan& pla
           .make = [plan](const Scope& scope) -> ModelPtr {
             return std::make_unique<ResNet>(scope, plan);
           },
-          .input = resnet_input,
+          .input = [name](const Dataset& stored,
+                          bool training) { return resnet_input(name, stored, training); },
           .optimizer = "momentum:0.9",
-          .schedule = "cosine:0.1"};
+          .schedule = "cosine:0.1",
+          .takes = resnet_takes(),
+          .ready = Spec({{"image", DType::f32, {224, 224, 3}}, {"label", DType::i64, {}}})};
 }
 
-const ModelRegistration resnet18(kind("resnet18", "ResNet-18 for ImageNet, 11.7 M parameters",
-                                      {{2, 2, 2, 2}, false}));
-const ModelRegistration resnet50(kind("resnet50", "ResNet-50 for ImageNet, 25.6 M parameters",
-                                      {{3, 4, 6, 3}, true}));
-
 }  // namespace
+
+ModelKind resnet18_kind() {
+  return kind("resnet18", "ResNet-18 for ImageNet, 11.7 M parameters", {{2, 2, 2, 2}, false});
+}
+ModelKind resnet50_kind() {
+  return kind("resnet50", "ResNet-50 for ImageNet, 25.6 M parameters", {{3, 4, 6, 3}, true});
+}
+
 }  // namespace penstock::towers

@@ -1,17 +1,20 @@
-// A network of three inputs: a query, a text that answers it and one that does not. All go through
-// the same variables, and the cosine to the first shall exceed that to the second by a margin.
-#include <algorithm>
+// A network with three inputs: a query, a text that answers it, and one that does not. All use the
+// same variables. The query's cosine to the first text must exceed that to the second by a margin.
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <memory>
+#include <utility>
+#include <vector>
 
-#include <penstock/rng.h>
+#include <penstock/towers/layers/dense.h>
+#include <penstock/towers/layers/embedding_bag.h>
+#include <penstock/towers/layers/similarity.h>
+#include <penstock/towers/model.h>
+#include <penstock/towers/model_input.h>
 
-#include "towers/layers/dense.h"
-#include "towers/layers/embedding_bag.h"
-#include "towers/layers/similarity.h"
-#include "towers/model.h"
+#include "towers/gpu/gpu.h"
+#include "towers/models/built_in.h"
+#include "towers/text_words.h"
 
 namespace penstock::towers {
 namespace {
@@ -21,7 +24,7 @@ constexpr std::int64_t kWidth = 32;
 constexpr std::int64_t kMostWords = 24;
 constexpr std::array<const char*, 3> kTexts{"query", "positive", "negative"};
 
-/// Words as the mean of their rows, then a dense layer.
+/// Encodes words as the mean of their rows, followed by a dense layer.
 struct Encoder {
   explicit Encoder(const Scope& scope)
       : words(scope / "words", kBuckets, kWidth, Initializer::normal(1)),
@@ -48,10 +51,11 @@ class TextMatch final : public Model {
 
   Loss forward(const Batch& batch, const Pass& pass) override {
     const std::int64_t rows = batch.rows();
+    vectors_ = {&query_.forward(batch.i64("query"), rows, pass),
+                &positive_.forward(batch.i64("positive"), rows, pass),
+                &negative_.forward(batch.i64("negative"), rows, pass)};
     const TripletLoss::Result result =
-        loss_.forward(query_.forward(batch.i64("query"), rows, pass),
-                      positive_.forward(batch.i64("positive"), rows, pass),
-                      negative_.forward(batch.i64("negative"), rows, pass), pass);
+        loss_.forward(*vectors_[0], *vectors_[1], *vectors_[2], pass, batch.weights());
     return {result.loss_sum, 0, result.correct, batch.valid_rows()};
   }
 
@@ -61,46 +65,64 @@ class TextMatch final : public Model {
     negative_.backward(loss_.negative_gradient(), pass);
   }
 
+  Array scores(const Pass& pass) override {
+    const Array query = f32_on_host(pass.gpu, *vectors_[0]);
+    const std::vector<float> near = cosines(query, f32_on_host(pass.gpu, *vectors_[1]));
+    const std::vector<float> far = cosines(query, f32_on_host(pass.gpu, *vectors_[2]));
+    Array both({query.dim(0), 2});
+    for (std::size_t row = 0; row < near.size(); ++row) {
+      both.data()[2 * row] = near[row];
+      both.data()[2 * row + 1] = far[row];
+    }
+    return both;
+  }
+
  private:
   Encoder query_, positive_, negative_;
+  std::array<const Array*, 3> vectors_{};  // of the three inputs in the last batch
   TripletLoss loss_{0.3F};
 };
 
-/// The words of a text as buckets of their hashes, in lower case; -1 behind the last. Words beyond
-/// kMostWords are left out.
-void hash_words(std::string_view text, std::span<std::int64_t> ids) {
-  std::ranges::fill(ids, -1);
-  std::size_t count = 0;
-  for (std::size_t at = 0; at < text.size() && count < ids.size();) {
-    std::uint64_t hash = 0;
-    const std::size_t begin = at;
-    for (; at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0; ++at)
-      hash = mix_path(
-          hash, static_cast<std::uint64_t>(std::tolower(static_cast<unsigned char>(text[at]))));
-    if (at > begin) ids[count++] = static_cast<std::int64_t>(hash % kBuckets);
-    if (at < text.size()) ++at;
-  }
+std::vector<TakenComponent> text_match_takes() {
+  std::vector<TakenComponent> takes;
+  for (const char* name : kTexts) takes.push_back({name, {{DType::bytes, {}}}});
+  return takes;
 }
 
-/// {query, positive, negative: bytes} -> i64 [kMostWords] each.
-Dataset text_match_input(const Dataset& stored, bool /*training*/) {
+Spec text_match_ready() {
   std::vector<ComponentSpec> components;
   for (const char* name : kTexts) components.push_back({name, DType::i64, {kMostWords}});
+  return Spec(std::move(components));
+}
+
+/// Maps {query, positive, negative: bytes} to i64 [kMostWords] each, with -1 after the last word.
+Dataset text_match_input(const Dataset& stored, bool /*training*/) {
+  check_input("text_match", stored.spec(), text_match_takes());
+  const Spec ready = text_match_ready();
+  std::vector<ComponentSpec> components(ready.begin(), ready.end());
+  for (const ComponentSpec& carried : carried_in("text_match", stored.spec()))
+    components.push_back(carried);
   return stored.map(
       [](const Element& in, Element& out, Rng&) {
         for (const char* name : kTexts)
-          hash_words(in[name].bytes_at(), out[name].mutable_values<std::int64_t>());
+          hash_words(in[name].bytes_at(), kBuckets, out[name].mutable_values<std::int64_t>());
+        carry(in, out);
       },
       {.name = "hash_words", .output = Spec(std::move(components))});
 }
 
-const ModelRegistration text_match(
-    {.name = "text_match",
-     .help = "three texts (query, positive, negative) over hashed words, triplet loss",
-     .make = [](const Scope& scope) -> ModelPtr { return std::make_unique<TextMatch>(scope); },
-     .input = text_match_input,
-     .optimizer = "adam",
-     .schedule = "constant:0.003"});
-
 }  // namespace
+
+ModelKind text_match_kind() {
+  return {.name = "text_match",
+          .help = "three texts (query, positive, negative) over hashed words, triplet loss",
+          .make = [](const Scope& scope) -> ModelPtr { return std::make_unique<TextMatch>(scope); },
+          .input = text_match_input,
+          .optimizer = "adam",
+          .schedule = "constant:0.003",
+          .outputs = {"positive", "negative"},
+          .takes = text_match_takes(),
+          .ready = text_match_ready()};
+}
+
 }  // namespace penstock::towers

@@ -2,15 +2,18 @@
 #include <mutex>
 #include <vector>
 
+#include <penstock/towers/strategy.h>
+
 #include "towers/gpu/gpu.h"
 #include "towers/strategies/host_side.h"
-#include "towers/strategies/strategy.h"
+#include "towers/strategies/kinds.h"
+#include "towers/updater.h"
 
 namespace penstock::towers {
 namespace {
 
-/// One copy of the values that is nobody's own; a tower updates it with what it has, whatever the
-/// others have done since it looked.
+/// Keeps one copy of the values that belongs to no tower. Each tower updates it with its gradients,
+/// whatever updates the others have made since it read the values.
 class Async final : public Strategy {
  public:
   Async(VariableStore& store, const StrategyOptions& options)
@@ -32,7 +35,7 @@ class Async final : public Strategy {
     if (options_.max_staleness >= 0 && age > static_cast<std::uint64_t>(options_.max_staleness)) {
       ++stats_.dropped;
     } else if (rows > 0) {
-      updater_.clip(mine);
+      updater_.clip(mine, step_);
       for (std::size_t v = 0; v < mine.size(); ++v) apply(*mine[v], v);
       ++step_;
       ++stats_.applied;
@@ -43,7 +46,7 @@ class Async final : public Strategy {
     seen = step_;
   }
 
-  // Nobody waits for anybody, but nobody goes on either.
+  // No tower waits here, but none may continue after an error.
   void fail(const Status& error) noexcept override {
     const std::lock_guard lock(mutex_);
     if (error_.ok()) error_ = error;
@@ -78,7 +81,7 @@ class Async final : public Strategy {
  private:
   void apply(Variable& mine, std::size_t index) {
     Variable& shared = *copies_[index];
-    // A statistic is nobody's gradient: the latest counts.
+    // Statistics have no gradients: the latest values count.
     if (!mine.trainable) std::ranges::copy(mine.value.values(), shared.value.data());
     shared.has_gradient = mine.has_gradient;
     shared.gradient = Array::view(mine.gradient.data(), mine.gradient.shape());
@@ -93,13 +96,14 @@ class Async final : public Strategy {
 
   VariableStore& store_;
   const StrategyOptions options_;
-  std::vector<HostSide> sides_;  // each its tower's
+  std::vector<HostSide> sides_;  // each used by its tower
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   const std::vector<std::unique_ptr<Variable>> copies_;
   Updater updater_;
   std::uint64_t step_ = 0;
-  std::vector<std::uint64_t> seen_;  // the update that each tower's values are behind
+  // For each tower, the update that its values include.
+  std::vector<std::uint64_t> seen_;
   StrategyStats stats_;
   Status error_;
 };

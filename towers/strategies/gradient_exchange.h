@@ -1,6 +1,7 @@
-// The exchange of gradients between towers, piece by piece while backward passes go on.
+// The exchange of gradients between towers, bucket by bucket while backward passes are running.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -9,71 +10,76 @@
 #include <thread>
 #include <vector>
 
-#include "towers/strategies/strategy.h"
+#include <penstock/towers/strategy.h>
 
 namespace penstock::towers {
 
-/// Variables whose gradients lie one behind the other, and are exchanged in one piece, with the
-/// zeros in between.
+/// Variables whose gradients are adjacent in memory, and are exchanged together, with the zeros in
+/// between.
 struct Bucket {
   std::size_t first, last;  ///< variables [first, last)
-  std::size_t begin, end;   ///< of a tower's gradients, the values
+  std::size_t begin, end;   ///< the values in a tower's gradients
 };
 
-/// All variables, from the last to the first, as backward passes come by them: each bucket takes
-/// variables until one more would make it larger than `bytes`, and at least one.
+/// Divides all variables into buckets, from the last to the first, in the order of backward passes.
+/// Each bucket takes variables until one more would make it larger than `bytes`, and at least one.
 std::vector<Bucket> buckets_of(const VariableStore& store, std::size_t bytes);
 
-/// What a part of a tower's gradients counts for; 0: the tower has none there, and what lies in
-/// memory is left over.
+/// The weight of a part of a tower's gradients. 0: the tower has no gradient there, and the memory
+/// holds old values.
 struct Share {
   std::size_t begin, end;
   float weight;
 };
 
-/// How the gradients of one bucket are added up. Thread-safe as each call says.
+/// An algorithm that adds up the gradients of one bucket. Thread-safe as each function says.
 class BucketSum {
  public:
   virtual ~BucketSum() = default;
-  /// By the tower's thread, once its gradients in the bucket are final.
+  /// Called by the tower's thread, once the tower's gradients in the bucket are final.
   virtual void reached(int /*tower*/, std::size_t /*bucket*/) {}
-  /// By the exchange's thread, when all towers have reached the bucket: replaces each tower's
-  /// gradients there by the sums of all, multiplied by their shares, the same bits on each.
+  /// Called by the exchange's thread, when all towers have reached the bucket. Replaces each
+  /// tower's gradients there by the sums of all, multiplied by their shares, the same bits on each.
   virtual void add_up(const Bucket& bucket, std::size_t number,
                       const std::vector<std::vector<Share>>& shares) = 0;
-  /// By the tower's thread: what it does from here on comes behind all sums so far.
+  /// Called by the tower's thread: orders its further work after all sums so far.
   virtual void follow(int /*tower*/) {}
-  /// By any thread: ends all waiting.
+  /// Called by any thread: ends all waiting.
   virtual void fail() noexcept {}
 };
 
-/// Combines towers' gradients: a variable over those towers that have a gradient of it, weighted by
-/// rows for Combine::average; where none has, nobody gets one. One thread adds up bucket after
-/// bucket, always in the same order, each as soon as it is final on every tower. So towers never
-/// wait for each other within a backward pass, and what they do together there can't get in the
-/// way.
+/// A combination of towers' gradients. A variable's gradient is combined over the towers that have
+/// one, weighted by rows for Combine::average; if none has, no tower gets one. One thread adds up
+/// the buckets, always in the same order, each as soon as it is final on every tower. So towers
+/// never wait for each other within a backward pass, and other joint operations of towers cannot
+/// interfere.
 class GradientExchange {
  public:
-  /// `store` is packed and outlives the exchange. Throws Error{invalid_argument} for towers of
-  /// which only some are on GPUs.
+  /// `store` must be packed and outlive the exchange. Throws Error{invalid_argument} if only some
+  /// of the towers are on GPUs.
   GradientExchange(VariableStore& store, const StrategyOptions& options);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
-  /// The tower's backward pass begins, over a batch of `rows`; variables that it tells to be final
-  /// are exchanged while it goes on. Throws what `fail` was given.
+  /// Call it when the tower's backward pass begins, over a batch of `rows`. Variables that the
+  /// tower reports as final are exchanged during the pass. Throws the error given to `fail`.
   void begin(int tower, std::int64_t rows);
-  /// The pass has ended: all gradients are final. Returns when the tower's gradients are the
-  /// combination, on a GPU for what is asked of its stream from here on. Throws what `fail` was
-  /// given, or Error{no_progress} naming the towers that did not come in time.
+  /// Call it when the pass has ended: all gradients are final. Returns when the tower's gradients
+  /// are the combined ones; on a GPU they are for work enqueued on its stream from here on. Throws
+  /// the error given to `fail`, or Error{no_progress} that names the towers that did not come in
+  /// time.
   void finish(int tower, std::int64_t rows);
-  /// Ends every call with `error`; the first one counts.
+  /// Ends every call with `error`; the first error counts.
   void fail(const Status& error) noexcept;
+  /// Returns the exchange's part of the statistics. Any thread may call it.
+  StrategyStats stats() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Tower {
-    std::vector<std::size_t> left{};  // of each bucket: variables not yet final; the tower's own
+    // For each bucket, the number of variables that are not final yet; used by the tower's thread.
+    std::vector<std::size_t> left{};
     std::int64_t rows = 0;
     std::uint64_t steps = 0;
     bool begun = false;
@@ -84,24 +90,37 @@ class GradientExchange {
   void add_up_all(const std::stop_token& stop);
   bool reached_by_all() const;
   std::vector<std::vector<Share>> shares_of(const Bucket& bucket);
-  /// Names who keeps the others waiting; nothing if it is the sum, which looks after itself. With
-  /// mutex_ held.
+  /// Returns for each variable of the bucket, and each tower of all processes, the tower's rows, or
+  /// 0 if it has no gradient there.
+  std::vector<std::vector<std::int64_t>> rows_of(const Bucket& bucket);
+  /// Returns an error that names the towers that keep the others waiting; success if the sum itself
+  /// is not finished, which handles its own errors. With mutex_ held.
   Status missing() const;
 
   VariableStore& store_;
   const Combine combine_;
+  Peers* const peers_;  // null: this process has all towers
   const double timeout_s_;
+  const decltype(StrategyOptions::exchanged) exchanged_;
   const std::vector<Bucket> buckets_;
-  std::vector<std::size_t> trainable_;  // of each bucket: its variables that get gradients
-  std::vector<Tower> towers_;           // each its thread's; `rows` are read once it has reached
-  std::vector<char> has_gradient_;      // of each variable: on any tower; by the exchange's thread
+  std::vector<std::size_t> trainable_;  // of each bucket: its trainable variables
+  // Each is used by its thread; `rows` are read once it has reached the bucket.
+  std::vector<Tower> towers_;
+  // For each variable, whether any tower has a gradient; used by the exchange's thread.
+  std::vector<char> has_gradient_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any reached_changed_, done_;
   // Guarded by mutex_.
   std::vector<std::vector<char>> reached_;  // of each bucket: by each tower
   std::size_t next_ = 0;                    // the bucket to be added up
-  std::uint64_t steps_ = 0;                 // of which all buckets were
+  // Steps of which all buckets were added up.
+  std::uint64_t steps_ = 0;
+  // Towers whose backward pass of this step has ended.
+  std::size_t finishing_ = 0;
+  // The time since which all of them have ended it.
+  Clock::time_point all_finish_{};
+  Clock::duration exchanging_{0}, exposed_{0};
   Status error_;
 
   std::unique_ptr<BucketSum> sum_;  // null: one tower

@@ -4,16 +4,20 @@
 #include "towers/collective.h"
 #include "towers/gpu/gpu.h"
 #include "towers/strategies/gradient_exchange.h"
+#include "towers/strategies/kinds.h"
+#include "towers/updater.h"
 
 namespace penstock::towers {
 namespace {
 
-/// Each variable has a tower that owns it: gathers, updates, and gives the values to the others.
+/// Each variable has an owner among the towers, which gathers the gradients, updates the variable,
+/// and gives its values to the others.
 class ParameterDevice final : public Strategy {
  public:
   ParameterDevice(VariableStore& store, const StrategyOptions& options)
       : store_(store),
         exchange_(store, options),
+        turn_(options.turn),
         collective_(make_host_collective(store.towers(), options.timeout_s)),
         owners_(options.kind == StrategyKind::spread ? store.towers() : 1),
         updater_(owned(), options.update) {
@@ -27,9 +31,13 @@ class ParameterDevice final : public Strategy {
     exchange_.finish(tower, rows);
     const std::span<Variable* const> mine = store_.of(tower);
     const std::uint64_t step = step_;
-    updater_.clip(mine);
-    for (std::size_t v = 0; v < mine.size(); ++v)
-      if (owner(v) == tower) updater_.apply(*mine[v], v, step);
+    {
+      std::unique_lock<std::mutex> turn;
+      if (turn_) turn = turn_(tower);
+      updater_.clip(mine, step);
+      for (std::size_t v = 0; v < mine.size(); ++v)
+        if (owner(v) == tower) updater_.apply(*mine[v], v, step);
+    }
     meet(tower);
     for (std::size_t v = 0; v < mine.size(); ++v)
       if (owner(v) != tower) copy(store_.of(owner(v))[v]->value, *mine[v]);
@@ -41,6 +49,7 @@ class ParameterDevice final : public Strategy {
     exchange_.fail(error);
     collective_->fail(error);
   }
+  StrategyStats stats() const override { return exchange_.stats(); }
   std::uint64_t step() const override { return step_; }
   Slots slots(std::size_t variable) override { return updater_.slots(variable); }
 
@@ -61,14 +70,15 @@ class ParameterDevice final : public Strategy {
     return variables;
   }
 
-  /// What each tower has asked for so far comes before what any asks for from here on.
+  /// Orders all work that towers have enqueued so far before the work that any enqueues from here
+  /// on.
   void meet(int tower) {
     const Gpu* gpu = store_.gpu(tower);
     if (gpu != nullptr) gpu->stream().record(done_[static_cast<std::size_t>(tower)]);
     collective_->barrier(tower);
     if (gpu == nullptr) return;
     for (const Event& done : done_) gpu->stream().wait(done);
-    collective_->barrier(tower);  // nobody records again before all wait
+    collective_->barrier(tower);  // no tower records again before all have waited
   }
 
   static void copy(const Array& from, Variable& to) {
@@ -81,11 +91,12 @@ class ParameterDevice final : public Strategy {
 
   VariableStore& store_;
   GradientExchange exchange_;
+  const std::function<std::unique_lock<std::mutex>(int)> turn_;
   const std::unique_ptr<Collective> collective_;
   const int owners_;
-  Updater updater_;          // each variable's by its owner
-  std::vector<Event> done_;  // of towers on GPUs
-  std::uint64_t step_ = 0;   // by tower 0, between barriers
+  Updater updater_;          // each variable is updated by its owner
+  std::vector<Event> done_;  // one for each tower on a GPU
+  std::uint64_t step_ = 0;   // written by tower 0, between barriers
 };
 
 }  // namespace

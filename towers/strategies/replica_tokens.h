@@ -1,4 +1,5 @@
-// Who may step when, with backup towers: the rules alone, without threads or gradients.
+// The rules that say which replica may step when, with backup replicas. There are no threads or
+// gradients here.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +8,10 @@
 namespace penstock::towers {
 
 /// The state of TF's SyncReplicasOptimizer. A replica steps while it holds a token, which carries
-/// the step that it is for. What it pushes counts if no update has passed it by since; the
-/// `aggregate`th that counts makes an update, upon which max(total, aggregate) tokens are given
-/// out. Unlike TF it begins with max(0, aggregate - total) tokens for all beside the first of each
-/// replica, so that no replica alone can make updates for ever. Not synchronised.
+/// its step. Its push counts if no update has been made since that step. The `aggregate`th push
+/// that counts makes an update, and then max(total, aggregate) tokens are given out. Unlike TF, it
+/// begins with max(0, aggregate - total) tokens for all, in addition to the first token of each
+/// replica. So no replica alone can make updates for ever. Not synchronised.
 class ReplicaTokens {
  public:
   ReplicaTokens(int total, int aggregate);
@@ -18,15 +19,15 @@ class ReplicaTokens {
   enum class Push {
     dropped,   ///< too old
     added,     ///< waits for others
-    completed  ///< with this an update is made
+    completed  ///< completes an update
   };
-  /// A gradient of a replica whose step is `local`. After `completed` call `updated`.
+  /// Takes the gradient of a replica whose step is `local`. After `completed`, call `updated`.
   Push push(std::uint64_t local);
   void updated();
-  /// Takes a token if there is one; `local` becomes the step that it is for.
+  /// Takes a token if there is one, and sets `local` to its step.
   bool take(std::uint64_t& local);
   bool ready() const noexcept { return !tokens_.empty(); }
-  /// A replica that pushes no more returns what it holds.
+  /// Returns the token of a replica that pushes no more.
   void give_back(std::uint64_t local) { tokens_.push_back(local); }
 
   std::uint64_t step() const noexcept { return step_; }

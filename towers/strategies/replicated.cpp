@@ -3,6 +3,8 @@
 
 #include "towers/gpu/gpu.h"
 #include "towers/strategies/gradient_exchange.h"
+#include "towers/strategies/kinds.h"
+#include "towers/updater.h"
 
 namespace penstock::towers {
 namespace {
@@ -10,7 +12,10 @@ namespace {
 class Replicated final : public Strategy {
  public:
   Replicated(VariableStore& store, const StrategyOptions& options)
-      : store_(store), exchange_(store, options), steps_(static_cast<std::size_t>(store.towers())) {
+      : store_(store),
+        exchange_(store, options),
+        turn_(options.turn),
+        steps_(static_cast<std::size_t>(store.towers())) {
     for (int tower = 0; tower < store.towers(); ++tower)
       updaters_.emplace_back(store.of(tower), options.update);
   }
@@ -20,10 +25,13 @@ class Replicated final : public Strategy {
   void update(int tower, std::int64_t rows) override {
     const auto t = static_cast<std::size_t>(tower);
     exchange_.finish(tower, rows);
+    std::unique_lock<std::mutex> turn;
+    if (turn_) turn = turn_(tower);
     updaters_[t].apply(store_.of(tower), steps_[t]++);
   }
 
   void fail(const Status& error) noexcept override { exchange_.fail(error); }
+  StrategyStats stats() const override { return exchange_.stats(); }
   std::uint64_t step() const override { return steps_.front(); }
   Slots slots(std::size_t variable) override { return updaters_.front().slots(variable); }
 
@@ -45,8 +53,9 @@ class Replicated final : public Strategy {
  private:
   VariableStore& store_;
   GradientExchange exchange_;
-  std::vector<Updater> updaters_;     // each of its tower
-  std::vector<std::uint64_t> steps_;  // each of its tower; alike between steps
+  const std::function<std::unique_lock<std::mutex>(int)> turn_;
+  std::vector<Updater> updaters_;     // each used by its tower
+  std::vector<std::uint64_t> steps_;  // each used by its tower; equal between steps
 };
 
 }  // namespace

@@ -1,20 +1,24 @@
-#include "towers/strategies/strategy.h"
+#include <penstock/towers/strategy.h>
 
 #include <array>
 #include <utility>
 
 #include <penstock/error.h>
 
+#include "towers/servers/served_strategy.h"
+#include "towers/strategies/kinds.h"
+
 namespace penstock::towers {
 namespace {
 
-constexpr std::array<std::pair<StrategyKind, std::string_view>, 6> kStrategyNames{{
+constexpr std::array<std::pair<StrategyKind, std::string_view>, 7> kStrategyNames{{
     {StrategyKind::replicated, "replicated"},
     {StrategyKind::parameter_device, "parameter_device"},
     {StrategyKind::spread, "spread"},
     {StrategyKind::async, "async"},
     {StrategyKind::sync_replicas, "sync_replicas"},
     {StrategyKind::model_parallel, "model_parallel"},
+    {StrategyKind::independent, "independent"},
 }};
 
 }  // namespace
@@ -35,7 +39,13 @@ std::string_view name_of(StrategyKind kind) noexcept {
   return "";
 }
 
+bool is_served(const StrategyOptions& options) noexcept {
+  return options.served != nullptr &&
+         (options.kind == StrategyKind::async || options.kind == StrategyKind::sync_replicas);
+}
+
 StrategyPtr make_strategy(VariableStore& store, const StrategyOptions& options) {
+  if (is_served(options)) return std::make_unique<ServedStrategy>(store, options);
   switch (options.kind) {
     case StrategyKind::replicated:
     case StrategyKind::model_parallel:
@@ -47,6 +57,8 @@ StrategyPtr make_strategy(VariableStore& store, const StrategyOptions& options) 
       return make_async(store, options);
     case StrategyKind::sync_replicas:
       return make_sync_replicas(store, options);
+    case StrategyKind::independent:
+      return make_independent(store, options);
   }
   throw Error(ErrorCode::internal, "an unknown strategy");
 }

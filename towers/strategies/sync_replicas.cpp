@@ -6,6 +6,8 @@
 #include <penstock/error.h>
 
 #include "towers/gpu/gpu.h"
+#include "towers/strategies/contributions.h"
+#include "towers/strategies/kinds.h"
 
 namespace penstock::towers {
 
@@ -18,18 +20,28 @@ SyncReplicas::SyncReplicas(VariableStore& store, const StrategyOptions& options)
       updater_(copies_view_, options.update),
       tokens_(store.towers(), options.aggregate > 0 ? options.aggregate : store.towers()),
       local_(static_cast<std::size_t>(store.towers())),
-      weights_(store.of(0).size()) {}
+      contributions_(
+          static_cast<std::size_t>(options.aggregate > 0 ? options.aggregate : store.towers())) {
+  for (Contribution& contribution : contributions_) {
+    for (const Variable* copy : copies_view_) contribution.values.emplace_back(copy->value.shape());
+    contribution.has_value.resize(copies_view_.size());
+  }
+}
 
 void SyncReplicas::push(int tower, std::int64_t rows) {
   HostSide& side = sides_[static_cast<std::size_t>(tower)];
   side.fetch();
   const std::lock_guard lock(mutex_);
+  push_locked(tower, rows);
+}
+
+void SyncReplicas::push_locked(int tower, std::int64_t rows) {
   if (!error_.ok()) throw Error(error_.error());
   const ReplicaTokens::Push what = tokens_.push(local_[static_cast<std::size_t>(tower)]);
   if (what == ReplicaTokens::Push::dropped) {
     ++stats_.dropped;
   } else {
-    add(side.variables(), rows);
+    add(tower, sides_[static_cast<std::size_t>(tower)].variables(), rows);
     if (what == ReplicaTokens::Push::completed) make_update();
   }
 }
@@ -44,16 +56,28 @@ bool SyncReplicas::take(int tower) {
 }
 
 void SyncReplicas::update(int tower, std::int64_t rows) {
-  push(tower, rows);
+  const auto t = static_cast<std::size_t>(tower);
+  sides_[t].fetch();
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.timeout_s);
-  const auto t = static_cast<std::size_t>(tower);
   std::unique_lock lock(mutex_);
-  while (error_.ok() && !tokens_.take(local_[t]))
-    if (changed_.wait_until(lock, until) == std::cv_status::timeout && error_.ok() &&
-        !tokens_.ready())
-      throw Error(ErrorCode::no_progress, "no update was completed in time: too few towers push");
-  if (!error_.ok()) throw Error(error_.error());
+  // Take a place in the queue before the update is made. Otherwise a faster tower could take the
+  // token of one that waits.
+  const std::uint64_t place = last_in_line_ + 1;
+  push_locked(tower, rows);
+  last_in_line_ = place;
+  const auto next = [&] { return place == first_in_line_ && tokens_.ready(); };
+  while (error_.ok() && !next())
+    if (changed_.wait_until(lock, until) == std::cv_status::timeout && error_.ok() && !next())
+      error_ =
+          Error(ErrorCode::no_progress, "no update was completed in time: too few towers push");
+  if (!error_.ok()) {
+    changed_.notify_all();
+    throw Error(error_.error());
+  }
+  tokens_.take(local_[t]);
+  ++first_in_line_;
+  changed_.notify_all();
   give(sides_[t]);
 }
 
@@ -82,7 +106,8 @@ StrategyStats SyncReplicas::stats() const {
 void SyncReplicas::settle() {
   stats_.applied -= pushed_;
   stats_.dropped += pushed_;
-  begin_update();
+  drop_pushed();
+  first_in_line_ = last_in_line_ + 1;
   tokens_.restart(tokens_.step());
   local_.assign(local_.size(), tokens_.step());
   for (HostSide& side : sides_) give(side);
@@ -96,40 +121,49 @@ void SyncReplicas::restore(std::uint64_t step) {
   settle();
 }
 
-void SyncReplicas::add(std::span<Variable* const> mine, std::int64_t rows) {
-  ++pushed_;
+void SyncReplicas::add(int tower, std::span<Variable* const> mine, std::int64_t rows) {
+  Contribution& contribution = contributions_[pushed_++];
   ++stats_.applied;
-  const double weight = options_.combine == Combine::sum ? 1 : static_cast<double>(rows);
+  contribution.tower = tower;
+  contribution.rows = rows;
   for (std::size_t v = 0; v < mine.size(); ++v) {
-    Variable& copy = *copies_[v];
-    if (!mine[v]->trainable) std::ranges::copy(mine[v]->value.values(), copy.value.data());
-    if (!mine[v]->has_gradient || weight == 0) continue;
-    const auto factor = static_cast<float>(weight);
-    copy.accumulate();
-    for (std::size_t i = 0; i < copy.gradient.size(); ++i)
-      copy.gradient.data()[i] += factor * mine[v]->gradient.data()[i];
-    weights_[v] += weight;
+    const bool has = !mine[v]->trainable || (mine[v]->has_gradient && rows > 0);
+    contribution.has_value[v] = has ? 1 : 0;
+    const Array& from = mine[v]->trainable ? mine[v]->gradient : mine[v]->value;
+    if (has) std::ranges::copy(from.values(), contribution.values[v].data());
   }
 }
 
 void SyncReplicas::make_update() {
-  if (options_.combine == Combine::average)
-    for (std::size_t v = 0; v < copies_.size(); ++v)
-      if (copies_[v]->has_gradient)
-        for (float& value : copies_[v]->gradient.values()) value /= static_cast<float>(weights_[v]);
+  const auto end = contributions_.begin() + static_cast<std::ptrdiff_t>(pushed_);
+  std::stable_sort(contributions_.begin(), end,
+                   [](const Contribution& a, const Contribution& b) { return a.tower < b.tower; });
+  for (std::size_t v = 0; v < copies_.size(); ++v) {
+    if (copies_[v]->trainable) {
+      combine(v);
+    } else {  // as in strategies with values for each tower: the first's are kept
+      std::ranges::copy(contributions_.front().values[v].values(), copies_[v]->value.data());
+    }
+  }
   updater_.apply(copies_view_, tokens_.step());
   tokens_.updated();
-  begin_update();
+  drop_pushed();
   changed_.notify_all();
 }
 
-void SyncReplicas::begin_update() {
+void SyncReplicas::combine(std::size_t variable) {
+  std::vector<PushedGradient> gradients;
+  for (Contribution& one : std::span(contributions_.data(), pushed_))
+    gradients.push_back({one.rows, one.values[variable].data(), one.has_value[variable] != 0});
+  Variable& copy = *copies_[variable];
+  copy.has_gradient = add_up_pushed(gradients, copy.gradient.size(), options_.combine);
+  if (copy.has_gradient)
+    std::copy_n(gradients.front().values, copy.gradient.size(), copy.gradient.data());
+}
+
+void SyncReplicas::drop_pushed() {
   pushed_ = 0;
-  weights_.assign(weights_.size(), 0);
-  for (Variable* copy : copies_view_) {
-    copy->has_gradient = false;
-    copy->gradient.fill(0);
-  }
+  for (Variable* copy : copies_view_) copy->has_gradient = false;
 }
 
 void SyncReplicas::give(HostSide& side) const {

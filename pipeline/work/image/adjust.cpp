@@ -75,7 +75,7 @@ HWY_INLINE Vector fraction(Vector value) {
   return hn::Sub(value, hn::Floor(value));
 }
 
-/// The hue in turns, in [0, 1).
+/// Returns the hue in turns, in [0, 1).
 HWY_INLINE Vector hue_of(Vector r, Vector g, Vector b, Vector most, Vector range) {
   const Vector red = hn::Div(hn::Sub(most, r), range);
   const Vector green = hn::Div(hn::Sub(most, g), range);
@@ -115,7 +115,7 @@ void shift_hue(const Planes& planes, float shift) {
     const auto is_3 = is(3);
     const auto is_4 = is(4);
     const auto is_5 = is(5);
-    // Sector 6, of a fraction that rounded to 1, is sector 0.
+    // Sector 6 occurs if a fraction rounds to 1. It is the same as sector 0.
     const Vector new_red = hn::IfThenElse(
         is_1, q, hn::IfThenElse(hn::Or(is_2, is_3), p, hn::IfThenElse(is_4, t, most)));
     const Vector new_green =
@@ -130,9 +130,10 @@ void shift_hue(const Planes& planes, float shift) {
   }
 }
 
-/// The mean luminance, each rounded down as a u8 image of it would be. The padding counts as zero.
+/// Returns the mean luminance. Each value is rounded down, as in a u8 image. The padding counts as
+/// zero.
 float mean_of(const Planes& planes) {
-  constexpr std::size_t kPart = 1U << 20;  // whose sums fit 32 bits
+  constexpr std::size_t kPart = 1U << 20;  // sums of so many values fit 32 bits
   const Ints ints;
   const auto lanes = hn::Iota(ints, 0);
   const std::uint8_t* red = planes.values;

@@ -10,12 +10,12 @@ namespace penstock::image {
 
 namespace {
 
-/// To nearest, ties to even, as Python's round.
+/// Rounds to nearest, ties to even, like Python's round.
 int rounded(double value) {
   return static_cast<int>(std::nearbyint(value));
 }
 
-/// Uniform in [0, last].
+/// Draws a number from [0, last], uniformly.
 int draw(int last, Rng& rng) {
   return static_cast<int>(rng.below(static_cast<std::uint64_t>(last) + 1));
 }
@@ -29,7 +29,8 @@ Rect choose_random_resized_crop(Size size, const RandomResizedCropOptions& optio
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double share = area * rng.uniform(options.min_scale, options.max_scale);
     const double ratio = std::exp(rng.uniform(least, most));
-    // The square root of what fits is far below the largest int; what does not fit need not be.
+    // No overflow: the square root of a size that fits is far below the largest int, and others are
+    // rejected below.
     const double width = std::nearbyint(std::sqrt(share * ratio));
     const double height = std::nearbyint(std::sqrt(share / ratio));
     if (width < 1 || height < 1 || width > size.width || height > size.height) continue;

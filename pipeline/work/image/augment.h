@@ -7,24 +7,25 @@
 #include <penstock/image.h>
 #include <penstock/rng.h>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 
 namespace penstock::image {
 
-/// A crop of a random share of the area and a random aspect ratio (log-uniform); after ten draws
-/// that do not fit, the largest centred crop within the ratios. Source: torchvision,
+/// Chooses a crop of a random share of the area and a random aspect ratio (log-uniform). After ten
+/// draws that do not fit, returns the largest centred crop within the ratios. Source: torchvision,
 /// RandomResizedCrop.get_params.
 Rect choose_random_resized_crop(Size size, const RandomResizedCropOptions& options, Rng& rng);
 
-/// The centred part, reaching beyond an image that is smaller. Source: torchvision, center_crop.
+/// Returns the centred part of size `wanted`. It reaches beyond an image that is smaller. Source:
+/// torchvision, center_crop.
 Rect choose_center_crop(Size size, Size wanted) noexcept;
 
-/// A random part of the image padded on each side; may reach beyond the image. Throws
-/// Error{out_of_range} if it does not fit the padded image.
+/// Chooses a random part of the image padded on each side. The part may reach beyond the image.
+/// Throws Error{out_of_range} if it does not fit the padded image.
 Rect choose_random_pad_crop(Size size, Size wanted, int padding, Rng& rng);
 
-/// The short side becomes `side`, the long side keeps the aspect, truncated, and ends at the
-/// largest int.
+/// Returns the size whose short side is `side`. The long side keeps the aspect ratio, truncated,
+/// and is at most the largest int.
 Size short_side_size(Size size, int side) noexcept;
 
 struct Adjustment {
@@ -41,7 +42,7 @@ struct Adjustments {
   std::span<const Adjustment> all() const noexcept { return {list.data(), count}; }
 };
 
-/// Source: torchvision, ColorJitter.get_params.
+/// Chooses adjustments. Source: torchvision, ColorJitter.get_params.
 Adjustments choose_adjustments(const ColorJitterOptions& options, Rng& rng);
 
 }  // namespace penstock::image

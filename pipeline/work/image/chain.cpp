@@ -78,7 +78,8 @@ class Planner {
  private:
   Size size() const { return passes_.back().geometry.size(); }
 
-  /// Of a pass that has no adjustments yet.
+  /// Returns the geometry of a pass without adjustments. Begins another pass if the last one has
+  /// some.
   Geometry& geometry() {
     if (passes_.back().adjustments.count > 0) next_pass();
     return passes_.back().geometry;

@@ -1,4 +1,4 @@
-// A chain of image ops as data, and what it means for one image.
+// A chain of image ops as data, and its effect on one image.
 #pragma once
 
 #include <optional>
@@ -60,22 +60,22 @@ struct ImageOps::Chain {
   std::string component;
   std::optional<DecodeOptions> decode;  ///< absent: the component holds pixels
   std::vector<Step> steps;
-  bool on_device = false;  ///< the host leaves all it can to a Reconstructor
+  bool on_device = false;  ///< the host leaves as much as it can to a Reconstructor
 
-  /// True once the values have left u8: only crops and flips may follow.
+  /// True once a step makes values other than u8. Only crops and flips may follow it.
   bool finished() const noexcept;
 };
 
 namespace image {
 
-/// One trip of an image through memory: geometry, then adjustments of color.
+/// One pass of an image through memory: geometry, then adjustments of color.
 struct Pass {
   Geometry geometry;
   Adjustments adjustments;
 };
 
-/// Random numbers of each step, keyed by its kind and how many of that kind came before, so that a
-/// flip that is added leaves the crops as they were.
+/// The random numbers of each step. Their key is the step's kind and its number among the steps of
+/// that kind. So an added flip does not change the random numbers of the crops.
 class StepRandom {
  public:
   StepRandom(Rng rng, std::uint64_t ordinal) noexcept : key_(rng.next_u64()), ordinal_(ordinal) {}
@@ -88,23 +88,23 @@ class StepRandom {
   std::uint64_t ordinal_;
 };
 
-/// What the chain does to an image of `size`: at least one pass, in `passes`, whose memory is kept.
-/// Throws Error{out_of_range} where a step cannot be done on such an image, or would make one of
-/// more than `max_pixels` pixels.
+/// Computes what the chain does to an image of `size`: at least one pass, in `passes`, whose memory
+/// is reused. Throws Error{out_of_range} if a step is impossible for such an image, or would make
+/// an image of more than `max_pixels` pixels.
 void plan_passes(const ImageOps::Chain& chain, Size size, const StepRandom& random,
                  std::uint64_t max_pixels, std::vector<Pass>& passes);
 
-/// The output's size for an input of `size`; -1 where a dimension is unknown or varies. Throws
-/// Error{invalid_argument} for a crop that reaches beyond a known size.
+/// Returns the output's size for an input of `size`, with -1 for a dimension that is unknown or
+/// varies. Throws Error{invalid_argument} for a crop that reaches beyond a known size.
 Size infer_size(const ImageOps::Chain& chain, Size size);
 
-/// What the chain makes of u8 pixels, for the number of channels that the decoder is asked for (3
-/// if there is none).
+/// Returns the format that the chain makes of u8 pixels. It has the number of channels that the
+/// decoder is asked for, or 3 if there is no decoder.
 OutputFormat output_format(const ImageOps::Chain& chain) noexcept;
 
-/// "image(decode,random_resized_crop 224,flip,normalize)".
+/// Returns a name such as "image(decode,random_resized_crop 224,flip,normalize)".
 std::string name_of(const ImageOps::Chain& chain);
-/// Every option, for fingerprints.
+/// Describes every option, for fingerprints.
 void describe(const ImageOps::Chain& chain, Description& description);
 
 }  // namespace image

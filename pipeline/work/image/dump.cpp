@@ -49,7 +49,7 @@ void on_write(png_structp png, png_bytep data, std::size_t size) {
   out.insert(out.end(), bytes, bytes + size);
 }
 
-/// Owns nothing, so that libpng may jump out of it. `out` has room for the whole file.
+/// Owns nothing, because libpng may jump out of this frame. `out` has room for the whole file.
 bool write_png(png_structp png, png_infop info, const Tensor& pixels, std::vector<std::byte>& out) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_write_fn(png, &out, on_write, nullptr);
@@ -97,7 +97,8 @@ std::vector<std::byte> encode_png(const Tensor& pixels) {
   if (!is_pixels(pixels)) refuse(pixels);
   const Tensor whole = pixels.contiguous() ? pixels : pixels.clone();
   std::vector<std::byte> out;
-  // Deflate stores what it can't shrink, at 5 bytes a block of 16 kB; a filter byte leads each row.
+  // Deflate stores data that it can't shrink, at 5 extra bytes for each block of 16 kB. A filter
+  // byte precedes each row.
   out.reserve(whole.nbytes() + whole.nbytes() / 256 + 8 * static_cast<std::size_t>(whole.dim(0)) +
               4096);
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);

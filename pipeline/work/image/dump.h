@@ -1,4 +1,4 @@
-// Images as files, to look at what a trainer would see.
+// Images as files, to see the images that a trainer gets.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace penstock::image {
 
-/// Turns what a chain made (u8 HWC, or floats in either layout, normalised by `normalize`) back
-/// into u8 HWC; a batch's row will do, a batch will not. Values outside of [0, 255] are clamped.
-/// Throws Error{invalid_argument} for a tensor that is no image of 1 or 3 channels.
+/// Converts the output of a chain (u8 HWC, or floats in either layout, normalised by `normalize`)
+/// back to u8 HWC. It takes a row of a batch, but no batch. Values outside of [0, 255] are clamped.
+/// Throws Error{invalid_argument} for a tensor that is not an image of 1 or 3 channels.
 Tensor to_pixels(const Tensor& image, const NormalizeOptions& normalize = {});
 
-/// A PNG of pixels, u8 [height, width, 1 or 3]. Throws Error{invalid_argument} for others.
+/// Encodes pixels, u8 [height, width, 1 or 3], as a PNG. Throws Error{invalid_argument} for other
+/// tensors.
 std::vector<std::byte> encode_png(const Tensor& pixels);
 
 }  // namespace penstock::image

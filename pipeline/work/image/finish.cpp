@@ -18,7 +18,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Multiplied and added apart, so that every target rounds alike.
+// Multiplies and adds in two steps, so that every target rounds in the same way.
 HWY_INLINE float value_of(std::uint8_t pixel, float scale, float bias) {
   return static_cast<float>(pixel) * scale + bias;
 }
@@ -67,7 +67,7 @@ HWY_INLINE hn::Vec<Floats> load_values(const std::uint8_t* pixels, hn::Vec<Float
   return hn::Add(hn::Mul(hn::ConvertTo(Floats(), ints), scale), bias);
 }
 
-// As in the core: to nearest, ties to even. There are no NaNs here.
+// Rounds as the core does: to nearest, ties to even. There are no NaNs here.
 HWY_INLINE hn::Vec<FewShorts> to_bfloat16(hn::Vec<Floats> values) {
   const hn::Rebind<std::uint32_t, Floats> words;
   const auto bits = hn::BitCast(words, values);
@@ -81,7 +81,7 @@ HWY_INLINE hn::Vec<FewShorts> to_half(hn::Vec<Floats> values) {
   const hn::Rebind<hwy::float16_t, Floats> halves;
   return hn::BitCast(FewShorts(), hn::DemoteTo(halves, values));
 #else
-  // Highway's own conversion of the other targets does not promise to round to even.
+  // Highway's own conversion for the other targets does not guarantee rounding to even.
   HWY_ALIGN float in[hn::MaxLanes(Floats())];
   HWY_ALIGN std::uint16_t out[hn::MaxLanes(Floats())];
   hn::Store(values, Floats(), in);
@@ -118,9 +118,9 @@ HWY_INLINE std::uint16_t* lanes_of(BFloat16* out) {
   return &out->bits;
 }
 
-// Each returns how many pixels it did; the rest is too short for a vector.
+// Each function returns how many pixels it processed. The rest is too short for a vector.
 
-// Highway 1.0 streams 16 bytes of a vector that is shorter.
+// If a vector is shorter than 16 bytes, Highway 1.0 still streams 16 bytes.
 template <typename T>
 bool can_stream(const T* out, int width) {
   constexpr std::size_t kLine = 64;

@@ -1,4 +1,4 @@
-// The last step: planes of u8 become a row of the output, normalised, cast and laid out.
+// The last step: planes of u8 become a row of the output, normalised, cast and in its layout.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace penstock::image {
 
-/// What the output looks like.
+/// The format of the output.
 struct OutputFormat {
   DType dtype = DType::u8;  ///< u8, f32, f16 or bf16
   Layout layout = Layout::hwc;
   int channels = 3;
-  /// Values become value x scale + bias, by channel; u8 stays as it is.
+  /// Each value becomes value x scale + bias, by channel. u8 stays as it is.
   std::array<float, 3> scale{1, 1, 1};
   std::array<float, 3> bias{0, 0, 0};
-  /// Whole cache lines of planes are written past the cache: for images so large that a batch of
-  /// them does not fit there anyway.
+  /// Writes whole cache lines of planes past the cache. For images so large that a batch of them
+  /// does not fit into it anyway.
   bool stream = false;
 };
 
-/// The row kernels of one SIMD target: look them up once an image, not once a row.
+/// The row kernels of one SIMD target. Look them up once for each image, not for each row.
 struct RowKernels {
   /// Writes `width` pixels of a row of planes. HWC: interleaved at `out`. CHW: channel c at `out` +
   /// c x `plane_bytes`. Rounds to nearest even for f16 and bf16.
@@ -36,11 +36,11 @@ struct RowKernels {
                 std::uint8_t* planes, std::size_t plane_stride);
 };
 
-/// For outputs of this dtype: u8, f32, f16 or bf16.
+/// Returns the kernels for outputs of this dtype: u8, f32, f16 or bf16.
 RowKernels row_kernels(DType dtype) noexcept;
 
-/// After the last row: makes the writes visible to whoever is told of them. Rows may have been
-/// written past the cache, which the usual hand-over between threads does not order.
+/// Call it after the last row, before another thread is told of the image. Rows may have been
+/// written past the cache, and the usual synchronisation of threads does not order such writes.
 void finish_image() noexcept;
 
 }  // namespace penstock::image

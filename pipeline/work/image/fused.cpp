@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
 #include <utility>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/work/image/decoders.h"
 #include "pipeline/work/image/pipe.h"
 
 namespace penstock::image {
@@ -14,14 +15,38 @@ namespace {
 
 /// The most images that any decoder works on at once.
 constexpr std::size_t kMaxLanes = 32;
-/// What a thread's pipes keep for the next images, together.
+/// The memory that all pipes of a thread keep for the next images.
 constexpr std::size_t kMostKept = 3U << 20;
-/// As many as keep a decoder's lanes busy.
+/// As many items as keep a decoder's lanes busy.
 constexpr std::size_t kGroup = kMaxLanes;
+
+/// One group in this many is timed. Reading the clock for a few rows costs as much as a little
+/// work.
+constexpr unsigned kTimed = 16;
 
 struct ThreadState {
   Decoders decoders;
   std::array<Pipe, kMaxLanes> pipes;
+  unsigned groups = 0;
+
+  bool is_timed(std::span<const DecodeJob> jobs) noexcept {
+    return groups++ % kTimed == 0 && std::ranges::all_of(jobs, [](const DecodeJob& job) {
+             return detect_format(job.bytes) == Format::jpeg;
+           });
+  }
+
+  void decode_timed(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept {
+    for (std::size_t i = 0; i < jobs.size(); ++i) pipes[i].time_rows(true);
+    const auto start = std::chrono::steady_clock::now();
+    decoders.decode(jobs, options);
+    const auto took = std::chrono::steady_clock::now() - start;
+    std::uint64_t pixels = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      pixels += pipes[i].rows_took();
+      pipes[i].time_rows(false);
+    }
+    count_timed(static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()), pixels);
+  }
 
   void keep_little() noexcept {
     std::size_t kept = 0;
@@ -82,6 +107,9 @@ class FusedOp final : public WorkOp {
     return input.with({chain_->component, format_.dtype, shape});
   }
 
+  const std::string& component() const noexcept { return chain_->component; }
+  const OutputFormat& format() const noexcept { return format_; }
+
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     if (chain_->decode) {
       decode(items, context);
@@ -110,7 +138,7 @@ class FusedOp final : public WorkOp {
     return item.row ? item.row.data(component) : nullptr;
   }
 
-  /// As many items at once as the decoder has lanes.
+  /// Decodes as many items at once as the decoder has lanes.
   void decode(std::span<WorkItem> items, WorkContext& context) const {
     ThreadState& state = thread_state();
     const std::size_t lanes = std::min(state.decoders.lanes(), kMaxLanes);
@@ -119,7 +147,12 @@ class FusedOp final : public WorkOp {
     std::array<WorkItem*, kMaxLanes> owners{};
     std::size_t count = 0;
     const auto flush = [&] {
-      state.decoders.decode({jobs.data(), count}, *chain_->decode);
+      const std::span<DecodeJob> group(jobs.data(), count);
+      if (state.is_timed(group)) {
+        state.decode_timed(group, *chain_->decode);
+      } else {
+        state.decoders.decode(group, *chain_->decode);
+      }
       for (std::size_t i = 0; i < count; ++i) complete(jobs[i], state.pipes[i], *owners[i]);
       state.keep_little();
       count = 0;
@@ -158,7 +191,7 @@ class FusedOp final : public WorkOp {
     Tensor pixels = item.element[component];
     if (pixels.dtype() != DType::u8 || pixels.rank() != 3 ||
         (pixels.dim(2) != 1 && pixels.dim(2) != 3)) {
-      return {ErrorCode::invalid_argument,
+      return {ErrorCode::mismatch,
               "component \"" + chain_->component + "\" must hold u8 [height,width,1 or 3]"};
     }
     check_pixels(static_cast<std::uint64_t>(pixels.dim(1)),
@@ -187,6 +220,11 @@ class FusedOp final : public WorkOp {
 
 WorkOpPtr make_fused_op(std::shared_ptr<const ImageOps::Chain> chain) {
   return std::make_shared<FusedOp>(std::move(chain));
+}
+
+const OutputFormat* output_of(const WorkOp& op, std::string_view component) noexcept {
+  const auto* const fused = dynamic_cast<const FusedOp*>(&op);
+  return fused != nullptr && fused->component() == component ? &fused->format() : nullptr;
 }
 
 }  // namespace penstock::image

@@ -1,13 +1,13 @@
-// Where each pixel of the output comes from: crops, one resize, flips and padding as one step.
+// Crops, one resize, flips and padding as one step, which tells where each output pixel comes from.
 #pragma once
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 
 namespace penstock::image {
 
-/// A chain of geometric steps on an image, reduced: `crop` of the source is resized to `target`, of
-/// which `window` is used, mirrored if asked, and placed at (top, left) of a black `canvas`.
-/// A value type.
+/// A chain of geometric steps on an image, reduced to one: `source_crop` is resized to `target`.
+/// The part `window` of that is used, mirrored if wanted, and placed at (top, left) of a black
+/// `canvas`. A value type.
 ///
 ///     Geometry g({100, 200});
 ///     g.crop({10, 20, 50, 60}); g.resize({25, 30}); g.crop({5, 5, 10, 10});
@@ -15,16 +15,17 @@ namespace penstock::image {
 class Geometry {
  public:
   Geometry() = default;
-  /// The whole of a source of this size.
+  /// Starts with the whole of a source of this size.
   explicit Geometry(Size source);
 
-  /// The result's size so far.
+  /// Returns the size of the result so far.
   Size size() const noexcept { return canvas; }
   /// True if `resize` can still be part of this step.
   bool resizable() const noexcept;
-  /// A resize to the size it has does nothing. REQUIRES: resizable(), a size that is not empty.
+  /// Resizes the result. A resize to the size that it has does nothing. REQUIRES: resizable(), and
+  /// a size that is not empty.
   void resize(Size to);
-  /// Takes a part of the result; what lies outside of it is black.
+  /// Takes a part of the result. Pixels outside of the result are black.
   void crop(const Rect& part);
   void mirror() noexcept;
 

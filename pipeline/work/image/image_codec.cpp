@@ -1,7 +1,7 @@
-// The public face of what decoders count and who was chosen.
+// The public functions for the decoders' statistics and the chosen back end.
 #include <penstock/image_codec.h>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/work/image/decoders.h"
 #include "pipeline/work/image/on_device.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/records/decoder.h"
@@ -27,6 +27,8 @@ DecodingCounts decoding_counts() {
   counts.jpeg_scales = work.images;
   counts.jpeg_rows = work.rows;
   counts.jpeg_rows_spared = work.rows_spared;
+  counts.timed_s = 1e-9 * static_cast<double>(work.timed_ns);
+  counts.timed_pixels_s = 1e-9 * static_cast<double>(work.timed_pixels_ns);
   const jpeg::Counts by = jpeg::counts();
   counts.jpeg_own = by.own;
   for (std::size_t i = 0; i < jpeg::kForeignCount; ++i) {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/work/image/device/record_plan.h"
 #include "pipeline/work/image/fused.h"
 #include "pipeline/work/image/pass_runner.h"
 #include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/device/record_plan.h"
 
 namespace penstock::image {
 
@@ -28,7 +28,7 @@ Counters& counters() noexcept {
   return counters;
 }
 
-/// What the host does of the chain where it decodes.
+/// Returns the steps that the host carries out for images that it decodes.
 std::shared_ptr<const ImageOps::Chain> without_finish(const ImageOps::Chain& chain) {
   auto rest = std::make_shared<ImageOps::Chain>(chain);
   rest->on_device = false;
@@ -86,7 +86,7 @@ class DeviceOp final : public WorkOp {
     return static_cast<std::size_t>(found);
   }
 
-  /// False if the host has to decode it.
+  /// Passes a record on. Returns false if the host has to decode it.
   bool hand_on(WorkItem& item, std::vector<Pass>& passes, WorkContext& context) const {
     const std::size_t at = position(item.element);
     const Tensor& image = item.element[at];
@@ -134,7 +134,7 @@ class DeviceOp final : public WorkOp {
     }
   }
 
-  /// Replaces the image by its bytes and appends the plan.
+  /// Replaces the image by its bytes, and appends the plan.
   void give(WorkItem& item, std::size_t at, Tensor bytes, const DevicePlan& plan,
             WorkContext& context) const {
     Element& element = item.element;
@@ -153,13 +153,13 @@ class DeviceOp final : public WorkOp {
     element = std::move(out);
   }
 
-  /// The names with the plan's behind them.
+  /// Returns the names, with the plan's name behind them.
   const Names* names_behind(const Names& names) const {
     struct Known {
       const Names* from = nullptr;
       const Names* to = nullptr;
     };
-    thread_local Known known;  // of the last op that ran here
+    thread_local Known known;  // of the last op that ran on this thread
     if (known.from == &names && (*known.to)[names.size()] == plan_name_) return known.to;
     std::vector<std::string> all;
     for (std::size_t i = 0; i < names.size(); ++i) all.push_back(names[i]);

@@ -1,4 +1,4 @@
-// Image ops that a device carries out: the host chooses what they do, checks the bytes and hands
+// Image ops that a device carries out. The host chooses what they do, checks the bytes and passes
 // them on.
 #pragma once
 
@@ -12,20 +12,22 @@
 
 namespace penstock::image {
 
-/// The name of the component that is added.
+/// Returns the name of the component that is added.
 std::string plan_component(const std::string& component);
 
-/// The size that every image gets. Throws Error{invalid_argument} if it is not known.
+/// Returns the size of every image. Throws Error{invalid_argument} if it is not known.
 Size size_on_device(const ImageOps::Chain& chain);
 
-/// {image: bytes []} -> {image: bytes [], image_plan: u8 [sizeof(jpeg::DevicePlan)]}. Of a
-/// coefficient record, the bytes of those rows of blocks that the crop touches, where they lie:
-/// only their CRC32C is checked here. Everything else, and what devices can't do, is decoded, and
-/// the bytes are finished pixels, but for normalising. Draws the random numbers that the chain
-/// draws on the host.
+/// Makes an op from {image: bytes []} to {image: bytes [], image_plan: u8
+/// [sizeof(jpeg::DevicePlan)]}.
+///
+/// For a coefficient record, it passes on the bytes of the rows of blocks that the crop touches, as
+/// a view of the record. Only their CRC32C is checked here. All other images, and records that
+/// devices do not support, are decoded here: the bytes are then finished pixels, except for
+/// normalising. The op draws the same random numbers as the chain on the host.
 WorkOpPtr make_device_op(std::shared_ptr<const ImageOps::Chain> chain);
 
-/// Images that such ops handed on since the process started.
+/// The images that such ops passed on since the process started.
 struct DeviceCounts {
   std::uint64_t packed = 0;  ///< as coefficients
   std::uint64_t pixels = 0;  ///< decoded on the host

@@ -1,4 +1,4 @@
-// The public face of image ops: checks what is asked and keeps it.
+// The public functions of image ops, which check the options and store them.
 
 #include <cmath>
 

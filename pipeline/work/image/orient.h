@@ -1,7 +1,7 @@
-// EXIF orientations: how stored pixels are turned to be seen.
+// EXIF orientations: how stored pixels must be turned for display.
 #pragma once
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 
 namespace penstock::image {
 
@@ -17,9 +17,10 @@ struct Turn {
         mirrored_columns(orientation == 2 || orientation == 3 || orientation == 6 ||
                          orientation == 7) {}
 
-  /// The size of the turned image; its own inverse.
+  /// Returns the size of the turned image. The function is its own inverse.
   Size apply(Size size) const noexcept { return transposed ? Size{size.width, size.height} : size; }
-  /// The part of the stored image, whose turned size is `turned`, that shows as `part`.
+  /// Returns the part of the stored image that is displayed as `part`. `turned` is the size of the
+  /// turned image.
   Rect stored(const Rect& part, Size turned) const noexcept {
     Rect result = part;
     if (mirrored_rows) result.top = turned.height - part.top - part.height;
@@ -29,7 +30,7 @@ struct Turn {
   }
 };
 
-/// Turns a plane of `size` pixels; `out` has room for as many.
+/// Turns a plane of `size` pixels. `out` has room for as many pixels.
 void turn_plane(const std::uint8_t* in, Size size, const Turn& turn, std::uint8_t* out) noexcept;
 
 }  // namespace penstock::image

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -13,10 +14,10 @@ namespace penstock::image {
 
 namespace {
 
-/// Larger working memory is given back after each image. More than is unasked, because images of
-/// the usual output sizes that are adjusted need it each time.
+/// Larger working memory is freed after each image. The limit is above kUnaskedBytes, because
+/// images of the usual output sizes need that much each time they are adjusted.
 constexpr std::size_t kKeep = 256U << 10;
-/// A batch of larger images does not fit any cache.
+/// A batch of images of this size or larger does not fit any cache.
 constexpr std::size_t kStream = 128U << 10;
 
 int missing(int length, int denominator) {
@@ -46,7 +47,7 @@ void Pipe::begin(const ImageOps::Chain& chain, const OutputFormat& format, const
   context_ = &context;
   row_ = row;
   taken_bytes_ = 0;
-  let_go();  // of what an image left behind that came to a bad end
+  let_go();  // frees the memory of an image that failed
 }
 
 void Pipe::make_room(std::uint64_t bytes) {
@@ -84,7 +85,7 @@ void Pipe::let_go_of_all() noexcept {
   padded_ = std::vector<std::uint8_t>();
 }
 
-/// What the passes will take beside their result, at most.
+/// Returns the most bytes that the passes take in addition to their result.
 std::uint64_t Pipe::scratch_bytes(int denominator) const noexcept {
   constexpr auto kChannels = std::uint64_t{3};
   std::array<std::uint64_t, 2> scratch{};
@@ -147,14 +148,15 @@ DecodePlan Pipe::plan_oriented(const ImageInfo& info) {
   const Size size = turn.apply(info.size);
   Shrink shrink;
   if (info.scalable) shrink.denominator = choose_denominator(passes_.front().geometry);
-  // The stored image is shrunk from its own corner, which may be another one of the turned image.
+  // A decoder shrinks the stored image from its own corner, which may be another corner of the
+  // turned image.
   const int denominator = shrink.denominator;
   if (turn.mirrored_rows) shrink.rows_before = missing(size.height, denominator);
   if (turn.mirrored_columns) shrink.columns_before = missing(size.width, denominator);
   const Rect part = begin_pass(shrink);
   const auto divided = [&](int length) { return (length + denominator - 1) / denominator; };
   const Rect region = turn.stored(part, {divided(size.height), divided(size.width)});
-  // As it is stored, and turned.
+  // Memory for the stored image and the turned one.
   const Size stored{region.height, region.width};
   const std::uint64_t bytes =
       2 * static_cast<std::uint64_t>(channels_) * Scratch::stride_of(stored);
@@ -180,7 +182,7 @@ Destination Pipe::destination() noexcept {
 void Pipe::open_pass() {
   const Pass& pass = passes_[pass_];
   if (is_last(pass_) && pass.adjustments.count == 0) return runner_.open(destination());
-  // What torchvision does to the color of a gray image as RGB differs from what it does to gray.
+  // For a gray image, torchvision changes colors in another way as RGB than as gray.
   const int channels = pass.adjustments.count > 0 ? format_.channels : channels_;
   Scratch& scratch = scratch_[pass_ % 2];
   scratch.reset(pass.geometry.size(), channels);
@@ -193,6 +195,14 @@ void Pipe::open_pass() {
 }
 
 void Pipe::rows(const std::uint8_t* pixels, std::size_t stride, int count) {
+  if (!timed_) return take_rows(pixels, stride, count);
+  const auto start = std::chrono::steady_clock::now();
+  take_rows(pixels, stride, count);
+  const auto took = std::chrono::steady_clock::now() - start;
+  rows_ns_ += static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count());
+}
+
+void Pipe::take_rows(const std::uint8_t* pixels, std::size_t stride, int count) {
   if (orientation_ == 1) {
     for (int y = 0; y < count; ++y) runner_.push(pixels + static_cast<std::size_t>(y) * stride);
     return;

@@ -9,8 +9,8 @@
 
 #include <png.h>
 
-#include "pipeline/work/image/color.h"
-#include "pipeline/work/image/exif.h"
+#include "pipeline/codec/color.h"
+#include "pipeline/codec/exif.h"
 
 namespace penstock::image {
 
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kMessageSize = 200;
 
-/// libpng's state and ours around it. As with JPEG, everything that may longjmp lies in functions
-/// that own nothing.
+/// The state of libpng and of this decoder. As in the JPEG decoder, all code that may longjmp lies
+/// in functions that own nothing.
 struct Session {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -71,7 +71,7 @@ bool read_header(Session& session, const Limits& limits) {
   png_set_user_limits(session.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_set_chunk_malloc_max(session.png, limits.max_codec_bytes);
   png_set_chunk_cache_max(session.png, 16);
-  // Metadata is not parsed: nothing there can fail an image, or cost memory.
+  // Metadata is not parsed, so it can't make an image fail or cost memory.
   png_set_keep_unknown_chunks(session.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_read_fn(session.png, &session, on_read);
   png_read_info(session.png, session.info);
@@ -85,7 +85,7 @@ bool start(Session& session) {
   if (depth == 16) png_set_strip_16(session.png);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(session.png);
   if (color == PNG_COLOR_TYPE_GRAY && depth < 8) png_set_expand_gray_1_2_4_to_8(session.png);
-  png_set_strip_alpha(session.png);  // also what tRNS would add
+  png_set_strip_alpha(session.png);  // includes the alpha that tRNS would add
   png_set_interlace_handling(session.png);
   png_read_update_info(session.png, session.info);
   return true;
@@ -121,7 +121,7 @@ class PngDecoder final : public Decoder {
       } catch (...) {
         job.status = status_from_current_exception();
       }
-      // libpng has no code for it, and may have gone on without what it wanted the memory for.
+      // libpng has no error code for this, and may have continued without the memory.
       if (session.out_of_memory) job.status = Status::out_of_memory();
       png_destroy_read_struct(&session.png, &session.info, nullptr);
       if (pixels_.size() > kUnaskedBytes) pixels_ = std::vector<std::uint8_t>();

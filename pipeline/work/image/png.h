@@ -1,14 +1,16 @@
-// PNG by libpng.
+// The PNG decoder, by libpng.
 #pragma once
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 
 namespace penstock::image {
 
-/// Every color type becomes RGB or gray of 8 bits: palettes expanded, 16 bits shifted down, alpha
-/// and transparency dropped, no gamma. libpng parses no ancillary chunks; eXIf is looked for by
-/// `png_orientation` where the orientation is asked for. Rows below the region are not read, unless
-/// the image is interlaced. `denominator` must be 1.
+/// Makes a decoder of PNG images. Every color type becomes RGB or gray of 8 bits: palettes are
+/// expanded, 16 bits shifted down, and alpha and transparency dropped. Gamma is ignored.
+///
+/// libpng parses no ancillary chunks; `png_orientation` looks for eXIf if the orientation is
+/// wanted. Rows below the region are not read, unless the image is interlaced. `denominator` must
+/// be 1.
 std::unique_ptr<Decoder> make_png_decoder();
 
 }  // namespace penstock::image

@@ -7,7 +7,8 @@ namespace penstock::image {
 
 namespace {
 
-/// Makes `memory` at least `size` values large, all zero when new: padding is read, never used.
+/// Makes `memory` at least `size` values large. New memory is zero, because padding is read, though
+/// never used.
 template <typename T>
 void grow(hwy::AlignedFreeUniquePtr<T[]>& memory, std::size_t& have, std::size_t size) {
   if (have >= size) return;
@@ -43,7 +44,8 @@ std::size_t Resizer::bytes() const noexcept {
 
 std::uint64_t Resizer::bytes_for(const Rect& crop, Size target, const Rect& window,
                                  int denominator) noexcept {
-  // A triangle spans twice the scale, and at least a sample to each side; whole vectors of them.
+  // A triangle spans twice the scale, and at least one sample to each side. Round up to whole
+  // vectors.
   const auto taps = [denominator](int from, int to) {
     const int scale = from / (std::max(to, 1) * denominator) + 1;
     return static_cast<std::uint64_t>(2 * scale + 1 + 16);
@@ -52,7 +54,7 @@ std::uint64_t Resizer::bytes_for(const Rect& crop, Size target, const Rect& wind
   const std::uint64_t across = taps(crop.width, target.width);
   const auto height = static_cast<std::uint64_t>(std::max(window.height, 0));
   const auto width = static_cast<std::uint64_t>(std::max(window.width, 0));
-  // Of the columns' weights there is a second copy, in the order of the vectors.
+  // The columns' weights are stored twice: the second copy is in the order of the vectors.
   return sizeof(std::int16_t) * (down * planes_width(static_cast<int>(width), 3) + down * height +
                                  4 * across * width) +
          planes_width(static_cast<int>(width), 3) + sizeof(std::int32_t) * (height + width);

@@ -1,4 +1,5 @@
-// The resize: rows of pixels in, rows of a smaller or larger image out, while they are hot.
+// The resize: takes rows of pixels and makes rows of a smaller or larger image while they are in
+// the cache.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 #include <hwy/aligned_allocator.h>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 #include "pipeline/work/image/resize_kernels.h"
 
 namespace penstock::image {
@@ -22,10 +23,13 @@ struct PlanarRow {
   }
 };
 
-/// Antialiased bilinear resize in two passes, the horizontal one first and rounded to 8 bits
-/// between them, as Pillow does it: given the same pixels at most one level off Pillow's. Holds as
-/// many rows as the vertical filter has taps, so that a source row is still in the first cache when
-/// it is used last. Not synchronised; keeps its memory from one image to the next.
+/// An antialiased bilinear resize in two passes, the horizontal one first. The result is rounded to
+/// 8 bits between them, as in Pillow. The same pixels give at most one level of difference from
+/// Pillow.
+///
+/// It holds as many rows as the vertical filter has taps, so a source row is still in the
+/// first-level cache when it is used last. Not synchronised. Keeps its memory from one image to the
+/// next.
 ///
 ///     resizer.begin(rows, columns, 3);
 ///     for (each source row of [rows.span_begin(), rows.span_end()))
@@ -39,15 +43,17 @@ class Resizer {
   const Filter& rows() const noexcept { return rows_; }
   const Filter& columns() const noexcept { return columns_; }
 
-  /// Takes the next source row of the span: interleaved, from the columns' span on, kRowPadding
-  /// readable bytes behind it. REQUIRES: `pop` had nothing more to give.
+  /// Takes the next source row of the span: interleaved, from the columns' span on, followed by
+  /// kRowPadding readable bytes. REQUIRES: the last call of `pop`, if any, returned no values.
   void push(const std::uint8_t* row);
-  /// The next row that is complete, valid until the next call; no values if there is none.
+  /// Returns the next complete row, which is valid until the next call. It has no values if no row
+  /// is complete.
   PlanarRow pop();
 
-  /// That it keeps, about.
+  /// Returns about how many bytes it keeps.
   std::size_t bytes() const noexcept;
-  /// That it takes at most to make `window` of `target` of a crop that is shrunk by `denominator`.
+  /// Returns the most bytes that it takes to make `window` of `target` from a crop that is shrunk
+  /// by `denominator`.
   static std::uint64_t bytes_for(const Rect& crop, Size target, const Rect& window,
                                  int denominator) noexcept;
 
@@ -59,7 +65,7 @@ class Resizer {
   HorizontalPass horizontal_;
   VerticalPass vertical_ = nullptr;
   std::size_t plane_ = 0;
-  std::size_t width_ = 0;  // values of an intermediate row
+  std::size_t width_ = 0;  // values in an intermediate row
   int pushed_ = 0;         // source rows, counted from the span's first
   int popped_ = 0;
   std::vector<const std::int16_t*> taps_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "pipeline/codec/simd.h"
 #include "pipeline/work/image/resize_windows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,7 +17,7 @@ namespace penstock::image {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Vectors that are emulated, or whose size is not known here, are of no use.
+// Emulated vectors, and vectors of unknown size, are of no use here.
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
 
 void run_plain(const HorizontalPass& pass, const std::uint8_t* row, std::int16_t* planes) {
@@ -72,8 +73,9 @@ VerticalPass choose_mix(const Filter& filter) {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Pixels one at a time, each in the four lanes of a block of 128 bits (red, green, blue, nothing):
-// any scale, any target. Blocks of a vector hold pixels that lie a group apart.
+// This kernel takes one pixel at a time, in the four lanes of a block of 128 bits (red, green,
+// blue, nothing). It works for any scale and any target. The blocks of a vector hold pixels that
+// are a group apart.
 
 constexpr std::size_t kBlockBytes = 16;
 constexpr std::size_t kTableBytes = 32;  // of a pixel and four taps: weights 0 1 0 1…, 2 3 2 3…
@@ -89,7 +91,7 @@ using Block = hn::FixedTag<std::uint8_t, 16>;
 constexpr std::size_t kBlocks = hn::MaxLanes(Bytes()) / kBlockBytes;
 constexpr std::size_t kGroup = 4 * kBlocks;  // pixels
 
-/// The sum of the products of neighbouring pairs.
+/// Returns the sums of the products of neighbouring pairs.
 HWY_INLINE hn::Vec<Words> mul_pairs(hn::Vec<Shorts> a, hn::Vec<Shorts> b) {
   const Words words;
   hn::Vec<Words> upper = hn::Zero(words);
@@ -101,7 +103,7 @@ HWY_INLINE hn::Vec<Words> mul_pairs(hn::Vec<Shorts> a, hn::Vec<Shorts> b) {
 #endif
 }
 
-/// A block from each of kBlocks places.
+/// Loads a block from each of kBlocks places.
 HWY_INLINE hn::Vec<Bytes> load_blocks(const std::uint8_t* row, const std::uint32_t* offsets) {
 #if HWY_MAX_BYTES >= 32
   const Block block;
@@ -112,7 +114,8 @@ HWY_INLINE hn::Vec<Bytes> load_blocks(const std::uint8_t* row, const std::uint32
 #endif
 }
 
-/// `pairs`: even then odd values of four pixels, (r0 r1)(r2 r3)(g0 g1)(g2 g3) in each block.
+/// Stores halves of `pairs`, which are the even and then the odd values of four pixels: (r0 r1)(r2
+/// r3)(g0 g1)(g2 g3) in each block.
 HWY_INLINE void store_halves(hn::Vec<Words> pairs, std::int16_t* lower, std::int16_t* upper) {
 #if HWY_MAX_BYTES >= 32
   const hn::FixedTag<std::uint64_t, 2> half;
@@ -131,7 +134,7 @@ HWY_INLINE void store_halves(hn::Vec<Words> pairs, std::int16_t* lower, std::int
 #endif
 }
 
-/// `kChunks`: groups of four taps, 0 for any number.
+/// `kChunks`: the number of groups of four taps, or 0 for any number.
 template <int kChannels, std::size_t kChunks>
 void run_blocks(const HorizontalPass& pass, const std::uint8_t* row, std::int16_t* planes) {
   const Bytes bytes;
@@ -171,7 +174,7 @@ void run_blocks(const HorizontalPass& pass, const std::uint8_t* row, std::int16_
       }
       sums[j] = hn::ShiftRightSame(sum, bits);
     }
-    // Two values of 15 bits in each word.
+    // Combines two values of 15 bits in each word.
     const auto even = hn::Or(hn::ShiftLeft<7>(sums[0]), hn::ShiftLeft<23>(sums[1]));
     const auto odd = hn::Or(hn::ShiftLeft<7>(sums[2]), hn::ShiftLeft<23>(sums[3]));
     std::int16_t* out = planes + x;
@@ -238,7 +241,7 @@ void mix_few(const Filter& filter, int row, const std::int16_t* const* rows, std
   }
 }
 
-/// Sums of 32 bits, of the values as they are.
+/// Adds in 32 bits, with the values as they are.
 void mix_many(const Filter& filter, int row, const std::int16_t* const* rows, std::size_t size,
               std::uint8_t* out) {
   const hn::ScalableTag<std::int32_t> words;
@@ -305,7 +308,7 @@ std::byte* HorizontalPass::reserve(std::size_t bytes) {
 }
 
 void HorizontalPass::prepare(const Filter& wanted, int wanted_channels) {
-  const bool windows = windows_supported();
+  const bool windows = avx3_dl_supported();
   const std::int64_t target = windows ? 0 : HWY_DYNAMIC_DISPATCH(this_target)();
   if (filter == &wanted && version_ == wanted.version() && channels == wanted_channels &&
       target_ == target) {

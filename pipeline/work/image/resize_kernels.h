@@ -1,5 +1,5 @@
-// The inner loops of the resize, compiled for every SIMD target and chosen at run time. Integers
-// throughout: all targets give the same bits.
+// The inner loops of the resize, compiled for every SIMD target and chosen at run time. They use
+// integers only, so all targets give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace penstock::image {
 
-/// Pixels of one plane of an intermediate row, padding included.
+/// Returns the pixels in one plane of an intermediate row, including padding.
 constexpr std::size_t plane_width(int width) noexcept {
   return (static_cast<std::size_t>(width) + 15) / 16 * 16;
 }
 
-/// Values of one intermediate row of `channels` planes, padding included.
+/// Returns the values in an intermediate row of `channels` planes, including padding.
 constexpr std::size_t planes_width(int width, int channels) noexcept {
   return (plane_width(width) * static_cast<std::size_t>(channels) + 63) / 64 * 64;
 }
@@ -26,19 +26,19 @@ class HorizontalPass {
  public:
   using Run = void (*)(const HorizontalPass&, const std::uint8_t*, std::int16_t*);
 
-  /// Prepares for rows of 1 or 3 channels, of which those of the filter's span are given. Keeps
-  /// its memory. REQUIRES: `filter` is exact and outlives the pass.
+  /// Prepares for rows of 1 or 3 channels that hold the pixels of the filter's span. Keeps its
+  /// memory. REQUIRES: `filter` is exact and outlives the pass.
   void prepare(const Filter& filter, int channels);
-  /// Resizes an interleaved row that starts at the span's first pixel and has kRowPadding readable
-  /// bytes behind it; writes planes of plane_width(filter.count()) values, each rounded to 8 bits
+  /// Resizes an interleaved row that starts at the span's first pixel, followed by kRowPadding
+  /// readable bytes. Writes planes of plane_width(filter.count()) values, each rounded to 8 bits
   /// and shifted left by 7.
   void run(const std::uint8_t* row, std::int16_t* planes) const { run_(*this, row, planes); }
 
-  // For the kernels.
+  // Used by the kernels only.
   const Filter* filter = nullptr;
   int channels = 0;
   int chunks = 0;                                ///< groups of four taps
-  hwy::AlignedFreeUniquePtr<std::byte[]> table;  ///< of the kernel's own layout
+  hwy::AlignedFreeUniquePtr<std::byte[]> table;  ///< in the kernel's own layout
   std::size_t table_size = 0;
 
   /// Makes `table` at least this large and returns it.
@@ -50,12 +50,12 @@ class HorizontalPass {
   std::int64_t target_ = 0;
 };
 
-/// Mixes filter.taps() rows of `size` values (a multiple of 64), as HorizontalPass writes them, by
-/// the weights of output row `i`, and rounds to 8 bits.
+/// A kernel that mixes filter.taps() rows of `size` values (a multiple of 64), as HorizontalPass
+/// writes them. It uses the weights of output row `i`, and rounds to 8 bits.
 using VerticalPass = void (*)(const Filter& filter, int i, const std::int16_t* const* rows,
                               std::size_t size, std::uint8_t* out);
 
-/// The kernel for that filter: looked up once an image, not once a row.
+/// Returns the kernel for that filter. Look it up once for each image, not for each row.
 VerticalPass vertical_pass(const Filter& filter);
 
 }  // namespace penstock::image

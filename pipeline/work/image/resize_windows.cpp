@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "pipeline/work/image/resize_windows.cpp"
-#define HWY_WANT_AVX3_DL
-#include <hwy/foreach_target.h>
-// After foreach_target.h.
-#include <hwy/highway.h>
+#include <hwy/detect_targets.h>
 
 #if HWY_ARCH_X86
 // GCC 12's own intrinsics read variables that they leave uninitialised on purpose (its PR 105593).
@@ -16,37 +11,16 @@
 #include <immintrin.h>
 #endif
 
-HWY_BEFORE_NAMESPACE();
 namespace penstock::image {
-namespace HWY_NAMESPACE {
-namespace {
-
-// Only this is compiled for every target. The kernel below names the features it needs itself:
-// Highway's AVX3_DL also switches on AVX-VNNI, which not every such machine has.
-bool is_target() {
-  return HWY_TARGET == HWY_AVX3_DL;
-}
-
-}  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace penstock::image
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace penstock::image {
-
-HWY_EXPORT(is_target);
-
-bool windows_supported() {
-  return HWY_DYNAMIC_DISPATCH(is_target)();
-}
 
 #if HWY_ARCH_X86
 
+// Functions name the features that they need themselves. Highway's AVX3_DL also enables AVX-VNNI,
+// which not every such machine has.
 namespace {
 
-// Sixteen pixels of a plane at a time: one permutation of 64 or 128 bytes brings each lane its
-// four taps, two dot products multiply them by the weights' high and low bytes.
+// Handles sixteen pixels of a plane at a time. One permutation of 64 or 128 bytes moves four taps
+// to each lane. Two dot products multiply them by the weights' high and low bytes.
 
 constexpr std::size_t kLanes = 16;
 constexpr std::size_t kNarrow = 64;
@@ -63,7 +37,8 @@ struct Weights {
   std::int8_t low[64];
 };
 
-/// `kChunks`: groups of four taps, 0 for any number. `kWide`: windows of 128 bytes, else of 64.
+/// `kChunks`: the number of groups of four taps, or 0 for any number. `kWide`: windows of 128
+/// bytes, otherwise of 64.
 template <int kChannels, int kChunks, bool kWide>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]] void run_windows(
     const HorizontalPass& pass, const std::uint8_t* row, std::int16_t* planes) {
@@ -162,4 +137,3 @@ HorizontalPass::Run prepare_windows(HorizontalPass&) {
 #endif  // HWY_ARCH_X86
 
 }  // namespace penstock::image
-#endif  // HWY_ONCE

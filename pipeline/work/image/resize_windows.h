@@ -1,15 +1,12 @@
-// The horizontal pass for AVX-512 with VBMI and VNNI, which Highway 1.0 has no words for.
+// The horizontal pass for AVX-512 with VBMI and VNNI, which Highway 1.0 does not support.
 #pragma once
 
 #include "pipeline/work/image/resize_kernels.h"
 
 namespace penstock::image {
 
-/// True if this machine (and the targets that a test left) can run it.
-bool windows_supported();
-
-/// The kernel for `pass`, its table filled in; null if pixels of the pass lie too far apart for it.
-/// REQUIRES: windows_supported().
+/// Returns the kernel for `pass` and fills its table. Returns null if the pixels of the pass lie
+/// too far apart for the kernel. REQUIRES: avx3_dl_supported().
 HorizontalPass::Run prepare_windows(HorizontalPass& pass);
 
 }  // namespace penstock::image

@@ -1,4 +1,4 @@
-// Puts finished rows where they belong: into the batch row, with black around them.
+// Writing finished rows into the batch row, with black around them.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,26 @@
 
 namespace penstock::image {
 
-/// Where an image goes.
+/// The place where an image goes.
 struct Destination {
   std::byte* out = nullptr;
   OutputFormat format;
   std::size_t plane_bytes = 0;  ///< distance of planes, for CHW
 };
 
-/// Writes the rows of one image, top to bottom. Not synchronised; keeps its memory.
+/// A writer of the rows of one image, top to bottom. Not synchronised. Keeps its memory from one
+/// image to the next.
 class RowWriter {
  public:
-  /// `content` is the part of the canvas that will be written; the rest becomes black. `channels`
-  /// of the rows to come: gray serves all channels of the format.
+  /// Starts an image. `content` is the part of the canvas that will be written; the rest becomes
+  /// black. `channels` is the number in the rows to come; gray fills all channels of the format.
   void begin(const Destination& destination, Size canvas, const Rect& content, int channels);
 
-  /// The next row of the content…
+  /// Writes the next row of the content…
   void write(const PlanarRow& row);
-  /// …as interleaved pixels, in reverse order if `mirrored`.
+  /// …given as interleaved pixels, in reverse order if `mirrored`.
   void write_pixels(const std::uint8_t* pixels, bool mirrored);
-  /// Blackens what is left.
+  /// Makes the rest of the canvas black.
   void end();
 
  private:
@@ -42,7 +43,7 @@ class RowWriter {
   int channels_ = 3;
   int written_ = 0;
   std::size_t row_bytes_ = 0;
-  bool copies_pixels_ = false;  // rows of pixels are what is wanted
+  bool copies_pixels_ = false;  // the output is the same as the rows of pixels
   RowKernels kernels_{};
   std::vector<std::uint8_t> black_;   // one plane
   std::vector<std::uint8_t> planes_;  // one row of the canvas, black around the content

@@ -24,15 +24,17 @@ struct Axis {
 
 enum class Precision : std::uint8_t {
   exact,  ///< 2^bits <= 16384 x the largest weight, for sums of products in 32 bits
-  q15,    ///< 2^15, a weight of 1 being 32767, for products rounded to 16 bits
+  /// Weights in 2^-15, where a weight of 1 is 32767, for products rounded to 16 bits.
+  q15,
 };
 
-/// What all samples of an axis have in common.
+/// The values that all samples of an axis share.
 struct Scaling {
   double scale = 1;
   double support = 1;  ///< half the triangle's width
   double inverse = 1;  ///< of the support
-  int stride = 3;      ///< the most input samples that one sample takes, and perhaps more
+  /// The most input samples that one sample takes, or a little more.
+  int stride = 3;
 };
 PENSTOCK_BOTH inline Scaling scaling_of(const Axis& axis) noexcept {
   Scaling scaling;
@@ -45,22 +47,22 @@ PENSTOCK_BOTH inline Scaling scaling_of(const Axis& axis) noexcept {
   return scaling;
 }
 
-/// Columns are mixed exactly; rows by rounded products, as long as so few are added up that their
-/// errors come to less than half a level.
+/// Returns the precision for mixing rows. Columns are mixed exactly. Rows are mixed by rounded
+/// products if so few are added that their errors stay below half a level.
 PENSTOCK_BOTH inline Precision row_precision(double scale) noexcept {
   return scale <= 64 ? Precision::q15 : Precision::exact;
 }
 
-/// Weights are multiples of 2^-bits.
+/// Returns the bits of weights: they are multiples of 2^-bits.
 PENSTOCK_BOTH inline int weight_bits(double scale, Precision precision) noexcept {
   if (precision == Precision::q15) return 15;
-  // The largest weight is about 1 / scale where the scale is above 1.
+  // The largest weight is about 1 / scale if the scale is above 1.
   int bits = 14;
   for (; bits < 22 && scale >= 2; scale /= 2) ++bits;
   return bits;
 }
 
-/// The input samples [low, high) of one sample, and its middle among them.
+/// The input samples [low, high) of one sample, and the position of its middle.
 struct Taps {
   int low = 0;
   int high = 1;
@@ -72,7 +74,7 @@ PENSTOCK_BOTH inline double weight_of(int x, double center, double inverse) noex
   return 1.0 - (distance < 0 ? -distance : distance) * inverse;
 }
 
-/// Of the wanted sample `i`.
+/// Returns the taps of the wanted sample `i`.
 PENSTOCK_BOTH inline Taps taps_of(const Axis& axis, const Scaling& scaling, int i) noexcept {
   const int position = axis.first + (axis.mirrored ? axis.count - 1 - i : i);
   Taps taps;
@@ -80,14 +82,14 @@ PENSTOCK_BOTH inline Taps taps_of(const Axis& axis, const Scaling& scaling, int 
   taps.low = both::clamp(static_cast<int>(taps.center - scaling.support + 0.5), 0, axis.in - 1);
   taps.high =
       both::clamp(static_cast<int>(taps.center + scaling.support + 0.5), taps.low + 1, axis.in);
-  // Rounding may have let in a sample at each end that has no weight.
+  // Rounding may have included a sample without weight at each end.
   const auto nothing = [&](int x) { return weight_of(x, taps.center, scaling.inverse) <= 0; };
   if (taps.high - taps.low > 1 && nothing(taps.low)) ++taps.low;
   if (taps.high - taps.low > 1 && nothing(taps.high - 1)) --taps.high;
   return taps;
 }
 
-/// Writes taps.high - taps.low weights, all of them >= 0, whose sum is 2^bits.
+/// Writes taps.high - taps.low weights. All are >= 0, and their sum is 2^bits.
 PENSTOCK_BOTH inline void weigh(const Taps& taps, const Scaling& scaling, Precision precision,
                                 std::int16_t* out) noexcept {
   const int used = taps.high - taps.low;
@@ -99,7 +101,7 @@ PENSTOCK_BOTH inline void weigh(const Taps& taps, const Scaling& scaling, Precis
   for (int t = 0; t < used; ++t) sum += value_of(t);
   const bool none = sum == 0;
   if (none) sum = 1;
-  // In exact filters a weight must also split into a signed high and low byte.
+  // In exact filters, a weight must also split into a signed high byte and a low byte.
   const int most = precision == Precision::q15 ? 32767 : 32767 - 128;
   const double one = (1 << bits) / sum;
   int left = 1 << bits;
@@ -109,12 +111,12 @@ PENSTOCK_BOTH inline void weigh(const Taps& taps, const Scaling& scaling, Precis
     out[t] = static_cast<std::int16_t>(both::least(weight, most));
     left -= weight;
   }
-  // What rounding left over goes to a middle tap, the largest or next to it.
+  // The rest from rounding goes to a middle tap, which is the largest or next to it.
   out[used / 2] = static_cast<std::int16_t>(both::clamp(out[used / 2] + left, 0, most));
 }
 
-/// The input samples [low, high) that the wanted samples need; they move one way, so that the ends
-/// tell.
+/// The input samples [low, high) that the wanted samples need. Taps move in one direction, so the
+/// first and the last sample determine the span.
 struct Span {
   int low = 0;
   int high = 0;
@@ -127,7 +129,7 @@ PENSTOCK_BOTH inline Span span_of(const Axis& axis) noexcept {
 }
 
 /// Samples [begin, begin + length) of a source that is shrunk by `denominator`, as an axis without
-/// a window; `first` is where its input begins in the shrunk source.
+/// a window. `first` is where its input begins in the shrunk source.
 struct ShrunkAxis {
   int first = 0;
   Axis axis{};

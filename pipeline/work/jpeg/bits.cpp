@@ -8,7 +8,8 @@ namespace penstock::jpeg {
 namespace {
 
 constexpr std::ptrdiff_t kWord = 8;
-/// libjpeg-turbo holds at most 64 bits and looks one byte beyond a 0xff; twice that when stuffed.
+/// libjpeg-turbo holds at most 64 bits and looks one byte beyond a 0xff. With stuffing, that may be
+/// twice as many bytes.
 constexpr std::ptrdiff_t kReadAhead = 32;
 
 void find_plain(Bits& bits) noexcept {
@@ -44,8 +45,8 @@ void refill_slowly(Bits& bits) noexcept {
     const std::uint8_t byte = *bits.next;
     if (byte == 0xff) {
       if (bits.end - bits.next < 2 || bits.next[1] != 0) {
-        // A marker may have fill bytes in front. If there is nothing else there is none, nor if a
-        // zero follows, which makes all of them one byte of data that is not worth reading here.
+        // A marker may have fill bytes in front. If only fill bytes follow, there is no marker. If
+        // a zero follows them, they are one byte of data, which is not worth reading here.
         const std::uint8_t* at = bits.next;
         while (at != bits.end && *at == 0xff) ++at;
         bits.starved = bits.starved || at == bits.end || *at == 0;
@@ -151,8 +152,8 @@ bool far_from_end(const Scan& scan) noexcept {
     const std::uint8_t* const first = at++;
     while (at != bits.end && *at == 0xff) ++at;
     if (at == bits.end) return false;
-    if (*at != 0) return true;         // a marker, which it does not pass
-    if (at - first > 1) return false;  // of fill bytes it takes as many as there are
+    if (*at != 0) return true;         // a marker, which the library does not pass
+    if (at - first > 1) return false;  // the library skips any number of fill bytes
   }
   return bits.end - bits.next >= kReadAhead;
 }

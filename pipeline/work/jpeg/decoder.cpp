@@ -6,13 +6,13 @@
 #include <new>
 #include <optional>
 
-#include "pipeline/work/image/exif.h"
-#include "pipeline/work/image/jpeg.h"
+#include "pipeline/codec/exif.h"
 #include "pipeline/work/jpeg/lanes.h"
 #include "pipeline/work/jpeg/picture.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "pipeline/work/jpeg/records/layout.h"
 #include "pipeline/work/jpeg/resumed.h"
+#include "pipeline/work/jpeg/turbo/turbo.h"
 
 namespace penstock::jpeg {
 
@@ -22,7 +22,7 @@ using image::DecodeJob;
 using image::DecodePlan;
 using image::ImageInfo;
 
-/// Lanes take the next image when one ends: so many at hand keep them busy.
+/// A lane takes the next image when its image ends. So many images in one call keep the lanes busy.
 constexpr std::size_t kHand = 32;
 
 struct Counters {
@@ -40,9 +40,9 @@ std::atomic<Backend>& chosen() noexcept {
   return chosen;
 }
 
-/// One image that is being decoded.
+/// An image that is being decoded.
 struct Slot {
-  DecodeJob* job = nullptr;  ///< of the call at hand; between calls there is none
+  DecodeJob* job = nullptr;  ///< of the current call; null between calls
   Header header;
   std::optional<Record> record;     ///< an indexed one
   std::span<const std::byte> file;  ///< the job's bytes, or the file in its record
@@ -63,7 +63,7 @@ class OwnDecoder final : public image::Decoder {
 
  private:
   void decode_hand(std::span<DecodeJob> jobs, const DecodeOptions& options) noexcept {
-    // The longest first: then all end at about the same time.
+    // The longest images first: then all end at about the same time.
     std::ranges::transform(jobs, waiting_.begin(), [](DecodeJob& job) { return &job; });
     waiting_count_ = jobs.size();
     std::ranges::sort(std::span(waiting_).first(waiting_count_), {},
@@ -72,7 +72,7 @@ class OwnDecoder final : public image::Decoder {
     decode_in_turns(options);
   }
 
-  /// False where there is no memory for them: then images are decoded in turns.
+  /// Returns false if there is no memory for the lanes. Then images are decoded in turn.
   bool has_lanes() noexcept {
     try {
       if (!lanes_) lanes_ = std::make_unique<Lanes>();
@@ -122,7 +122,7 @@ class OwnDecoder final : public image::Decoder {
     }
   }
 
-  /// Begins with the next job; null if it was done with that.
+  /// Begins the next job. Returns null if the job ends with that.
   Slot* start_next(const DecodeOptions& options) noexcept {
     Slot& slot = *std::ranges::find_if(slots_, [](const Slot& one) { return one.job == nullptr; });
     DecodeJob& job = *waiting_[--waiting_count_];
@@ -130,7 +130,7 @@ class OwnDecoder final : public image::Decoder {
     return slot.job == nullptr ? nullptr : &slot;
   }
 
-  /// `act` may throw, which is the job's status then.
+  /// Calls `act`. If it throws, the error becomes the job's status.
   template <typename Act>
   static void guarded(Slot& slot, Act act) noexcept {
     try {
@@ -152,7 +152,7 @@ class OwnDecoder final : public image::Decoder {
     });
   }
 
-  /// Says why the image must be decoded by the library from its header on, if so.
+  /// Begins an image. If the library must decode it from the header on, returns the reason.
   Foreign begin(Slot& slot, const DecodeOptions& options) {
     DecodeJob& job = *slot.job;
     const Header& header = slot.header;
@@ -217,7 +217,7 @@ class OwnDecoder final : public image::Decoder {
     });
   }
 
-  /// The library does the whole image again, for the rows that were not given yet.
+  /// Lets the library decode the whole image again, for the rows that were not given yet.
   void resume(Slot& slot, const DecodeOptions& options, Foreign reason) {
     DecodeJob& job = *slot.job;
     Resumed resumed(*job.sink, slot.plan, slot.picture.given());

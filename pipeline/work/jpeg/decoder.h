@@ -1,4 +1,4 @@
-// JPEG by a decoder of our own, faster than libjpeg-turbo and with its pixels.
+// A JPEG decoder of our own, faster than libjpeg-turbo and with the same pixels.
 #pragma once
 
 #include <array>
@@ -8,31 +8,34 @@
 
 #include <penstock/image_codec.h>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 #include "pipeline/work/jpeg/header.h"
 
 namespace penstock::jpeg {
 
-/// Does what image::make_jpeg_decoder's does, bit for bit and verdict for verdict. What it does not
-/// know, and whatever looks odd, it leaves to such a decoder, in the middle of an image if need be:
-/// that one's word is final. Of more images than `few` at once, sixteen are decoded in the lanes of
-/// AVX-512, where there is that; of others, two in turns. Takes indexed records too, see
+/// Makes a decoder with the results of image::make_jpeg_decoder's, bit for bit and error for error.
+/// It leaves files that it does not support, and all that look damaged, to such a decoder, if
+/// necessary in the middle of an image. The result of that decoder is final.
+///
+/// If a call has more than `few` images, sixteen are decoded at once in the lanes of AVX-512, where
+/// available. Otherwise two are decoded in turn. The decoder reads indexed records too, see
 /// records/layout.h.
 inline constexpr std::size_t kFewImages = 4;
 std::unique_ptr<image::Decoder> make_decoder(std::size_t few = kFewImages);
 
 using Backend = JpegBackend;
 
-/// For all decoders that the process makes from now on. Thread-safe.
+/// Chooses the back end of all decoders that the process makes from now on. Thread-safe.
 void choose(Backend backend) noexcept;
-/// True if that is our own, here.
+/// True if the chosen back end is our own on this machine.
 bool own_back_end() noexcept;
-/// "own back end, the faster one here; …": who was chosen, and why.
+/// Describes the chosen back end and the reason: "own back end, the faster one here; …".
 std::string describe_choice();
-/// A decoder of the back end that was chosen.
+/// Makes a decoder of the chosen back end.
 std::unique_ptr<image::Decoder> make_chosen_decoder();
 
-/// What all threads decoded since the process started, by who did it. `foreign` counts by reason.
+/// The images that all threads decoded since the process started, by back end. `foreign` counts by
+/// reason.
 struct Counts {
   std::uint64_t own = 0;
   std::array<std::uint64_t, kForeignCount> foreign{};

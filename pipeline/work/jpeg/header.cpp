@@ -37,12 +37,12 @@ enum Marker : std::uint8_t {
   kCom = 0xfe,
 };
 
-/// A segment's parameters.
+/// A reader of a segment's parameters.
 class Bytes {
  public:
   explicit Bytes(std::span<const std::uint8_t> left) : left_(left) {}
   std::size_t size() const noexcept { return left_.size(); }
-  // REQUIRES: that many are left.
+  // REQUIRES: at least so many bytes are left.
   int byte() noexcept { return take(1)[0]; }
   int word() noexcept {
     const auto bytes = take(2);

@@ -7,7 +7,7 @@ namespace penstock::jpeg {
 
 namespace {
 
-/// At most this many are kept; more than any file has.
+/// The number of tables that are kept. No file has more.
 constexpr std::size_t kKeep = 16;
 constexpr unsigned kWindow = 5;  // coefficients in an entry of `runs`
 
@@ -41,11 +41,11 @@ bool build(const HuffmanSpec& spec, Code& code) {
   return true;
 }
 
-/// What the symbol at the top of the index says.
+/// The meaning of the symbol at the top of the index.
 struct Step {
-  std::uint8_t bits = kTableBits + 1;  ///< more than there are: it does not fit
-  std::uint8_t length = 0;             ///< coefficients it stands for; kEndOfBlock
-  std::int16_t value = 0;              ///< of the last of them
+  std::uint8_t bits = kTableBits + 1;  ///< more than there are: the symbol does not fit
+  std::uint8_t length = 0;             ///< coefficients that it stands for, or kEndOfBlock
+  std::int16_t value = 0;              ///< of the last of these coefficients
 };
 using Steps = std::array<Step, kTableSize>;
 
@@ -67,7 +67,7 @@ Step step_of(const Code& code, unsigned index) {
   return step;
 }
 
-/// As many symbols as fit.
+/// Returns the entry for as many symbols as fit.
 std::uint64_t run_of(const Steps& steps, unsigned index) {
   unsigned bits = 0;
   unsigned length = 0;

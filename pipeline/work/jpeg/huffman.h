@@ -10,29 +10,35 @@
 
 namespace penstock::jpeg {
 
-/// Bits that index the tables. More bits resolve more symbols at once, but the tables of two
-/// components must fit the nearest cache beside everything else.
+/// The number of bits that index the tables. More bits resolve more symbols at once, but the tables
+/// of two components must fit the first-level cache together with all other data.
 inline constexpr int kTableBits = 10;
 inline constexpr std::size_t kTableSize = std::size_t{1} << kTableBits;
 
-/// A prefix code: all that is needed to find any symbol.
+/// A prefix code, with the tables that find its symbols.
 struct Code {
-  /// By the next kTableBits bits: the code's length and, in the upper byte, its symbol; 0 where the
-  /// code is longer, or none.
+  /// Indexed by the next kTableBits bits: the code's length and, in the upper byte, its symbol. 0
+  /// if the code is longer, or if the bits are not a code.
   std::array<std::uint16_t, kTableSize> short_codes;
-  /// Codes of n bits, followed by any 16 - n bits, are below limits[n]; limits[17] is above all.
+  /// Codes of n bits, followed by any 16 - n bits, are below limits[n]. limits[17] is above all
+  /// codes.
   std::array<std::uint32_t, 18> limits;
-  /// What to add to a code of n bits to get its symbol's index.
+  /// Add this to a code of n bits to get its symbol's index.
   std::array<std::int32_t, 17> offsets;
   HuffmanSpec spec;
 };
 
-/// An AC table. `runs` says, by the next kTableBits bits, what all the symbols say together that
-/// lie in these bits whole, the bits of their values included; from the lowest byte up: the bits
-/// they take (0: not even one symbol fits); the coefficients they stand for, zeros included, plus
-/// kEndOfBlock if the last of them ends the block; zeros in front; and the next five coefficients.
+/// An AC table. `runs` is indexed by the next kTableBits bits. It describes all symbols that lie
+/// completely in these bits, together with the bits of their values. From the lowest byte up, an
+/// entry holds:
+///
+///     1 byte   the bits that they take; 0: not even one symbol fits
+///     1 byte   the coefficients that they stand for, including zeros, plus kEndOfBlock if the last
+///              symbol ends the block
+///     1 byte   the zeros in front
+///     5 bytes  the next five coefficients
 struct AcTable {
-  alignas(64) std::array<std::uint64_t, kTableSize> runs;  ///< not before prepare_runs
+  alignas(64) std::array<std::uint64_t, kTableSize> runs;  ///< valid after prepare_runs
   bool has_runs = false;
   Code code;
 };
@@ -43,13 +49,13 @@ struct DcTable {
   Code code;
 };
 
-/// Tables by content: files often share theirs with the last few. Not synchronised; a table stays
-/// where it is until the next `begin`, and then if it is used again.
+/// A cache of tables by content, because files often have the tables of recent files. Not
+/// synchronised. A table stays valid until the next `begin`, and beyond that if it is used again.
 class TableCache {
  public:
-  /// Before the tables of a file, of which there are at most 8, are asked for.
+  /// Call it before you ask for the tables of a file, of which there are at most 8.
   void begin() noexcept;
-  /// Null if the spec is no prefix code as libjpeg-turbo demands it.
+  /// Both return null if the spec is not a prefix code that libjpeg-turbo accepts.
   AcTable* ac(const HuffmanSpec& spec);
   const DcTable* dc(const HuffmanSpec& spec);
 

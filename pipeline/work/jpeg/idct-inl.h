@@ -1,5 +1,5 @@
-// The inverse DCT of several blocks at once. For foreach_target: no include guard of the usual
-// kind; include once for each target.
+// The inverse DCT of several blocks at once. For foreach_target: it has no usual include guard;
+// include it once for each target.
 
 // clang-format off
 #if defined(PENSTOCK_JPEG_IDCT_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -55,7 +55,7 @@ static_assert(kBlocks <= kMaxBatch);
 
 #if HWY_TARGET <= HWY_AVX3
 
-// Highway 1.0 has no word for a permutation of two vectors.
+// Highway 1.0 has no function that permutes two vectors.
 alignas(64) inline constexpr std::uint16_t kZigzag[kBlockSize] = {
     0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42, 3,  8,  12, 17, 25, 30,
     41, 43, 9,  11, 18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38,
@@ -79,7 +79,7 @@ HWY_INLINE void gather_rows(const std::int16_t* zigzag, std::int16_t* out) {
 
 #else
 
-/// The bytes of one natural row that come from one eighth of the zigzag.
+/// The bytes of one row in natural order that come from one eighth of the zigzag.
 struct Pick {
   alignas(16) std::uint8_t bytes[16];
   bool any;
@@ -141,7 +141,7 @@ HWY_INLINE bool is_full(const Batch& batch) {
   return batch.count == kBlocks;
 }
 
-/// The sums of the products of neighbouring pairs.
+/// Returns the sums of the products of neighbouring pairs.
 HWY_INLINE WordVector mul_pairs(ShortVector a, ShortVector b) {
   const Words words;
   WordVector upper = hn::Zero(words);
@@ -196,7 +196,7 @@ HWY_INLINE ShortVector descale(Pair value) {
                               hn::ShiftRight<kShift>(hn::Add(value.upper, half)));
 }
 
-/// One dimension, down the columns. See transform_plainly.
+/// One dimension of the transform, down the columns. See transform_plainly.
 template <int kShift>
 HWY_INLINE void transform_columns(ShortVector* v) {
   const Interleaved v26 = interleave(v[2], v[6]);
@@ -227,7 +227,7 @@ HWY_INLINE void transform_columns(ShortVector* v) {
   v[4] = descale<kShift>(even_3 - odd3);
 }
 
-/// Each block of 8 x 8.
+/// Transposes each block of 8 x 8.
 HWY_INLINE void transpose(ShortVector* v) {
   const Words words;
   const hn::Repartition<std::uint64_t, Shorts> longs;
@@ -254,7 +254,7 @@ HWY_INLINE void transpose(ShortVector* v) {
   join(a.upper, b.upper, c.upper, d.upper, v + 4);
 }
 
-/// For blocks with values so large that it matters how the library overflows.
+/// Transforms blocks with values so large that the exact overflow of the library matters.
 HWY_NOINLINE void transform_large(Batch& batch, const std::int16_t* quantisation,
                                   std::size_t stride, int side = kBlockSide) {
   for (std::size_t i = 0; i < batch.count; ++i) {
@@ -267,11 +267,11 @@ HWY_NOINLINE void transform_large(Batch& batch, const std::int16_t* quantisation
   batch.count = 0;
 }
 
-/// Turns the dequantised rows of blocks into rows of samples, the blocks side by side; false, and
-/// nothing is done, if they are for transform_large.
+/// Turns the dequantised rows of blocks into rows of samples, with the blocks next to each other.
+/// Returns false and does nothing if the blocks need transform_large.
 HWY_INLINE bool transform_rows(ShortVector* v, std::uint8_t* out, std::size_t stride) {
   const Shorts shorts;
-  // A block of one row is where the library's ways to overflow differ.
+  // The library's implementations overflow differently for a block of one row.
   const auto scaled = hn::ShiftLeft<2>(v[0]);
   if (!hn::AllTrue(shorts, hn::Eq(hn::ShiftRight<2>(scaled), v[0]))) return false;
   transform_columns<11>(v);

@@ -6,7 +6,7 @@ namespace penstock::jpeg {
 
 namespace {
 
-/// The rows below the first hold nothing: the library then does not saturate the first pass.
+/// True if the rows below the first are zero. Then the library does not saturate the first pass.
 bool only_first_row(const std::int16_t* block, bool without_fourth) noexcept {
   for (int i = 8; i < 64; ++i) {
     if (without_fourth && i / 8 == 4) continue;

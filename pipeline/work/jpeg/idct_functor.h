@@ -1,7 +1,7 @@
 // The inverse DCT of one block, one dimension at a time, for the host and for CUDA. Its arithmetic,
-// overflow included, is that of libjpeg-turbo's default on x86-64 with AVX2. Source of the
-// transform: Loeffler, Ligtenberg, Moschytz, ICASSP 1989; its fixed point and the reduced sizes:
-// libjpeg's jidctint and jidctred.
+// including overflow, is that of libjpeg-turbo's default on x86-64 with AVX2. Source of the
+// transform: Loeffler, Ligtenberg, Moschytz, ICASSP 1989. Source of its fixed point and of the
+// reduced sizes: libjpeg's jidctint and jidctred.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace penstock::jpeg::plain {
 
-inline constexpr int kBits = 13;      // of constants
-inline constexpr int kExtraBits = 2;  // that the first pass keeps
+inline constexpr int kBits = 13;      // fraction bits of constants
+inline constexpr int kExtraBits = 2;  // more fraction bits, which the first pass keeps
 
 PENSTOCK_BOTH constexpr std::int16_t wrap(int value) noexcept {
   return static_cast<std::int16_t>(value);
@@ -20,7 +20,7 @@ PENSTOCK_BOTH constexpr std::int16_t wrap(int value) noexcept {
 PENSTOCK_BOTH constexpr std::int16_t saturate(std::int32_t value) noexcept {
   return static_cast<std::int16_t>(both::clamp(value, -32768, 32767));
 }
-/// The library's sums wrap.
+/// Wraps, as sums do in the library.
 PENSTOCK_BOTH constexpr std::int32_t add(std::int32_t a, std::int32_t b) noexcept {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
 }
@@ -42,13 +42,13 @@ PENSTOCK_BOTH constexpr std::int16_t descale(std::int32_t value) noexcept {
 PENSTOCK_BOTH constexpr std::uint8_t sample(std::int16_t value) noexcept {
   return static_cast<std::uint8_t>(both::clamp<int>(value, -128, 127) + 128);
 }
-/// What the first pass makes of each row of a column whose rows below the first hold nothing: the
-/// library then does not saturate.
+/// Returns the first pass's result in each row of a column that is zero below its first row. The
+/// library does not saturate it.
 PENSTOCK_BOTH constexpr std::int16_t flat(std::int16_t value) noexcept {
   return wrap(value * (1 << kExtraBits));
 }
 
-/// One dimension: in[0, step, …, 7 step] in place.
+/// Transforms one dimension, in[0, step, …, 7 step], in place.
 template <int kShift>
 PENSTOCK_BOTH inline void transform8(std::int16_t* in, std::size_t step) noexcept {
   const auto at = [&](std::size_t i) { return in[i * step]; };
@@ -72,7 +72,7 @@ PENSTOCK_BOTH inline void transform8(std::int16_t* in, std::size_t step) noexcep
   }
 }
 
-/// Eight values to four; `out` may be `in`.
+/// Transforms eight values to four. `out` may be `in`.
 template <int kShift>
 PENSTOCK_BOTH inline void transform4(const std::int16_t* in, std::size_t step, std::int16_t* out,
                                      std::size_t out_step) noexcept {
@@ -89,14 +89,14 @@ PENSTOCK_BOTH inline void transform4(const std::int16_t* in, std::size_t step, s
   }
 }
 
-/// To two: the part of the odd values. Of the first column only the even part is scaled by 16 bits
-/// of it: the rest is like any other.
+/// Returns the odd part of a transform to two values. Its inputs are saturated to 16 bits. Only the
+/// even part, which comes from the first column, keeps the value from before: see finish_two.
 PENSTOCK_BOTH inline std::int32_t odd2(const std::int16_t* in, std::size_t step) noexcept {
   return add(mix(in[step], 29692, in[3 * step], -10426),
              mix(in[5 * step], 6967, in[7 * step], -5906));
 }
 
-// The shifts that descale each pass of each size.
+// The shifts that descale the results of each pass, for each size.
 inline constexpr int kFirst8 = kBits - kExtraBits;
 inline constexpr int kSecond8 = kBits + kExtraBits + 3;
 inline constexpr int kFirst4 = kFirst8 + 1;
@@ -104,7 +104,7 @@ inline constexpr int kSecond4 = kSecond8 + 1;
 inline constexpr int kFirst2 = kFirst8 + 2;
 inline constexpr int kSecond2 = kSecond8 + 2;
 
-/// The first pass to two, of column `x`: of the first one also the values before they saturate.
+/// The first pass of a transform to two values, for one column: its values before they saturate.
 PENSTOCK_BOTH inline void halve_twice(const std::int16_t* in, std::size_t step,
                                       std::int32_t (&both)[2]) noexcept {
   const std::int32_t even = in[0] * (1 << (kBits + 2));
@@ -113,7 +113,7 @@ PENSTOCK_BOTH inline void halve_twice(const std::int16_t* in, std::size_t step,
   both[1] = descale_wide<kFirst2>(subtract(even, odd));
 }
 
-/// The second, of a row: `first` is its first value before it saturated.
+/// The second pass, for a row. `first` is its first value before it saturated.
 PENSTOCK_BOTH inline void finish_two(std::int32_t first, const std::int16_t* row,
                                      std::uint8_t* out) noexcept {
   const auto even = static_cast<std::int32_t>(static_cast<std::uint32_t>(first) << (kBits + 2));
@@ -122,7 +122,7 @@ PENSTOCK_BOTH inline void finish_two(std::int32_t first, const std::int16_t* row
   out[1] = sample(descale<kSecond2>(subtract(even, odd)));
 }
 
-/// To one sample: what the library does in plain C, and wraps to 10 bits.
+/// Returns the only sample of a block. As the library's plain C code does, it wraps to 10 bits.
 PENSTOCK_BOTH inline std::uint8_t only_sample(std::int16_t dc, std::int16_t quantisation) noexcept {
   const int value = (dc * quantisation + 4) >> 3;
   const int wrapped = ((value + 512) & 1023) - 512;

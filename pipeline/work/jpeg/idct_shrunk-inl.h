@@ -1,5 +1,5 @@
-// The inverse DCT of several blocks at once, to any size. For foreach_target: no include guard of
-// the usual kind; include once for each target.
+// The inverse DCT of several blocks at once, to any size. For foreach_target: it has no usual
+// include guard; include it once for each target.
 
 // clang-format off
 #if defined(PENSTOCK_JPEG_IDCT_SHRUNK_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -37,7 +37,7 @@ HWY_INLINE Pair widen_by(ShortVector value) {
           hn::ShiftRight<kShift>(hn::BitCast(Words(), high.upper))};
 }
 
-/// One dimension, down the columns: eight rows to four. See transform_plainly.
+/// One dimension of the transform, down the columns: eight rows to four. See transform_plainly.
 template <int kShift>
 HWY_INLINE void halve_columns(ShortVector* v) {
   const Pair first = widen_by<2>(v[0]);
@@ -54,7 +54,7 @@ HWY_INLINE void halve_columns(ShortVector* v) {
   v[3] = descale<kShift>(even0 - odd0);
 }
 
-/// …to two; false if 16 bits are too few.
+/// …to two rows. Returns false if 16 bits are too few.
 template <int kShift>
 HWY_INLINE bool quarter_columns(ShortVector* v) {
   const Pair even = widen_by<1>(v[0]);
@@ -74,8 +74,8 @@ HWY_INLINE void clear(ShortVector* v, std::size_t first) {
   for (std::size_t i = first; i < 8; ++i) v[i] = hn::Zero(Shorts());
 }
 
-/// Dequantised rows of blocks become their samples, less 128, in the first `side` rows; false if 16
-/// bits are too few.
+/// Turns dequantised rows of blocks into samples, less 128, in the first `side` rows. Returns false
+/// if 16 bits are too few.
 HWY_INLINE bool shrink_rows(ShortVector* v, std::size_t side) {
   const Shorts shorts;
   bool fits = true;
@@ -90,7 +90,7 @@ HWY_INLINE bool shrink_rows(ShortVector* v, std::size_t side) {
     fits = quarter_columns<13>(v);
     clear(v, 2);
     transpose(v);
-    // What saturates here is clamped to a sample anyway.
+    // Values that saturate here are clamped to a sample anyway.
     static_cast<void>(quarter_columns<20>(v));
     clear(v, 2);
   }
@@ -98,7 +98,7 @@ HWY_INLINE bool shrink_rows(ShortVector* v, std::size_t side) {
   return fits;
 }
 
-/// The samples of as many blocks as there are targets.
+/// Writes the samples of as many blocks as there are targets.
 HWY_INLINE void store_shrunk(const ShortVector* v, std::size_t side,
                              std::span<std::uint8_t* const> targets, std::size_t stride) {
   const Shorts shorts;
@@ -128,7 +128,7 @@ HWY_NOINLINE void transform_shrunk(Batch& batch, const Plane& plane) {
 
 #endif
 
-/// Transforms the blocks that wait.
+/// Transforms the blocks of the batch.
 HWY_INLINE void finish_batch(Plane& plane) {
   if (HWY_LIKELY(plane.side == kBlockSide)) {
     transform(plane.batch, plane.quantisation.data(), plane.stride);
@@ -137,13 +137,14 @@ HWY_INLINE void finish_batch(Plane& plane) {
   }
 }
 
-/// Writes the samples of a block in zigzag order, or waits until there are more.
+/// Adds a block in zigzag order to the batch; a full batch is transformed first.
 HWY_INLINE void finish_block(Plane& plane, const std::int16_t* block, std::uint8_t* target) {
   if (HWY_UNLIKELY(plane.side == 1)) {
     transform_plainly(block, plane.quantisation.data(), 1, target, plane.stride);
     return;
   }
-  // Not when the last was added: what is loaded right behind its stores has to wait for them.
+  // Not right after the last block was added: loads that follow stores to the same memory must wait
+  // for them.
   if (is_full(plane.batch)) finish_batch(plane);
   add_block(plane.batch, block, target);
 }

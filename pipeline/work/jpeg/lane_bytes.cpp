@@ -10,7 +10,7 @@ namespace penstock::jpeg {
 
 namespace {
 
-constexpr std::uint32_t kStep = 8;  // bytes that a step may look at, and a long symbol
+constexpr std::uint32_t kStep = 8;  // bytes that a step, or a long symbol, may read
 
 void unstuff(LaneBytes& bytes) noexcept {
   copy_bytes(bytes);
@@ -37,7 +37,7 @@ void unstuff(LaneBytes& bytes) noexcept {
 }  // namespace
 
 std::uint32_t begin_bytes(LaneBytes& bytes, const Bits& bits) noexcept {
-  // What is in the window was read already: those bytes come first.
+  // The bytes in the window were already read, so they come first.
   bytes.next = bits.next;
   bytes.end = bits.end;
   bytes.ended = false;
@@ -65,7 +65,7 @@ std::uint32_t refill_bytes(LaneBytes& bytes, std::uint32_t bit) noexcept {
 
 void leave_bytes(const LaneBytes& bytes, std::uint32_t bit, Bits& bits) noexcept {
   const std::uint8_t* at = bytes.next;
-  // A zero behind 0xff is stuffed: there is no other before the end.
+  // A zero behind 0xff is stuffed. Before the end, there is no other.
   for (std::uint32_t i = bytes.count; i > bit / 8; --i) at -= at[-1] == 0 && at[-2] == 0xff ? 2 : 1;
   begin_bits(bits, {at, bytes.end});
   refill_slowly(bits);

@@ -1,4 +1,4 @@
-// The entropy-coded bytes of one lane: unstuffed, a few kilobytes at a time.
+// The entropy-coded bytes of one lane, unstuffed a few kilobytes at a time.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,29 @@
 
 namespace penstock::jpeg {
 
-/// What is unstuffed at once, and the memory that takes: whole vectors are written and read.
+/// The number of bytes that are unstuffed at once, and the memory for them: whole vectors are
+/// written and read.
 inline constexpr std::size_t kLaneBytes = 4096;
 inline constexpr std::size_t kLaneBytesRoom = kLaneBytes + 4 * 64;
 
 struct LaneBytes {
   std::uint8_t* buffer = nullptr;      ///< of kLaneBytesRoom
-  const std::uint8_t* next = nullptr;  ///< what is unstuffed next
+  const std::uint8_t* next = nullptr;  ///< the next byte to unstuff
   const std::uint8_t* end = nullptr;
-  std::uint32_t count = 0;  ///< in the buffer; behind them are zeros where the bytes have ended
-  bool ended = false;       ///< at a marker, or at the end of the file
+  /// Bytes in the buffer. If the input has ended, zeros follow them.
+  std::uint32_t count = 0;
+  bool ended = false;  ///< at a marker, or at the end of the file
 };
 
-/// Begins where `bits` stand and returns the number of their next bit.
+/// Begins at the position of `bits` and returns the number of its next bit.
 std::uint32_t begin_bytes(LaneBytes& bytes, const Bits& bits) noexcept;
-/// From this bit on a lane must stop. It may have read as far as it goes with one step, 32 bits.
+/// Returns the bit from which on a lane must stop. The lane may have read beyond it by one step, 32
+/// bits.
 std::uint32_t limit_of(const LaneBytes& bytes) noexcept;
-/// Behind the limit: unstuffs more and returns the bit's new number. REQUIRES: not ended.
+/// Unstuffs more bytes for a lane behind the limit. Returns the new number of its bit. REQUIRES:
+/// the bytes have not ended.
 std::uint32_t refill_bytes(LaneBytes& bytes, std::uint32_t bit) noexcept;
-/// Puts `bits` where the lane stands. REQUIRES: no bit that is none was taken.
+/// Puts `bits` at the position of the lane. REQUIRES: the lane took no bit behind the end.
 void leave_bytes(const LaneBytes& bytes, std::uint32_t bit, Bits& bits) noexcept;
 
 }  // namespace penstock::jpeg

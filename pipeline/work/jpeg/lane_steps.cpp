@@ -77,9 +77,9 @@ void copy_bytes_here(LaneBytes& bytes) {
   bytes.count = count;
 }
 
-/// Decodes until lanes have no blocks left: these. For what Highway 1.0 has no words: masks,
-/// gathers of bytes and scatters of pairs. Every lane takes up to two entries from the 25 bits and
-/// more that a step loads.
+/// Decodes until some lanes have no blocks left, and returns these. It uses intrinsics because
+/// Highway 1.0 has no masks, gathers of bytes or scatters of pairs like these. In each step, every
+/// lane takes up to two entries from the 25 bits or more that the step loads.
 std::uint32_t run_here(Lanes& lanes) {
   LaneVectors& v = lanes.vectors();
   const auto load = [](const LaneVectors::Values& values)
@@ -97,7 +97,7 @@ std::uint32_t run_here(Lanes& lanes) {
   const __m512i block_size = _mm512_set1_epi32(kBlockSize);
   const __m512i swap =
       _mm512_broadcast_i32x4(_mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
-  // The two coefficients to the upper bytes of two words.
+  // Moves the two coefficients to the upper bytes of two words.
   const __m512i spread = _mm512_broadcast_i32x4(
       _mm_setr_epi8(-1, 2, -1, 3, -1, 6, -1, 7, -1, 10, -1, 11, -1, 14, -1, 15));
   const __m512i rotate = load(v.rotate);
@@ -118,7 +118,7 @@ std::uint32_t run_here(Lanes& lanes) {
   const auto load_bytes = [&]() HWY_ATTR {
     return _mm512_i32gather_epi32(_mm512_srli_epi32(bit, 3), bytes, 1);
   };
-  /// Lanes move on to this place, or to the next block.
+  /// Moves the lanes `who` to the place `next`, or to the next block if they are in `ended`.
   const auto advance = [&](__mmask16 who, __m512i next, __mmask16 ended) HWY_ATTR {
     ended = static_cast<__mmask16>(ended & who);
     block = _mm512_mask_add_epi32(block, ended, block, block_size);
@@ -145,7 +145,7 @@ std::uint32_t run_here(Lanes& lanes) {
     found.taken = _mm512_and_si512(found.entry, _mm512_set1_epi32(31));
     return found;
   };
-  /// Whoever of `who` can takes the entry.
+  /// Takes the entry in those lanes of `who` that can.
   const auto take = [&](Entry& found, __mmask16 who) HWY_ATTR {
     const __m512i entry = found.entry;
     const __m512i zeros = _mm512_and_si512(_mm512_srli_epi32(entry, 9), fifteen);
@@ -162,7 +162,8 @@ std::uint32_t run_here(Lanes& lanes) {
             static_cast<__mmask16>(end | _mm512_cmpeq_epi32_mask(next, block_size)));
   };
   const auto put = [&](const Entry& found) HWY_ATTR {
-    // Values that are given, or taken from behind the code: with a leading 0 they are negative.
+    // Values are in the entry, or behind the code. Those behind the code are negative if they begin
+    // with a 0.
     const __m512i given = _mm512_srai_epi16(_mm512_shuffle_epi8(found.entry, spread), 8);
     const __m512i size = _mm512_and_si512(_mm512_srli_epi32(found.entry, 5), fifteen);
     const __m512i behind = _mm512_sllv_epi32(found.window, _mm512_sub_epi32(found.taken, size));
@@ -185,7 +186,7 @@ std::uint32_t run_here(Lanes& lanes) {
     const __m512i used = _mm512_add_epi32(_mm512_add_epi32(passed, first.taken), second.taken);
     take(second, _mm512_mask_cmple_epi32_mask(_mm512_mask_test_epi32_mask(first.fits, left, left),
                                               used, word));
-    // The next step's bytes, so that they are there when the rest of this one is done.
+    // Load the next step's bytes now, so that they are there when the rest of this step is done.
     stuff = load_bytes();
     put(first);
     put(second);

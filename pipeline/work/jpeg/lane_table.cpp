@@ -18,12 +18,12 @@ constexpr bool is_whole(std::uint32_t entry) noexcept {
   return entry != 0 && (entry >> 5 & 15) == 0;
 }
 
-/// Codes stand in the table in their order, one behind the other.
+/// Fills a table with codes in their order, one behind the other.
 class Filler {
  public:
   explicit Filler(LaneTable out) : out_(out.data()), end_(out.data() + out.size()) {}
 
-  /// A code of `length` bits, whose value has `size`.
+  /// Adds a code of `length` bits whose value has `size` bits.
   void add(unsigned length, unsigned size, std::uint32_t entry) noexcept {
     const unsigned all = length + size;
     if (size > kMaxByte || all > kLaneBits) return fill(length, entry | all | size << 5);

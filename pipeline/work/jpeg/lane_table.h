@@ -8,12 +8,14 @@
 
 namespace penstock::jpeg {
 
-/// Bits that index a table. Sixteen lanes' tables do not fit the nearest cache.
+/// The number of bits that index a table. The tables of sixteen lanes do not fit the first-level
+/// cache.
 inline constexpr int kLaneBits = 10;
 inline constexpr std::size_t kLaneTableSize = std::size_t{1} << kLaneBits;
 
-/// By the next kLaneBits bits: one symbol whose value is still to be taken, or one or two with
-/// their values and perhaps the block's end. 0: the code is longer than that, or none.
+/// A table indexed by the next kLaneBits bits. An entry is one symbol whose value must still be
+/// read, or one or two symbols with their values and perhaps the block's end. It is 0 if the code
+/// is longer, or if the bits are not a code.
 ///
 ///     bit   0  5  all bits that it takes, values included
 ///           5  4  bits of the value that is still to be taken

@@ -23,7 +23,7 @@ Lanes::Lanes() {
   coefficients_ = reinterpret_cast<std::int16_t*>(at);
   tables_ = reinterpret_cast<std::uint32_t*>(at + kStrips);
   bytes_ = at + kStrips + kTables;
-  // Lanes that are not used read what they point to.
+  // Unused lanes read the memory that they point to, so it must be initialised.
   std::memset(bytes_, 0, kBytes);
   std::memset(tables_, 0, kTables);
   for (std::size_t i = 0; i < kLaneCount; ++i) {
@@ -39,7 +39,7 @@ std::size_t Lanes::lane_of(const Scan& scan) const noexcept {
   return lane;
 }
 
-/// A set that holds these tables, or one that no lane uses.
+/// Returns a set that holds these tables, or else one that no lane uses.
 std::size_t Lanes::set_for(std::span<const Code* const> codes) const noexcept {
   const auto holds = [codes](const TableSet& set) {
     for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -58,7 +58,7 @@ std::size_t Lanes::set_for(std::span<const Code* const> codes) const noexcept {
 void Lanes::prepare_tables(std::size_t lane) noexcept {
   Lane& in = lanes_[lane];
   const Scan& scan = *in.scan;
-  std::array<const Plane*, kLaneTables / 2> planes{};  // that have tables of their own
+  std::array<const Plane*, kLaneTables / 2> planes{};  // planes that have tables of their own
   std::uint32_t used = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(scan.plane_count); ++i) {
     const Plane& plane = scan.planes[i];
@@ -141,7 +141,7 @@ Lanes::Taken Lanes::take_slowly(std::size_t lane) noexcept {
   const bool is_dc = place == 0;
   const int symbol = take_symbol(bits, *lanes_[lane].codes[slot + (is_dc ? 0 : 1)]);
   const auto bad = [&]() -> Taken {
-    // What it does until it stops does no harm: it stands on its block's end.
+    // The lane may continue until it stops: it stands at its block's end and does no harm.
     lanes_[lane].scan->good = false;
     return {bit, kBlockSize, true};
   };
@@ -185,7 +185,7 @@ void Lanes::begin_strip(std::size_t lane) noexcept {
   int mcus = std::min(kStripBlocks / scan.place_count, scan.mcus - scan.mcu);
   if (scan.restart_interval > 0) mcus = std::min(mcus, scan.restart_left);
   in.strip_mcus = mcus;
-  int first = scan.mcus;  // MCUs with blocks that are needed
+  int first = scan.mcus;  // MCUs that have needed blocks
   int last = 0;
   std::uint32_t planes = 0;
   for (int i = scan.place_count - 1; i >= 0; --i) {
@@ -212,7 +212,7 @@ void Lanes::begin_strip(std::size_t lane) noexcept {
   vectors_.active |= bit;
 }
 
-/// True if the row has ended with it.
+/// Ends a strip. Returns true if the row ends with it.
 bool Lanes::end_strip(std::size_t lane) noexcept {
   Lane& in = lanes_[lane];
   Scan& scan = *in.scan;
@@ -230,7 +230,7 @@ bool Lanes::end_strip(std::size_t lane) noexcept {
     const auto base = static_cast<std::uint32_t>(8 * lane * kLaneBytesStride);
     leave_bytes(in.bytes, vectors_.bit[lane] - base, scan.bits);
   }
-  // Another row, unless it is removed.
+  // The lane begins another row, unless it is removed.
   begin_ |= 1U << lane;
   return true;
 }

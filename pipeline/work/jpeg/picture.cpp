@@ -19,7 +19,8 @@ Foreign Picture::begin(const Header& header, int channels) {
   channels_ = channels;
   if (header.color == ColorModel::rgb && channels == 1) return Foreign::color;
   scan_.plane_count = header.component_count;
-  // Also those that this image lacks: the one before may have been given up with blocks waiting.
+  // Reset also planes that this image lacks: an image that failed may have left blocks in their
+  // batches.
   for (Plane& plane : scan_.planes) plane.batch.count = 0;
   for (int i = 0; i < header.component_count; ++i) {
     const auto place = static_cast<std::size_t>(i);
@@ -65,7 +66,7 @@ const std::uint8_t* Picture::sample_row(const Strip& strip, int y) const noexcep
 void Picture::make_room(Strip& strip, int imcu_row) {
   const int rows = strip.vertical * strip.side;
   const int begin = imcu_row * rows;
-  // One row group, and one row above it.
+  // Keep one row group, and one row above it.
   const int group = header_->max_vertical / strip.down;
   const int keep = imcu_row == 0 || !context_ ? 0 : std::min(group + 1, begin);
   if (keep > 0) {
@@ -89,7 +90,7 @@ void Picture::pad_edges(Strip& strip, int imcu_row) {
   }
 }
 
-/// Its pixels, or their neighbours', lie in the region.
+/// True if the row's pixels, or their neighbours, lie in the region.
 bool Picture::wanted() const noexcept {
   const int margin = context_ ? header_->max_vertical + 1 : 0;
   return (next_imcu_ + 1) * imcu_height_ > region_.top - margin;
@@ -110,7 +111,7 @@ void Picture::use_intervals(const Record& record) {
   const int rows = header.component_count == 1 ? divide_up(header.height, kBlockSide) : imcu_rows_;
   const auto all = std::int64_t{scan_.mcus} * rows;
   const auto interval = std::int64_t{record.interval};
-  // To get to a crop at most a row of MCUs is decoded.
+  // So at most a row of MCUs is decoded to reach a crop.
   if (interval < 1 || interval > scan_.mcus || interval != header.restart_interval ||
       static_cast<std::int64_t>(record.part_count) != 1 + (all + interval - 1) / interval)
     throw Error(ErrorCode::data_loss, "image record: its index does not fit its intervals");
@@ -128,7 +129,7 @@ void Picture::use_intervals(const Record& record) {
   sound_ = 0;
 }
 
-/// Puts the scan in front of the first interval that has MCUs of the row that was just begun.
+/// Moves the scan to the first interval with needed MCUs of the row that was just begun.
 void Picture::jump() {
   const std::int64_t row = std::int64_t{next_imcu_} * rows_ + row_;
   const std::int64_t interval = record_->interval;
@@ -175,7 +176,8 @@ Picture::Progress Picture::end_row(image::PixelSink& sink) {
   };
   if (!is_good(scan_)) return leave();
   if (lead_ > 0) return Progress::more;
-  // A file of one component has a row of MCUs for each row of blocks, but none below the image.
+  // In a file of one component, each row of blocks is a row of MCUs. There are none below the
+  // image.
   const int block_rows = divide_up(header_->height, kBlockSide);
   if (++row_ < rows_ && next_imcu_ * rows_ + row_ < block_rows) {
     Plane& plane = scan_.planes[0];

@@ -1,4 +1,4 @@
-// The region of one image, from its scan to rows of pixels.
+// The decoding of a region of one image, from its scan to rows of pixels.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 #include "pipeline/work/jpeg/header.h"
 #include "pipeline/work/jpeg/rows.h"
 #include "pipeline/work/jpeg/scan.h"
@@ -16,64 +16,66 @@ namespace penstock::jpeg {
 
 struct Record;
 
-/// A component's samples around the row of MCUs that was decoded last: the rows that are still
-/// needed of those above, then its own.
+/// A component's samples around the row of MCUs that was decoded last. First come the rows above it
+/// that are still needed, then its own rows.
 struct Strip : StripPlan {
   bool needed = false;
-  int vertical = 1;  ///< blocks of an iMCU row
-  int top = 0;       ///< the row that is kept first
-  int kept = 0;      ///< rows that are kept
+  int vertical = 1;  ///< rows of blocks in an iMCU row
+  int top = 0;       ///< number of the first kept row
+  int kept = 0;      ///< number of kept rows
   std::size_t stride = 0;
   std::uint8_t* samples = nullptr;
   std::uint8_t* pixels = nullptr;  ///< an upsampled row
 };
 
-/// Decodes regions. Keeps its memory from one to the next, if that is little. Not synchronised.
+/// A decoder of regions. Keeps its memory from one image to the next, unless it is large. Not
+/// synchronised.
 class Picture {
  public:
   Picture() = default;
   Picture(const Picture&) = delete;
   Picture& operator=(const Picture&) = delete;
 
-  /// Prepares for a file whose header was read and whose pixels will have `channels`, 1 or 3.
-  /// Returns why it can't be done, or none.
+  /// Prepares for a file whose header was read, and for pixels of `channels` channels, 1 or 3.
+  /// Returns the reason why that is impossible, or none.
   Foreign begin(const Header& header, std::span<const std::byte> file, int channels);
-  /// The same for an image whose blocks come from elsewhere than its scan.
+  /// Prepares for an image whose blocks do not come from its scan.
   Foreign begin(const Header& header, int channels);
-  /// Chooses what to decode: `plan` is within the image. Returns why it can't be done, or none.
-  /// Asks `sink` for room.
+  /// Chooses what to decode. `plan` lies within the image. Asks `sink` for room. Returns the reason
+  /// why that is impossible, or none.
   Foreign choose(const image::DecodePlan& plan, std::uint64_t max_bytes, image::PixelSink& sink);
-  /// Behind `choose`, of a file in an indexed record, which must outlive the image: only the
-  /// intervals that the region touches will be decoded. Throws Error{data_loss} if they do not fit
-  /// the file.
+  /// Call it after `choose` for a file in an indexed record, which must outlive the image: then
+  /// only the intervals that the region touches are decoded. Throws Error{data_loss} if the
+  /// intervals do not fit the file.
   void use_intervals(const Record& record);
   image::Size shrunk() const noexcept { return shrunk_; }
-  /// Begins the next row of MCUs: `scan` is to be decoded to its end. Throws Error{data_loss} if it
-  /// lies in damaged parts of a record.
+  /// Begins the next row of MCUs. The caller then decodes `scan` to its end. Throws
+  /// Error{data_loss} if the row lies in damaged parts of a record.
   void begin_row();
   Scan& scan() noexcept { return scan_; }
-  /// Behind that row: gives pixels to the sink, if there are any now.
+  /// Ends that row. Gives pixels to the sink if there are complete rows.
   enum class Progress {
     more,
     done,
-    left  ///< to libjpeg-turbo, as are the rows that were not given yet
+    /// The image, with the rows that were not given yet, is left to libjpeg-turbo.
+    left
   };
   Progress end_row(image::PixelSink& sink);
 
-  /// In place of begin_row and end_row where blocks come from elsewhere. Between the two, if the
-  /// row is wanted, the caller transforms the `vertical` rows of blocks that each component with a
-  /// `side` has in iMCU row `row()` to its plane's target.
+  /// Replaces begin_row and end_row for blocks that do not come from a scan. If the row is wanted,
+  /// the caller transforms blocks before it calls close_row. For each component with a `side`,
+  /// these are the `vertical` rows of blocks in iMCU row `row()`. They go to the plane's target.
   void open_row();
   bool wanted() const noexcept;
   int row() const noexcept { return next_imcu_; }
-  /// Gives pixels to the sink, if there are any now: more or done.
+  /// Ends the row. Gives pixels to the sink if there are complete rows. Returns more or done.
   Progress close_row(image::PixelSink& sink);
   int given() const noexcept { return given_; }
 
  private:
-  /// Rows of pixels that are given at once.
+  /// The most rows of pixels that are given at once.
   static constexpr int kRows = 8;
-  /// In front of a row of samples, and behind it.
+  /// The memory in front of a row of samples, and behind it.
   static constexpr std::size_t kMargin = 64;
 
   bool layout(std::uint64_t max_bytes, image::PixelSink& sink);
@@ -94,22 +96,22 @@ class Picture {
   image::Size shrunk_;
   image::Rect region_;
   bool whole_ = false;
-  bool context_ = false;  ///< pixels of one row group depend on the next
-  int side_ = 8;          ///< of a block of the least shrunken component
-  int imcu_height_ = 8;   ///< pixels
+  bool context_ = false;  ///< pixels of one row group depend on the next group
+  int side_ = 8;          ///< of a block of the component that is shrunk most
+  int imcu_height_ = 8;   ///< in pixels
   int imcu_rows_ = 0;
   int next_imcu_ = 0;
   int last_imcu_ = 0;
-  int rows_ = 1;                    ///< of MCUs in an iMCU row
-  int row_ = 0;                     ///< of these
-  int given_ = 0;                   ///< rows
+  int rows_ = 1;                    ///< rows of MCUs in an iMCU row
+  int row_ = 0;                     ///< the current one of these
+  int given_ = 0;                   ///< rows of pixels given so far
   const Record* record_ = nullptr;  ///< null: the scan is decoded from its beginning
   int mcus_ = 0;                    ///< of a row
   int first_mcu_ = 0;               ///< MCUs [first, last) of each row are needed
   int last_mcu_ = 0;
-  int lead_ = 0;            ///< rows to decode before the one that is wanted
-  std::int64_t next_ = 0;   ///< the MCU where the scan stands
-  std::int64_t sound_ = 0;  ///< intervals in front of this one need no more checks
+  int lead_ = 0;            ///< rows to decode before the next wanted one
+  std::int64_t next_ = 0;   ///< the MCU at which the scan stands
+  std::int64_t sound_ = 0;  ///< intervals before this one were checked
   std::vector<std::uint8_t> memory_;
   std::size_t row_stride_ = 0;
   std::uint8_t* pixels_ = nullptr;

@@ -1,4 +1,4 @@
-// What of an image has to be decoded for a region of it, and where the samples go.
+// Choosing the parts of an image to decode for a region, and the memory for its samples.
 #include <algorithm>
 
 #include "pipeline/core/both.h"
@@ -9,7 +9,7 @@ namespace {
 
 using both::divide_up;
 
-/// Rows above an iMCU row that may still be needed: one row group and its context.
+/// The most rows above an iMCU row that may still be needed: one row group and its context.
 constexpr int kMaxKept = 5;
 constexpr std::size_t align(std::size_t bytes) noexcept {
   return (bytes + 63) / 64 * 64;
@@ -20,7 +20,7 @@ constexpr std::size_t align(std::size_t bytes) noexcept {
 Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes,
                         image::PixelSink& sink) {
   const Header& header = *header_;
-  given_ = 0;  // also if the library will do it all
+  given_ = 0;  // the library may do the whole image
   kernels_ = &row_kernels();
   side_ = kBlockSide / plan.denominator;
   shrunk_ = {divide_up(header.height, plan.denominator), divide_up(header.width, plan.denominator)};
@@ -67,7 +67,8 @@ Foreign Picture::choose(const image::DecodePlan& plan, std::uint64_t max_bytes,
   imcu_rows_ = divide_up(header.height, header.max_vertical * kBlockSide);
   const int bottom = region_.top + region_.height - 1;
   last_imcu_ = bottom / imcu_height_;
-  // As the library does, even where the very pixels would not need it: it judges more bytes.
+  // Decode as much as the library does, even if these pixels need less: the library checks more
+  // bytes.
   if (context_ && bottom % imcu_height_ >= imcu_height_ - header.max_vertical)
     last_imcu_ = std::min(last_imcu_ + 1, imcu_rows_ - 1);
   rows_ = single ? header.components[0].vertical : 1;
@@ -94,7 +95,7 @@ bool Picture::layout(std::uint64_t max_bytes, image::PixelSink& sink) {
         align(static_cast<std::size_t>(region_.width + 4 * kBlockSide) + 2 * kMargin + kRowSlack);
   }
   if (size > max_bytes) return false;
-  let_go();  // of what an image left behind that came to a bad end
+  let_go();  // frees the memory of an image that failed
   if (size > image::kUnaskedBytes) sink.make_room(size);
   if (memory_.size() < size) memory_ = std::vector<std::uint8_t>(size);
   const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());

@@ -1,15 +1,16 @@
-// An image that another decoder goes on with.
+// Continuing an image with another decoder.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 
 namespace penstock::jpeg {
 
-/// Stands between a sink that has its plan, and perhaps rows, and a decoder that starts anew.
+/// A sink between a decoder that starts the image anew, and a sink that already has its plan and
+/// perhaps some rows.
 class Resumed final : public image::PixelSink {
  public:
   Resumed(image::PixelSink& sink, const image::DecodePlan& plan, int given)

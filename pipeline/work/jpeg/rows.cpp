@@ -86,7 +86,7 @@ HWY_INLINE ShortVector thrice(ShortVector value) {
   return hn::Add(value, hn::Add(value, value));
 }
 
-/// Two bytes a lane.
+/// Stores two bytes for each lane.
 HWY_INLINE void store_pairs(ShortVector even, ShortVector odd, std::uint8_t* out) {
   const hn::Repartition<std::uint8_t, Shorts> bytes;
   hn::StoreU(hn::BitCast(bytes, hn::Or(even, hn::ShiftLeft<8>(odd))), bytes, out);
@@ -130,7 +130,7 @@ void rows(const Upsample& u) {
   }
 }
 
-/// round((18734 red - 22554 blue) / 65536) of pairs of blue and red.
+/// Returns round((18734 red - 22554 blue) / 65536) for pairs of blue and red.
 HWY_INLINE hn::Vec<Words> green_of(ShortVector pairs) {
   const Words words;
   const std::uint32_t factors = std::uint32_t{18734} << 16 | (-22554 & 0xffff);
@@ -143,7 +143,7 @@ HWY_INLINE hn::Vec<Words> green_of(ShortVector pairs) {
   return hn::ShiftRight<16>(hn::Add(sum, hn::Set(words, 32768)));
 }
 
-// Pixels of 16 bits, a vector of them as 8 bits interleaved at once.
+// Narrows a vector of pixels from 16 to 8 bits, and stores them interleaved.
 HWY_INLINE void store_rgb(ShortVector r, ShortVector g, ShortVector b, std::uint8_t* out) {
   hn::StoreInterleaved3(hn::DemoteTo(Half(), r), hn::DemoteTo(Half(), g), hn::DemoteTo(Half(), b),
                         Half(), out);
@@ -154,8 +154,8 @@ void to_rgb(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* c
   const Shorts shorts;
   const auto middle = hn::Set(shorts, 128);
   const auto one = hn::Set(shorts, 1);
-  // round(value * factor / 65536): of twice the value, the upper half of the product has one bit
-  // more.
+  // Computes round(value * factor / 65536). From twice the value, the upper half of the product has
+  // one bit more.
   const auto scaled = [&](ShortVector twice, int factor) HWY_ATTR {
     const auto product = hn::MulHigh(twice, hn::Set(shorts, static_cast<std::int16_t>(factor)));
     return hn::ShiftRight<1>(hn::Add(product, one));

@@ -18,7 +18,7 @@ namespace penstock::jpeg {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// The parts of Bits that stay in registers.
+/// The part of Bits that stays in registers.
 struct Hot {
   const std::uint8_t* next;
   const std::uint8_t* plain;
@@ -56,7 +56,8 @@ HWY_INLINE void drop(Hot& hot, unsigned length) {
   hot.count -= static_cast<int>(length);
 }
 
-/// The next `size` bits as a value: with a leading 0 it is negative. REQUIRES: they are there.
+/// Takes the next `size` bits as a value, which is negative if it begins with a 0. REQUIRES: the
+/// window has so many bits.
 HWY_INLINE int take_value(Hot& hot, unsigned size) {
   const auto raw = static_cast<int>(hot.window >> 1 >> (63 - size));
   const int negative = static_cast<int>(~hot.window >> 63);
@@ -64,7 +65,7 @@ HWY_INLINE int take_value(Hot& hot, unsigned size) {
   return raw - (negative << size) + negative;
 }
 
-/// The five values of a run as coefficients; writes eight.
+/// Writes the five values of a run as coefficients. It writes eight values.
 HWY_INLINE void put_values(const std::uint64_t& run, std::int16_t* out) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
   for (int i = 0; i < 5; ++i)
@@ -79,7 +80,7 @@ HWY_INLINE void put_values(const std::uint64_t& run, std::int16_t* out) {
 #endif
 }
 
-/// Returns a difference of DCs; `good` turns false for bits that are no code.
+/// Returns a difference of DCs. Sets `good` to false if the bits are not a code.
 HWY_INLINE std::uint32_t take_dc(Hot& hot, Bits& bits, const DcTable& table, bool& good) {
   refill(hot, bits);
   const unsigned code = table.code.short_codes[hot.window >> (64 - kTableBits)];
@@ -96,7 +97,7 @@ HWY_INLINE std::uint32_t take_dc(Hot& hot, Bits& bits, const DcTable& table, boo
   return static_cast<std::uint32_t>(take_value(hot, size));
 }
 
-/// Puts the block off, and transforms the one that was put off before.
+/// Puts the block off, and transforms the block that was put off before.
 HWY_NOINLINE void put_off(Scan& scan) {
   std::int16_t* other = scan.blocks[scan.block == scan.blocks[0].data() ? 1 : 0].data();
   if (scan.last_target != nullptr) finish_block(*scan.last_plane, other, scan.last_target);
@@ -112,14 +113,15 @@ HWY_NOINLINE void flush(Scan& scan) {
     if (plane.batch.count > 0) finish_batch(plane);
 }
 
-/// What does not lie in the tables: one symbol, or the rest of a block that ends amidst a run.
+/// Takes symbols that are not in the tables: one symbol, or the rest of a block that ends within a
+/// run.
 HWY_NOINLINE void take_slowly(Scan& scan, bool all) {
   do {
     scan.coefficient = take_run(scan.bits, scan.ac->code, scan.coefficient, scan.block);
   } while (all && scan.coefficient < kBlockSize);
 }
 
-/// Ends a row: always false.
+/// Ends a row. Always returns false.
 HWY_NOINLINE bool end_row(Scan& scan) {
   flush(scan);
   return false;
@@ -147,19 +149,20 @@ class Lane {
     put_values(entry, out_ + (run_ >> 16 & 255));
     drop(hot_, length);
     out_ += run_ >> 8 & 255;
-    // Blocks begin at multiples of their room: these bits say that it is not below 64.
+    // Blocks begin at multiples of their room. So these bits tell that the position is not below
+    // 64.
     constexpr std::uintptr_t kBeyond = (kBlockRoom - kBlockSize) * sizeof(std::int16_t);
     const bool on = (reinterpret_cast<std::uintptr_t>(out_) & kBeyond) == 0;
     return HWY_LIKELY(on) ? Step::on : Step::ended;
   }
 
-  /// Behind a step that was unfit: takes one symbol. False if it was the row's last.
+  /// Takes one symbol after a step that was unfit. Returns false if it was the row's last.
   HWY_INLINE bool take_unfit() {
     const unsigned code = ac_->code.short_codes[hot_.window >> (64 - kTableBits)];
     const unsigned size = code >> 8 & 15;
     const unsigned at = k() + (code >> 12);
     if (HWY_LIKELY(size != 0 && at < kBlockSize)) {
-      // Only its value is long.
+      // Only the symbol's value is too long.
       fill();
       drop(hot_, code & 255);
       out_ += code >> 12;
@@ -172,10 +175,10 @@ class Lane {
     return k() < kBlockSize || next();
   }
 
-  /// Behind a step with which the block ended. False if it was the row's last.
+  /// Ends the block after the step in which it ended. Returns false if it was the row's last.
   HWY_INLINE bool end() {
     if (HWY_UNLIKELY(k() != kBlockSize && k() - kEndOfBlock >= kBlockSize)) {
-      // It ended amidst the run.
+      // The block ended within the run.
       out_ -= run_ >> 8 & 255;
       hot_.window = window_;
       hot_.count += static_cast<int>(run_ & 255);
@@ -186,7 +189,7 @@ class Lane {
     return next();
   }
 
-  /// Takes the DC of the block at the scan's place. False if the bytes are bad.
+  /// Takes the DC of the block at the scan's place. Returns false if the bytes are bad.
   HWY_INLINE bool begin() {
     if (HWY_UNLIKELY(scan_.restart_interval > 0 && scan_.place == 0)) {
       if (scan_.restart_left == 0) {
@@ -215,7 +218,7 @@ class Lane {
   }
 
  private:
-  /// The next coefficient's number; kBlockSize and more when the block ended.
+  /// Returns the number of the next coefficient. It is kBlockSize or more if the block has ended.
   HWY_INLINE unsigned k() const { return static_cast<unsigned>(out_ - scan_.block); }
   HWY_INLINE void enter() {
     hot_ = load(scan_.bits);
@@ -240,11 +243,11 @@ class Lane {
   Hot hot_;
   const AcTable* ac_;
   std::int16_t* out_;      // the next coefficient
-  std::uint64_t run_ = 0;  // of the last step, and the window in front of it
+  std::uint64_t run_ = 0;  // of the last step; window_ is the window before it
   std::uint64_t window_ = 0;
 };
 
-/// Steps for which the bits of a full window last.
+/// The number of steps for which the bits of a full window suffice.
 constexpr int kSteps = 56 / kTableBits;
 
 void finish_row_here(Scan& scan) {

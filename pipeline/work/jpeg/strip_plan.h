@@ -1,5 +1,5 @@
-// What a component's samples are at a scale, and which of them a region needs. For the host and for
-// CUDA. Source: libjpeg's jdmaster.c and jdsample.c.
+// The samples of a component at a scale, and those that a region needs. For the host and for CUDA.
+// Source: libjpeg's jdmaster.c and jdsample.c.
 #pragma once
 
 #include <cstdint>
@@ -8,37 +8,37 @@
 
 namespace penstock::jpeg {
 
-/// How a component's samples become pixels.
+/// The way in which a component's samples become pixels.
 enum class Upsampling : std::int32_t { none, columns, rows, both, repeat };
 
-/// A component of an image, and what is wanted of it.
+/// A component of an image, and the part of it that is wanted.
 struct StripInput {
   std::int32_t width = 0;  ///< of the image
   std::int32_t height = 0;
   std::int32_t horizontal = 1;  ///< sampling factors
   std::int32_t vertical = 1;
-  std::int32_t most_across = 1;  ///< the largest of all components
+  std::int32_t most_across = 1;  ///< the largest factor of all components
   std::int32_t most_down = 1;
   std::int32_t denominator = 1;  ///< the scale: 1, 2, 4 or 8
   std::int32_t left = 0;         ///< columns [left, right) of the shrunk image are wanted
   std::int32_t right = 0;
-  bool needed = true;  ///< else nothing of it is upsampled
+  bool needed = true;  ///< false: nothing of it is upsampled
 };
 
 struct StripPlan {
-  bool possible = false;   ///< false: its factors do not divide the others'
+  bool possible = false;   ///< false: its factors do not divide those of the others
   std::int32_t side = 8;   ///< of a block's samples
-  std::int32_t width = 0;  ///< samples of the whole image that mean something
+  std::int32_t width = 0;  ///< samples that belong to the whole image, without padding
   std::int32_t height = 0;
   Upsampling upsampling = Upsampling::none;
-  std::int32_t across = 1;  ///< pixels a sample
+  std::int32_t across = 1;  ///< pixels for each sample
   std::int32_t down = 1;
   std::int32_t first = 0;  ///< columns [first, last) of samples are wanted
   std::int32_t last = 0;
-  std::int32_t first_block = 0;  ///< …which lie, with their neighbours, in these of blocks
+  std::int32_t first_block = 0;  ///< blocks [first, last) hold these and their neighbours
   std::int32_t last_block = 0;
 
-  /// Pixels depend on the rows of samples above and below.
+  /// True if pixels depend on the rows of samples above and below.
   PENSTOCK_BOTH bool has_context() const {
     return upsampling == Upsampling::rows || upsampling == Upsampling::both;
   }
@@ -56,7 +56,7 @@ PENSTOCK_BOTH inline StripPlan plan_strip(const StripInput& in) {
   strip.height = both::divide_up(in.height * in.vertical * strip.side, in.most_down * kSide);
   const std::int32_t in_across = in.horizontal * strip.side / least;
   const std::int32_t in_down = in.vertical * strip.side / least;
-  // The library looks at all components, whether needed or not.
+  // The library looks at all components, whether they are needed or not.
   if (in_across * least != in.horizontal * strip.side ||
       in_down * least != in.vertical * strip.side || in.most_across % in_across != 0 ||
       in.most_down % in_down != 0)

@@ -3,15 +3,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
-#include "tools/penstock/graph/flags.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/determinism.h"
 #include "tools/penstock/run/outputs.h"
+#include "tools/penstock/shards/find_source.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/flags.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -26,7 +27,7 @@ class CheckDeterminism final : public Command {
             "run a pipeline twice with different threads, and find the first difference",
             "penstock check-determinism --images photos --shuffle --random-resized-crop 224 \\\n"
             "      --batch 64 --epochs 2"),
-        flags_(*app(), "default: 1") {
+        flags_(*app(), "default: 1", find_source) {
     app()
         ->add_option("--against", against_,
                      "threads of the second run (default: four times as many)")

@@ -1,4 +1,4 @@
-// What numbers options take.
+// Validators for options that take numbers.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace penstock::tool {
 
-/// CLI's own checks let NaN pass, and name their limits with 300 digits.
+/// Accepts finite numbers above 0. CLI's own checks accept NaN, and print limits with 300 digits.
 inline CLI::Validator above_zero() {
   return {[](std::string& text) -> std::string {
             double value = 0;

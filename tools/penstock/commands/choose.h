@@ -14,8 +14,8 @@ namespace penstock::tool {
 template <typename T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-/// The option takes one of these names; its help is to list them. Of two transformations the one
-/// that was added last is asked first.
+/// Makes the option take one of these names. The option's help text must list them. CLI applies the
+/// transformation added last first, so an unknown name fails in IsMember.
 template <typename T>
 void choose(CLI::Option* option, const Choices<T>& choices) {
   std::vector<std::string> known;

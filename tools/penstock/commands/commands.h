@@ -1,4 +1,4 @@
-// The subcommands.
+// The subcommands of the program.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace penstock::tool {
 
-/// A subcommand: adds its flags to the program, then runs if it was the one chosen.
+/// A subcommand. It adds its flags to the program, and runs if it is the chosen one.
 class Command {
  public:
   virtual ~Command() = default;
-  /// The exit code. Throws UsageError, Error or std::exception.
+  /// Runs the command and returns the exit code. Throws UsageError, Error or std::exception.
   virtual int run() = 0;
   CLI::App* app() const noexcept { return app_; }
 
@@ -35,5 +35,9 @@ std::unique_ptr<Command> make_synth(CLI::App& program);
 std::unique_ptr<Command> make_pack(CLI::App& program);
 std::unique_ptr<Command> make_unpack(CLI::App& program);
 std::unique_ptr<Command> make_train(CLI::App& program);
+std::unique_ptr<Command> make_evaluate(CLI::App& program);
+std::unique_ptr<Command> make_predict(CLI::App& program);
+std::unique_ptr<Command> make_cluster(CLI::App& program);
+std::unique_ptr<Command> make_serve(CLI::App& program);
 
 }  // namespace penstock::tool

@@ -2,16 +2,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include <penstock/feed.h>
 #include <penstock/image_codec.h>
+#include <penstock/plan.h>
+#include <penstock/simd.h>
 
+#include "pipelines/kinds.h"
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/commands.h"
-#include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/profile.h"
+#include "tools/penstock/shards/find_source.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/flags.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/terminal.h"
@@ -33,13 +38,22 @@ Json spec_json(const Spec& spec) {
 class Explain final : public Command {
  public:
   explicit Explain(CLI::App& program)
-      : Command(program, "explain", "print the graph, the plan, specs, memory and warnings",
+      : Command(program, "explain", "print the stages, what they make, memory and advice",
                 "penstock explain --tar 'train-*.tar' --shuffle --random-resized-crop 224 \\\n"
                 "      --normalize --batch 256"),
-        flags_(*app(), "default: 0") {
+        flags_(*app(), "default: 0", find_source) {
     options_.limit_s = 5;
     app()
         ->add_flag("--toml", toml_, "print the pipeline as TOML instead, for --pipeline")
+        ->group("Output");
+    app()
+        ->add_flag("--kinds", kinds_, "print every source and stage with its parameters, for TOML")
+        ->group("Output");
+    app()
+        ->add_flag("--verbose", verbose_, "say how each stage is carried out, and what it costs")
+        ->group("Output");
+    app()
+        ->add_flag("--dot", dot_, "print the graph for Graphviz instead: ... --dot | dot -Tsvg")
         ->group("Output");
     app()
         ->add_flag("--analyze", analyze_, "run it for a few seconds and add what was measured")
@@ -56,6 +70,10 @@ class Explain final : public Command {
   }
 
   int run() override {
+    if (kinds_) {
+      write_output("-", kinds_text());
+      return kOk;
+    }
     check_output(json_);
     const PipelineSpec spec = flags_.finish();
     if (toml_) {
@@ -64,17 +82,19 @@ class Explain final : public Command {
     }
     const RunOptions run = run_options(spec, 0);
     const Dataset dataset = build(spec);
-    std::string text = dataset.explain(run) + "JPEGs: " + describe_jpeg_backend() + "\n";
-    if (reads_image_records(spec)) text += "image records: " + describe_record_decoding() + "\n";
-    if (leaves_work_to_device(spec))
-      text +=
-          "on the device: coefficient records become images there; all else is decoded here and "
-          "normalised there\n";
+    const Plan plan = compile(dataset, run);
+    if (dot_) {
+      write_output("-", plan.to_dot());
+      return kOk;
+    }
+    const std::string everywhere = plan.rows() ? made_everywhere(dataset, run) : "";
+    const std::string text = verbose_ ? verbose_text(plan, spec, everywhere) : plan.summary();
     if (json_ != "-") write_output("-", text.ends_with('\n') ? text : text + "\n");
     Json json{{"explain", text},
               {"spec", spec_json(dataset.spec())},
               {"cardinality", dataset.cardinality()},
               {"guarantee", name_of(dataset.guarantee())},
+              {"made_by_every_process", everywhere.empty() ? Json(nullptr) : Json(everywhere)},
               {"pipeline", to_toml(spec)}};
     const int code = analyze_ ? analyze(spec, json) : int{kOk};
     if (!json_.empty())
@@ -83,6 +103,27 @@ class Explain final : public Command {
   }
 
  private:
+  /// `everywhere` is the reason why each of several training processes makes all batches; empty if
+  /// each makes only its own.
+  static std::string verbose_text(const Plan& plan, const PipelineSpec& spec,
+                                  const std::string& everywhere) {
+    std::string text = plan.to_string() + "JPEGs: " + describe_jpeg_backend() +
+                       "\nSIMD: " + describe_simd() + "\n";
+    if (reads_image_records(spec)) text += "image records: " + describe_record_decoding() + "\n";
+    if (leaves_work_to_device(spec))
+      text +=
+          "on the device: coefficient records become images there; all else is decoded here and "
+          "normalised there\n";
+    if (!plan.rows()) return text;
+    text +=
+        everywhere.empty()
+            ? "several processes: each makes the batches of its own towers\n"
+            : "several processes: each makes the batches of all towers, N processes N times the "
+              "work, because " +
+                  everywhere + "\n";
+    return text;
+  }
+
   int analyze(const PipelineSpec& spec, Json& json) {
     Interrupts interrupts;
     const Report report = run_profile(spec, options_, interrupts);
@@ -100,7 +141,10 @@ class Explain final : public Command {
 
   PipelineFlags flags_;
   ProfileOptions options_;
+  bool kinds_ = false;
   bool toml_ = false;
+  bool verbose_ = false;
+  bool dot_ = false;
   bool analyze_ = false;
   std::string json_;
 };

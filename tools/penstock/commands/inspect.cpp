@@ -6,6 +6,8 @@
 
 #include <penstock/sources.h>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/describe_element.h"
@@ -13,9 +15,7 @@
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -35,7 +35,7 @@ std::uint64_t bytes_of(const Element& element) {
   return bytes;
 }
 
-/// What a pass over all records tells.
+/// The results of a pass over all records.
 struct Census {
   std::uint64_t records = 0;
   std::uint64_t bad = 0;
@@ -75,10 +75,8 @@ class Inspect final : public Command {
             code = kFailed;
           }
         }
-        if (shards.passed_over > 0)
-          print(printable(path) + ": " + grouped(shards.passed_over) +
-                (shards.passed_over == 1 ? " other file" : " other files") +
-                " beside images, not looked at");
+        if (shards.passed_over.count() > 0)
+          print(printable(path) + ": " + shards.passed_over.text());
       } catch (const Error& error) {
         print_error(error.what());
         code = kFailed;

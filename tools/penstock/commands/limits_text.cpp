@@ -2,8 +2,8 @@
 
 #include <penstock/limits.h>
 
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/table.h"
+#include "pipelines/numbers.h"
+#include "report/table.h"
 
 namespace penstock::tool {
 

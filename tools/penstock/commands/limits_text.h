@@ -1,11 +1,11 @@
-// The limits, for --limits.
+// The text that --limits prints.
 #pragma once
 
 #include <string>
 
 namespace penstock::tool {
 
-/// A line for each field of Limits, with its default.
+/// Returns one line for each field of Limits, with its default.
 std::string limits_text();
 
 }  // namespace penstock::tool

@@ -7,14 +7,15 @@
 #include <penstock/image_records.h>
 #include <penstock/iterator.h>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/remote_flags.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
-#include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -27,7 +28,8 @@ class Pack final : public Command {
   explicit Pack(CLI::App& program)
       : Command(program, "pack", "write images as records that decode faster, to the same pixels",
                 "penstock pack --images photos --jpeg coefficients --out photos.pnr\n"
-                "  penstock profile --records photos.pnr --random-resized-crop 224 --batch 64") {
+                "  penstock profile --records photos.pnr --random-resized-crop 224 --batch 64"),
+        remote_(*app()) {
     app()
         ->add_option("--images", folder_, "a folder (all .jpg, .jpeg, .png below it) or a pattern")
         ->required()
@@ -45,7 +47,10 @@ class Pack final : public Command {
                      "optimal ones for each, a little smaller and slower")
         ->check(CLI::IsMember({"file", "image"}))
         ->type_name("file|image");
-    app()->add_option("--out", out_, "the file to write")->required()->type_name("PATH");
+    app()
+        ->add_option("--out", out_, "the file, or the object of s3:// or gs://, to write")
+        ->required()
+        ->type_name("PATH|URL");
     app()
         ->add_option("--label-regex", options_.label_regex,
                      "its group is the class; matches the path if it has a /, else the file's name")
@@ -68,6 +73,7 @@ class Pack final : public Command {
     Interrupts interrupts;
     check_distinct({{"--out", out_}, {"--json", json_}});
     check_output(json_);
+    remote_.choose();
     const auto start = Clock::now();
     options_.kind = kind_ == "indexed" ? ImageRecordKind::indexed : ImageRecordKind::coefficients;
     if (kind_ != "indexed" && app()->count("--tables") > 0)
@@ -108,8 +114,13 @@ class Pack final : public Command {
   void print(const ImagePackResult& result, double seconds) const {
     std::FILE* stream = json_ == "-" ? stderr : stdout;
     if (result.stopped) {
-      std::fprintf(stream, "stopped after %s records; %s.partial is kept for the next time\n",
-                   grouped(result.records).c_str(), printable(out_).c_str());
+      if (is_remote(out_)) {
+        std::fprintf(stream, "stopped after %s records; nothing of them is kept at %s\n",
+                     grouped(result.records).c_str(), printable(out_).c_str());
+      } else {
+        std::fprintf(stream, "stopped after %s records; %s.partial is kept for the next time\n",
+                     grouped(result.records).c_str(), printable(out_).c_str());
+      }
       return;
     }
     const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
@@ -152,6 +163,7 @@ class Pack final : public Command {
   std::string json_;
   bool quiet_ = false;
   ImagePackOptions options_;
+  RemoteFlags remote_;
 };
 
 }  // namespace

@@ -7,26 +7,29 @@
 
 #include <penstock/state_file.h>
 
+#include "pipelines/remote.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
+#include "report/trace.h"
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/choose.h"
 #include "tools/penstock/commands/commands.h"
-#include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/profile.h"
 #include "tools/penstock/run/towers.h"
+#include "tools/penstock/shards/find_source.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/flags.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
 
-/// Small enough that every JSON reader keeps it exactly.
+/// Returns a seed of 32 bits, which every JSON reader keeps exactly.
 std::uint64_t random_seed() {
   std::random_device device;
   return device();
@@ -38,7 +41,7 @@ class Profile final : public Command {
       : Command(program, "profile", "run a pipeline and say what limits it",
                 "penstock profile --images photos --shuffle --random-resized-crop 224 --flip \\\n"
                 "      --normalize --batch 64 --epochs 3"),
-        flags_(*app()) {
+        flags_(*app(), "default: drawn, and printed", find_source) {
     const std::string group = "Output";
     app()
         ->add_flag("--digest", options_.digest,
@@ -51,10 +54,12 @@ class Profile final : public Command {
         ->group(group);
     CLI::Option* state =
         app()
-            ->add_option("--state", options_.state_file,
-                         "go on from this file if it exists, and save the position there; cuts the "
-                         "file of --digests, which it needs without --device, back to it")
-            ->type_name("FILE")
+            ->add_option(
+                "--state", options_.state_file,
+                "go on from this file, or object of s3:// or gs://, if it exists, and save "
+                "the position there; cuts the file of --digests, which it needs without "
+                "--device, back to it")
+            ->type_name("FILE|URL")
             ->group(group);
     app()
         ->add_option("--save-every", options_.save_every,
@@ -84,7 +89,8 @@ class Profile final : public Command {
         ->type_name("FILE")
         ->group(group);
     app()
-        ->add_option("--trace", trace_, "write counters over time for chrome://tracing or Perfetto")
+        ->add_option("--trace", trace_,
+                     "write what threads and towers did when, for Perfetto or chrome://tracing")
         ->type_name("FILE")
         ->group(group);
     app()
@@ -110,6 +116,7 @@ class Profile final : public Command {
     if (!dump_.empty()) made.push_back(dump_.at(1));
     check_distinct(outputs_of(spec));
     for (const std::string& path : {json_, html_, trace_}) check_output(path, made);
+    use_remote(spec.run);
     std::optional<StateFile> state;
     if (!options_.state_file.empty()) {
       options_.state = &state.emplace(options_.state_file);
@@ -133,8 +140,10 @@ class Profile final : public Command {
       options_.dump_count = static_cast<std::uint64_t>(count);
       options_.dump_folder = dump_.at(1);
     }
-    // With a state the position is safe: whoever takes the machine away is told that all is well.
+    // With a state file, the position is not lost. So the exit code after SIGTERM tells a scheduler
+    // that preempts the machine that all is well.
     Interrupts interrupts(options_.state_file.empty() ? kTerminated : kOk);
+    if (!trace_.empty()) begin_trace();
     const Report report = options_.devices.empty() ? run_profile(spec, options_, interrupts)
                                                    : run_towers(spec, options_, interrupts);
     print(report, spec);
@@ -179,7 +188,7 @@ class Profile final : public Command {
     add("--device-memory", device_memory_, "bounds each tower's slots: 64MiB")->type_name("BYTES");
   }
 
-  /// All files that a run writes by name.
+  /// Returns all files that a run writes, with the flags that name them.
   std::vector<Output> outputs_of(const PipelineSpec& spec) const {
     std::vector<Output> outputs{{"--state", options_.state_file},
                                 {"--digests", options_.digests_file},
@@ -229,6 +238,7 @@ class Profile final : public Command {
 
   int exit_code(const Report& report, const Interrupts& interrupts) const {
     switch (report.ending) {
+      case Ending::running:
       case Ending::finished:
       case Ending::batch_limit:
         return kOk;

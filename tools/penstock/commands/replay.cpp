@@ -3,8 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/commands/commands.h"
-#include "tools/penstock/graph/flags.h"
 #include "tools/penstock/report/digest.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/digest_log.h"
@@ -12,10 +13,10 @@
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/run/replay.h"
 #include "tools/penstock/shards/describe_element.h"
+#include "tools/penstock/shards/find_source.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/flags.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -31,7 +32,7 @@ class Replay final : public Command {
             "      --seed 7 --at 2,118 --dump 64 seen\n"
             "  penstock replay --images photos --random-resized-crop 224 \\\n"
             "      --record bad.jsonl,3 --raw bad.jpg"),
-        flags_(*app(), "that of the run; needed with --at") {
+        flags_(*app(), "that of the run; needed with --at", find_source) {
     const std::string group = "What";
     app()
         ->add_option("--at", at_, "this batch of this epoch, both from 0; needs the run's --seed")
@@ -122,7 +123,7 @@ class Replay final : public Command {
     return kOk;
   }
 
-  /// Exit code 1 if the record is still bad.
+  /// Reads a quarantined record again. Returns the exit code: 1 if the record is still bad.
   int record(const PipelineSpec& spec, Json& json) const {
     const std::size_t comma = record_.rfind(',');
     if (comma == std::string::npos) throw UsageError("takes FILE,LINE", "--record");

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -6,12 +7,14 @@
 
 #include <penstock/iterator.h>
 
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/remote_flags.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 #include "tools/penstock/synth/synth.h"
 
 namespace penstock::tool {
@@ -22,8 +25,11 @@ class Synth final : public Command {
   explicit Synth(CLI::App& program)
       : Command(program, "synth", "write a synthetic data set, with faults on demand",
                 "penstock synth photos --images 2000 --size 375x500\n"
-                "  penstock synth shards --format tfrecord --shards 8 --corrupt 1% --fault crc") {
-    app()->add_option("OUT", options_.folder, "folder to write to")->required();
+                "  penstock synth shards --format tfrecord --shards 8 --corrupt 1% --fault crc"),
+        remote_(*app()) {
+    app()
+        ->add_option("OUT", options_.folder, "folder to write to, also s3://BUCKET/… or gs://")
+        ->required();
     app()
         ->add_option("--images", options_.count, "samples (default 1000)")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40))
@@ -81,10 +87,12 @@ class Synth final : public Command {
   }
 
   int run() override {
+    Interrupts interrupts;
     check_output(json_, {options_.folder});
+    remote_.choose();
     read_sizes();
     read_corrupt();
-    // It passes the check of its range.
+    // The range check of the option accepts NaN.
     if (std::isnan(options_.heavy_tail)) throw UsageError("must be a number", "--heavy-tail");
     if (options_.faults.size() > 0 && options_.corrupt_share == 0)
       throw UsageError("needs --corrupt", "--fault");
@@ -93,14 +101,21 @@ class Synth final : public Command {
     SynthResult result;
     {
       Canvas canvas(stderr);
+      std::atomic<bool> stopped{false};
+      const Cancellation cancellation(interrupts, [&] { stopped = true; });
       result = synthesise(options_, [&](std::uint64_t done) {
-        if (!traits.interactive) return;
+        if (!traits.interactive) return !stopped;
         const double share = static_cast<double>(done) / static_cast<double>(options_.count);
         const auto columns = static_cast<std::size_t>(std::max(20, traits.width - 30));
         canvas.draw({fit(paint(Colour::blue, bar(share, columns), traits.colour) + " " +
                              grouped(done) + " samples",
                          static_cast<std::size_t>(std::max(10, traits.width - 1)))});
+        return !stopped;
       });
+    }
+    if (result.stopped) {
+      std::fprintf(stderr, "stopped after %s samples\n", grouped(result.samples).c_str());
+      return interrupts.exit_code();
     }
     print(result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return kOk;
@@ -169,6 +184,7 @@ class Synth final : public Command {
   std::string size_;
   std::string corrupt_;
   std::string json_;
+  RemoteFlags remote_;
 };
 
 }  // namespace

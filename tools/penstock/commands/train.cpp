@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -6,21 +9,32 @@
 
 #include <penstock/error.h>
 #include <penstock/feed.h>
+#include <penstock/towers/model_input.h>
+#include <penstock/towers/trainer.h>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/choose.h"
+#include "tools/penstock/commands/choose_measure.h"
+#include "tools/penstock/commands/cluster_flags.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/evaluator_flags.h"
+#include "tools/penstock/commands/train_input_flags.h"
+#include "tools/penstock/run/model_folder.h"
 #include "tools/penstock/run/outputs.h"
+#include "tools/penstock/run/parameter_role.h"
+#include "tools/penstock/run/trace_exchange.h"
 #include "tools/penstock/run/train_data.h"
+#include "tools/penstock/run/train_facts.h"
 #include "tools/penstock/run/train_view.h"
+#include "tools/penstock/run/variable_update.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 #include "towers/checkpoint.h"
-#include "towers/trainer.h"
+#include "towers/run_folder.h"
 
 namespace penstock::tool {
 namespace {
@@ -31,16 +45,13 @@ class Train final : public Command {
       : Command(program, "train", "train a model on one tower or many",
                 "penstock train --model cifar10 --data cifar10-train.tar \\\n"
                 "      --eval-data cifar10-test.tar --device host:0,host:1 --epochs 8") {
-    add("Data", "--data", data_, "PATH",
-        "labelled images: .tar, .pnr (image records), .bin (CIFAR-10), IMAGES,LABELS (IDX) or a "
-        "folder; texts: .csv")
-        ->required();
-    add("Data", "--data-range", data_range_, "A:B", "of these, records A up to B");
-    add("Data", "--eval-data", eval_data_, "PATH", "the same to evaluate with, after each epoch");
-    add("Data", "--eval-range", eval_range_, "A:B", "of these, records A up to B")
-        ->needs("--eval-data");
     add("Model", "--model", model_, "NAME", join(towers::model_names(), ", "))->required();
+    input_.add_to(*app(), DataUse::train);
     app()->add_flag("--no-shuffle", keep_order_, "keep the order of the data")->group("Data");
+    add("Data", "--shuffle-buffer", buffer_, "ROWS",
+        "shuffle within so many, also what has no index, as compressed files; default: perfectly")
+        ->excludes("--no-shuffle")
+        ->check(above_zero());
     app()
         ->add_flag("--no-augment", plain_, "train on elements as they are evaluated")
         ->group("Data");
@@ -53,21 +64,38 @@ class Train final : public Command {
     add("Model", "--clip-norm", clip_norm_, "NORM", "bounds the norm of all gradients together")
         ->check(above_zero());
     add_towers();
+    cluster_.add_to(*app());
+    cluster_.add_exchange_to(*app());
     const std::string run = "Run";
     add(run, "--batch", options_.batch, "ROWS", "of each tower's batches (default 64)")
         ->check(above_zero());
     add(run, "--epochs", options_.epochs, "N", "default 1")->check(above_zero());
     add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(above_zero());
     add(run, "--eval-every", options_.evaluate_every, "N", "updates; default: each epoch")
-        ->needs("--eval-data")
         ->check(above_zero());
+    evaluator_.add_to(*app());
+    add("Evaluation", "--early-stop", options_.patience, "N",
+        "end once N evaluations, one after the other, were no better than the best before them; "
+        "the checkpoint of the best is kept beside the newest")
+        ->check(CLI::Range(1, 1'000'000));
+    choose_measure(
+        add("Evaluation", "--early-stop-by", options_.patience_by, "FIGURE", kMeasureHelp)
+            ->needs("--early-stop"));
     add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
-        "keep checkpoints there, and go on from the newest");
+        "keep checkpoints there, also in s3:// or gs://, and go on from the newest; an evaluator "
+        "follows those in a folder of this machine's");
     add(run, "--checkpoint-every", options_.checkpoint_every, "N",
         "updates; default: each epoch; SIGTERM and SIGINT make one too")
         ->needs("--checkpoint")
         ->check(above_zero());
+    add(run, "--keep", options_.checkpoints_kept, "N",
+        "of the newest checkpoints (default 2); all of them for an evaluator that takes longer")
+        ->needs("--checkpoint")
+        ->check(CLI::Range(1, 1'000'000));
     add(run, "--export", export_, "FILE", "write the variables as safetensors at the end");
+    add(run, "--export-model", model_folder_, "DIR",
+        "write all that predict needs there at the end: variables, classes, columns, and the "
+        "pipeline");
     add(run, "--seed", options_.seed, "N", "of variables, order and augmentation (default 0)");
     app()
         ->add_flag("--deterministic", options_.deterministic,
@@ -75,49 +103,160 @@ class Train final : public Command {
                    "in step; on GPUs only what sums in a fixed order")
         ->group(run);
     add(run, "--tensorboard", events_, "DIR", "write loss and accuracy there for TensorBoard");
+    add(run, "--trace", trace_, "FILE",
+        "write what the towers, and the threads of the input, of all ranks did when, for Perfetto");
     add(run, "--json", json_, "FILE", "write the result as JSON (-: to stdout)");
     app()->add_flag("--quiet", quiet_, "no progress and no summary; only errors")->group(run);
   }
 
   int run() override {
-    // With checkpoints what was done is safe: whoever takes the machine away is told that all is
-    // well.
+    // With checkpoints, no work is lost. So the exit code after SIGTERM tells a scheduler that
+    // preempts the machine that all is well.
     Interrupts interrupts(options_.checkpoint_folder.empty() ? kTerminated : kOk);
     const std::vector<std::string> folders{options_.checkpoint_folder, events_};
-    check_distinct({{"--json", json_}, {"--export", export_}});
-    for (const std::string& path : {json_, export_}) check_output(path, folders);
-    const towers::ModelKind& kind = chosen_model();
+    const std::string& best = evaluator_.best();
+    check_distinct({{"--json", json_},
+                    {"--export", export_},
+                    {"--export-best", best},
+                    {"--quarantine", input_.quarantine()},
+                    {"--trace", trace_}});
+    for (const std::string& path : {json_, export_, best, trace_}) check_output(path, folders);
+    check_model_folder(model_folder_);
+    const cluster::Cluster who = cluster_.resolve();
+    if (who.role == cluster::Role::parameter_server)
+      return be_parameter_server(who, cluster_.rendezvous(), interrupts);
+    const towers::ModelKind& kind = input_.kind(model_);
     finish_options(kind);
-    Dataset train = open("--data", data_, "--data-range", data_range_);
-    if (!keep_order_) train = train.shuffle();
-    train = kind.input(train, !plain_);
+    if (who.role == cluster::Role::evaluator) {
+      if (input_.has_eval_data())
+        options_.class_weights = input_.class_weights(kind, options_.feed.run);
+      return evaluator_.follow(kind, test_data(kind), options_, {json_, events_, quiet_},
+                               interrupts);
+    }
+    if (!input_.has_data()) throw UsageError("training needs data to train on", "--data");
+    const Dataset stored = input_.data(kind);
+    options_.class_weights = input_.class_weights(kind, options_.feed.run);
+    const Dataset train_on = towers::model_input(kind, shuffled(stored), !plain_);
     std::optional<Dataset> test;
-    if (!eval_data_.empty())
-      test = kind.input(open("--eval-data", eval_data_, "--eval-range", eval_range_), false);
+    // Rank 0 does not evaluate if the job lists an evaluator.
+    if (!lists(who, cluster::Role::evaluator)) test = test_data(kind);
+    const cluster::Facts common = facts(stored, train_on);
+    JobServers servers(who, cluster_.rendezvous(), options_.strategy, common);
+    std::unique_ptr<cluster::Job> job;
+    try {
+      if (!servers.hold_variables()) job = cluster_.join(common);
+      return servers.ended(train(kind, train_on, test, job.get(), interrupts));
+    } catch (...) {
+      const Status why = status_from_current_exception();
+      servers.failed(why);
+      if (job == nullptr) {
+        if (!servers.is_loss(why)) throw;
+        print_error(why.error().what());
+        return kNoProgress;
+      }
+      const Status ended = job->status();
+      job->fail(why);  // the other processes wait for this one
+      const bool by_others =
+          !ended.ok() && why.error().cause().find(ended.error().cause()) != std::string::npos;
+      if (!by_others) throw;
+      print_error(ended.error().what());
+      return kNoProgress;
+    }
+  }
+
+ private:
+  int train(const towers::ModelKind& kind, const Dataset& train, const std::optional<Dataset>& test,
+            cluster::Job* job, Interrupts& interrupts) {
+    options_.strategy.peers = job;
+    const bool first = cluster_.resolve().is_chief();
+    if (!trace_.empty()) trace_exchange(options_.strategy, job == nullptr ? 1 : job->size());
     towers::Trainer trainer(kind.make, train, test, options_);
+    const std::string& folder = options_.checkpoint_folder;
+    const std::uint64_t before = trainer.strategy().step();
+    const bool marks = first && !folder.empty();  // marks the end of training in the folder
+    if (marks && (trainer.planned_steps() == 0 || before < trainer.planned_steps()))
+      towers::remove_finished(folder);
+    const std::unique_ptr<towers::BestExport> best =
+        first && test ? evaluator_.open_best(before > 0) : nullptr;
     towers::TrainResult result;
+    RankWatch watch(trainer, job);
+    std::vector<RankFigures> ranks;
+    std::string trace;
     {
       std::optional<EventFile> events;
-      if (!events_.empty()) events.emplace(events_);
-      TrainView view(quiet_ ? nullptr : stderr, trainer, events ? &*events : nullptr);
+      if (!events_.empty() && first) events.emplace(events_);
+      TrainView view(quiet_ || !first ? nullptr : stderr, trainer, watch,
+                     events ? &*events : nullptr, best.get());
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });
       try {
         result = trainer.run(view);
         view.end(result);
+        ranks = watch.gather(result.feed, std::chrono::steady_clock::now());
+        if (!trace_.empty()) trace = watch.gather_trace();
       } catch (const Error& error) {
         if (error.code() == ErrorCode::no_progress) give_up(error);
+        if (job != nullptr && !job->status().ok()) {
+          print_error(job->status().error().what());
+          return kNoProgress;
+        }
         if (error.code() != ErrorCode::device_lost) throw;
         print_error(error.what());
         return kDeviceLost;
       }
     }
-    if (!export_.empty()) towers::export_variables(trainer.variables(), export_);
-    if (!quiet_) std::fputs(train_text(result).c_str(), json_ == "-" ? stderr : stdout);
-    if (!json_.empty()) write_output(json_, train_json(result));
+    if (!export_.empty() && first)
+      towers::export_variables(trainer.variables(), export_, input_.classes(trainer.classes()),
+                               {{"step", std::to_string(result.steps)}});
+    if (first)
+      write_model_folder(model_folder_,
+                         {model_, result.steps, input_.classes(trainer.classes()),
+                          input_.components(), input_.element_pipeline(), input_.stored_columns()},
+                         trainer.variables());
+    if (!quiet_ && first)
+      std::fputs(train_text(result, ranks).c_str(), json_ == "-" ? stderr : stdout);
+    if (!json_.empty() && first) write_output(json_, train_json(result, ranks));
+    if (!trace_.empty() && first) write_output(trace_, trace);
+    if (marks && !result.stopped)
+      towers::write_finished(folder, {result.steps, options_.epochs, options_.max_steps});
     return interrupts.received() != 0 ? interrupts.exit_code() : static_cast<int>(kOk);
   }
 
- private:
+  std::optional<Dataset> test_data(const towers::ModelKind& kind) const {
+    if (!input_.has_eval_data()) return std::nullopt;
+    return towers::model_input(kind, input_.eval_data(kind), false);
+  }
+
+  Dataset shuffled(const Dataset& stored) const {
+    if (keep_order_ || (buffer_ == 0 && input_.orders())) return stored;
+    if (buffer_ > 0) return stored.shuffle({.buffer = buffer_});
+    try {
+      return stored.shuffle();
+    } catch (const Error& error) {
+      throw UsageError(error.cause(), "--shuffle-buffer");
+    }
+  }
+
+  static bool lists(const cluster::Cluster& who, cluster::Role role) {
+    return std::ranges::find(who.peers, role, &cluster::Peer::role) != who.peers.end();
+  }
+
+  /// Returns the facts that must be equal in all processes of a job.
+  cluster::Facts facts(const Dataset& stored, const Dataset& train) const {
+    if (cluster_.resolve().world == 1) return {};
+    cluster::Facts facts = cluster_.facts();
+    facts.merge(facts_of(options_));
+    facts.merge(cluster::Facts{{"model", model_},
+                               {"columns", input_.columns()},
+                               {"data", fingerprint_of(stored)},
+                               {"graph", graph_of(train)},
+                               {"evaluation data", input_.has_eval_data() ? "given" : "none"},
+                               {"bad elements", input_.on_error()},
+                               {"weights", input_.weights()},
+                               {"strategy", strategy_ + ", " + combine_},
+                               {"trace", trace_.empty() ? "no" : "yes"}});
+    return facts;
+  }
+
   template <typename T>
   CLI::Option* add(const std::string& group, const char* flag, T& value, const char* type,
                    const std::string& help) {
@@ -127,7 +266,14 @@ class Train final : public Command {
   void add_towers() {
     const std::string group = "Towers";
     add(group, "--device", devices_, "LIST",
-        "a tower on each: host:0,host:1 or cuda:0,cuda:1 (default host:0)");
+        "a tower on each: host:0,host:1 or cuda:0,cuda:1; cuda: the one of this process's local "
+        "rank "
+        "(default host:0)");
+    add(group, "--virtual-towers", options_.virtual_towers, "N",
+        "towers that the devices of all processes share out, and compute one after the other: the "
+        "same variables on any number of devices that divides N; default: a tower for each device, "
+        "or as many as the checkpoint has")
+        ->check(CLI::Range(1, 4096));
     choose<towers::Precision>(
         add(group, "--precision", options_.precision, "TYPE",
             "f32 (default); on cuda devices also tf32, or bf16 with variables in f32"),
@@ -135,10 +281,12 @@ class Train final : public Command {
          {"tf32", towers::Precision::tf32},
          {"bf16", towers::Precision::bf16}});
     add(group, "--eval-device", eval_device_, "DEVICE",
-        "evaluate there, beside training; default: on the towers, in turn")
-        ->needs("--eval-data");
+        "evaluate there, beside training; default: on the towers, in turn");
     add(group, "--strategy", strategy_, "NAME",
-        "replicated (default), parameter_device, spread, async, sync_replicas or model_parallel");
+        "replicated (default), parameter_device, spread, async, sync_replicas, model_parallel or "
+        "independent");
+    add(group, "--variable-update", variable_update_, "NAME",
+        "the strategy by its name in TensorFlow's CNN benchmarks: " + variable_update_names());
     add(group, "--combine", combine_, "HOW", "average (default) or sum of towers' gradients")
         ->check(CLI::IsMember({"average", "sum"}));
     add(group, "--aggregate", options_.strategy.aggregate, "N",
@@ -149,6 +297,10 @@ class Train final : public Command {
         ->check(CLI::NonNegativeNumber);
     add(group, "--bucket", bucket_, "BYTES",
         "gradients that are exchanged in one piece, while backward goes on (default 4MiB)");
+    app()
+        ->add_flag("--nccl-alone", options_.strategy.nccl_alone,
+                   "take gradients through NCCL on one GPU, too, to see that it works here")
+        ->group(group);
     choose_feed_mode(
         add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded"));
     choose_epoch_end(add(group, "--epoch-end", options_.feed.end, "POLICY",
@@ -157,34 +309,11 @@ class Train final : public Command {
         "give up (exit code 75) when a copy takes so long (default 60)")
         ->check(above_zero());
     add(group, "--tower-threads", options_.threads, "N",
-        "that compute a tower's steps; default: all, divided")
+        "that compute a tower's steps; default: all, divided among the processes on this host")
         ->check(CLI::Range(1, 4096));
   }
 
-  const towers::ModelKind& chosen_model() const {
-    try {
-      return towers::model_kind(model_);
-    } catch (const Error& error) {
-      throw UsageError(error.cause(), "--model");
-    }
-  }
-
-  template <typename F>
-  static Dataset of_flag(const char* flag, const F& make) {
-    try {
-      return make();
-    } catch (const UsageError& error) {
-      throw error.at(flag);
-    }
-  }
-
-  static Dataset open(const char* flag, const std::string& path, const char* range_flag,
-                      const std::string& range) {
-    const Dataset all = of_flag(flag, [&] { return open_train_data(path); });
-    return of_flag(range_flag, [&] { return records_in(all, range); });
-  }
-
-  /// What hangs would keep destructors waiting.
+  /// Ends the process without destructors, which would wait for threads that hang.
   [[noreturn]] static void give_up(const Error& error) {
     print_error(error.what());
     std::fflush(nullptr);
@@ -192,10 +321,20 @@ class Train final : public Command {
   }
 
   void finish_options(const towers::ModelKind& kind) {
-    options_.devices = devices(devices_);
+    input_.apply_to(options_.feed.run,
+                    {"--eval-every", "--eval-device", "--early-stop", "--export-best"});
+    options_.devices = devices(cluster_.devices(devices_));
+    options_.processes_here = cluster_.resolve().computing_here();
     if (!eval_device_.empty()) options_.validation_device = device(DeviceId::parse(eval_device_));
     towers::StrategyOptions& strategy = options_.strategy;
+    if (!variable_update_.empty())
+      strategy_ = strategy_named(variable_update_, cluster_.resolve(),
+                                 app()->count("--strategy") > 0 ? strategy_ : "");
     strategy.kind = towers::parse_strategy(strategy_);
+    if (cluster_.compresses() && options_.deterministic)
+      throw UsageError(
+          "rounds gradients, so bits would depend on the processes: not with --deterministic",
+          "--compress");
     const auto only_of = [&](towers::StrategyKind user, const char* flag) {
       if (app()->count(flag) > 0 && strategy.kind != user)
         throw UsageError("is of " + std::string(name_of(user)) + ", not of " + strategy_, flag);
@@ -218,17 +357,21 @@ class Train final : public Command {
   }
 
   towers::TrainOptions options_;
-  std::string data_, data_range_, eval_data_, eval_range_;
+  ClusterFlags cluster_;
+  EvaluatorFlags evaluator_;
+  TrainInputFlags input_;
   std::string model_, optimizer_, schedule_;
   float clip_norm_ = 0;
   std::string devices_ = "host:0";
   std::string eval_device_;
   std::string strategy_ = "replicated";
+  std::string variable_update_;
   std::string combine_ = "average";
   std::string bucket_;
   std::string json_;
-  std::string export_, events_;
+  std::string export_, model_folder_, events_, trace_;
   bool keep_order_ = false;
+  std::uint64_t buffer_ = 0;
   bool plain_ = false;
   bool quiet_ = false;
 };

@@ -7,21 +7,22 @@
 
 #include <penstock/durable_file.h>
 #include <penstock/image_records.h>
+#include <penstock/posix.h>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A path below a folder, whatever the key says. Throws Error{data_loss} for one that leads
-/// elsewhere.
+/// Returns the path of a key below a folder. Throws Error{data_loss} for a key that leads out of
+/// the folder.
 fs::path path_below(const fs::path& folder, std::string_view key) {
   const fs::path path(key);
   const bool safe = !key.empty() && path.is_relative() && key.find('\0') == key.npos &&
@@ -97,9 +98,10 @@ class Unpack final : public Command {
 
  private:
   std::uint64_t write(std::string_view key, const std::string& image) const {
+    refuse_scheme(folder_);
     const fs::path path = path_below(folder_, key);
     std::error_code error;
-    // A link that leads nowhere is there too.
+    // A dangling link counts as existing.
     if (!force_ && fs::exists(fs::symlink_status(path, error)))
       throw Error(ErrorCode::invalid_argument, "is there already (--force writes over it)",
                   {.shard = path.string(), .stage = {}});

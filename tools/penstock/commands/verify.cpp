@@ -5,14 +5,14 @@
 
 #include <penstock/iterator.h>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/open.h"
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
-#include "tools/penstock/support/numbers.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -49,10 +49,8 @@ class Verify final : public Command {
                    grouped(bad_).c_str(),
                    shards_ == 1 ? "1 shard" : (grouped(shards_) + " shards").c_str(),
                    human_seconds(elapsed.count()).c_str());
-    if (!quiet_ && passed_over_ > 0)
-      std::fprintf(
-          stream(), "%s beside images, not looked at\n",
-          passed_over_ == 1 ? "1 other file" : (grouped(passed_over_) + " other files").c_str());
+    if (!quiet_ && passed_over_.count() > 0)
+      std::fprintf(stream(), "%s\n", passed_over_.text().c_str());
     if (!json_.empty()) write_json(elapsed.count());
     if (interrupts.received() != 0) return interrupts.exit_code();
     return bad_ == 0 ? kOk : kFailed;
@@ -68,7 +66,7 @@ class Verify final : public Command {
     } catch (const Error& error) {
       return report(error);
     }
-    passed_over_ += shards.passed_over;
+    passed_over_.add(shards.passed_over);
     for (const Shard& shard : shards.found) {
       if (interrupts.received() != 0) return;
       ++shards_;
@@ -106,7 +104,7 @@ class Verify final : public Command {
     Json json{{"good", good_},
               {"bad", bad_},
               {"shards", shards_},
-              {"not_looked_at", passed_over_},
+              {"not_looked_at", passed_over_.count()},
               {"seconds", seconds}};
     json["errors"] = Json::array();
     for (const Error& error : errors_)
@@ -127,7 +125,7 @@ class Verify final : public Command {
   std::uint64_t good_ = 0;
   std::uint64_t bad_ = 0;
   std::uint64_t shards_ = 0;
-  std::uint64_t passed_over_ = 0;
+  PassedOver passed_over_;
   std::vector<Error> errors_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <numeric>
 #include <vector>
 
@@ -76,12 +75,6 @@ void Digest::add_known(std::uint64_t digest) {
 
 std::uint64_t Digest::total() const {
   return XXH3_64bits_digest(whole_.get());
-}
-
-std::string hex16(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
-  return text.data();
 }
 
 }  // namespace penstock::tool

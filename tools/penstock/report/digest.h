@@ -1,4 +1,4 @@
-// A fingerprint of what a run delivered.
+// A fingerprint of the data that a run delivered.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,23 @@
 
 #include <penstock/element.h>
 
+#include "report/format.h"  // IWYU pragma: export
+
 struct XXH3_state_s;
 
 namespace penstock::tool {
 
-/// XXH3-64 over batches, as docs/profile.md ("The digest") defines it: equal digests mean equal
-/// components, names, dtypes, shapes and bytes, in an equal order. Rows that are padding do not
-/// count. Not synchronised.
+/// The XXH3-64 of batches, as docs/profile.md ("The digest") defines it. Equal digests mean equal
+/// components, names, dtypes, shapes and bytes, in an equal order. Padding rows are left out. Not
+/// synchronised.
 class Digest {
  public:
   Digest();
-  /// The digest of this element or batch alone; the whole goes on with it.
+  /// Adds an element or batch to the total, and returns the digest of it alone.
   std::uint64_t add(const Element& element);
-  /// Goes on as if an element with this digest had been added.
+  /// Adds an element of which only the digest is known.
   void add_known(std::uint64_t digest);
-  /// Of everything added so far.
+  /// Returns the digest of everything added so far.
   std::uint64_t total() const;
 
  private:
@@ -33,8 +35,5 @@ class Digest {
   State batch_;
   State whole_;
 };
-
-/// Sixteen digits, lower case.
-std::string hex16(std::uint64_t value);
 
 }  // namespace penstock::tool

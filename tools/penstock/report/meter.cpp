@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/pace.h"
+
 namespace penstock::tool {
 namespace {
 
@@ -13,7 +15,7 @@ double rate(std::uint64_t before, std::uint64_t after, double seconds) {
 }
 
 TowerRate tower_rate(const TowerStats& before, const TowerStats& after, double seconds) {
-  // A tower's own time: it is known up to the end of its last step.
+  // The tower's own time, which is known up to the end of its last step.
   const double own = after.wall_s - before.wall_s;
   const auto share = [own](double from, double to) {
     return own > 0 ? std::clamp((to - from) / own, 0.0, 1.0) : 0.0;
@@ -30,6 +32,27 @@ TowerRate tower_rate(const TowerStats& before, const TowerStats& after, double s
     tower.cause = name;
   }
   return tower;
+}
+
+WorkerRate worker_rate(const Stats& first, const WorkerStats& after, double seconds) {
+  WorkerRate worker{.address = after.address,
+                    .connected = after.connected,
+                    .shared = after.shared,
+                    .hedged = after.hedged,
+                    .lost = after.lost,
+                    .problem = after.problem};
+  const auto known = std::ranges::find(first.workers, after.address, &WorkerStats::address);
+  const WorkerStats before = known != first.workers.end() ? *known : WorkerStats{};
+  worker.elements_per_s = rate(before.elements, after.elements, seconds);
+  worker.bytes_per_s = rate(before.received_bytes, after.received_bytes, seconds);
+  worker.busy_share =
+      std::clamp((after.busy_s - before.busy_s) / (seconds * std::max(1, after.threads)), 0.0, 1.0);
+  // The mean of the answers between the two snapshots, from the means of all answers up to each.
+  const double answers = static_cast<double>(after.groups) - static_cast<double>(before.groups);
+  const double sum = after.round_trip_s * static_cast<double>(after.groups) -
+                     before.round_trip_s * static_cast<double>(before.groups);
+  worker.round_trip_s = answers > 0 ? std::max(0.0, sum / answers) : after.round_trip_s;
+  return worker;
 }
 
 }  // namespace
@@ -56,6 +79,7 @@ Rates Meter::rates() const {
   const double seconds = last.at_s - first.at_s;
   for (const StageStats& stage : last.stats.stages)
     rates.stages.push_back({stage.name, 0, 0, 0, stage.waits_on});
+  rates.threads = all_threads(last.stats);
   if (seconds <= 0 || first.stats.stages.size() != last.stats.stages.size()) return rates;
   rates.elements_per_s = rate(first.stats.elements, last.stats.elements, seconds);
   for (std::size_t i = 0; i < rates.stages.size(); ++i) {
@@ -66,6 +90,8 @@ Rates Meter::rates() const {
     rates.stages[i].wait_threads = std::max(0.0, after.wait_s - before.wait_s) / seconds;
     rates.bytes_per_s = rate(before.bytes, after.bytes, seconds);
   }
+  for (const WorkerStats& worker : last.stats.workers)
+    rates.workers.push_back(worker_rate(first.stats, worker, seconds));
   if (first.towers.size() != last.towers.size()) return rates;
   for (std::size_t t = 0; t < last.towers.size(); ++t)
     rates.towers.push_back(tower_rate(first.towers[t], last.towers[t], seconds));
@@ -92,8 +118,14 @@ void Timeline::add(double now_s, const Stats& stats, const std::vector<TowerStat
 
 std::vector<Timeline::Point> Timeline::points() const {
   std::vector<Point> points;
-  for (std::size_t i = 1; i < snapshots_.size(); ++i) {
-    const Snapshot& before = snapshots_[i - 1];
+  const std::size_t count = snapshots_.size();
+  // The last snapshot is taken at the end of the run, perhaps shortly after the one before. One
+  // batch between these would look like a very high rate.
+  const auto span = [this](std::size_t i) { return snapshots_[i].at_s - snapshots_[i - 1].at_s; };
+  const bool short_end = count > 2 && span(count - 1) < 0.5 * span(count - 2);
+  for (std::size_t i = 1; i < count; ++i) {
+    if (short_end && i == count - 2) continue;
+    const Snapshot& before = snapshots_[short_end && i == count - 1 ? i - 2 : i - 1];
     const Snapshot& after = snapshots_[i];
     const double seconds = after.at_s - before.at_s;
     if (seconds <= 0 || before.busy_s.size() != after.busy_s.size()) continue;

@@ -1,4 +1,4 @@
-// Rates from counters.
+// Rates, computed from counters.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +12,60 @@
 
 namespace penstock::tool {
 
-/// What a stage did lately.
+/// The recent activity of a stage.
 struct StageRate {
   std::string name;
   double items_per_s = 0;
-  double busy_threads = 0;  ///< threads that worked in it, on average
+  double busy_threads = 0;  ///< the average number of threads that worked in it
   double wait_threads = 0;
   std::string waits_on;
 };
 
-/// What a tower did lately.
+/// The recent activity of a tower.
 struct TowerRate {
   std::string device;
   double steps_per_s = 0;
-  double step_share = 0;   ///< of the time in which its stream worked on batches
-  double stall_share = 0;  ///< … and waited for one
-  std::string cause;       ///< that it mostly waited for
+  double step_share = 0;   ///< the share of time in which its stream worked on batches
+  double stall_share = 0;  ///< the share of time in which its stream waited for one
+  std::string cause;       ///< the cause of most of its stalls
 };
 
-/// What the whole did lately.
+/// The recent activity of an input worker, and its counts since the run began.
+struct WorkerRate {
+  std::string address;
+  bool connected = false;
+  double elements_per_s = 0;
+  double bytes_per_s = 0;  ///< in its answers
+  double busy_share = 0;   ///< of its threads
+  double round_trip_s = 0;
+  std::uint64_t shared = 0;  ///< since the run began
+  std::uint64_t hedged = 0;  ///< since the run began
+  std::uint64_t lost = 0;    ///< since the run began
+  std::string problem;
+};
+
+/// The recent activity of the whole run.
 struct Rates {
   double elements_per_s = 0;
   double bytes_per_s = 0;  ///< that left the last stage
   std::vector<StageRate> stages;
   std::vector<TowerRate> towers;
+  std::vector<WorkerRate> workers;
+  int threads = 0;  ///< of the run, and of the connected input workers
 };
 
 /// Averages over a sliding window of snapshots. Not synchronised.
 class Meter {
  public:
-  /// `window_s`: how far back the averages reach.
+  /// `window_s`: the time that the averages cover.
   explicit Meter(double window_s = 1.0) : window_s_(window_s) {}
 
-  /// REQUIRES: `now_s` does not go back.
+  /// Adds a snapshot. REQUIRES: `now_s` does not decrease.
   void add(double now_s, const Stats& stats, std::vector<TowerStats> towers = {});
-  /// Over the window; zeros before the second snapshot.
+  /// Returns the averages over the window; zeros before the second snapshot.
   Rates rates() const;
-  /// Elements a second between neighbouring snapshots, oldest first; at most `count` of them.
+  /// Returns the elements per second between neighbouring snapshots, oldest first; at most `count`
+  /// values.
   std::vector<double> history(std::size_t count) const;
 
  private:
@@ -65,8 +82,8 @@ class Meter {
   std::uint64_t history_elements_ = 0;
 };
 
-/// A run in pictures: at most a few thousand snapshots, evenly spaced, however long it takes. Not
-/// synchronised.
+/// The history of a run. Keeps at most a few thousand snapshots, evenly spaced, however long the
+/// run takes. Not synchronised.
 class Timeline {
  public:
   struct Point {
@@ -77,9 +94,9 @@ class Timeline {
     std::vector<double> stall_shares;  ///< for each tower
   };
 
-  /// REQUIRES: `now_s` does not go back.
+  /// Adds a snapshot. REQUIRES: `now_s` does not decrease.
   void add(double now_s, const Stats& stats, const std::vector<TowerStats>& towers = {});
-  /// What happened between neighbouring snapshots.
+  /// Returns the activity between neighbouring snapshots.
   std::vector<Point> points() const;
 
  private:
@@ -93,7 +110,7 @@ class Timeline {
   };
 
   std::vector<Snapshot> snapshots_;
-  std::size_t every_ = 1;  // of those given, one is kept
+  std::size_t every_ = 1;  // of this many given snapshots, one is kept
   std::size_t given_ = 0;
 };
 

@@ -1,18 +1,26 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
+#include "report/pace.h"
+#include "report/prizes.h"
 #include "tools/penstock/report/digest.h"
 #include "tools/penstock/report/report.h"
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
 
+// The size of a graph, and the margins on the left and below for the numbers on its axes.
 constexpr double kWidth = 860;
-constexpr double kHeight = 160;
+constexpr double kHeight = 190;
+constexpr double kLeft = 78;
+constexpr double kBelow = 24;
+constexpr double kAbove = 8;
+constexpr double kRight = 14;
 
 constexpr std::string_view kStyle = R"(
 :root { --ink: #1b2733; --pale: #6b7a89; --line: #dde3e9; --paper: #ffffff; --bar: #2f7fb8; }
@@ -28,12 +36,15 @@ h2 { font-size: 1rem; margin: 2rem 0 .3rem; }
 .verdict { border-left: 4px solid var(--bar); padding: .4rem .9rem; margin: 1.2rem 0; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: right; font-weight: normal; color: var(--pale); }
-td { text-align: right; border-top: 1px solid var(--line); padding: .25rem 0 .25rem .8rem; }
-td:first-child, th:first-child { text-align: left; padding-left: 0; overflow-wrap: anywhere; }
+td { text-align: right; border-top: 1px solid var(--line); padding: .25rem 0 .25rem .8rem;
+  white-space: nowrap; }
+td:first-child, th:first-child { text-align: left; padding-left: 0; overflow-wrap: anywhere;
+  white-space: normal; }
 .bar { width: 9rem; } .bar div { height: .7rem; background: var(--bar); border-radius: 2px; }
 svg { width: 100%; height: auto; } svg text { fill: var(--pale); font-size: 11px; }
 .axis { stroke: var(--line); } .graph { fill: none; stroke: var(--bar); stroke-width: 1.5; }
-li { overflow-wrap: anywhere; }
+li { overflow-wrap: anywhere; } summary { cursor: pointer; margin-top: 1.5rem; color: var(--pale); }
+.left td, .left th { text-align: left; } .left td:last-child { white-space: normal; }
 )";
 
 std::string escape(std::string_view text) {
@@ -65,32 +76,77 @@ std::string fixed(double value) {
   return text.data();
 }
 
-/// A line over time, from 0 to its largest value.
+/// Returns a number for an axis whose numbers may be small.
+std::string plain(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return value < 1000 ? text.data() : human_count(value);
+}
+
+/// Returns round numbers from 0 to at least `most`, in four to eight steps: 0, 0.5, 1, 1.5…
+std::vector<double> round_ticks(double most) {
+  constexpr double kSteps = 4;
+  const double power = std::pow(10, std::floor(std::log10(most / kSteps)));
+  const double digit = most / kSteps / power;
+  const double step = power * (digit < 2 ? 1 : digit < 5 ? 2 : 5);
+  std::vector<double> ticks{0};
+  while (ticks.back() < most * (1 - 1e-9))
+    ticks.push_back(step * static_cast<double>(ticks.size()));
+  return ticks;
+}
+
+/// Returns the same for bytes, in powers of two.
+std::vector<double> byte_ticks(double most) {
+  const double unit = std::exp2(10 * std::floor(std::log2(most) / 10));
+  std::vector<double> ticks = round_ticks(most / unit);
+  for (double& tick : ticks) tick *= unit;
+  return ticks;
+}
+
+std::string svg_text(double x, double y, const char* anchor, const std::string& text) {
+  return "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" +
+         escape(text) + "</text>";
+}
+
+std::string svg_line(double x1, double y1, double x2, double y2) {
+  return "<line class=\"axis\" x1=\"" + fixed(x1) + "\" y1=\"" + fixed(y1) + "\" x2=\"" +
+         fixed(x2) + "\" y2=\"" + fixed(y2) + "\"/>";
+}
+
+/// Returns a line over time, from 0 on, with numbers and units on both axes.
 std::string graph(const std::vector<Timeline::Point>& points,
                   const std::function<double(const Timeline::Point&)>& value,
-                  const std::function<std::string(double)>& label) {
+                  const std::function<std::string(double)>& label,
+                  const std::function<std::vector<double>(double)>& ticks_of = round_ticks) {
   double most = 0;
   for (const Timeline::Point& point : points) most = std::max(most, value(point));
   const double end = points.back().at_s;
   if (most <= 0 || end <= 0) return "";
-  std::string line;
+  const std::vector<double> ticks = ticks_of(most);
+  const auto x = [end](double at_s) { return kLeft + at_s / end * (kWidth - kLeft - kRight); };
+  const auto y = [&ticks](double of) {
+    return kAbove + (kHeight - kAbove - kBelow) * (1 - of / ticks.back());
+  };
+  std::string out = "<svg viewBox=\"0 0 " + fixed(kWidth) + " " + fixed(kHeight) + "\">";
+  for (const double tick : ticks)
+    out += svg_line(kLeft, y(tick), kWidth - kRight, y(tick)) +
+           svg_text(kLeft - 6, y(tick) + 4, "end", label(tick));
+  for (const double tick : round_ticks(end)) {
+    if (tick > end) break;
+    out += svg_line(x(tick), y(0), x(tick), y(0) + 4) +
+           svg_text(x(tick), kHeight - 6, "middle", tick > 0 ? human_seconds(tick) : "0 s");
+  }
+  out += "<polyline class=\"graph\" points=\"";
   for (const Timeline::Point& point : points)
-    line += fixed(point.at_s / end * kWidth) + "," +
-            fixed(kHeight * (1 - value(point) / most) + 14) + " ";
-  return "<svg viewBox=\"0 0 " + fixed(kWidth) + " " + fixed(kHeight + 34) +
-         "\"><line class=\"axis\" x1=\"0\" y1=\"" + fixed(kHeight + 14) + "\" x2=\"" +
-         fixed(kWidth) + "\" y2=\"" + fixed(kHeight + 14) +
-         "\"/><polyline class=\"graph\" points=\"" + line + "\"/><text x=\"0\" y=\"10\">" +
-         escape(label(most)) + "</text><text x=\"0\" y=\"" + fixed(kHeight + 28) +
-         "\">0 s</text><text text-anchor=\"end\" x=\"" + fixed(kWidth) + "\" y=\"" +
-         fixed(kHeight + 28) + "\">" + escape(human_seconds(end)) + "</text></svg>\n";
+    out += fixed(x(point.at_s)) + "," + fixed(y(value(point))) + " ";
+  return out + "\"/></svg>\n";
 }
 
 std::string tower_name(const Report& report, std::size_t tower) {
   return "Tower " + std::to_string(tower) + " " + report.towers[tower].device;
 }
 
-/// The largest first: "copy 1.20 s, slots 10.0 ms".
+/// Returns text such as "copy 1.20 s, slots 10.0 ms", the largest first.
 std::string seconds_list(std::vector<std::pair<std::string, double>> seconds) {
   std::ranges::sort(seconds, std::greater(), &std::pair<std::string, double>::second);
   std::string text;
@@ -124,27 +180,68 @@ std::string towers(const Report& report) {
   return out + "</table>\n" + why + "</ul>\n";
 }
 
+std::string workers(const Report& report) {
+  const Stats& stats = report.stats;
+  if (stats.workers.empty()) return "";
+  std::string out =
+      "<h2>Input workers</h2>\n<table><tr><th></th><th>threads</th><th>groups</th><th>elements/s"
+      "</th><th>shared</th><th></th><th>busy</th><th>received</th><th>round trip</th><th>hedged"
+      "</th><th>lost</th>"
+      "</tr>\n";
+  std::string why;
+  for (const WorkerStats& worker : stats.workers) {
+    const double whole = report.wall_s * std::max(1, worker.threads);
+    const double share = whole > 0 ? std::min(1.0, worker.busy_s / whole) : 0;
+    const double rate =
+        report.wall_s > 0 ? static_cast<double>(worker.elements) / report.wall_s : 0;
+    out += "<tr><td>" + escape(worker.address) + "</td><td>" + std::to_string(worker.threads) +
+           "</td><td>" + grouped(worker.groups) + "</td><td>" + human_count(rate) + "</td><td>" +
+           grouped(worker.shared) +
+           "</td><td class=\"bar\"><div style=\"width: " + fixed(100 * share) +
+           "%\"></div></td><td>" + human_share(share) + "</td><td>" +
+           human_bytes(static_cast<double>(worker.received_bytes)) + "</td><td>" +
+           (worker.groups > 0 ? human_seconds(worker.round_trip_s) : "-") + "</td><td>" +
+           grouped(worker.hedged) + "</td><td>" + grouped(worker.lost) + "</td></tr>\n";
+    if (!worker.problem.empty())
+      why += "<li>" + escape(worker.address) + ": " + escape(worker.problem) + "</li>\n";
+  }
+  out += "</table>\n";
+  if (!why.empty()) out += "<ul>\n" + why + "</ul>\n";
+  const std::uint64_t all = stats.groups_of_workers + stats.groups_made_here;
+  if (all > 0)
+    out += "<div class=\"pale\">They made " +
+           human_share(static_cast<double>(stats.groups_of_workers) / static_cast<double>(all)) +
+           " of " + grouped(all) + (all == 1 ? " group" : " groups") + ".</div>\n";
+  return out;
+}
+
 std::string graphs(const Report& report) {
   const auto& points = report.timeline;
   if (points.size() < 2) return "";
   std::string out = "<h2>Elements a second</h2>\n";
   out += graph(
       points, [](const auto& p) { return p.elements_per_s; },
-      [](double most) { return human_count(most) + "/s"; });
+      [](double most) { return plain(most) + "/s"; });
   out += "<h2>Memory in use</h2>\n";
   out += graph(
       points, [](const auto& p) { return static_cast<double>(p.memory_bytes); },
-      [](double most) { return human_bytes(most); });
+      [](double most) { return human_bytes(most); }, byte_ticks);
   for (std::size_t i = 0; i < report.towers.size(); ++i) {
     const std::string one = graph(
         points, [i](const auto& p) { return i < p.stall_shares.size() ? p.stall_shares[i] : 0; },
-        [](double most) { return human_share(most) + " of the time"; });
-    if (!one.empty()) out += "<h2>" + escape(tower_name(report, i)) + " stalled</h2>\n" + one;
+        [](double most) { return human_share(most); });
+    if (!one.empty())
+      out += "<h2>" + escape(tower_name(report, i)) + " stalled, share of the time</h2>\n" + one;
   }
   for (std::size_t i = 0; i < report.stats.stages.size(); ++i) {
     const std::string one = graph(
-        points, [i](const auto& p) { return i < p.busy_threads.size() ? p.busy_threads[i] : 0; },
-        [](double most) { return fixed(most) + " threads"; });
+        points,
+        [i,
+         most = i == 0 ? HUGE_VAL : static_cast<double>(all_threads(report.stats))](const auto& p) {
+          // A group is counted when it is done, so two may be counted at once.
+          return i < p.busy_threads.size() ? std::min(p.busy_threads[i], most) : 0;
+        },
+        plain);
     if (!one.empty())
       out += "<h2>Threads busy in " + escape(report.stats.stages[i].name) + "</h2>\n" + one;
   }
@@ -152,7 +249,11 @@ std::string graphs(const Report& report) {
 }
 
 std::string stage_row(const StageStats& stage, const Report& report) {
-  const double whole = report.wall_s * std::max(1, report.stats.threads);
+  // An order stage works on references, which are not counted.
+  if (stage.items == 0 && stage.busy_s == 0 && stage.wait_s == 0)
+    return "<tr><td>" + escape(stage.name) +
+           "</td><td>-</td><td>-</td><td>-</td><td></td><td>-</td><td>-</td><td></td></tr>\n";
+  const double whole = report.wall_s * std::max(1, all_threads(report.stats));
   const double share = whole > 0 ? std::min(1.0, stage.busy_s / whole) : 0;
   return "<tr><td>" + escape(stage.name) + "</td><td>" + grouped(stage.items) + "</td><td>" +
          human_bytes(static_cast<double>(stage.bytes)) + "</td><td>" + human_seconds(stage.busy_s) +
@@ -168,14 +269,31 @@ std::string errors(const ErrorStats& errors) {
   return out + "</ul>\n";
 }
 
+/// Returns the changes that the engine made, in a folded section.
+std::string decisions(const std::vector<Decision>& decisions) {
+  if (decisions.empty()) return "";
+  std::string out = "<details><summary>Tuned " + grouped(decisions.size()) +
+                    (decisions.size() == 1 ? " time" : " times") +
+                    "</summary>\n<table class=\"left\"><tr><th>after</th><th>what</th><th>from</th>"
+                    "<th>to</th><th>why</th></tr>\n";
+  for (const Decision& each : decisions)
+    out += "<tr><td>" + human_seconds(each.at_s) + "</td><td>" + escape(each.knob) + "</td><td>" +
+           grouped(each.from) + "</td><td>" + grouped(each.to) + "</td><td>" + escape(each.reason) +
+           "</td></tr>\n";
+  return out + "</table></details>\n";
+}
+
 }  // namespace
 
 std::string report_html(const Report& report, const std::string& title) {
   const MemoryStats& memory = report.stats.memory;
+  const std::string changes = prizes_text(report);
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>" + escape(title) +
       "</title>\n<style>" + std::string(kStyle) +
       "</style></head><body>\n<h1>penstock profile</h1>\n<div class=\"pale\">" + escape(title) +
+      "</div>\n<div class=\"verdict\">" + escape(verdict(report).text) +
+      (changes.empty() ? "" : "<div class=\"pale\">" + escape(changes) + "</div>") +
       "</div>\n<div class=\"rate\">" +
       grouped(static_cast<std::uint64_t>(report.elements_per_second() + 0.5)) +
       " elements/s</div>\n<div class=\"pale\">" + grouped(report.elements) + " elements · " +
@@ -185,12 +303,12 @@ std::string report_html(const Report& report, const std::string& title) {
       human_bytes(static_cast<double>(memory.budget_bytes)) + " · " +
       std::to_string(report.stats.threads) + " threads · seed " + std::to_string(report.seed);
   if (report.digest) out += " · digest " + hex16(*report.digest);
-  out += "</div>\n<div class=\"verdict\">" + escape(verdict(report).text) +
-         "</div>\n<h2>Stages</h2>\n<table><tr><th></th><th>items</th><th>bytes</th><th>busy</th>"
+  out += "</div>\n" + towers(report) +
+         "<h2>Stages</h2>\n<table><tr><th></th><th>items</th><th>bytes</th><th>busy</th>"
          "<th></th><th>of threads</th><th>waited</th><th>for</th></tr>\n";
   for (const StageStats& stage : report.stats.stages) out += stage_row(stage, report);
-  return out + "</table>\n" + towers(report) + errors(report.stats.errors) + graphs(report) +
-         "</body></html>\n";
+  return out + "</table>\n" + workers(report) + errors(report.stats.errors) +
+         decisions(report.stats.decisions) + graphs(report) + "</body></html>\n";
 }
 
 }  // namespace penstock::tool

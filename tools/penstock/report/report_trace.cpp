@@ -1,34 +1,22 @@
-#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "report/trace.h"
 #include "tools/penstock/report/report.h"
 
 namespace penstock::tool {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-}  // namespace
 
 std::string report_trace(const Report& report) {
-  Json events = Json::array();
-  events.push_back({{"name", "process_name"},
-                    {"ph", "M"},
-                    {"pid", 1},
-                    {"args", {{"name", "penstock profile"}}}});
-  const auto counter = [&events](const char* name, double at_s, Json values) {
-    events.push_back(
-        {{"name", name}, {"ph", "C"}, {"pid", 1}, {"ts", 1e6 * at_s}, {"args", std::move(values)}});
-  };
+  std::vector<TraceCounter> counters;
   for (const Timeline::Point& point : report.timeline) {
-    Json busy = Json::object();
+    TraceCounter busy{"threads busy", point.at_s, {}};
     for (std::size_t i = 0; i < point.busy_threads.size(); ++i)
-      busy[report.stats.stages[i].name] = point.busy_threads[i];
-    counter("threads busy", point.at_s, std::move(busy));
-    counter("elements/s", point.at_s, {{"elements/s", point.elements_per_s}});
-    counter("memory", point.at_s, {{"bytes", point.memory_bytes}});
+      busy.values.emplace_back(report.stats.stages[i].name, point.busy_threads[i]);
+    counters.push_back(std::move(busy));
+    counters.push_back({"elements/s", point.at_s, {{"elements/s", point.elements_per_s}}});
+    counters.push_back(
+        {"memory", point.at_s, {{"bytes", static_cast<double>(point.memory_bytes)}}});
   }
-  const Json trace{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
-  return trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return trace_so_far(counters);
 }
 
 }  // namespace penstock::tool

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "tools/penstock/support/numbers.h"
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -51,7 +51,7 @@ std::string stage_line(const StageRate& stage, int threads, std::size_t name_wid
   return name + " " + paint(heat(share), bar(share, width - taken), colour) + right;
 }
 
-/// The bar is the share of the time in which it works.
+/// The bar shows the share of the time in which the tower works.
 std::string tower_line(const TowerRate& tower, const std::string& label, std::size_t name_width,
                        std::size_t width, bool colour) {
   std::string waits;
@@ -67,6 +67,28 @@ std::string tower_line(const TowerRate& tower, const std::string& label, std::si
                            : tower.stall_share >= 0.05 ? Colour::yellow
                                                        : Colour::green;
   return name + " " + paint(colour_of, bar(tower.step_share, width - taken), colour) + right;
+}
+
+/// The bar shows the share of the time in which the worker's threads work.
+std::string worker_line(const WorkerRate& worker, std::size_t name_width, std::size_t width,
+                        bool colour) {
+  std::string way;
+  if (worker.connected) {
+    way = human_bytes(worker.bytes_per_s) + "/s, way " + human_seconds(worker.round_trip_s);
+    if (worker.shared > 0) way += ", shared " + grouped(worker.shared);
+    if (worker.hedged > 0) way += ", hedged " + grouped(worker.hedged);
+    if (worker.lost > 0) way += ", lost " + grouped(worker.lost);
+  } else {
+    way = worker.problem.empty() ? "not connected" : printable(worker.problem);
+  }
+  const std::string right = pad(human_share(worker.busy_share), 5, true) +
+                            pad(human_count(worker.elements_per_s) + "/s", 9, true) + "  " +
+                            pad(fit(way, 44), 44);
+  const std::string name = pad(fit("worker " + printable(worker.address), name_width), name_width);
+  const std::size_t taken = name_width + 1 + display_width(right);
+  if (taken + 4 > width) return fit(name + right, width);
+  const Colour colour_of = worker.connected ? Colour::green : Colour::red;
+  return name + " " + paint(colour_of, bar(worker.busy_share, width - taken), colour) + right;
 }
 
 }  // namespace
@@ -88,10 +110,15 @@ std::vector<std::string> render(const Scene& scene, const Meter& meter, const St
   std::size_t name_width = kLeastName;
   for (const StageRate& stage : rates.stages)
     name_width = std::max(name_width, display_width(printable(stage.name)));
+  for (const WorkerRate& worker : rates.workers)
+    name_width = std::max(name_width, 7 + display_width(printable(worker.address)));
   name_width = std::min(name_width, std::max(kLeastName, columns / 3));
   lines.emplace_back();
   for (const StageRate& stage : rates.stages)
-    lines.push_back(stage_line(stage, stats.threads, name_width, columns, scene.colour));
+    lines.push_back(stage_line(stage, rates.threads, name_width, columns, scene.colour));
+  if (!rates.workers.empty()) lines.emplace_back();
+  for (const WorkerRate& worker : rates.workers)
+    lines.push_back(worker_line(worker, name_width, columns, scene.colour));
   if (!rates.towers.empty()) lines.emplace_back();
   for (std::size_t t = 0; t < rates.towers.size(); ++t) {
     const TowerRate& tower = rates.towers[t];
@@ -130,7 +157,14 @@ std::string status_line(const Scene& scene, const Meter& meter, const Stats& sta
     if (top == nullptr || stage.busy_threads > top->busy_threads) top = &stage;
   if (top != nullptr && top->busy_threads > 0)
     text += " · busiest " + printable(top->name) + " " +
-            human_share(top->busy_threads / std::max(1, stats.threads));
+            human_share(top->busy_threads / std::max(1, rates.threads));
+  if (!rates.workers.empty()) {
+    const auto connected = std::ranges::count(rates.workers, true, &WorkerRate::connected);
+    double bytes = 0;
+    for (const WorkerRate& worker : rates.workers) bytes += worker.bytes_per_s;
+    text += " · " + std::to_string(connected) + " of " + std::to_string(rates.workers.size()) +
+            " workers, " + human_bytes(bytes) + "/s";
+  }
   return text;
 }
 

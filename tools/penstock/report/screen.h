@@ -1,4 +1,4 @@
-// The live view's picture of a run.
+// The live view of a run.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,29 @@
 
 namespace penstock::tool {
 
-/// What stays the same in all pictures of a run.
+/// The parts of the view that stay the same during a run.
 struct Scene {
-  std::string title;  ///< the source and what runs
+  std::string title;  ///< the source and the command
   std::uint64_t epochs = 1;
   double expected = -1;  ///< deliveries of the whole run; negative: unknown
   bool colour = false;
 };
 
-/// Where the run is.
+/// The point that the run has reached.
 struct Moment {
   std::uint64_t epoch = 0;
-  std::uint64_t delivered = 0;  ///< batches, or elements of a pipeline without batches
+  std::uint64_t delivered = 0;  ///< batches, or elements if the pipeline has no batches
   double elapsed_s = 0;
 };
 
-/// One picture: a head line, progress, a bar for each stage (the share of the threads that work in
-/// it) and for each tower (the share of the time that it works), and the throughput over time. Each
-/// line fits `width`; at most `height` lines.
+/// Returns one picture of the run as lines: a head line, the progress, bars, and the throughput
+/// over time. Each line fits `width`, and there are at most `height` lines. Bars show, for each
+/// stage, the share of the threads that work in it. For each input worker they show the share of
+/// its threads' time that is busy, and for each tower the share of its time that it works.
 std::vector<std::string> render(const Scene& scene, const Meter& meter, const Stats& stats,
                                 const Moment& moment, int width, int height);
 
-/// The same in one line, for output that is not a terminal.
+/// Returns the same in one line, for output that is not a terminal.
 std::string status_line(const Scene& scene, const Meter& meter, const Stats& stats,
                         const Moment& moment);
 

@@ -6,7 +6,7 @@
 
 #include <penstock/log.h>
 
-#include "tools/penstock/support/numbers.h"
+#include "pipelines/numbers.h"
 
 namespace penstock::tool {
 namespace {
@@ -111,7 +111,7 @@ void Consumer::consume(Iterator& iterator, Report& report) {
       }
     }
   }
-  // Not behind an error: whoever goes on is to meet it again.
+  // Does not save after an error: a resumed run must meet it again.
   if (report.ending != Ending::failed) save(iterator, report);
   report.wall_s = since(start);
   if (digest_) report.digest = digest_->total();
@@ -120,7 +120,7 @@ void Consumer::consume(Iterator& iterator, Report& report) {
 
 namespace {
 
-/// Of an epoch of which not each element was delivered once.
+/// Warns of an epoch in which some element was not delivered exactly once.
 void warn_of(const EpochStats& epoch) {
   if (epoch.skipped == 0 && epoch.missing <= 0 && epoch.repeated <= 0) return;
   std::string line = "epoch " + std::to_string(epoch.epoch) + ": " + grouped(epoch.elements) +
@@ -138,7 +138,7 @@ void warn_of(const EpochStats& epoch) {
 void Consumer::audit(const Iterator& iterator, Report& report) {
   const std::vector<EpochStats> ended = iterator.stats().epochs;
   EpochAudit audit;
-  if (ended.empty()) return;  // it had ended before this run began
+  if (ended.empty()) return;  // the epoch had ended before this run began
   audit.counts = ended.back();
   if (!options_.quiet) warn_of(audit.counts);
   if (epoch_digest_) audit.digest = epoch_digest_->total();

@@ -1,4 +1,4 @@
-// What the profiler does with batches.
+// The profiler's use of batches.
 #pragma once
 
 #include <atomic>
@@ -17,19 +17,19 @@
 
 namespace penstock::tool {
 
-/// Takes every element of a run, accounts for the time and does what was asked with each. Used by
-/// one thread; `delivered` and `stop` by any.
+/// Takes every element of a run, measures the time, and does with each element what the options
+/// say. Used by one thread; any thread may call `delivered` and `stop`.
 class Consumer {
  public:
-  /// `start`: where the run goes on; as the run's seed, but otherwise empty for one that begins.
-  /// Throws Error{unavailable} if an output can't be opened, Error{data_loss} if it is not the one
-  /// that `start` goes on with.
+  /// `start`: the progress from which the run resumes. For a new run it has only the run's seed.
+  /// Throws Error{unavailable} if an output can't be opened. Throws Error{data_loss} if the output
+  /// is not the one that `start` belongs to.
   Consumer(const ProfileOptions& options, double step_ms, std::uint64_t batch_limit,
            Progress start);
 
-  /// Until the end, an error, or a limit. Fills in the report's counts and times.
+  /// Consumes the run until its end, an error, or a limit. Fills in the report's counts and times.
   void consume(Iterator& iterator, Report& report);
-  /// The simulated step ends early; any thread.
+  /// Ends the simulated step early. Any thread may call it.
   void stop() noexcept { stopped_.store(true, std::memory_order_release); }
   std::uint64_t delivered() const noexcept { return delivered_.load(std::memory_order_relaxed); }
 

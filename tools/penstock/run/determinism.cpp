@@ -11,7 +11,7 @@ std::uint64_t digest_of(const Element& element, std::size_t component) {
   return Digest().add(alone);
 }
 
-/// The name of what differs; nothing if they are the same.
+/// Returns the name of the difference; nothing if both are equal.
 std::optional<std::string> difference(Next& a, Next& b) {
   if (a.is_end() || b.is_end())
     return a.is_end() == b.is_end() ? std::nullopt : std::optional<std::string>("end");
@@ -69,7 +69,7 @@ DeterminismResult check_determinism(const std::vector<Prefix>& prefixes, const R
   DeterminismResult result = compare(prefixes.back().dataset, a, b, limit);
   if (!result.first) return result;
   result.first->stage = prefixes.back().stage;
-  constexpr std::uint64_t kEnough = 100'000;  // elements of a prefix without a batch
+  constexpr std::uint64_t kEnough = 100'000;  // elements, if the prefix has no batch
   for (const Prefix& prefix : prefixes) {
     if (!compare(prefix.dataset, a, b, limit > 0 ? limit * 1000 : kEnough).first) continue;
     result.first->stage = prefix.stage;

@@ -1,4 +1,4 @@
-// Whether a pipeline gives the same bytes however it is run.
+// A check that a pipeline gives the same bytes whatever the run options.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,32 @@
 
 namespace penstock::tool {
 
-/// A pipeline up to and with one of its stages.
+/// A pipeline up to and including one of its stages.
 struct Prefix {
-  std::string stage;  ///< the last one's name
+  std::string stage;  ///< the name of the last stage
   Dataset dataset;
 };
 
-/// Where two runs part.
+/// The first difference between two runs.
 struct Divergence {
   std::uint64_t epoch = 0;
   std::uint64_t batch = 0;
-  std::string component;  ///< "end" where only one of the runs has an element, "error" where only
-                          ///< one has an error, or another
-  std::string stage;      ///< the first whose output differs
+  /// "end" if only one of the runs has an element there; "error" if only one has an error, or the
+  /// errors differ.
+  std::string component;
+  std::string stage;  ///< the first stage whose output differs
 };
 
 struct DeterminismResult {
-  std::uint64_t batches = 0;  ///< compared
+  std::uint64_t batches = 0;  ///< the number of compared batches
   std::uint64_t elements = 0;
-  std::uint64_t errors = 0;  ///< in their place, or skipped: the same in both runs
+  std::uint64_t errors = 0;  ///< in an element's place, or skipped: the same in both runs
   std::optional<Divergence> first;
 };
 
-/// Runs the last of `prefixes` twice at once, with `a` and with `b`, and compares what comes out,
-/// up to `limit` batches (0: all). Where it differs, the prefixes are run in the same way to find
-/// the stage.
+/// Runs the last of `prefixes` with `a` and with `b` at the same time, and compares up to `limit`
+/// batches (0: all). If there is a difference, runs the shorter prefixes in the same way to find
+/// the stage that causes it.
 DeterminismResult check_determinism(const std::vector<Prefix>& prefixes, const RunOptions& a,
                                     const RunOptions& b, std::uint64_t limit);
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBuffer = 64 << 10;
 
-/// Of a file the first `bytes` stay, and it is locked.
+/// Opens and locks a file, and keeps its first `bytes`.
 UniqueFd open_file(const std::string& path, std::uint64_t bytes) {
   UniqueFd fd = open_in_place(path);
   struct stat st {};
@@ -34,7 +34,7 @@ UniqueFd open_file(const std::string& path, std::uint64_t bytes) {
   return fd;
 }
 
-/// The digest in "0 12 64 0123456789abcdef"; nothing if the line is something else.
+/// Parses a line such as "0 12 64 0123456789abcdef". Returns nothing if it has another form.
 std::optional<DigestLine> parse_line(std::string_view line) {
   DigestLine parsed;
   for (std::uint64_t* const number : {&parsed.epoch, &parsed.batch, &parsed.elements}) {
@@ -101,7 +101,7 @@ void DigestLog::flush() {
 
 void DigestLog::sync() {
   flush();
-  // EINVAL: a pipe or a terminal, which nobody could cut.
+  // EINVAL: a pipe or a terminal, which can't be synced.
   if (::fdatasync(fd_.get()) != 0 && errno != EINVAL) throw error_from_errno(errno, "sync", path_);
 }
 

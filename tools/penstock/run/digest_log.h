@@ -1,4 +1,4 @@
-// The file of --digests.
+// The file that `--digests` names.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace penstock::tool {
 
-/// Lines `epoch batch elements digest`, one for each batch, in a file that no other run writes
-/// meanwhile. The first line is written at once, to show that batches arrive. Later ones are
-/// buffered; what was not flushed when the process dies is lost. Lines are whole, also where the
-/// disk is full. Members throw Error{unavailable | resource_exhausted} naming the file.
-/// Used by one thread.
+/// A file with a line `epoch batch elements digest` for each batch, which no other run may write at
+/// the same time. The first line is written at once, to show that batches arrive. Later lines are
+/// buffered: if the process dies, lines that were not flushed are lost. Lines are always complete,
+/// also when the disk is full. Members throw Error{unavailable | resource_exhausted} that names the
+/// file. Used by one thread.
 class DigestLog {
  public:
-  /// A new file, or an old one emptied; see open_in_place.
+  /// Creates a file, or empties an old one; see open_in_place.
   explicit DigestLog(std::string path);
-  /// Goes on behind the first `bytes` of an old file; the rest is cut off.
+  /// Resumes an old file after its first `bytes`, and cuts off the rest.
   DigestLog(std::string path, std::uint64_t bytes);
 
   void add(std::uint64_t epoch, std::uint64_t batch, std::uint64_t elements, std::uint64_t digest);
-  /// To the system: what is flushed outlives the process.
+  /// Writes to the system: flushed lines survive the death of the process.
   void flush();
-  /// To the disk: it outlives the machine.
+  /// Writes to the disk: synced lines survive a failure of the machine.
   void sync();
-  /// Of the file, with what is not flushed.
+  /// Returns the size of the file, including lines that are not flushed.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -45,8 +45,8 @@ struct DigestLine {
   std::uint64_t digest = 0;
 };
 
-/// The lines in the first `bytes` of such a file, UINT64_MAX: in all of it. Throws
-/// Error{data_loss} if it is shorter, or for anything that is no such line.
+/// Returns the lines in the first `bytes` of such a file; UINT64_MAX: of all of it. Throws
+/// Error{data_loss} if the file is shorter, or if a line is malformed.
 std::vector<DigestLine> digests_in(const std::string& path, std::uint64_t bytes = UINT64_MAX);
 
 }  // namespace penstock::tool

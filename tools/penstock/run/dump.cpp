@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <penstock/image_codec.h>
+#include <penstock/posix.h>
 
 #include "tools/penstock/run/outputs.h"
 
@@ -19,7 +20,7 @@ bool floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// Whether a single image could have this shape.
+/// True if a single image could have this shape.
 bool is_pixels(const Tensor& tensor, int first_axis) {
   if (tensor.rank() != first_axis + 3) return false;
   if (tensor.dtype() != DType::u8 && !floating(tensor.dtype())) return false;
@@ -50,6 +51,7 @@ std::int64_t label_of(const Element& element, bool batch, std::int64_t row) {
 }  // namespace
 
 Dump::Dump(std::string folder, std::uint64_t count) : folder_(std::move(folder)), count_(count) {
+  refuse_scheme(folder_);
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error)

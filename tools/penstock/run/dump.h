@@ -1,4 +1,4 @@
-// Images as the trainer sees them, as files.
+// Writes images to files, as the trainer sees them.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace penstock::tool {
 
-/// Writes the images of batches to `folder` as 000000.png, 000001.png…, with "-label-N" behind the
-/// number where there is an i64 component "label". The image is the component "image", else the
-/// first that looks like one: u8 or floating, [h,w,c] or [c,h,w] with c 1 or 3, in a batch or
-/// alone. Floating values are taken for normalised by ImageNet's mean and deviation. Encoded images
-/// are written as they are. Not synchronised.
+/// Writes the images of batches to `folder` as 000000.png, 000001.png and so on. If there is an i64
+/// component "label", "-label-N" follows the number. The image is the component "image", or else
+/// the first one that looks like an image. That is u8 or floating, [h,w,c] or [c,h,w] with c 1 or
+/// 3, in a batch or alone. Floating values are assumed to be normalised by ImageNet's mean and
+/// deviation. Encoded images are written unchanged. Not synchronised.
 class Dump {
  public:
-  /// Makes the folder. Throws Error{unavailable}.
+  /// Creates the folder. Throws Error{unavailable}.
   Dump(std::string folder, std::uint64_t count);
-  /// Writes until `count` images are there. Throws Error{unavailable}, or Error{invalid_argument}
-  /// if there is no image.
+  /// Writes images until there are `count` of them. Throws Error{unavailable}, or
+  /// Error{invalid_argument} if there is no image.
   void add(const Element& element);
 
  private:

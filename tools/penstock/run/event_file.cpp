@@ -13,11 +13,12 @@
 #include <penstock/crc32c.h>
 #include <penstock/error.h>
 #include <penstock/log.h>
+#include <penstock/posix.h>
 
 namespace penstock::tool {
 namespace {
 
-constexpr std::size_t kBuffer = 64 << 10;
+constexpr std::size_t kEventBuffer = 64 << 10;
 
 enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -55,9 +56,40 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+std::string record_of(std::string_view message) {
+  std::string length;
+  put_fixed(length, static_cast<std::uint64_t>(message.size()));
+  std::string record = length;
+  put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(length)))));
+  record += message;
+  put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(message)))));
+  return record;
+}
+
 }  // namespace
 
+std::string first_event(double wall_time) {
+  std::string message = event(wall_time, 0);
+  put_bytes(message, 3, "brain.Event:2");
+  return record_of(message);
+}
+
+std::string scalar_event(std::uint64_t step, double wall_time, const Scalars& scalars) {
+  std::string summary;
+  for (const auto& [tag, number] : scalars) {
+    std::string value;
+    put_bytes(value, 1, tag);
+    put_key(value, 2, kFixed32);
+    put_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+    put_bytes(summary, 1, value);
+  }
+  std::string message = event(wall_time, step);
+  put_bytes(message, 5, summary);
+  return record_of(message);
+}
+
 EventFile::EventFile(const std::string& folder) {
+  refuse_scheme(folder);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw error_from_errno(error.value(), "make the folder", folder);
@@ -74,35 +106,16 @@ EventFile::EventFile(const std::string& folder) {
     give_up(failed);
     return;
   }
-  std::string first = event(now(), 0);
-  put_bytes(first, 3, "brain.Event:2");
-  write(first);
+  write(first_event(now()));
 }
 
-void EventFile::add(std::uint64_t step, double wall_time,
-                    const std::vector<std::pair<std::string, double>>& scalars) {
-  std::string summary;
-  for (const auto& [tag, number] : scalars) {
-    std::string value;
-    put_bytes(value, 1, tag);
-    put_key(value, 2, kFixed32);
-    put_fixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
-    put_bytes(summary, 1, value);
-  }
-  std::string message = event(wall_time, step);
-  put_bytes(message, 5, summary);
-  write(message);
+void EventFile::add(std::uint64_t step, double wall_time, const Scalars& scalars) {
+  write(scalar_event(step, wall_time, scalars));
 }
 
-void EventFile::write(std::string_view message) {
-  std::string length;
-  put_fixed(length, static_cast<std::uint64_t>(message.size()));
-  std::string record = length;
-  put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(length)))));
-  record += message;
-  put_fixed(record, mask_crc32c(crc32c(std::as_bytes(std::span(message)))));
+void EventFile::write(std::string_view record) {
   buffer_ += record;
-  if (buffer_.size() >= kBuffer) flush();
+  if (buffer_.size() >= kEventBuffer) flush();
 }
 
 void EventFile::flush() noexcept {

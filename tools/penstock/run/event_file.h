@@ -1,4 +1,4 @@
-// What TensorBoard reads.
+// Files that TensorBoard reads.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,36 @@
 
 namespace penstock::tool {
 
-/// A file of scalars over steps, in a folder that TensorBoard is pointed at: TFRecords of
-/// tensorflow.Event messages. Source: tensorflow/core/util/event.proto and framework/summary.proto.
-/// Records are whole, also where the disk is full: what can't be written is said through the log,
-/// once, and is the last. Not synchronised.
+/// Values, each with its tag.
+using Scalars = std::vector<std::pair<std::string, double>>;
+
+/// Return records of such a file: the first one, and scalars at a time in seconds since 1970.
+std::string first_event(double wall_time);
+std::string scalar_event(std::uint64_t step, double wall_time, const Scalars& scalars);
+
+/// A file of scalars over steps, in a folder that TensorBoard reads: TFRecords of tensorflow.Event
+/// messages. Source: tensorflow/core/util/event.proto and framework/summary.proto. Records are
+/// always complete, also when the disk is full. The first failed write is logged once, and ends the
+/// file. Not synchronised.
 class EventFile {
  public:
-  /// Makes the folder and in it a file of a name of its own. Throws Error{unavailable | not_found},
-  /// and Error{resource_exhausted} if there is no room for the folder.
+  /// Creates the folder, and in it a file with a unique name. Throws Error{unavailable |
+  /// not_found}, and Error{resource_exhausted} if there is no room for the folder.
   explicit EventFile(const std::string& folder);
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
   ~EventFile() { flush(); }
 
-  /// At a point of time in seconds since 1970.
-  void add(std::uint64_t step, double wall_time,
-           const std::vector<std::pair<std::string, double>>& scalars);
+  /// Adds scalars at a time in seconds since 1970.
+  void add(std::uint64_t step, double wall_time, const Scalars& scalars);
   void flush() noexcept;
 
  private:
-  void write(std::string_view message);
+  void write(std::string_view record);
   void give_up(const Error& error);
 
   std::string path_;
-  UniqueFd fd_;  // none once it can't be written
+  UniqueFd fd_;  // none after a failed write
   std::string buffer_;
 };
 

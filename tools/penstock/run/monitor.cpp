@@ -11,11 +11,11 @@
 #include <penstock/log.h>
 #include <penstock/start_thread.h>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kEvery{100};
 constexpr double kWarnAfter_s = 30;
 constexpr double kGrace_s = 5;
 
-/// Messages are lost rather than handed to a monitor that is gone.
+/// Messages are lost rather than passed to a monitor that no longer exists.
 void restore_sink() noexcept {
   set_log_sink(nullptr);  // allocates nothing
   try {
@@ -130,7 +130,7 @@ void Monitor::look(double now_s) {
   }
 }
 
-// First of all, and without memory, so that the watchdog sees what the rest can't.
+// Runs first and allocates no memory, so that the watchdog works when the rest fails.
 void Monitor::check_progress(double now_s, const Moment& moment) noexcept {
   if (moment.delivered != last_delivered_) {
     last_delivered_ = moment.delivered;
@@ -143,7 +143,7 @@ void Monitor::check_progress(double now_s, const Moment& moment) noexcept {
   if (limit_s > 0 && still_s >= limit_s && !gave_up()) {
     give_up(still_s);
   } else if (limit_s > 0 && still_s >= limit_s + kGrace_s) {
-    // Some thread waits for something that can't be cancelled; nothing is left to be saved.
+    // Some thread waits for something that can't be cancelled, and there is nothing left to save.
     canvas_.clear();
     std::fprintf(stderr, "penstock: no progress, and the run can't be stopped\n");
     std::fflush(nullptr);

@@ -1,4 +1,4 @@
-// Watches a run: draws the live view, passes messages on, and speaks up when nothing moves.
+// Watches a run: draws the live view, passes messages on, and reports a run that makes no progress.
 #pragma once
 
 #include <atomic>
@@ -20,21 +20,22 @@ namespace penstock::tool {
 struct MonitorOptions {
   bool quiet = false;        ///< draw nothing
   double watchdog_s = 0;     ///< positive: give up after this long without a delivery
-  double plain_every_s = 5;  ///< between lines where stderr is not a terminal
+  double plain_every_s = 5;  ///< between lines, if stderr is not a terminal
 };
 
-/// What the monitor looks at. Called from its thread.
+/// The functions through which the monitor observes a run. Its thread calls them.
 struct Watched {
   std::function<Stats()> stats;
   std::function<Moment()> moment;
-  std::function<void()> give_up;  ///< called once, when the watchdog's time is over
+  std::function<void()> give_up;  ///< called once, when the watchdog's time has passed
   std::function<std::vector<TowerStats>()> towers = [] { return std::vector<TowerStats>(); };
 };
 
-/// A thread that looks at a run ten times a second until destroyed. On a terminal it redraws a
-/// picture on stderr, elsewhere it writes a line now and then. While it lives it is the library's
-/// log sink, and lets warnings through. It never ends a run that it can't watch: where there is no
-/// thread or no memory for a look it says so once, and goes on with the next.
+/// A thread that observes a run ten times a second until it is destroyed. On a terminal it redraws
+/// a picture on stderr; elsewhere it writes a line now and then. During its lifetime it is the
+/// library's log sink, and prints warnings. It never ends a run that it can't observe. If no thread
+/// can be started, or no memory is left for a look, it says so once and continues with the next
+/// look.
 class Monitor {
  public:
   Monitor(Scene scene, Watched watched, MonitorOptions options);
@@ -42,9 +43,9 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  /// True once the watchdog gave up.
+  /// True after the watchdog gave up.
   bool gave_up() const noexcept { return gave_up_.load(std::memory_order_acquire); }
-  /// Ends the watch; what was seen until then. Idempotent.
+  /// Ends the watch, and returns the history so far. Idempotent.
   std::vector<Timeline::Point> finish();
 
  private:
@@ -62,7 +63,7 @@ class Monitor {
   const TerminalTraits traits_;
   std::atomic<bool> gave_up_{false};
 
-  // Of the thread.
+  // Used by the thread only.
   Canvas canvas_;
   Meter meter_;
   Timeline timeline_;
@@ -70,7 +71,7 @@ class Monitor {
   double last_change_s_ = 0;
   std::uint64_t last_delivered_ = 0;
   double warned_s_ = 0;
-  bool silent_ = false;  // said that something was not seen
+  bool silent_ = false;  // it has said that it could not observe the run
 
   std::mutex mutex_;
   std::condition_variable stop_;

@@ -13,7 +13,7 @@
 
 #include <penstock/durable_file.h>
 
-#include "tools/penstock/support/usage_error.h"
+#include "pipelines/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kUntilRead{5};
 constexpr std::chrono::milliseconds kBetweenTries{10};
 
-/// What a rename can't take the place of: devices, pipes, and what a process has open.
+/// True for files that a rename can't replace: devices, pipes, and files that a process has open.
 bool is_in_place(const std::string& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0) return false;
@@ -73,7 +73,7 @@ void check_output(const std::string& path, const std::vector<std::string>& folde
   };
   for (const std::string& folder : folders_made)
     if (!folder.empty() && plain(path).starts_with(plain(folder))) return;
-  // Whoever reads a pipe would take a second opening for the end.
+  // Does not open a pipe: its reader would take the close for the end of the data.
   if (!is_in_place(path)) check_writable(path);
 }
 
@@ -85,7 +85,7 @@ void write_output(const std::string& path, std::string_view text) {
   }
   if (!is_in_place(path)) return write_durably(path, text);
   const UniqueFd fd = open_in_place(path);
-  // EINVAL: no file, which nobody could cut.
+  // EINVAL: not a file, so it can't be cut.
   if (::ftruncate(fd.get(), 0) != 0 && errno != EINVAL)
     throw error_from_errno(errno, "write", path);
   if (const int reason = write_all(fd.get(), text)) throw error_from_errno(reason, "write", path);

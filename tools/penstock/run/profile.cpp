@@ -3,31 +3,23 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <sstream>
 
 #include <penstock/image_codec.h>
-#include <penstock/plan.h>
-#include <penstock/version.h>
+#include <penstock/process.h>
+#include <penstock/simd.h>
 
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
+#include "report/observed.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
 #include "tools/penstock/run/progress.h"
-#include "tools/penstock/support/process.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string jpeg_backend() {
-  std::istringstream lines(features());
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("libjpeg")) return line;
-  return "";
-}
 
 double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint64_t limit) {
   double expected = -1;
@@ -57,7 +49,8 @@ Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::
 
 namespace {
 
-/// The positions of all consumers of another run. `start` gets what they have in common.
+/// Returns the positions of all consumers of another run. Sets `start` to the facts that they
+/// share.
 std::vector<std::string> positions_of(const std::vector<std::string>& files,
                                       const PipelineSpec& spec, Progress& start) {
   std::vector<std::string> positions;
@@ -110,25 +103,19 @@ std::string title_of(const PipelineSpec& spec) {
 }
 
 Report report_of(const PipelineSpec& spec) {
-  Report report;
+  Report report{process_report(), {}};
+  report.of_program = true;
   report.io = spec.run.get("io", std::string("pread"));
-  report.version = version();
-  report.jpeg_backend = jpeg_backend();
-  report.cpus = usable_processors();
   if (spec.run.has("step_ms")) report.step_ms = spec.run.get("step_ms", 0.0);
   return report;
-}
-
-void note_batches(Report& report, const Dataset& dataset, const RunOptions& run) {
-  const Plan plan = compile(dataset, run);
-  if (!plan.batches() || !plan.batches()->element.is_static()) return;
-  report.slot_bytes = plan.batches()->slot_bytes;
 }
 
 void note_process(Report& report, const CpuTimes& before) {
   report.starved = cpu_times() - before;
   report.rss_peak_bytes = peak_resident_bytes();
-  report.decoding = decoding_counts();  // one run is all that a process decodes
+  report.decoding = decoding_counts();  // a process decodes for one run only
+  report.simd = simd();
+  report.remote = asked_of_servers();
 }
 
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
@@ -156,7 +143,6 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   }
   Iterator made = iterator_of(dataset, start, run, others, options.state_file);
   Consumer consumer(options, step_ms, limit, start);
-  note_batches(report, dataset, run);
   const double cpu_before = cpu_seconds();
   const CpuTimes times_before = cpu_times();
   auto owned = std::make_unique<Iterator>(std::move(made));
@@ -187,8 +173,9 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   }
   report.cpu_s = cpu_seconds() - cpu_before;
   report.stats = iterator.stats();
-  note_process(report, times_before);  // while its threads are there
-  // Destroying it would wait for what hangs.
+  report.slot_bytes = report.stats.slot_bytes;
+  note_process(report, times_before);  // while its threads still exist
+  // The destructor would wait for the part that hangs.
   if (report.ending == Ending::no_progress) static_cast<void>(owned.release());
   return report;
 }

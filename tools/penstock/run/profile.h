@@ -10,7 +10,7 @@
 #include <penstock/dataset.h>
 #include <penstock/feed.h>
 
-#include "tools/penstock/graph/pipeline_spec.h"
+#include "pipelines/pipeline_spec.h"
 #include "tools/penstock/report/report.h"
 #include "tools/penstock/run/progress.h"
 #include "tools/penstock/support/interrupts.h"
@@ -19,13 +19,13 @@ namespace penstock::tool {
 
 struct ProfileOptions {
   std::uint64_t seed = 0;          ///< unless the spec has one
-  bool digest = false;             ///< of everything
+  bool digest = false;             ///< compute the digest of the run
   std::string digests_file;        ///< a line for each batch; empty: none
-  std::string state_file;          ///< where the position is kept; empty: nowhere
+  std::string state_file;          ///< the file that keeps the position; empty: none
   StateFile* state = nullptr;      ///< that file, locked for this run
   std::uint64_t save_every = 100;  ///< batches
-  /// Where there is no state file yet: those of all consumers of a run that goes on with another
-  /// number of them.
+  /// Used if there is no state file yet: the state files of all consumers of a run that resumes
+  /// with a different number of consumers.
   std::vector<std::string> resume_from;
   std::uint64_t dump_count = 0;  ///< images to write…
   std::string dump_folder;       ///< …to here
@@ -33,25 +33,24 @@ struct ProfileOptions {
   double watchdog_s = 0;         ///< positive: give up after this long without a batch
   bool quiet = false;            ///< no live view
   std::string devices;           ///< a tower for each; empty: no towers
-  FeedOptions feed{};            ///< of the towers; without `run`
+  FeedOptions feed{};            ///< for the towers; its `run` is unused
 };
 
-/// "tar train-0.tar and 3 more": the source in a few words.
+/// Returns the source in a few words, such as "tar train-0.tar and 3 more".
 std::string title_of(const PipelineSpec& spec);
 
-/// A report with what is known before anything runs.
+/// Returns a report with the facts that are known before anything runs.
 Report report_of(const PipelineSpec& spec);
-/// Where the run begins: at what the state file says, if there is one. Throws UsageError for a seed
-/// that is not the state's.
+/// Returns the progress from which the run begins: that of the state file, if there is one. Throws
+/// UsageError if the seed differs from that of the state.
 Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed);
-/// Fills in how large its batches are.
-void note_batches(Report& report, const Dataset& dataset, const RunOptions& run);
-/// Fills in what the process has used, since `before`, and decoded.
+/// Fills in the resources that the process has used since `before`, and its counts of decoded
+/// images.
 void note_process(Report& report, const CpuTimes& before);
 
-/// Runs the spec once. After Ending::no_progress threads of the run may still wait: leave by _exit.
-/// A failed run is a report too, with what was measured until then. Throws what
-/// `build` and `Dataset::iterate` throw, and Error{unavailable} for output that can't be written.
+/// Runs the spec once. After Ending::no_progress, threads of the run may still wait, so leave by
+/// _exit. A failed run gives a report, too, with the figures up to the failure. Throws the errors
+/// of `build` and `Dataset::iterate`, and Error{unavailable} if an output can't be written.
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts);
 
 }  // namespace penstock::tool

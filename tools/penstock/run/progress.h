@@ -1,4 +1,4 @@
-// How far a profiled run has come, kept in the file of --state.
+// The progress of a profiled run, kept in the file that `--state` names.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,22 @@
 
 namespace penstock::tool {
 
-/// What one process tells the one that goes on.
+/// The facts that a process saves for the process that resumes the run.
 struct Progress {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t batch = 0;      ///< of the epoch, the next
-  std::uint64_t batches = 0;    ///< of all epochs
-  std::uint64_t elements = 0;   ///< of all epochs
-  std::uint64_t digest = 0;     ///< of everything so far
-  std::uint64_t log_bytes = 0;  ///< of the file of --digests
-  std::string iterator;         ///< Iterator::save
+  std::uint64_t batch = 0;      ///< the next one, within the epoch
+  std::uint64_t batches = 0;    ///< of all epochs so far
+  std::uint64_t elements = 0;   ///< of all epochs so far
+  std::uint64_t digest = 0;     ///< of all batches so far
+  std::uint64_t log_bytes = 0;  ///< the size of the file of --digests
+  std::string iterator;         ///< from Iterator::save
 };
 
-/// Durably, see penstock::save_state.
+/// Saves the progress durably, see penstock::save_state.
 void save_progress(StateFile& file, const Progress& progress);
-/// Nothing if there is no such file. Throws Error{data_loss} if it is damaged or something else.
+/// Returns nothing if there is no such file. Throws Error{data_loss} if it is damaged or not a
+/// state.
 std::optional<Progress> load_progress(const std::string& path);
 
 }  // namespace penstock::tool

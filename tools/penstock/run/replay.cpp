@@ -10,13 +10,13 @@
 
 #include <penstock/plan.h>
 
+#include "pipelines/usage_error.h"
 #include "tools/penstock/run/build.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
 
-/// A run in which this batch is the first, where nothing but its own elements need be looked at.
+/// Returns a run that begins with this batch, if only the batch's own elements need to be computed.
 std::optional<Dataset> batch_alone(const PipelineSpec& spec, std::uint64_t batch) {
   const Plan plan = compile(build(spec));
   if (!plan.batches()) return std::nullopt;
@@ -57,7 +57,7 @@ Dataset one_of(const Dataset& source, const QuarantinedRecord& record) {
   return source.skip(record.index).take(1);
 }
 
-/// The bytes that pairs of hexadecimal digits stand for; nothing if it is none.
+/// Returns the bytes for pairs of hexadecimal digits; nothing if the text has another form.
 std::optional<std::string> bytes_of_hex(std::string_view hex) {
   std::string bytes;
   for (; hex.size() >= 2; hex.remove_prefix(2)) {
@@ -77,7 +77,7 @@ Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint6
   RunOptions options = run;
   options.epochs = epoch + 1;
   options.quarantine.clear();
-  // What was skipped before it moves the borders of batches: then there is no short cut.
+  // Elements that were skipped earlier move the borders of batches, so then there is no short cut.
   if (run.on_error != OnError::skip) {
     if (const std::optional<Dataset> alone = batch_alone(spec, batch)) {
       Iterator iterator = alone->iterate(options);

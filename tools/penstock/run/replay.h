@@ -1,4 +1,4 @@
-// One batch or one record of a pipeline, made again.
+// Repeats one batch or one record of a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 #include <penstock/dataset.h>
 
-#include "tools/penstock/graph/pipeline_spec.h"
+#include "pipelines/pipeline_spec.h"
 
 namespace penstock::tool {
 
-/// Batch `batch` of epoch `epoch`, as the run delivered it; an error in its place is thrown, as is
-/// Error{out_of_range} if there are not as many. Where positions of the input are known nothing
-/// before it is computed.
+/// Returns batch `batch` of epoch `epoch`, as the run delivered it. Throws the error that is in its
+/// place, or Error{out_of_range} if there are not enough batches. If positions of the input are
+/// known, computes nothing before the batch.
 Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint64_t epoch,
                      std::uint64_t batch);
 
@@ -26,13 +26,13 @@ struct QuarantinedRecord {
   std::string cause;
 };
 
-/// Line `line`, from 1, of the file. Throws UsageError if there is no such line or it is something
-/// else.
+/// Reads line `line` of the file, counted from 1. Throws UsageError if there is no such line, or if
+/// it is not from a quarantine file.
 QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line);
 
-/// The record as its source gives it, not yet decoded.
+/// Returns the record as its source reads it, before decoding.
 Dataset raw_record(const PipelineSpec& spec, const QuarantinedRecord& record);
-/// The same behind those of the pipeline's stages that work on single elements.
+/// Returns the record after those of the pipeline's stages that work on single elements.
 Dataset worked_record(const PipelineSpec& spec, const QuarantinedRecord& record);
 
 }  // namespace penstock::tool

@@ -1,4 +1,4 @@
-// What a tower of the profiler does with a batch on its device.
+// The work of a profiler's tower on a batch on its device.
 #pragma once
 
 #include <optional>
@@ -13,20 +13,20 @@
 
 namespace penstock::tool {
 
-/// Makes the images that were left to the device, and digests what a step would see. Used by one
-/// thread.
+/// Makes the images that were left to the device, and digests the data that a step would see. Used
+/// by one thread.
 class TowerWork {
  public:
-  /// For batches of this spec. `ops`: the chain that was left to the device, if one was. `digest`:
-  /// null, or what is to know every batch; it must outlive this.
+  /// `batches`: their spec. `ops`: the chain that was left to the device, if there is one.
+  /// `digest`: receives every batch; null: none. It must outlive this object.
   TowerWork(DevicePtr device, Spec batches, std::optional<ImageOps> ops, Digest* digest);
   TowerWork(const TowerWork&) = delete;
   TowerWork& operator=(const TowerWork&) = delete;
-  /// Work that was asked for must have ended.
+  /// REQUIRES: the requested work has ended.
   ~TowerWork();
 
-  /// Asks the stream for the images; with a digest it waits for them. Throws what Reconstructor
-  /// does.
+  /// Requests the images on the stream; with a digest, waits for them. Throws the errors of
+  /// Reconstructor.
   void run(StreamView stream, const StagedBatch& batch);
 
  private:
@@ -40,7 +40,7 @@ class TowerWork {
   Digest* const digest_;
   std::optional<Reconstructor> reconstructor_;
   DeviceTensor images_;
-  std::size_t bytes_ = 0;  // that images_ has room for
+  std::size_t bytes_ = 0;  // the room in images_
   std::int64_t rows_ = 0;
 };
 

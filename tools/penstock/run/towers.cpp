@@ -7,16 +7,16 @@
 #include <thread>
 #include <vector>
 
+#include <penstock/process.h>
 #include <penstock/start_thread.h>
 #include <penstock/version.h>
 
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/monitor.h"
 #include "tools/penstock/run/tower_work.h"
-#include "tools/penstock/support/process.h"
 #include "tools/penstock/support/terminal.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
 
 namespace penstock::tool {
 namespace {
@@ -44,7 +44,8 @@ Ending ending_of(const Error& error) {
   }
 }
 
-/// What says most: that a tower was cancelled is only what became of another's error.
+/// Returns the importance of an ending. The least important is that of a tower that was cancelled
+/// because of another's error.
 int weight(Ending ending) {
   switch (ending) {
     case Ending::device_lost:
@@ -112,7 +113,8 @@ void Towers::step(int tower) {
   stream.view().synchronize();
 }
 
-// Of epochs that every tower was given to their end; each input of sharded ones has but a part.
+// Reports epochs that all towers received to their end. With sharded inputs, each has only a part
+// of an epoch.
 void Towers::audit(const Stats& run, Report& report) const {
   std::uint64_t ended = UINT64_MAX;
   for (int t = 0; t < feed_.towers(); ++t) ended = std::min(ended, feed_.epochs(t));
@@ -142,7 +144,7 @@ void Towers::run(Report& report) {
       } catch (...) {
         error = status_from_current_exception();
         stop();
-        feed_.cancel();  // the other towers wait for what this one would have taken
+        feed_.cancel();  // the other towers would wait for this one's batches
       }
     }
   }
@@ -150,7 +152,7 @@ void Towers::run(Report& report) {
   if (first_ns_ > 0) report.first_batch_s = 1e-9 * static_cast<double>(first_ns_ - start_ns_);
   report.epochs = epoch_;
   report.batches = delivered();
-  // The reapers may be a little behind the streams.
+  // The reapers may be slightly behind the streams.
   FeedStats stats = feed_.stats();
   const auto finished = [&] {
     std::uint64_t steps = 0;
@@ -172,6 +174,9 @@ void Towers::run(Report& report) {
   report.feed = std::move(stats.verdict);
   report.lost = stats.lost;
   report.wrapped = stats.wrapped;
+  report.device_slots = stats.slots;
+  report.slots_wanted = stats.host_slots_wanted;
+  report.slot_bytes = stats.run.slot_bytes;
   audit(stats.run, report);
   report.stats = std::move(stats.run);
   report.ending = over() || steps_.batch_limit > 0 ? Ending::batch_limit : Ending::finished;
@@ -189,14 +194,13 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   const Dataset& dataset = built.dataset;
   FeedOptions feed_options = options.feed;
   feed_options.run = run_options(spec, options.seed);
-  // Sooner than the monitor's, so that what hangs is named.
+  // Shorter than the monitor's, so that the error names the part that hangs.
   if (options.watchdog_s > 0) feed_options.watchdog_s = 0.7 * options.watchdog_s;
   const Progress start = start_of(options, spec, feed_options.run.seed);
   report.seed = feed_options.run.seed = start.seed;
   const double step_ms = spec.run.get("step_ms", 0.0);
   report.guarantee = name_of(dataset.guarantee());
   report.build_s = seconds_since(begin);
-  note_batches(report, dataset, feed_options.run);
   const double cpu_before = cpu_seconds();
   const CpuTimes times_before = cpu_times();
   auto feed = std::make_unique<Feed>(feed_of(dataset, start, options, feed_options));
@@ -219,9 +223,6 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   }
   const bool saves = options.state != nullptr;
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
-  report.device_slots = feed_options.slots;
-  const int taken_at_once = feed_options.mode == FeedMode::per_tower ? feed->towers() : 1;
-  report.slots_wanted = taken_at_once * (2 * feed_options.slots - 1) + 1;
   Towers towers(*feed, {.step_ns = static_cast<std::int64_t>(step_ms * 1e6),
                         .batch_limit = limit > before.batches ? limit - before.batches : limit,
                         .limit_s = options.limit_s,
@@ -254,14 +255,14 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
     if (monitor.gave_up() && report.ending != Ending::device_lost)
       report.ending = Ending::no_progress;
   }
-  // Not behind an error: whoever goes on is to do again what was under way.
+  // Does not save after an error: a resumed run must repeat the work that was under way.
   const bool whole = report.ending == Ending::finished || report.ending == Ending::batch_limit ||
                      report.ending == Ending::interrupted;
   if (saves && whole) save();
   if (digest) report.digest = digest->total();
   report.cpu_s = cpu_seconds() - cpu_before;
   note_process(report, times_before);
-  // Destroying it would wait for what hangs.
+  // The destructor would wait for the part that hangs.
   if (report.ending == Ending::no_progress) static_cast<void>(feed.release());
   return report;
 }

@@ -1,15 +1,26 @@
 #include "tools/penstock/run/train_data.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include <penstock/crc32c.h>
+#include <penstock/element.h>
 #include <penstock/image_records.h>
+#include <penstock/iterator.h>
+#include <penstock/map.h>
+#include <penstock/plan.h>
 #include <penstock/sources.h>
 
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
+#include "tools/penstock/run/train_weights.h"
+#include "towers/one_number.h"
 
 namespace penstock::tool {
 namespace {
@@ -18,27 +29,158 @@ bool is_image_name(const std::string& name) {
   return name.ends_with(".jpg") || name.ends_with(".jpeg") || name.ends_with(".png");
 }
 
+const ComponentSpec kLabel{"label", DType::i64, {}};
+
+/// Renames the components `second` to `first`. They replace components that already have these
+/// names.
+Dataset renamed(const Dataset& data,
+                const std::vector<std::pair<std::string, std::string>>& names) {
+  std::vector<ComponentSpec> output;
+  std::vector<std::size_t> places;  // in the input
+  for (std::size_t i = 0; i < data.spec().size(); ++i) {
+    ComponentSpec component = data.spec()[i];
+    bool replaced = false;
+    for (const auto& [own, theirs] : names) {
+      if (theirs == component.name) {
+        component.name = own;
+        replaced = false;
+        break;
+      }
+      replaced = replaced || own == component.name;
+    }
+    if (replaced) continue;
+    output.push_back(component);
+    places.push_back(i);
+  }
+  const Spec result(std::move(output));
+  return data.map(
+      [called = result.names(), places = std::move(places)](Element in) {
+        Element out(called);
+        for (std::size_t i = 0; i < places.size(); ++i) out[i] = std::move(in[places[i]]);
+        return out;
+      },
+      {.name = "rename", .output = result});
+}
+
+/// Returns the data with label 0 for each element, for prediction.
+Dataset without_labels(const Dataset& data) {
+  return data.map([](const Element& /*in*/) { return std::int64_t{0}; },
+                  {.name = "no_label", .adds = {kLabel}});
+}
+
+/// One array for each component of the model, in its order.
+Dataset open_arrays(const std::vector<std::string>& paths, const TrainDataOptions& options) {
+  std::string order;
+  for (const towers::TakenComponent& taken : options.takes)
+    order += (order.empty() ? "" : ",") + taken.name;
+  if (order.empty())
+    throw UsageError("this model does not say which arrays it takes; --pipeline can read them");
+  if (paths.size() > options.takes.size() ||
+      (paths.size() < options.takes.size() && options.labels))
+    throw UsageError("arrays are " + order + ", one file each, not " +
+                     std::to_string(paths.size()));
+  std::vector<Dataset> columns;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const Dataset rows = npy(Paths{paths[i]});
+    if (rows.cardinality() != (i == 0 ? rows : columns.front()).cardinality())
+      throw UsageError(paths[i] + " has " + std::to_string(rows.cardinality()) + " rows, " +
+                       paths.front() + " has " + std::to_string(columns.front().cardinality()));
+    columns.push_back(renamed(rows, {{options.takes[i].name, "value"}}));
+  }
+  return columns.size() == 1 ? columns.front() : zip(columns);
+}
+
+/// Opens CSV as text, and as numbers where the model takes numbers.
+Dataset open_csv(const std::vector<std::string>& paths, const TrainDataOptions& options) {
+  const Dataset text = csv(paths);
+  CsvOptions typed;
+  bool numbers = false;
+  for (const ComponentSpec& column : text.spec()) {
+    CsvOptions::Column one{column.name};
+    for (const towers::TakenComponent& taken : options.takes) {
+      const std::string named = options.name_of(taken.name);
+      if (column.name != (named.empty() ? taken.name : named)) continue;
+      for (const auto& form : taken.forms)
+        if (one.dtype == DType::bytes && form.shape.rank() == 0 &&
+            (form.dtype == DType::i64 || form.dtype == DType::f32))
+          one.dtype = form.dtype;
+      for (const auto& form : taken.forms)
+        if (form.dtype == DType::bytes) one.dtype = DType::bytes;
+    }
+    numbers = numbers || one.dtype != DType::bytes;
+    typed.columns.push_back(one);
+  }
+  return numbers ? csv(paths, typed) : text;
+}
+
 }  // namespace
 
-Dataset open_train_data(const std::string& path) {
+std::string TrainDataOptions::name_of(const std::string& component) const {
+  for (const auto& [own, theirs] : names)
+    if (own == component) return theirs;
+  return {};
+}
+
+Dataset open_train_data(const std::string& path, const TrainDataOptions& options) {
+  const std::string& label_regex = options.label_regex;
+  ImagesOptions of_images;
+  of_images.label_regex = label_regex;
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return images(path);
+  if (std::filesystem::is_directory(path, error)) return images(path, of_images);
   const std::vector<std::string> parts = split(path, ',');
   const std::string name = lower(std::filesystem::path(parts.front()).filename().string());
-  if (name.ends_with(".tar")) return tar(parts);
-  if (name.ends_with(".csv")) return csv(parts);
+  if (name.ends_with(".tar")) {
+    TarOptions of_tar;
+    of_tar.label_regex = label_regex;
+    return tar(parts, of_tar);
+  }
+  const bool is_idx = name.find("idx") != name.npos && !is_image_name(name);
+  const bool is_csv = name.ends_with(".csv");
+  const bool is_npy = name.ends_with(".npy");
+  // TensorFlow's own scripts use names such as train-00000-of-01024.
+  const bool is_examples = name.find("tfrecord") != name.npos ||
+                           (name.find("-of-") != name.npos && !is_image_name(name));
+  const bool has_labels =
+      is_csv || is_npy || is_examples || name.ends_with(".pnr") || name.ends_with(".bin") || is_idx;
+  if (has_labels && !label_regex.empty())
+    throw UsageError("has labels of its own: --label-regex is of images and tar shards");
+  if (is_csv) return open_csv(parts, options);
+  if (is_npy) return open_arrays(parts, options);
+  if (is_examples) return open_examples(parts, options);
   if (name.ends_with(".pnr")) return image_records(parts);
   if (name.ends_with(".bin")) return cifar10(parts);
-  if (name.find(".tfrecord") != name.npos)
-    throw UsageError(
-        "takes .tar, .pnr, .bin, .csv, a pair of IDX files or a folder of images, not " +
-        in_quotes(path));
-  if (name.find("idx") != name.npos && !is_image_name(name)) {
+  if (is_idx) {
+    if (parts.size() == 1 && !options.labels) return idx(parts[0]);
     if (parts.size() != 2)
       throw UsageError("IDX data are two files, IMAGES,LABELS, not " + in_quotes(path));
     return idx(parts[0], parts[1]);
   }
-  return images(path);
+  return images(path, of_images);
+}
+
+Dataset fitted(const Dataset& stored, const TrainDataOptions& options) {
+  Dataset data = stored;
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [own, theirs] : options.names) {
+    const bool there = data.spec().find(theirs) >= 0;
+    // It already has that name.
+    if (own == theirs || (!there && data.spec().find(own) >= 0)) continue;
+    if (!there)
+      throw UsageError("the data have no component " + in_quotes(theirs) + ", but " +
+                       data.spec().to_string());
+    names.emplace_back(own, theirs);
+  }
+  if (!names.empty()) data = renamed(data, names);
+  if (!options.labels) return without_labels(data);
+  const int at = data.spec().find("label");
+  if (at >= 0) {
+    const ComponentSpec& label = data.spec()[static_cast<std::size_t>(at)];
+    const bool single = label.shape == Shape{} || label.shape == Shape{1};
+    if (single && towers::is_integer(label.dtype) && !(label == kLabel))
+      data = data.map([](const Element& in) { return towers::integer_in(in["label"]); },
+                      {.name = "label", .adds = {kLabel}});
+  }
+  return options.weight_column.empty() ? data : with_weight_column(data, options.weight_column);
 }
 
 Dataset records_in(const Dataset& dataset, const std::string& range) {
@@ -62,6 +204,44 @@ Dataset records_in(const Dataset& dataset, const std::string& range) {
     kept = kept.take(last);
   }
   return first > 0 ? kept.skip(first) : kept;
+}
+
+std::string fingerprint_of(const Dataset& stored) {
+  constexpr std::int64_t kFirst = 4;
+  const std::int64_t count = stored.cardinality();
+  std::uint32_t sum = 0;
+  const auto add = [&sum](const void* data, std::size_t bytes) {
+    sum = crc32c({static_cast<const std::byte*>(data), bytes}, sum);
+  };
+  try {
+    for (Element& element : stored.take(kFirst).iterate({.threads = 1})) {
+      for (std::size_t i = 0; i < element.size(); ++i) {
+        const Tensor tensor = element[i].clone();
+        if (tensor.dtype() != DType::bytes) {
+          add(tensor.data(), tensor.nbytes());
+          continue;
+        }
+        for (std::int64_t k = 0; k < tensor.volume(); ++k)
+          add(tensor.bytes_at(k).data(), tensor.bytes_at(k).size());
+      }
+    }
+  } catch (const Error& error) {  // training reports the error
+    add(error.cause().data(), error.cause().size());
+  }
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(sum));
+  return (count < 0 ? "unknown" : std::to_string(count)) + " records, the first " + text;
+}
+
+std::string graph_of(const Dataset& dataset) {
+  const Plan plan = compile(dataset);
+  std::string text;
+  for (const PlannedStage& stage : plan.stages())
+    text += stage.label + " " + stage.options + " " + std::to_string(stage.cardinality) + "; ";
+  char hash[9];
+  std::snprintf(hash, sizeof hash, "%08x",
+                static_cast<unsigned>(crc32c(std::as_bytes(std::span(text)))));
+  return std::to_string(plan.stages().size()) + " stages " + hash;
 }
 
 }  // namespace penstock::tool

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/shards/example_view.h"
-#include "tools/penstock/support/numbers.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {

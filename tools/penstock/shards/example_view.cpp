@@ -13,7 +13,7 @@ class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes) {}
 
-  /// The next field, or false at the end or at bytes that are no field (then `bad`).
+  /// Reads the next field. False at the end, or at malformed bytes (then `bad`).
   bool next() {
     if (rest_.empty() || bad_) return false;
     const std::uint64_t tag = varint();

@@ -15,8 +15,11 @@
 
 #include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/file_system.h>
+#include <penstock/posix.h>
+#include <penstock/remote_files.h>
 
-#include "tools/penstock/support/text.h"
+#include "pipelines/text.h"
 
 namespace penstock::tool {
 namespace {
@@ -77,7 +80,7 @@ bool starts_as_text(std::string_view head) {
   });
 }
 
-/// The front of what is compressed in `bytes`, as gzip or zlib; empty if it is neither.
+/// Returns the start of the data in `bytes`, which may be gzip or zlib; empty if they are neither.
 std::string inflate_front(std::string bytes) {
   constexpr int kEither = 32;  // added to the window's bits, see zlib.h
   std::string out(kHead, '\0');
@@ -93,7 +96,7 @@ std::string inflate_front(std::string bytes) {
   return out;
 }
 
-/// What a file without records would be, by its name.
+/// Returns the format of a file without records, from its name.
 Format format_of_empty(const std::string& path) {
   const std::string name = lower(std::filesystem::path(path).filename().string());
   if (name.find(".tfrecord") != name.npos) return Format::tfrecord;
@@ -106,7 +109,7 @@ Format format_of_empty(const std::string& path) {
   return Format::unknown;
 }
 
-/// As many zeros as end an archive.
+/// True for as many zeros as end an archive.
 bool is_empty_tar(std::string_view head) {
   return head.size() >= 1024 &&
          std::all_of(head.begin(), head.end(), [](char c) { return c == 0; });
@@ -142,29 +145,46 @@ Format detect_format(std::string_view head, std::uint64_t size) {
   return head.substr(0, head.find('\n')).find(',') != head.npos ? Format::csv : Format::lines;
 }
 
+namespace {
+
+/// Returns the format of a file that begins with `head` and has `size` bytes (0: not known).
+Format format_of(const std::string& path, const std::string& head, std::uint64_t size) {
+  const Format empty = format_of_empty(path);
+  if (head.empty() || (empty == Format::tar && is_empty_tar(head))) return empty;
+  if (!looks_compressed(head)) return detect_format(head, size);
+  const std::string front = inflate_front(head);
+  const Format inside = front.empty() ? empty : detect_format(front, 0);
+  // No other format is read compressed.
+  if (inside == Format::tfrecord || inside == Format::idx) return inside;
+  return detect_format(head, size);
+}
+
+Format detect_remote(const std::string& path) {
+  const FileSystemPtr files = default_file_system();
+  if (files->is_directory(path)) return Format::folder;
+  const std::shared_ptr<File> file = files->open(path);
+  std::string head(std::min<std::uint64_t>(kHead, file->info().size), '\0');
+  file->read_exactly(0, std::as_writable_bytes(std::span(head)));
+  return format_of(std::string(without_query(path)), head, file->info().size);
+}
+
+}  // namespace
+
 Format detect_format(const std::string& path) {
+  if (is_remote(path)) return detect_remote(path);
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (is_directory(status)) return Format::folder;
-  // A pipe would be waited for.
+  // Opening a pipe would wait for a writer.
   if (exists(status) && !is_regular_file(status))
     throw Error(ErrorCode::not_found, "not a regular file", Provenance{path});
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
-                std::generic_category().message(errno), Provenance{path});
+  if (!file) throw error_from_errno(errno, "open", path);
   std::string head(kHead, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
   const std::uint64_t size = std::filesystem::file_size(path, error);
-  const Format empty = format_of_empty(path);
-  if (head.empty() || (empty == Format::tar && is_empty_tar(head))) return empty;
-  if (!looks_compressed(head)) return detect_format(head, error ? 0 : size);
-  const std::string front = inflate_front(head);
-  const Format inside = front.empty() ? empty : detect_format(front, 0);
-  // Nothing else is read compressed.
-  if (inside == Format::tfrecord || inside == Format::idx) return inside;
-  return detect_format(head, error ? 0 : size);
+  return format_of(path, head, error ? 0 : size);
 }
 
 }  // namespace penstock::tool

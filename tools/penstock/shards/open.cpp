@@ -4,16 +4,18 @@
 #include <filesystem>
 
 #include <penstock/image_records.h>
+#include <penstock/remote_files.h>
 #include <penstock/sources.h>
 
-#include "tools/penstock/graph/kinds.h"
+#include "pipelines/kinds.h"
+#include "pipelines/numbers.h"
+#include "pipelines/text.h"
 #include "tools/penstock/shards/example_view.h"
-#include "tools/penstock/support/text.h"
 
 namespace penstock::tool {
 namespace {
 
-/// Nothing is written beside data that is only looked at.
+/// Writes no files next to data that is only inspected.
 template <typename Options>
 Options without_index() {
   Options options;
@@ -26,7 +28,7 @@ bool is_image_name(const std::string& path) {
   return name.ends_with(".jpg") || name.ends_with(".jpeg") || name.ends_with(".png");
 }
 
-/// Penstock's own, and what hides.
+/// True for Penstock's own files and for hidden files.
 bool is_no_data(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   return name.starts_with('.') || name == "manifest.jsonl";
@@ -39,7 +41,7 @@ bool is_shard_name(const std::string& path) {
          ends(".pnr") || ends("-ubyte") || ends("-ubyte.gz");
 }
 
-/// Beside images text is more likely a note than data, unless its name says so.
+/// Next to images, a text is more likely a note than data, unless its name says that it is data.
 bool is_shard_beside_images(const std::string& path) {
   if (is_shard_name(path)) return true;
   try {
@@ -53,19 +55,13 @@ bool is_shard_beside_images(const std::string& path) {
 Shard shard_at(const std::string& path) {
   Shard shard{path, detect_format(path), 0};
   std::error_code error;
-  if (shard.format != Format::folder) shard.bytes = std::filesystem::file_size(path, error);
+  if (shard.format == Format::folder) return shard;
+  shard.bytes = is_remote(path) ? default_file_system()->info(path).size
+                                : std::filesystem::file_size(path, error);
   return shard;
 }
 
-std::string labels_beside(const std::string& images) {
-  std::string path = images;
-  const std::size_t at = path.rfind("images-idx3");
-  if (at == path.npos) return "";
-  path.replace(at, 11, "labels-idx1");
-  return std::filesystem::exists(path) ? path : "";
-}
-
-/// Those of a tf.Example that say what a sample is.
+/// Returns the features of a tf.Example that hold an image or a label.
 std::vector<std::string> telling_among(const std::vector<FeatureView>& example) {
   std::vector<std::string> features;
   bool image = false;
@@ -80,7 +76,7 @@ std::vector<std::string> telling_among(const std::vector<FeatureView>& example) 
   return features;
 }
 
-/// Of the first record that is a tf.Example: those in front of it may be damaged.
+/// Returns those of the first tf.Example among the records. Records before it may be damaged.
 std::vector<std::string> telling_features(const Dataset& records) {
   constexpr std::int64_t kMost = 1000;
   Iterator iterator = records.take(kMost).iterate({});
@@ -93,6 +89,46 @@ std::vector<std::string> telling_features(const Dataset& records) {
 }
 
 }  // namespace
+
+std::string labels_beside(const std::string& images) {
+  std::string path = images;
+  const std::size_t at = path.rfind("images-idx3");
+  if (at == path.npos) return "";
+  path.replace(at, 11, "labels-idx1");
+  if (!is_remote(path)) return std::filesystem::exists(path) ? path : "";
+  try {
+    default_file_system()->info(path);
+    return path;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void PassedOver::add(const std::string& path) {
+  const std::string extension = lower(std::filesystem::path(path).extension().string());
+  ++by_extension_[extension.empty() ? "no extension" : extension];
+}
+
+void PassedOver::add(const PassedOver& others) {
+  for (const auto& [extension, count] : others.by_extension_) by_extension_[extension] += count;
+}
+
+std::uint64_t PassedOver::count() const noexcept {
+  std::uint64_t all = 0;
+  for (const auto& [extension, count] : by_extension_) all += count;
+  return all;
+}
+
+std::string PassedOver::text() const {
+  constexpr std::size_t kMostNamed = 20;
+  List parts;
+  for (const auto& [extension, count] : by_extension_)
+    if (parts.size() < kMostNamed)
+      parts.push_back(printable(extension) + " (" + grouped(count) + ")");
+  return grouped(count()) + (count() == 1 ? " other file" : " other files") +
+         " beside images, not looked at: " + join(parts, ", ") +
+         (by_extension_.size() > kMostNamed ? " and others" : "");
+}
 
 Shards find_shards(const std::string& path) {
   const FileSystemPtr files = default_file_system();
@@ -110,7 +146,7 @@ Shards find_shards(const std::string& path) {
       if (!images || is_shard_beside_images(file)) {
         shards.found.push_back(shard_at(file));
       } else {
-        ++shards.passed_over;
+        shards.passed_over.add(file);
       }
     }
   }

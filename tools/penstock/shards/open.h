@@ -1,6 +1,8 @@
-// Shards as datasets, each format in its own way.
+// Shards as datasets, each format opened in its own way.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,32 +13,52 @@
 
 namespace penstock::tool {
 
-/// A file or folder that was found.
+/// A file or folder with data.
 struct Shard {
   std::string path;
   Format format = Format::unknown;
   std::uint64_t bytes = 0;  ///< of a file
 };
 
-struct Shards {
-  std::vector<Shard> found;
-  std::uint64_t passed_over = 0;  ///< other files, in a folder with images
+/// The files next to images that no source reads.
+class PassedOver {
+ public:
+  void add(const std::string& path);
+  void add(const PassedOver& others);
+  std::uint64_t count() const noexcept;
+  /// Returns text such as "3 other files beside images, not looked at: .txt (1), .webp (2)".
+  std::string text() const;
+
+ private:
+  std::map<std::string, std::uint64_t> by_extension_;
 };
 
-/// The path itself or, for a folder, its images as one and the data files below it, sorted. Beside
-/// images only files whose bytes or names are those of shards count. Patterns are expanded. Throws
-/// Error{not_found} if there is nothing.
+/// The result of a search for shards.
+struct Shards {
+  std::vector<Shard> found;
+  PassedOver passed_over;  ///< in folders with images
+};
+
+/// Finds the shards of a path. A file is one shard. In a folder, all images together are one shard,
+/// and the data files below it follow, sorted. Next to images, a file counts only if its bytes or
+/// its name are those of a shard. Expands patterns. Throws Error{not_found} if there is nothing.
 Shards find_shards(const std::string& path);
 
-/// The records of a shard; for IDX labels are taken from the file beside it whose name says so, if
-/// there is one. Throws Error as the source does, and Error{data_loss} for an unknown format.
+/// Returns the records of a shard. For IDX, adds the labels from the file next to it with a
+/// matching name, if there is one. Throws the errors of the source, and Error{data_loss} for an
+/// unknown format.
 Dataset open_shard(const Shard& shard);
 
-/// The same, taken apart as far as needed to know labels and images: tf.Examples are parsed if the
-/// first one among the first 1,000 records has an encoded image or a label.
+/// Returns the records, decoded as far as needed to know labels and images. Looks for a tf.Example
+/// among the first 1,000 records. If the first one found has an encoded image or a label, all are
+/// parsed.
 Dataset open_samples(const Shard& shard);
 
-/// The component that holds an encoded image, if there is one.
+/// Returns the file of labels whose name matches that of an IDX file of images; empty if there is
+/// none.
+std::string labels_beside(const std::string& images);
+
+/// Returns the component that holds an encoded image, if there is one.
 std::optional<std::string> encoded_component(const Spec& spec);
 
 }  // namespace penstock::tool

@@ -1,4 +1,4 @@
-// One look at every record.
+// One pass over all records.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ namespace penstock::tool {
 struct PassResult {
   std::uint64_t good = 0;
   std::uint64_t bad = 0;
-  std::vector<Error> errors;  ///< the first ones
+  std::vector<Error> errors;  ///< the first `keep` errors
   bool interrupted = false;
 };
 
 struct PassOptions {
   std::string title;          ///< of the live view
-  int threads = 0;            ///< 0: all
+  int threads = 0;            ///< 0: all cores
   std::uint64_t keep = 1000;  ///< errors to keep
   bool quiet = false;
 };
 
-/// Goes through the dataset once, past bad records. `visit` is called for each good one, in order.
+/// Goes through the dataset once, and continues after bad records. `visit` is called for each good
+/// one, in order.
 PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
                      const std::function<void(const Element&)>& visit);
 

@@ -1,4 +1,4 @@
-// What the program returns to the shell.
+// The exit codes of the program.
 #pragma once
 
 namespace penstock::tool {
@@ -6,8 +6,8 @@ namespace penstock::tool {
 enum ExitCode : int {
   kOk = 0,
   kFailed = 1,       ///< the run failed, or found bad data
-  kUsage = 2,        ///< the command line or the pipeline's description is wrong
-  kDeviceLost = 70,  ///< a device is gone
+  kUsage = 2,        ///< the command line or the description of the pipeline is wrong
+  kDeviceLost = 70,  ///< a device was lost
   kNoProgress = 75,  ///< nothing was delivered for too long
   kInterrupted = 130,
   kTerminated = 143,

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <penstock/remote_files.h>
 #include <penstock/start_thread.h>
 
 #include "tools/penstock/support/exit_code.h"
@@ -30,17 +31,21 @@ sigset_t handled() {
   return set;
 }
 
-/// What this process has had written to disks so far; 0 if nobody can tell. Source: proc_pid_io(5).
+/// Returns the bytes that this process has written to disks and servers so far, as far as known.
+/// Source: proc_pid_io(5).
 std::uint64_t written_bytes() noexcept {
+  const std::uint64_t sent = remote_stats().bytes_written;
   std::array<char, 512> text{};
   const int file = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
+  if (file < 0) return sent;
   const ssize_t size = read(file, text.data(), text.size() - 1);
   close(file);
   constexpr std::string_view kName = "\nwrite_bytes: ";
   const std::string_view all(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   const std::size_t at = all.find(kName);
-  return at == all.npos ? 0 : std::strtoull(text.data() + at + kName.size(), nullptr, 10);
+  const std::uint64_t here =
+      at == all.npos ? 0 : std::strtoull(text.data() + at + kName.size(), nullptr, 10);
+  return here + sent;
 }
 
 [[noreturn]] void leave_now(int code) {
@@ -69,7 +74,8 @@ Interrupts::~Interrupts() {
   thread_.join();
   close(signals_);
   close(wake_);
-  if (received() != 0) return;  // the process ends, as it was asked to: a late twin changes nothing
+  // The process ends as requested; a late second signal changes nothing.
+  if (received() != 0) return;
   const sigset_t set = handled();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }

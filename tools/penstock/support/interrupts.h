@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a call on a thread, not in a signal handler.
+// SIGINT and SIGTERM as a call on a thread, instead of a signal handler.
 #pragma once
 
 #include <atomic>
@@ -13,24 +13,28 @@
 
 namespace penstock::tool {
 
-/// While it lives, the first SIGINT or SIGTERM calls what `on_signal` set, from a thread of its
-/// own; one that comes kInsists or more later restores the terminal and ends the process at once.
-/// Sooner it is the same request: `timeout` sends each signal twice, to its child and to the group.
-/// Signals carry no time stamp, and on a busy machine one may be read late. So a signal counts as
-/// a second request only if a look (every 0.2 s) at kInsists or later found none pending.
-/// What does not end by itself is ended: once `patience` has passed since the signal, in which the
-/// process did not write much either, such as a checkpoint.
-/// Until `on_signal` is called, while data are opened and scanned, there is nothing to save: any
-/// signal ends the process at once. Make it before any other thread, so that all inherit the
-/// blocked signals; one at a time.
+/// Handles SIGINT and SIGTERM during its lifetime. The first signal calls the callback that
+/// `on_signal` has set, on a separate thread. A second signal, kInsists or more later, restores the
+/// terminal and ends the process at once. An earlier second signal counts as the same request,
+/// because `timeout` sends each signal twice: to its child and to the group. Signals carry no time
+/// stamp, and on a busy machine one may be read late. So a signal counts as a second request only
+/// if a look (every 0.2 s) at kInsists or later found none pending.
+///
+/// If the process does not end by itself, it is ended when `patience` has passed since the signal.
+/// The time starts again while the process writes much to disks or servers, for example a
+/// checkpoint.
+///
+/// Until `on_signal` is called, data are being opened and scanned, and there is nothing to save. So
+/// any signal then ends the process at once. Create this object before any other thread, so that
+/// all threads inherit the blocked signals. There can be only one at a time.
 class Interrupts {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kInsists{1};
   static constexpr std::chrono::seconds kPatience{20};
 
-  /// `terminated`: the exit code for a SIGTERM that the program follows in its own way. `now` must
-  /// not throw; the thread calls it once each time it looks for signals. Throws
+  /// `terminated`: the exit code for a SIGTERM to which the program responds in its own way. `now`
+  /// must not throw; the thread calls it once each time it looks for signals. Throws
   /// Error{resource_exhausted} if no thread can be started.
   explicit Interrupts(int terminated = kTerminated, std::chrono::seconds patience = kPatience,
                       Clock::time_point (*now)() = Clock::now);
@@ -38,12 +42,12 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// 0, SIGINT or SIGTERM: the first signal that came.
+  /// Returns the first signal that came: SIGINT or SIGTERM; 0 if none came.
   int received() const noexcept { return received_.load(std::memory_order_acquire); }
-  /// Replaces the callback; calls it at once if a signal has come before. Returns after a running
-  /// callback has ended, so that what it uses may be destroyed.
+  /// Replaces the callback, and calls it at once if a signal came earlier. Waits until a running
+  /// callback has ended, so that the objects it uses may be destroyed.
   void on_signal(std::function<void()> callback);
-  /// The exit code that goes with the signal received.
+  /// Returns the exit code for the received signal.
   int exit_code() const noexcept;
 
  private:
@@ -59,13 +63,13 @@ class Interrupts {
   std::mutex mutex_;
   std::function<void()> callback_;  // guarded by mutex_
   bool begun_ = false;              // guarded by mutex_: on_signal was called
-  // Of the thread:
+  // Used by the thread only:
   Clock::time_point patient_since_;
-  std::uint64_t written_ = 0;  // bytes of the process, until then
+  std::uint64_t written_ = 0;  // bytes that the process had written by then
   std::jthread thread_;
 };
 
-/// A signal calls `cancel` while this lives.
+/// Sets a callback for signals during its lifetime.
 class Cancellation {
  public:
   Cancellation(Interrupts& interrupts, std::function<void()> cancel) : interrupts_(interrupts) {

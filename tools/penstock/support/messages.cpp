@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <new>
 
-#include "tools/penstock/support/text.h"
+#include "pipelines/text.h"
 
 namespace penstock::tool {
 

@@ -1,4 +1,4 @@
-// What the program says on stderr.
+// Messages of the program on stderr.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace penstock::tool {
 
-/// "penstock: warning: <message>"; without the word for other levels.
+/// Returns "penstock: warning: <message>"; for other levels, without the word.
 std::string message_line(LogLevel level, std::string_view message);
 /// Makes stderr the library's log sink, for warnings.
 void log_to_stderr();
-/// "penstock: <what> (<where>)".
+/// Prints "penstock: " and the text.
 void print_error(std::string_view text) noexcept;
 
 }  // namespace penstock::tool

@@ -31,7 +31,7 @@ std::size_t require_segment(std::string_view jpeg, int marker) {
 Damaged truncate(std::string jpeg, Rng& rng) {
   const std::size_t whole = jpeg.size();
   const std::size_t scan = find_segment(jpeg, kStartOfScan);
-  // Nine in ten within the pixels, the rest anywhere.
+  // Nine of ten cuts are within the pixels, the others anywhere.
   const std::size_t least = scan != jpeg.npos && rng.coin(0.9) ? scan : 1;
   jpeg.resize(least + rng.below(whole - least));
   return {jpeg, "cut to " + std::to_string(jpeg.size()) + of(whole)};
@@ -80,8 +80,8 @@ Damaged tables(std::string jpeg, Rng& rng) {
     jpeg[table + 5] = '\xff';
     return {jpeg, "a Huffman table has 255 codes of one bit"};
   }
-  // As an application's segment a table is passed over. Not the Huffman tables: without them
-  // libjpeg-turbo takes the standard ones, as Motion JPEG wants it.
+  // As a segment for applications, a table is skipped. The Huffman tables stay: without them,
+  // libjpeg-turbo takes the standard ones, as Motion JPEG requires.
   for (std::size_t at = require_segment(jpeg, kQuantisationTable); at != jpeg.npos;
        at = find_segment(jpeg, kQuantisationTable))
     jpeg[at + 1] = '\xef';

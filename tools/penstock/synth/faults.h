@@ -1,4 +1,4 @@
-// Damage on demand.
+// Faults for synthetic data.
 #pragma once
 
 #include <string>
@@ -9,24 +9,40 @@
 
 namespace penstock::tool {
 
-/// What can be done to an encoded image, by name:
-/// "truncate" (cut anywhere), "tenth" (nine tenths are missing), "flip" (one bit), "header" (the
-/// first bytes are not an image's), "empty", "dimensions" (65,500 x 65,500 are claimed), "scans"
-/// (thousands of them), "tables" (a Huffman table that can't be). All but a flipped bit, or a cut
-/// behind what is read, are errors to a decoder.
+/// Returns the names of the faults that an encoded image can be given:
+///
+/// - "truncate": cut at any place
+///
+/// - "tenth": nine tenths are missing
+///
+/// - "flip": one bit is flipped
+///
+/// - "header": the first bytes are not those of an image
+///
+/// - "empty": no bytes
+///
+/// - "dimensions": a header that claims 65,500 x 65,500 pixels
+///
+/// - "scans": thousands of scans
+///
+/// - "tables": an impossible Huffman table, or no quantisation tables
+///
+/// For a decoder, all are errors, except for a flipped bit and a cut behind the bytes that it
+/// reads.
 const std::vector<std::string>& image_faults();
 
+/// A damaged image.
 struct Damaged {
   std::string bytes;
-  std::string detail;  ///< "cut to 1234 of 23456 bytes"
+  std::string detail;  ///< such as "cut to 1234 of 23456 bytes"
 };
 
-/// `jpeg` with that fault. Throws Error{invalid_argument} for another name. REQUIRES: a JPEG as
-/// `encode_jpeg` makes them.
+/// Returns `jpeg` with the fault. Throws Error{invalid_argument} for an unknown fault. REQUIRES: a
+/// JPEG that `encode_jpeg` made.
 Damaged damage_image(std::string_view fault, std::string jpeg, Rng& rng);
 
-/// Offset of the first segment with this marker (0xc0 for SOF0), at its 0xff; npos if there is
-/// none.
+/// Returns the offset of the first segment with this marker (0xc0 for SOF0), at its 0xff; npos if
+/// there is none.
 std::size_t find_segment(std::string_view jpeg, int marker);
 
 }  // namespace penstock::tool

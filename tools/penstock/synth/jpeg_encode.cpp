@@ -30,7 +30,7 @@ struct Encoded {
   unsigned long size = 0;
 };
 
-// Holds nothing with a destructor: libjpeg leaves it by longjmp.
+// Has no objects with destructors, because libjpeg leaves it by longjmp.
 bool compress(const Picture& picture, const JpegOptions& options, Encoded& out, Failure& failure) {
   jpeg_compress_struct info;
   info.err = jpeg_std_error(&failure.manager);
@@ -64,7 +64,7 @@ void put_bytes(std::string& out, std::initializer_list<int> bytes) {
   for (const int byte : bytes) out += static_cast<char>(byte);
 }
 
-/// A Huffman table whose one symbol has the code 0.
+/// Writes a Huffman table whose only symbol has the code 0.
 void put_table(std::string& out, int id, int symbol) {
   put_bytes(out, {0xff, 0xc4, 0, 20, id, 1});
   out.append(15, '\0');
@@ -103,7 +103,7 @@ std::string many_scans_jpeg(int height, int width) {
         const int high = low == kPrecision ? 0 : low + 1;
         put_bytes(out,
                   {0xff, 0xda, 0, 8, 1, component, 0, coefficient, coefficient, high << 4 | low});
-        // Code 0, then fourteen bits that make the run 32,767 blocks; one bit of padding.
+        // Code 0, then fourteen bits that extend the run to 32,767 blocks, and one bit of padding.
         put_bytes(out, {0x7f, 0xff, 0});
       }
     }

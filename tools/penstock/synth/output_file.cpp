@@ -3,11 +3,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <system_error>
 
 #include <zlib.h>
 
 #include <penstock/error.h>
+#include <penstock/file_system.h>
+#include <penstock/remote_files.h>
 
 namespace penstock::tool {
 namespace {
@@ -38,9 +41,30 @@ class PlainFile final : public OutputFile {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
+/// An object in a store.
+class StoredFile final : public OutputFile {
+ public:
+  explicit StoredFile(const std::string& path) : file_(default_file_system()->create(path)) {}
+
+  void write(std::string_view bytes) override {
+    file_->append(std::as_bytes(std::span(bytes)));
+    offset_ += bytes.size();
+  }
+
+  void close() override { file_->commit(); }
+
+ private:
+  std::unique_ptr<WritableFile> file_;
+};
+
+std::unique_ptr<OutputFile> create_plain(const std::string& path) {
+  if (is_remote(path)) return std::make_unique<StoredFile>(path);
+  return std::make_unique<PlainFile>(path);
+}
+
 class DeflatedFile final : public OutputFile {
  public:
-  DeflatedFile(const std::string& path, bool gzip) : plain_(path) {
+  DeflatedFile(const std::string& path, bool gzip) : plain_(create_plain(path)) {
     constexpr int kGzip = 16;  // added to the window's bits, see zlib.h
     if (deflateInit2(&stream_, 1, Z_DEFLATED, MAX_WBITS + (gzip ? kGzip : 0), 8,
                      Z_DEFAULT_STRATEGY) != Z_OK)
@@ -59,7 +83,7 @@ class DeflatedFile final : public OutputFile {
 
   void close() override {
     pump(Z_FINISH);
-    plain_.close();
+    plain_->close();
   }
 
  private:
@@ -69,18 +93,18 @@ class DeflatedFile final : public OutputFile {
       stream_.next_out = reinterpret_cast<Bytef*>(block.data());
       stream_.avail_out = block.size();
       deflate(&stream_, flush);
-      plain_.write({block.data(), block.size() - stream_.avail_out});
+      plain_->write({block.data(), block.size() - stream_.avail_out});
     } while (stream_.avail_out == 0);
   }
 
-  PlainFile plain_;
+  std::unique_ptr<OutputFile> plain_;
   z_stream stream_{};
 };
 
 }  // namespace
 
 std::unique_ptr<OutputFile> create_file(const std::string& path, const std::string& compression) {
-  if (compression == "none") return std::make_unique<PlainFile>(path);
+  if (compression == "none") return create_plain(path);
   return std::make_unique<DeflatedFile>(path, compression == "gzip");
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kRngOp = 0x73796e74;
 constexpr int kFraction = 8;  // bits of the fixed-point values below
 
-/// Value noise: random numbers on a coarse grid, interpolated between.
+/// Value noise: random numbers on a coarse grid, interpolated in between.
 class Octave {
  public:
   Octave(Rng& rng, int height, int width, int cell, int amplitude)
@@ -55,12 +55,12 @@ class Octave {
   std::vector<std::int32_t> line_;
 };
 
-/// An ellipse that shifts the colour of what it covers.
+/// An ellipse that shifts the colour of the pixels that it covers.
 struct Ellipse {
   double x, y, a, b;
   std::array<std::int32_t, 3> shift;
 
-  /// Columns covered in row `row`, as [first, last).
+  /// Returns the columns that it covers in row `row`, as [first, last).
   std::pair<int, int> span(int row, int width) const {
     const double t = (row - y) / b;
     if (t * t >= 1) return {0, 0};

@@ -12,11 +12,14 @@
 #include <nlohmann/json.hpp>
 
 #include <penstock/error.h>
+#include <penstock/file_system.h>
+#include <penstock/posix.h>
+#include <penstock/process.h>
+#include <penstock/remote_files.h>
 #include <penstock/rng.h>
 
-#include "tools/penstock/support/process.h"
-#include "tools/penstock/support/text.h"
-#include "tools/penstock/support/usage_error.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
 #include "tools/penstock/synth/faults.h"
 #include "tools/penstock/synth/jpeg_encode.h"
 #include "tools/penstock/synth/output_file.h"
@@ -27,7 +30,7 @@ namespace {
 
 constexpr std::uint32_t kSizeOp = 1;
 constexpr std::uint32_t kFaultOp = 2;
-constexpr std::uint64_t kGroup = 64;  // samples in memory for each thread
+constexpr std::uint64_t kGroup = 64;  // samples in memory per thread
 constexpr int kMostSide = 8192;
 
 using MakeWriter = std::unique_ptr<Writer> (*)(const WriterOptions&);
@@ -81,7 +84,7 @@ Made make_sample(const SynthOptions& options, const std::vector<std::string>& fa
         make_picture(options.seed, index, sample.label, options.classes, size.height, size.width);
   }
   if (holds_jpegs(options.format)) {
-    // Faults of headers and tables are made on baseline JPEGs.
+    // Faults of headers and tables need baseline JPEGs.
     const bool progressive = options.progressive && made.fault.empty();
     sample.encoded = encode_jpeg(sample.picture, {options.quality, progressive, false});
     sample.picture.rgb.clear();
@@ -119,7 +122,7 @@ void make_group(const SynthOptions& options, const std::vector<std::string>& fau
     try {
       for (int t = 1; t < threads; ++t) pool.emplace_back(work);
     } catch (const std::system_error&) {
-      // Those that could be started do it all.
+      // The threads that could be started do all the work.
     }
     work();
   }
@@ -133,16 +136,27 @@ std::string manifest_line(const Made& made, const Place& place) {
   return line.dump() + "\n";
 }
 
+UsageError not_empty(const SynthOptions& options) {
+  return UsageError("the folder is not empty; --force writes into it all the same", options.folder);
+}
+
+/// A store has no folders: what has no objects below it is empty.
+void prepare_store(const SynthOptions& options) {
+  FileSystem& files = *default_file_system();
+  files.create(options.folder + "/manifest.jsonl");  // throws where nothing can be written
+  if (!options.force && files.is_directory(options.folder)) throw not_empty(options);
+}
+
 void prepare_folder(const SynthOptions& options) {
+  if (is_remote(options.folder)) return prepare_store(options);
+  refuse_scheme(options.folder);
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);
   const bool empty = !error && std::filesystem::is_empty(options.folder, error);
   if (error)
     throw Error(ErrorCode::unavailable, "can't make the folder: " + error.message(),
                 Provenance{options.folder});
-  if (!empty && !options.force)
-    throw UsageError("the folder is not empty; --force writes into it all the same",
-                     options.folder);
+  if (!empty && !options.force) throw not_empty(options);
 }
 
 }  // namespace
@@ -190,7 +204,7 @@ void check(const SynthOptions& options) {
 }
 
 SynthResult synthesise(const SynthOptions& options,
-                       const std::function<void(std::uint64_t)>& progress) {
+                       const std::function<bool(std::uint64_t)>& progress) {
   check(options);
   prepare_folder(options);
   const std::vector<std::string> faults =
@@ -218,7 +232,10 @@ SynthResult synthesise(const SynthOptions& options,
       manifest->write(manifest_line(one, place));
     }
     result.samples += made.size();
-    progress(result.samples);
+    if (!progress(result.samples)) {
+      result.stopped = true;
+      return result;
+    }
   }
   writer->finish();
   if (manifest) manifest->close();

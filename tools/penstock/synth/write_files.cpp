@@ -1,11 +1,14 @@
-// The formats whose samples are files: a folder of them, and tar.
+// Writers of formats whose samples are files: a folder of files, and tar.
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <future>
 #include <set>
 
 #include <penstock/error.h>
+#include <penstock/remote_files.h>
 
 #include "tools/penstock/synth/output_file.h"
 #include "tools/penstock/synth/writer.h"
@@ -19,7 +22,8 @@ class FolderWriter final : public Writer {
 
   Place add(const Sample& sample) override {
     const std::string folder = class_name(sample.label, options_.classes);
-    if (made_.insert(sample.label).second) {
+    const bool stored = is_remote(options_.folder);
+    if (!stored && made_.insert(sample.label).second) {
       std::error_code error;
       std::filesystem::create_directories(options_.folder + "/" + folder, error);
       if (error)
@@ -27,20 +31,43 @@ class FolderWriter final : public Writer {
                     Provenance{options_.folder + "/" + folder});
     }
     const std::string name = folder + "/" + sample_key(sample.index) + ".jpg";
-    const auto file = create_file(options_.folder + "/" + name);
-    file->write(sample.encoded);
-    file->close();
+    if (stored) {
+      while (under_way_.size() >= kMostUnderWay) finish_oldest();
+      under_way_.push_back(std::async(std::launch::async, &FolderWriter::write,
+                                      options_.folder + "/" + name, sample.encoded));
+    } else {
+      write(options_.folder + "/" + name, sample.encoded);
+    }
     return {name, 0, sample.encoded.size()};
   }
 
-  void finish() override {}
+  void finish() override {
+    while (!under_way_.empty()) finish_oldest();
+  }
 
  private:
+  /// Files that a store is sent at once, since each takes an answer's time.
+  static constexpr std::size_t kMostUnderWay = 32;
+
+  static void write(const std::string& path, const std::string& bytes) {
+    const auto file = create_file(path);
+    file->write(bytes);
+    file->close();
+  }
+
+  void finish_oldest() {
+    std::future<void> oldest = std::move(under_way_.front());
+    under_way_.pop_front();
+    oldest.get();
+  }
+
+  std::deque<std::future<void>> under_way_;
   const WriterOptions options_;
   std::set<int> made_;
 };
 
-/// A ustar header for a regular file. Source: POSIX.1-2017, pax, "ustar Interchange Format".
+/// Returns a ustar header for a regular file. Source: POSIX.1-2017, pax, "ustar Interchange
+/// Format".
 std::string tar_header(const std::string& name, std::uint64_t size) {
   std::array<char, 512> header{};
   const auto put = [&header](std::size_t at, std::string_view text) {

@@ -1,5 +1,5 @@
-// The formats of rows of one length: CIFAR-10, IDX, CSV. Sources: cs.toronto.edu/~kriz/cifar.html,
-// yann.lecun.com/exdb/mnist, RFC 4180.
+// Writers of formats with rows of fixed size: CIFAR-10, IDX, CSV. Sources:
+// cs.toronto.edu/~kriz/cifar.html, yann.lecun.com/exdb/mnist, RFC 4180.
 #include <array>
 #include <cstdio>
 
@@ -11,13 +11,13 @@
 namespace penstock::tool {
 namespace {
 
-/// Files that take the samples of one shard after the other.
+/// Files that take samples, one shard after the other.
 class ShardedFile {
  public:
   ShardedFile(const WriterOptions& options, std::string stem, std::string extension)
       : options_(options), stem_(std::move(stem)), extension_(std::move(extension)) {}
 
-  /// The file for sample `index`; `opened` says whether it is new.
+  /// Returns the file for sample `index`; sets `opened` if it is new.
   OutputFile& file(std::uint64_t index, bool& opened) {
     const int shard = shard_of(index, options_.count, options_.shards);
     opened = shard != shard_;

@@ -1,4 +1,5 @@
-// TFRecord files of tf.Example. Sources: TensorFlow's "TFRecords format details" and example.proto.
+// Writer of TFRecord files of tf.Examples. Sources: TensorFlow's "TFRecords format details" and
+// example.proto.
 #include <span>
 
 #include <penstock/crc32c.h>
@@ -15,13 +16,13 @@ std::string varint(std::uint64_t value) {
   return out + static_cast<char>(value);
 }
 
-/// A length-delimited field.
+/// Returns a length-delimited field.
 std::string field(int number, std::string_view bytes) {
   return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(bytes.size()) +
          std::string(bytes);
 }
 
-/// An entry of Features.feature: the key and a Feature that holds a list of that kind.
+/// Returns an entry of Features.feature: the key, and a Feature that holds a list of that kind.
 std::string feature(std::string_view key, int kind, std::string_view list) {
   return field(1, field(1, key) + field(2, field(kind, list)));
 }

@@ -1,4 +1,4 @@
-#include "towers/layers/batch_norm.h"
+#include <penstock/towers/layers/batch_norm.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace penstock::towers {
 namespace {
 
-/// What both forms share: variables, shapes, evaluation, and rows that are padding.
+/// The common parts of both variants: variables, shapes, evaluation, and rows of padding.
 class GpuBatchNorm : public Layer {
  public:
   GpuBatchNorm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options)
@@ -68,7 +68,7 @@ class GpuBatchNorm : public Layer {
   virtual void train(const Pass& pass) = 0;
   virtual void differentiate(const Array& gradient, const Pass& pass) = 0;
 
-  /// The descriptor of the valid rows.
+  /// Sets the descriptor of the valid rows.
   void describe() {
     gpu_.check_cudnn(
         gpu_.cudnn().set_tensor(desc_.get(), Cudnn::kNhwc, cudnn_type(gpu_),
@@ -131,7 +131,7 @@ class OnCudnn final : public GpuBatchNorm {
   }
 };
 
-/// Statistics over all towers, as the form on host devices computes them.
+/// Uses statistics over all towers, computed as on host devices.
 class Synchronised final : public GpuBatchNorm {
  public:
   Synchronised(Gpu& gpu, const Scope& scope, const BatchNormOptions& options)

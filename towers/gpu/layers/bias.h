@@ -1,13 +1,14 @@
-// What dense layers and convolutions on GPUs have in common.
+// The bias of dense layers and convolutions on GPUs.
 #pragma once
 
+#include <penstock/towers/variables.h>
+
 #include "towers/gpu/descriptors.h"
-#include "towers/variables.h"
 
 namespace penstock::towers {
 
-/// Adds a bias to each channel of activations [..., channels]: cuDNN. In bf16 the bias, and the
-/// sums of its gradient, are rounded for that.
+/// A bias for each channel of activations [..., channels], by cuDNN. In bf16, the bias and the sums
+/// of its gradient are rounded.
 class GpuBias {
  public:
   GpuBias(Gpu& gpu, Variable& biases);

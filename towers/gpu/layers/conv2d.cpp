@@ -1,4 +1,4 @@
-#include "towers/layers/conv2d.h"
+#include <penstock/towers/layers/conv2d.h>
 
 #include <array>
 #include <optional>
@@ -12,6 +12,11 @@
 namespace penstock::towers {
 namespace {
 
+/// True for algorithms that round to the precision of tensor cores.
+bool is_tensor_math(int math) {
+  return math == Cudnn::kTensorMath || math == Cudnn::kTensorMathConverting;
+}
+
 /// One of a convolution's three products.
 class Product {
  public:
@@ -22,7 +27,7 @@ class Product {
         run_(convolve),
         form_(gpu, gpu.cudnn().create_convolution, gpu.cudnn().destroy_convolution) {}
 
-  /// Takes the first algorithm that cuDNN expects to be fast and that the tower may use.
+  /// Selects the first algorithm that cuDNN expects to be fast and that the tower may use.
   void prepare(int padding, int stride, void* a, void* b, void* c) {
     const Cudnn& cudnn = gpu_.cudnn();
     gpu_.check_cudnn(cudnn.set_convolution(form_.get(), padding, padding, stride, stride, 1, 1,
@@ -40,9 +45,10 @@ class Product {
     for (const Cudnn::Algorithm& one : std::span(known).first(static_cast<std::size_t>(count))) {
       if (one.status != 0 || one.memory > kMostRoom) continue;
       if (gpu_.deterministic() && one.determinism != Cudnn::kDeterministic) continue;
-      if (precision == Precision::f32 && one.math == Cudnn::kTensorMath) continue;
+      if (precision == Precision::f32 && is_tensor_math(one.math)) continue;
       algorithm_ = one.algorithm;
-      gpu_.check_cudnn(cudnn.set_math(form_.get(), one.math));
+      // f32 must stay exact whatever the heuristic returns, and its default math allows tf32.
+      if (precision != Precision::f32) gpu_.check_cudnn(cudnn.set_math(form_.get(), one.math));
       gpu_.check_cudnn(room_of_(gpu_.cudnn_handle(), a, b, form_.get(), c, algorithm_, &room_));
       return;
     }
@@ -181,7 +187,7 @@ class GpuConv2d final : public Layer {
   const Descriptor filter_desc_;
   Product forward_, data_, filter_;
   Shape in_shape_;
-  const Array* seen_ = nullptr;  // what was convolved: the input, or a padded copy
+  const Array* seen_ = nullptr;  // the convolved array: the input, or a padded copy
   Array packed_, packed_gradient_, padded_, padded_gradient_;
   Array out_, in_gradient_, nothing_;
 };

@@ -1,4 +1,4 @@
-// Layers that are a kernel of ours each way.
+// Layers whose forward and backward passes are kernels of our own.
 #include <cmath>
 #include <string>
 #include <utility>

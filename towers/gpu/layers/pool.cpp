@@ -1,4 +1,4 @@
-#include "towers/layers/pool.h"
+#include <penstock/towers/layers/pool.h>
 
 #include <limits>
 
@@ -83,7 +83,7 @@ class GpuPool : public Layer {
     out_.resize(window.out);
   }
 
-  /// Into an image that is less than everything around, or back.
+  /// Copies into an image whose surrounding values are smaller than any other, or back.
   void pad(const Array& from, Array& to, bool into) {
     with_type(gpu_, [&]<typename T>(T) {
       gpu_.run(PadPlan<T>{from.as<T>(), to.as<T>(), in_shape_[1], in_shape_[2], in_shape_[3],
@@ -98,11 +98,11 @@ class GpuPool : public Layer {
   const Descriptor form_;
   const TensorDescriptor in_desc_, out_desc_;
   Shape in_shape_;
-  const Array* seen_ = nullptr;  // what was pooled: the input, or a padded copy
+  const Array* seen_ = nullptr;  // the pooled array: the input, or a padded copy
   Array padded_, padded_gradient_, out_, in_gradient_;
 };
 
-/// One window that is the image.
+/// Pools over a single window, the whole image.
 class GpuGlobalAveragePool final : public GpuPool {
  public:
   explicit GpuGlobalAveragePool(Gpu& gpu)

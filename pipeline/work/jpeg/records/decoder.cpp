@@ -2,12 +2,12 @@
 
 #include <atomic>
 
-#include "pipeline/work/image/jpeg.h"
 #include "pipeline/work/jpeg/decoder.h"
 #include "pipeline/work/jpeg/picture.h"
 #include "pipeline/work/jpeg/records/make.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
 #include "pipeline/work/jpeg/resumed.h"
+#include "pipeline/work/jpeg/turbo/turbo.h"
 
 namespace penstock::jpeg {
 
@@ -22,11 +22,11 @@ std::array<std::atomic<std::uint64_t>, kRecordKinds>& counters() noexcept {
   return counters;
 }
 
-/// Sampling factors are at most this.
+/// The largest sampling factor.
 constexpr int kMaxFactor = 4;
 
-/// That `jpeg_of` takes, at most: coefficients of ours and of the library's, and a file that grows
-/// while it is written.
+/// Returns the most bytes that `jpeg_of` takes: our coefficients, those of the library, and a file
+/// that grows while it is written.
 std::uint64_t bytes_of_jpeg_of(const Record& record) noexcept {
   const std::uint64_t file = record.payload.size() + record.metadata.size();
   if (record.kind != RecordKind::coefficients) return file;
@@ -128,7 +128,7 @@ class RecordDecoder final : public image::Decoder {
     job = std::move(whole);
   }
 
-  /// The same for a sink that was asked for its plan.
+  /// The same for a sink that has chosen its plan already.
   void leave_planned(const Record& record, DecodeJob& job, const DecodeOptions& options,
                      const DecodePlan& plan) {
     Resumed planned(*job.sink, plan, 0);
@@ -138,8 +138,8 @@ class RecordDecoder final : public image::Decoder {
     job = std::move(again);
   }
 
-  std::unique_ptr<image::Decoder> library_;  // null until they are needed
-  std::unique_ptr<image::Decoder> own_;      // of the files in indexed records
+  std::unique_ptr<image::Decoder> library_;  // null until it is needed
+  std::unique_ptr<image::Decoder> own_;      // for the files in indexed records
   Picture picture_;
 };
 

@@ -1,4 +1,4 @@
-// Image records as a format of images.
+// The decoder of image records.
 #pragma once
 
 #include <array>
@@ -6,23 +6,24 @@
 #include <memory>
 #include <string>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 #include "pipeline/work/jpeg/records/layout.h"
 
 namespace penstock::jpeg {
 
-/// Decodes image records: of the parts only those that the region touches are read, and have their
-/// CRC32C checked; for a whole image every byte is. What a Picture can't do, and everything if
-/// libjpeg-turbo is the back end that was chosen, is written as a JPEG and left to libjpeg-turbo.
+/// Makes a decoder of image records. It reads only the parts that the region touches, and checks
+/// their CRC32C. For a whole image it checks every byte. It writes as a JPEG, for libjpeg-turbo,
+/// any record that a Picture does not support, and all records if libjpeg-turbo is the chosen back
+/// end.
 std::unique_ptr<image::Decoder> make_record_decoder();
 
-/// "records of coefficients are expanded, …": how, and why.
+/// Describes how records are decoded, and why: "records of coefficients are expanded, …".
 std::string describe_record_choice();
 
-/// Records that all threads decoded since the process started, by kind, other than by
-/// libjpeg-turbo.
+/// Returns the number of records that all threads decoded since the process started, by kind. Those
+/// that libjpeg-turbo decoded do not count.
 std::array<std::uint64_t, kRecordKinds> record_counts() noexcept;
-/// Counts one.
+/// Counts one record.
 void count_record(RecordKind kind) noexcept;
 
 }  // namespace penstock::jpeg

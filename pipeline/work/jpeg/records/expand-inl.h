@@ -1,5 +1,5 @@
-// Blocks of coefficients from their packed row. For foreach_target: no include guard of the usual
-// kind; include once for each target.
+// Unpacking blocks of coefficients from their packed row. For foreach_target: it has no usual
+// include guard; include it once for each target.
 
 // clang-format off
 #if defined(PENSTOCK_JPEG_EXPAND_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -23,11 +23,12 @@ namespace penstock::jpeg {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// A value of the byte stream that stands for one of the word stream; never a coefficient there.
+/// The value of the byte stream that stands for a value of the word stream. It is never a
+/// coefficient there.
 constexpr std::uint8_t kEscape = 0x80;
 
-/// Blocks that may be expanded from one place that `holds`: no more than kRecordSlack bytes beyond
-/// a stream's end are read.
+/// The number of blocks that may be expanded from a position that `holds`. They read at most
+/// kRecordSlack bytes beyond a stream's end.
 constexpr int kUnchecked = 4;
 static_assert(kUnchecked * kBlockSize <= kRecordSlack);
 
@@ -35,8 +36,8 @@ HWY_INLINE bool holds(const PackedRow& at) {
   return (at.masks <= at.masks_end) & (at.nibbles <= at.nibbles_end) & (at.bytes <= at.bytes_end);
 }
 
-/// Puts words where `places` has bits, in a block whose rows are `stride` apart. Returns what lies
-/// behind them; null if they are too few.
+/// Puts words at the bits of `places`, in a block whose rows are `stride` apart. Returns the
+/// position behind the words, or null if they are too few.
 HWY_NOINLINE const std::uint8_t* put_words(const std::uint8_t* words, const std::uint8_t* end,
                                            std::uint64_t places, std::int16_t* block,
                                            std::size_t stride) {
@@ -50,8 +51,8 @@ HWY_NOINLINE const std::uint8_t* put_words(const std::uint8_t* words, const std:
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
 
-/// Writes the coefficients of the next block, but for the DC, to rows `stride` apart. Returns the
-/// places of words.
+/// Writes the coefficients of the next block, without the DC, to rows that are `stride` apart.
+/// Returns the places of words.
 HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t stride) {
   std::uint64_t words = 0;
   unsigned taken = 0;
@@ -79,7 +80,7 @@ HWY_INLINE std::uint64_t expand(PackedRow& at, std::int16_t* block, std::size_t 
 
 #else
 
-/// By a mask of eight: where in a vector the bytes come from that stand at its bits.
+/// For each mask of eight bits, the shuffle that moves consecutive bytes to the places of its bits.
 struct Spread {
   alignas(64) std::uint8_t from[256][8];
 };
@@ -94,8 +95,8 @@ constexpr Spread make_spread() {
 }
 inline constexpr Spread kSpread = make_spread();
 
-/// What to add to the places of two rows, of which the first has so many values: up to 8, and one
-/// more in all where they begin amidst a byte.
+/// The numbers to add to the places of two rows. They depend on the number of values in the first
+/// row, up to 8. All are one higher if the rows begin in the middle of a byte.
 struct Shifts {
   alignas(64) std::uint8_t by[2][9][16];
 };
@@ -115,7 +116,7 @@ using Eight = hn::FixedTag<std::uint8_t, 8>;
 using Sixteen = hn::FixedTag<std::uint8_t, 16>;
 using Bytes16 = hn::Vec<Sixteen>;
 
-/// Where the values of two rows come from; zeros elsewhere.
+/// Returns the sources of the values of two rows, and zeros elsewhere.
 HWY_INLINE Bytes16 places_of(unsigned masks, unsigned odd) {
   const Eight eight;
   const Sixteen sixteen;
@@ -125,8 +126,8 @@ HWY_INLINE Bytes16 places_of(unsigned masks, unsigned odd) {
   return hn::Add(both, hn::Load(sixteen, kShifts.by[odd][std::popcount(lower)]));
 }
 
-/// The values of two full rows that begin amidst a byte, which are in one byte more than a vector
-/// takes.
+/// Returns the values of two full rows that begin in the middle of a byte. They lie in one byte
+/// more than a vector holds.
 HWY_NOINLINE void widen_slowly(const std::uint8_t* nibbles, std::uint8_t* out) {
   for (unsigned i = 0; i < 16; ++i) {
     const unsigned nibble = nibbles[(i + 1) / 2] >> ((i + 1) % 2 * 4) & 15U;
@@ -196,15 +197,14 @@ struct Halves {
   __m512i bottom;
 };
 
-/// Keeps a load out of the instruction that takes its value: some machines read memory that is to
-/// be expanded byte by byte.
+/// Loads the value to a register first. Some machines expand from memory byte by byte.
 template <typename Vector>
 PENSTOCK_EXPAND HWY_INLINE Vector in_register(Vector vector) {
   asm("" : "+v"(vector));
   return vector;
 }
 
-/// All of a block at once; `kWords`: the row has words.
+/// Expands all of a block at once. `kWords`: the row has words.
 template <bool kWords>
 PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at) {
   const __m128i rows = in_register(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at.masks)));
@@ -226,7 +226,7 @@ PENSTOCK_EXPAND HWY_INLINE Halves expand_at_once(PackedRow& at) {
   Halves halves{_mm512_cvtepi8_epi16(_mm512_castsi512_si256(values)),
                 _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(values, 1))};
   if constexpr (kWords) {
-    // Without a branch: which blocks have words can't be foreseen.
+    // Without a branch, because it can't be predicted which blocks have words.
     const auto words = static_cast<std::uint64_t>(
         _mm512_mask_cmpeq_epi8_mask(large, values, _mm512_set1_epi8(-128)));
     const auto upper = static_cast<__mmask32>(words);

@@ -5,11 +5,11 @@
 
 #include <penstock/crc32c.h>
 
-#include "pipeline/work/image/codec.h"
-#include "pipeline/work/image/exif.h"
-#include "pipeline/work/image/jpeg.h"
+#include "pipeline/codec/codec.h"
+#include "pipeline/codec/exif.h"
 #include "pipeline/work/jpeg/records/decoder.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
+#include "pipeline/work/jpeg/turbo/turbo.h"
 
 namespace penstock::jpeg {
 
@@ -52,7 +52,7 @@ void put(std::vector<std::byte>& out, std::size_t at, T value) {
   std::memcpy(out.data() + at, &value, sizeof(value));
 }
 
-/// Puts head, tables, index, payload and metadata together.
+/// Assembles a record from head, tables, index, payload and metadata.
 std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orientation,
                                 int interval, std::span<const RecordPart> parts,
                                 std::span<const std::byte> payload,
@@ -134,7 +134,7 @@ std::vector<std::byte> index(const CoefficientImage& image, int orientation,
     return {};
   if (jpeg.size() > std::numeric_limits<std::uint32_t>::max()) return {};
   std::vector<RecordPart> parts{{0, 0}, {static_cast<std::uint32_t>(written.scan), 0}};
-  // Among entropy-coded bytes 0xff stands in front of a zero or of a restart marker.
+  // Among entropy-coded bytes, 0xff precedes a zero or a restart marker.
   for (std::size_t at = written.scan; at + 1 < jpeg.size(); ++at) {
     if (jpeg[at] != std::byte{0xff}) continue;
     const auto marker = std::to_integer<int>(jpeg[++at]);
@@ -147,7 +147,7 @@ std::vector<std::byte> index(const CoefficientImage& image, int orientation,
   return assemble(RecordKind::indexed, header, orientation, interval, parts, jpeg, {});
 }
 
-/// All coefficients and the metadata of a record of coefficients.
+/// Reads all coefficients and the metadata of a record of coefficients.
 CoefficientImage unpack(const Record& record) {
   record.check_rest();
   CoefficientImage image;
@@ -163,7 +163,8 @@ CoefficientImage unpack(const Record& record) {
       std::size_t part = grid.first_part(imcu_row, c);
       for (int y = 0; y < grid.rows_in(imcu_row, c); ++y, ++part) {
         const PackedRow row = open_row(record.read_part(part), grid.across[place]);
-        // Grown row by row: a part of so many blocks has as many bytes.
+        // The vector grows row by row, so damaged sizes allocate little: a part of so many blocks
+        // has at least as many bytes.
         const std::size_t begin = blocks.size();
         if (row.valid) blocks.resize(begin + across * kBlockSize);
         if (!row.valid || !unpack_row(row, std::span(blocks).subspan(begin)))
@@ -181,17 +182,6 @@ Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
   thread_local const std::unique_ptr<image::Decoder> library = image::make_jpeg_decoder();
   thread_local const std::unique_ptr<image::Decoder> records = make_record_decoder();
   const Limits& limits = options.limits;
-  switch (image::detect_format(file)) {
-    case image::Format::unknown:
-      throw Error(ErrorCode::data_loss,
-                  file.empty() ? "an empty image" : "neither a JPEG nor a PNG");
-    case image::Format::jpeg:
-      break;
-    default:
-      if (const Status status = image::verify_image(file, limits); !status.ok())
-        throw Error(status.error());
-      return {{}, "png"};
-  }
   Fingerprint original;
   if (const Status status = fingerprint(*library, file, limits, original); !status.ok())
     throw Error(status.error());
@@ -209,7 +199,7 @@ Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
     if (made.record.empty() || !fingerprint(*records, made.record, limits, same).ok() ||
         !(same == original))
       return {{}, "range"};
-    // Metadata stand in front of the image then, where they may mean something.
+    // In that JPEG, metadata stands in front of the image, where a decoder may interpret it.
     Fingerprint again;
     const std::vector<std::byte> jpeg = jpeg_of(read_record(made.record), limits);
     if (!fingerprint(*library, jpeg, limits, again).ok() || !(again == original))

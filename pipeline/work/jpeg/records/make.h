@@ -1,4 +1,4 @@
-// Image records of JPEGs.
+// Making image records of JPEGs, and JPEGs of image records.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace penstock::jpeg {
 struct MakeOptions {
   RecordKind kind = RecordKind::coefficients;
   Limits limits{};
-  const SharedTables* tables = nullptr;  ///< for indexed records; null: each has its own
+  const SharedTables* tables = nullptr;  ///< for indexed records; null: each has its own tables
 };
 
 struct Made {
   std::vector<std::byte> record;  ///< empty: the image is better stored as it is
-  std::string why;                ///< …because of this: "png", "components", "markers"
+  std::string why;                ///< …for this reason: "components", "range", "markers"
 };
 
-/// The record of an image file. It decodes to the same pixels, and so does the JPEG that it is
-/// unpacked to: that was tried. Throws Error{data_loss | out_of_range} for a file that does not
-/// decode. Thread-safe.
+/// Makes the record of a JPEG file. The record, and the JPEG that it is unpacked to, decode to the
+/// same pixels as the file; the function checks that. Throws Error{data_loss | out_of_range} for a
+/// file that does not decode. Thread-safe.
 Made make_record(std::span<const std::byte> file, const MakeOptions& options = {});
 
-/// The other way: the JPEG of a record. Of an indexed one that is the file it holds; of
-/// coefficients one is written. Throws Error{data_loss} for a damaged record, Error{out_of_range}
-/// for one of more pixels than the limits allow.
+/// Returns the JPEG of a record. For an indexed record that is the file it holds; for coefficients
+/// a file is written. Throws Error{data_loss} for a damaged record, and Error{out_of_range} for
+/// more pixels than the limits allow.
 std::vector<std::byte> jpeg_of(const Record& record, const Limits& limits = {});
 
 }  // namespace penstock::jpeg

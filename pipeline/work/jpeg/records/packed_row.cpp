@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kRowHead = 3 * sizeof(std::uint32_t);
 
-/// What the streams hold for values that need more bits.
-constexpr std::uint8_t kInBytes = 0;     // among nibbles
-constexpr std::uint8_t kInWords = 0x80;  // among bytes
+/// The entries of the streams that stand for values of more bits.
+constexpr std::uint8_t kInBytes = 0;     // in the stream of nibbles
+constexpr std::uint8_t kInWords = 0x80;  // in the stream of bytes
 
 bool fits_nibble(int value) noexcept {
   return value >= -8 && value <= 7;

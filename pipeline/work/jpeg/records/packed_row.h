@@ -1,4 +1,4 @@
-// A row of blocks as coefficient records store it, and its way back to coefficients and samples.
+// A row of blocks as coefficient records store it, and its conversion to coefficients and samples.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace penstock::jpeg {
 
-/// Appends a row of blocks (natural order, `count` of 64) in packed form.
+/// Appends a row of blocks, 64 coefficients each in natural order, in packed form.
 void pack_row(std::span<const std::int16_t> blocks, std::vector<std::byte>& out);
 
-/// The streams of a packed row. Behind each end kRecordSlack bytes may be read.
+/// The streams of a packed row. kRecordSlack bytes behind the end of each may be read.
 struct PackedRow {
-  const std::uint8_t* dcs = nullptr;        ///< i16 of each block
-  const std::uint8_t* presences = nullptr;  ///< of each block: its rows that have a mask
+  const std::uint8_t* dcs = nullptr;        ///< one i16 for each block
+  const std::uint8_t* presences = nullptr;  ///< for each block: its rows that have a mask
   const std::uint8_t* masks = nullptr;
   const std::uint8_t* masks_end = nullptr;
   const std::uint8_t* nibbles = nullptr;
@@ -25,19 +25,19 @@ struct PackedRow {
   const std::uint8_t* bytes_end = nullptr;
   const std::uint8_t* words = nullptr;
   const std::uint8_t* words_end = nullptr;
-  bool valid = false;  ///< the streams' lengths fit the part
+  bool valid = false;  ///< the lengths of the streams fit the part
 };
-/// The streams of a part that holds `count` blocks.
+/// Returns the streams of a part that holds `count` blocks.
 PackedRow open_row(std::span<const std::byte> part, int count) noexcept;
 
 /// Transforms blocks [plane.first_block, plane.last_block) to the row of blocks of samples at
-/// `target`; of each of its rows up to 3 x kBlockSide samples behind them may be overwritten.
-/// False, and some samples are undefined, if the streams end too soon. Reads nothing beyond their
-/// slack whatever the bytes are.
+/// `target`. Up to 3 x kBlockSide samples behind each of its rows may be overwritten. Returns false
+/// if the streams end too soon; some samples are undefined then. Reads nothing beyond the slack of
+/// the streams, whatever the bytes are.
 bool transform_row(const PackedRow& row, Plane& plane, std::uint8_t* target) noexcept;
 
-/// All blocks of a row in natural order, by plain code. False if the streams are not consumed to
-/// their ends, no more and no less.
+/// Unpacks all blocks of a row in natural order, by plain code. Returns false unless the streams
+/// are consumed exactly to their ends.
 bool unpack_row(const PackedRow& row, std::span<std::int16_t> blocks) noexcept;
 
 }  // namespace penstock::jpeg

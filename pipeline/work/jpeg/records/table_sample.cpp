@@ -11,15 +11,15 @@ namespace penstock::jpeg {
 
 namespace {
 
-constexpr int kDcBits = 11;  // of a baseline file's largest differences
+constexpr int kDcBits = 11;  // bits of a baseline file's largest differences
 constexpr int kAcBits = 10;
 constexpr int kLargestDc = 1 << (kDcBits - 1);  // so that no difference is larger
 constexpr int kLargestAc = (1 << kAcBits) - 1;
 
-constexpr std::size_t kImageBlocks = 2048;       // of one image, for each table
-constexpr std::size_t kMostBlocks = 256U << 10;  // of all, for each table
+constexpr std::size_t kImageBlocks = 2048;       // of one image, in each table
+constexpr std::size_t kMostBlocks = 256U << 10;  // of all images, in each table
 
-/// For each table in natural order: blocks that hold every symbol of a baseline file once.
+/// Adds blocks, in natural order, that contain every symbol of a baseline file once.
 void add_every_symbol(std::vector<std::int16_t>& blocks) {
   for (int bits = 0; bits <= kDcBits; ++bits) {
     blocks.resize(blocks.size() + kBlockSize);
@@ -50,7 +50,7 @@ bool encodable(const CoefficientImage& image) noexcept {
   return true;
 }
 
-// Whole intervals, evenly spread over the image.
+// Samples whole intervals, evenly spread over the image.
 void TableSample::add(const CoefficientImage& image) {
   if (!encodable(image)) return;
   const Header& header = image.header;
@@ -98,8 +98,8 @@ void TableSample::add(const TableSample& other) {
   }
 }
 
-// libjpeg finds tables for a gray picture of these blocks, each an interval of its own, so that a
-// DC is coded as it is.
+// libjpeg computes the tables of a gray picture that consists of these blocks. Each block is an
+// interval of its own, so that its DC is coded as it is.
 SharedTables TableSample::tables() const {
   constexpr std::size_t kAcross = 64;
   SharedTables found;

@@ -1,4 +1,4 @@
-// Huffman tables for many images together.
+// Huffman tables that many images share.
 #pragma once
 
 #include <array>
@@ -10,24 +10,24 @@
 
 namespace penstock::jpeg {
 
-/// True if tables that have a code for every symbol of a baseline file can encode the image.
+/// True if tables with a code for every symbol of a baseline file can encode the image.
 bool encodable(const CoefficientImage& image) noexcept;
 
-/// Some blocks of an image as indexed records store them: the DC is the difference from the block
-/// before, within the restart interval.
+/// A sample of blocks, in the form in which indexed records store them: the DC is the difference
+/// from the block before, within the restart interval.
 class TableSample {
  public:
-  /// Some of the image's blocks.
+  /// Adds some of the image's blocks.
   void add(const CoefficientImage& image);
-  /// What the other holds, as far as there is room.
+  /// Adds the blocks of the other sample, as far as there is room.
   void add(const TableSample& other);
 
-  /// The tables that make these blocks smallest, with a code for every symbol. Throws
+  /// Returns the tables that make these blocks smallest, with a code for every symbol. Throws
   /// Error{resource_exhausted} as libjpeg does.
   SharedTables tables() const;
 
  private:
-  std::array<std::vector<std::int16_t>, 2> blocks_;  // for which table; natural order
+  std::array<std::vector<std::int16_t>, 2> blocks_;  // for each table; natural order
 };
 
 }  // namespace penstock::jpeg

@@ -15,7 +15,7 @@
 
 #include <penstock/error.h>
 
-#include "pipeline/work/image/codec.h"
+#include "pipeline/codec/codec.h"
 #include "pipeline/work/jpeg/records/layout.h"
 
 namespace penstock::jpeg {
@@ -29,8 +29,8 @@ int marker_of(int i) noexcept {
   return i < 16 ? JPEG_APP0 + i : JPEG_COM;
 }
 
-/// What both directions share. Everything that may longjmp lies in functions that take one of the
-/// structs below and own nothing that would need a destructor.
+/// The common part of both directions. All code that may longjmp lies in functions that take one of
+/// the structs below, and own nothing that needs a destructor.
 struct Failure {
   jpeg_error_mgr errors;
   std::jmp_buf failed;
@@ -55,7 +55,7 @@ struct Writer : Failure {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
   ~Writer() {
-    // libjpeg says where its memory is only when it ends.
+    // libjpeg tells where its memory is only at its end.
     if (memory != nullptr) info.dest->term_destination(&info);
     jpeg_destroy_compress(&info);
     std::free(memory);
@@ -127,7 +127,7 @@ bool read_all(Reader& reader) {
   return true;
 }
 
-/// A row of blocks that libjpeg holds; null if it can't.
+/// Returns a row of blocks that libjpeg holds, or null if libjpeg fails.
 JBLOCKROW row_of(Reader& reader, int component, JDIMENSION row) {
   if (setjmp(reader.failed) != 0) return nullptr;
   return reader.info.mem->access_virt_barray(reinterpret_cast<j_common_ptr>(&reader.info),
@@ -140,7 +140,7 @@ bool finish(Reader& reader) {
   return true;
 }
 
-/// Some coefficients were never given in full: the library would smooth across blocks.
+/// True if the file never gave some coefficients in full: the library would smooth across blocks.
 bool incomplete(const jpeg_decompress_struct& info) {
   if (info.progressive_mode == FALSE || info.coef_bits == nullptr) return false;
   for (int i = 0; i < info.num_components; ++i)
@@ -149,7 +149,7 @@ bool incomplete(const jpeg_decompress_struct& info) {
   return false;
 }
 
-/// What the JPEG is to the library, as far as pixels depend on it.
+/// Describes the JPEG as the library sees it, as far as its pixels depend on it.
 Foreign describe(const jpeg_decompress_struct& info, Header& header) {
   header = {};
   if (info.data_precision != 8) return Foreign::precision;
@@ -223,7 +223,7 @@ bool set_up(Writer& writer, const CoefficientImage& image, const WriteOptions& o
   jpeg_set_colorspace(&info, header.color == ColorModel::rgb    ? JCS_RGB
                              : header.color == ColorModel::gray ? JCS_GRAYSCALE
                                                                 : JCS_YCbCr);
-  // The image's own stand among its metadata.
+  // The image's own JFIF and Adobe markers are among its metadata.
   info.write_JFIF_header = FALSE;
   info.write_Adobe_marker = FALSE;
   info.optimize_coding = options.tables == nullptr ? TRUE : FALSE;

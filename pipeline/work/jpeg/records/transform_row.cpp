@@ -2,7 +2,7 @@
 #include <bit>
 #include <cstring>
 
-#include "pipeline/work/image/resize_windows.h"
+#include "pipeline/codec/simd.h"
 #include "pipeline/work/jpeg/records/layout.h"
 #include "pipeline/work/jpeg/records/packed_row.h"
 
@@ -36,7 +36,8 @@ HWY_INLINE void transform_neighbours(Batch& batch, const Plane& plane) {
 
 #else
 
-/// A batch of blocks that lie side by side: whole rows are written, up to three blocks beyond.
+/// Transforms a batch of adjacent blocks. It writes whole rows, up to three blocks beyond the
+/// batch.
 HWY_INLINE void transform_neighbours(Batch& batch, const Plane& plane) {
   if (plane.side != kBlockSide) return transform_shrunk(batch, plane);
   const Shorts shorts;
@@ -52,7 +53,7 @@ HWY_INLINE void transform_neighbours(Batch& batch, const Plane& plane) {
 
 #endif
 
-/// One block after the other into the plane's batch.
+/// Puts one block after the other into the plane's batch.
 bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_HAVE_SCALABLE
   constexpr std::size_t kStride = 8;
@@ -84,7 +85,8 @@ bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target
   }
   Batch& batch = plane.batch;
   for (int x = plane.first_block; x < plane.last_block; ++x, target += side) {
-    // Not when the last was added: what is loaded right behind its stores has to wait for them.
+    // Not right after the last block was added: loads that follow stores to the same memory must
+    // wait for them.
     if (is_full(batch)) transform_neighbours(batch, plane);
     std::int16_t* block = batch.coefficients.data() + batch.count * 8;
     if (!next(block, kStride)) {
@@ -99,7 +101,7 @@ bool transform_row_here(const PackedRow& row, Plane& plane, std::uint8_t* target
 
 #if HWY_TARGET == HWY_AVX3
 
-/// Rows of four blocks from their halves: the 128 bits of each block side by side.
+/// Makes rows of four blocks from their halves, with the 128 bits of the blocks next to each other.
 PENSTOCK_EXPAND HWY_INLINE void gather_four(const __m512i* halves, ShortVector* rows) {
   const __m512i a = _mm512_shuffle_i64x2(halves[0], halves[1], 0x44);
   const __m512i b = _mm512_shuffle_i64x2(halves[0], halves[1], 0xee);
@@ -111,7 +113,7 @@ PENSTOCK_EXPAND HWY_INLINE void gather_four(const __m512i* halves, ShortVector* 
   rows[3].raw = _mm512_shuffle_i64x2(b, d, 0xdd);
 }
 
-/// The same blocks for transform_large.
+/// Transforms the same blocks one by one, as transform_large does.
 HWY_NOINLINE void transform_apart(const __m512i* top, const __m512i* bottom, std::size_t count,
                                   std::uint8_t* target, const Plane& plane) {
   for (std::size_t i = 0; i < count; ++i, target += plane.side) {
@@ -194,8 +196,7 @@ HWY_EXPORT(transform_row_here);
 HWY_EXPORT(transform_row_at_once);
 
 bool transform_row(const PackedRow& row, Plane& plane, std::uint8_t* target) noexcept {
-  // That is, Highway's AVX3_DL, which has VBMI2.
-  if (image::windows_supported())
+  if (image::avx3_dl_supported())
     return HWY_DYNAMIC_DISPATCH(transform_row_at_once)(row, plane, target);
   return HWY_DYNAMIC_DISPATCH(transform_row_here)(row, plane, target);
 }

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Holds the machine code of our kernels against bench/kernels.txt: registers, shared memory, stack and local accesses
+(spills) of each kernel on every architecture, and the instructions of its hot loop for each value.
+
+`bench/kernel_budgets.py [MODULE...]` reads the modules of build/release with cuobjdump and fails where a kernel takes more
+than its row says, lies outside of the rules below, or has no row. `--update` writes the rows down as they are now;
+`--estimate` prints what share of an H100's bandwidth each kernel can reach by its instructions. cuobjdump is in the CUDA
+toolkit; where it is not, this takes it from PyPI, into build/cuda-tools.
+"""
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLE = ROOT / "bench/kernels.txt"
+TOOLS = ROOT / "build/cuda-tools"
+WHEELS = ["nvidia-cuda-cuobjdump>=13,<14", "nvidia-cuda-nvdisasm>=13,<14"]
+MODULES = [ROOT / "build/release/bin/libpenstock_cuda.so", ROOT / "build/release/bin/libpenstock_towers_cuda.so"]
+COLUMNS = ["registers", "shared", "stack", "local", "hot"]
+# The rules, whatever the table says. Nothing lies on a stack but what one thread an image does once, and the few words that
+# nvcc 13.0 keeps there, on one architecture or another, while kernels over few rows divide doubles or take their logarithm.
+STACK = {"LayOut": 416, "InBatch<Bf16>": 32, "InBatch<float>": 32, "Softmax<Bf16>": 16, "Softmax<float>": 16,
+         "Triplet<Bf16>": 16, "Triplet<float>": 16, "Clip": 8, "Finish<f32, first, 1>": 8, "Finish<f32, last, 1>": 8}
+# Finishing a value of a photograph takes at most 12 instructions; where a pixel has one value they are more for each.
+HOT = (re.compile(r"Finish<\w+, \w+, [34]>"), 12)
+# An H100 SXM: bytes and thread-instructions a second.
+BANDWIDTH = 3.35e12
+ISSUE = 132 * 4 * 32 * 1.755e9
+# Bytes that a value of these moves.
+MOVES = {"Fill": 4, "Scale": 8, "Add": 12, "ToBf16": 6, "SumOfTwo<float>": 12, "SumOfTwo<Bf16>": 6, "Sgd": 12,
+         "Momentum": 20, "Adam": 28}
+
+
+def tool():
+    """cuobjdump and the folder of nvdisasm, which it calls."""
+    found = shutil.which("cuobjdump")
+    if found and shutil.which("nvdisasm"):
+        return found
+    if not list(TOOLS.glob("lib/python*/site-packages/nvidia/*/bin/cuobjdump")):
+        try:
+            subprocess.run([sys.executable, "-m", "venv", TOOLS], check=True)
+            subprocess.run([TOOLS / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *WHEELS], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"kernel_budgets: skipped, as there is no cuobjdump here and none could be installed: {error}")
+            sys.exit(0)
+    return str(next(TOOLS.glob("lib/python*/site-packages/nvidia/*/bin/cuobjdump")))
+
+
+def said(*command):
+    folder = str(pathlib.Path(command[0]).parent)
+    environment = dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"])
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def short(name):
+    """"Finish<bf16, last, 3>" for a kernel of staging, "Row Softmax<float>" for one of the trainer."""
+    for number, kind in enumerate(["f32", "f16", "bf16"]):
+        name = name.replace(f"(penstock::FinishType){number}", kind)
+    inner = re.search(r"kernel<(.*)>\(", name).group(1).strip()
+    name = re.sub(r"penstock::(kernels|towers)::", "", inner).replace(" >", ">")
+    name = re.sub(r"\b(Value|Row)Body<(.*)>$", r"\2", name)
+    name = re.sub(r"(Body|Plan)\b", "", name)
+    return re.sub(r"(<\w+), (true|false)", lambda m: f"{m[1]}, {'first' if m[2] == 'true' else 'last'}", name)
+
+
+def hot_loop(code):
+    """Instructions of the innermost loop that stores most, for each value that it stores; None: there is none.
+
+    `code` is (address, text). A store of 8 or 16 bytes in a finishing kernel has four values, others one.
+    """
+    loops = []
+    for address, text in code:
+        jump = re.search(r"\bBRA(?:\.\w+)* (?:\w+, )*`?\(?0x([0-9a-f]+)", text) or re.search(r"\bBRA\S* .*?0x([0-9a-f]+)", text)
+        if jump and int(jump.group(1), 16) < address:
+            loops.append((int(jump.group(1), 16), address))
+    best = None
+    for begin, end in loops:
+        if any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops):
+            continue
+        body = [text for address, text in code if begin <= address <= end]
+        stores = [text for text in body if re.search(r"\bSTG", text)]
+        values = sum(4 if re.search(r"STG\S*\.(64|128)\b", text) else 1 for text in stores)
+        if values and (best is None or values > best[1]):
+            best = (len(body), values)
+    return round(best[0] / best[1], 1) if best else None
+
+
+def measure(modules):
+    """{kernel: {architecture: {column: value}}}."""
+    cuobjdump = tool()
+    found = collections.defaultdict(dict)
+    for module in modules:
+        text = said(cuobjdump, "-res-usage", str(module))
+        names = {}
+        architecture = None
+        for line in text.splitlines():
+            if m := re.match(r"arch = (sm_\w+)", line):
+                architecture = m.group(1)
+            elif m := re.match(r"\s*Function (\S+):", line):
+                name = m.group(1)
+            elif m := re.match(r"\s*REG:(\d+) STACK:(\d+) SHARED:(\d+)", line):
+                registers, stack, shared = map(int, m.groups())
+                names.setdefault(name, {})[architecture] = dict(registers=registers, stack=stack, shared=shared)
+        readable = dict(zip(names, said(shutil.which("c++filt"), *names).splitlines()))
+        code = collections.defaultdict(list)
+        for line in said(cuobjdump, "-sass", str(module)).splitlines():
+            if m := re.match(r"arch = (sm_\w+)", line):
+                architecture = m.group(1)
+            elif m := re.match(r"\s*Function : (\S+)", line):
+                name = m.group(1)
+            elif m := re.match(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?);", line):
+                code[name, architecture].append((int(m.group(1), 16), m.group(2)))
+        for name, of in names.items():
+            for architecture, row in of.items():
+                here = code[name, architecture]
+                row["local"] = sum(bool(re.search(r"\b(LDL|STL)\b", text)) for _, text in here)
+                row["hot"] = hot_loop(here) or 0
+                found[short(readable[name])][architecture] = row
+    return found
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    found = measure([pathlib.Path(a) for a in arguments] or MODULES)
+    if not found:
+        sys.exit("kernel_budgets: there is no machine code in these modules")
+    most = {k: {c: max(row[c] for row in of.values()) for c in COLUMNS} for k, of in found.items()}
+    if "--update" in sys.argv:
+        lines = [f"# {'kernel':<30}" + "".join(f"{c:>11}" for c in COLUMNS)]
+        lines += [f"{k:<32}" + "".join(f"{row[c]:>11}" for c in COLUMNS) for k, row in sorted(most.items())]
+        TABLE.write_text("\n".join(lines) + "\n")
+    if "--estimate" in sys.argv:
+        print(f"{'kernel':<32}{'instructions':>14}{'bytes':>7}{'issue slots':>13}{'bandwidth':>11}   (a value; sm_90)")
+        for kernel, of in sorted(found.items()):
+            moves = MOVES.get(kernel) or (5 if kernel.startswith("Finish<f32") else 3 if kernel.startswith("Finish<") else 0)
+            row = of.get("sm_90")
+            if moves and row and row["hot"]:
+                slots = row["hot"] / ISSUE / (moves / BANDWIDTH)
+                print(f"{kernel:<32}{row['hot']:>14}{moves:>7}{slots:>13.2f}{min(1, 1 / slots):>11.2f}")
+    limits = {}
+    for line in TABLE.read_text().splitlines():
+        if not line.startswith("#"):
+            *name, registers, shared, stack, local, hot = line.split()
+            limits[" ".join(name)] = dict(zip(COLUMNS, [float(v) for v in (registers, shared, stack, local, hot)]))
+    wrong = []
+    for kernel, of in sorted(found.items()):
+        if kernel not in limits:
+            wrong.append(f"{kernel} is not in {TABLE.name}: bench/kernel_budgets.py --update")
+            continue
+        for architecture, row in sorted(of.items()):
+            for column in COLUMNS:
+                if row[column] > limits[kernel][column]:
+                    wrong.append(f"{kernel} on {architecture}: {column} {row[column]}, and {limits[kernel][column]:g} is its limit")
+            if row["stack"] > STACK.get(kernel, 0):
+                wrong.append(f"{kernel} on {architecture}: {row['stack']} bytes of stack, and the rule is {STACK.get(kernel, 0)}")
+            if HOT[0].match(kernel) and not 0 < row["hot"] <= HOT[1]:
+                wrong.append(f"{kernel} on {architecture}: {row['hot']} instructions a value, and the rule is {HOT[1]}")
+    for kernel in sorted(set(limits) - set(found)):
+        if len(arguments) == 0:
+            wrong.append(f"{kernel} is in {TABLE.name}, and there is no such kernel")
+    if wrong:
+        sys.exit("\n".join("kernel_budgets: " + line for line in wrong))
+    architectures = sorted({a for of in found.values() for a in of})
+    print(f"kernel_budgets: {len(found)} kernels for {', '.join(architectures)} are within {TABLE.name}")
+
+
+main()

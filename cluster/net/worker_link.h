@@ -1,0 +1,96 @@
+// A link between a run and an input worker: a gRPC stream, which either side may have opened.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <penstock/worker_links.h>
+
+#include "cluster/net/streams.h"
+#include "cluster/rendezvous.h"
+
+namespace penstock::cluster {
+
+inline constexpr const char* kWorkerMethod = "/penstock.Workers/Stream";
+/// A key in the first metadata that a worker sends; other servers do not send it.
+inline constexpr const char* kWorkerName = "penstock-worker";
+/// A message's bytes, and the bytes that gRPC puts before them.
+inline constexpr int kMostBytesReceived = static_cast<int>(WorkerLink::kMostBytesOfMessage) + 64;
+
+/// A link over a gRPC stream. No mutex is held when the link calls gRPC or releases a message's
+/// owner, because that owner may do anything. So a thread of the link carries out what `send` and
+/// `close` request, and also calls `lost`. gRPC's threads receive messages. There are few of them,
+/// so they may copy but must not wait.
+class StreamLink final : public WorkerLink, public StreamOwner {
+ public:
+  /// `other` names the other side in errors.
+  explicit StreamLink(std::string other) : other_(std::move(other)) {}
+  StreamLink(const StreamLink&) = delete;
+  StreamLink& operator=(const StreamLink&) = delete;
+  ~StreamLink() override;
+
+  /// Begins with a stream whose owner is this link. `let_in_within` limits the wait for admission;
+  /// it is 0 on the side that admits others. The link releases `listener` when `lost` has returned.
+  /// Throws Error{resource_exhausted} if it cannot start a thread; the link has not begun then.
+  void begin(std::unique_ptr<Stream> stream, std::shared_ptr<LinkListener> listener,
+             std::chrono::milliseconds let_in_within);
+  /// True once `lost` has returned.
+  bool ended() const;
+
+  void send(WireBytes message) override;
+  void close() noexcept override { end("it was closed from this side"); }
+  /// Ends the link. `why` becomes the reason that `lost` reports, unless there was an earlier one.
+  void end(const char* why) noexcept;
+
+ private:
+  void connected(int peer) noexcept override;
+  void arrived(int peer) noexcept override;
+  void written(int peer) noexcept override;
+  void lost(int peer) noexcept override;
+  void over(int peer, Stream* stream, const grpc::Status& why) noexcept override;
+
+  void run();
+  bool may_write() const {
+    return let_in_ && !writing_ && !closing_ && !broken_ && !to_send_.empty();
+  }
+  void write_first(std::unique_lock<std::mutex>& lock);
+  Status why_lost() const noexcept;
+
+  const std::string other_;
+  // Constant once the link has begun.
+  std::unique_ptr<Stream> stream_;
+  // Released by the link's thread, at the end.
+  std::shared_ptr<LinkListener> listener_;
+  bool dialed_ = false;
+  std::chrono::steady_clock::time_point let_in_until_;
+  // Used by the thread that reads.
+  Bytes arriving_;
+  // Used by the link's thread, and by gRPC while `writing_`.
+  Bytes leaving_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  std::deque<WireBytes> to_send_;
+  bool let_in_ = false;
+  bool writing_ = false;
+  bool closing_ = false;  // from this side
+  bool broken_ = false;   // by the other side
+  bool over_ = false;     // gRPC makes no more calls
+  bool ended_ = false;
+  const char* why_ = nullptr;  // the reason for `closing_`
+  grpc::Status grpc_says_;
+  std::jthread thread_;
+};
+
+/// Converts a worker's security settings to those of a rendezvous, for functions that take these.
+RendezvousOptions options_of(const WorkerSecurity& security);
+/// Throws Error{invalid_argument} unless the address is "host:port".
+void check_address(const std::string& address);
+
+}  // namespace penstock::cluster

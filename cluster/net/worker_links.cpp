@@ -1,0 +1,210 @@
+// Links between runs and input workers, from both ends.
+#include <algorithm>
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <utility>
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include "cluster/net/credentials.h"
+#include "cluster/net/open.h"
+#include "cluster/net/parameter_channel.h"
+#include "cluster/net/worker_link.h"
+#include "cluster/net/worker_transport.h"
+
+namespace penstock::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The time without a sign of life after which a run is lost. Only the worker's memory waits for
+/// it.
+const milliseconds kRunTimeout = WorkerOptions{}.timeout;
+
+/// Returns when to ping: gRPC pings after a part of the timeout without data, and waits another
+/// part for the answer.
+milliseconds asking_after(milliseconds timeout) {
+  return timeout * 9 / 20;
+}
+
+class DialedToWorker final : public Dialed {
+ public:
+  DialedToWorker(StreamOwner& owner, grpc::GenericStub& stub) : Dialed(owner, 0), stub_(stub) {}
+  void open() override {
+    stub_.PrepareBidiStreamingCall(&context, kWorkerMethod, {}, this);
+    Dialed::open();
+  }
+
+ private:
+  grpc::GenericStub& stub_;
+};
+
+class DialedLink final : public WorkerLink {
+ public:
+  DialedLink(const std::string& address, const WorkerSecurity& security, milliseconds timeout,
+             LinkListener& listener)
+      : link_("the worker at " + address) {
+    grpc::ChannelArguments arguments = patient_channel();
+    arguments.SetMaxReceiveMessageSize(kMostBytesReceived);
+    // Each link has its own connection, so that two runs of a process do not wait for each other's
+    // messages.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(timeout.count()));
+    for (const auto& [name, value] : bulk_arguments(asking_after(timeout)))
+      arguments.SetInt(name, value);
+    const TlsFiles tls = options_of(security).tls;
+    stub_ = std::make_unique<grpc::GenericStub>(
+        grpc::CreateCustomChannel(address, channel_credentials(tls), arguments));
+    auto stream = std::make_unique<DialedToWorker>(link_, *stub_);
+    if (!security.token.empty()) stream->context.AddMetadata(kTokenName, security.token);
+    // Its owner keeps it alive for longer than the link.
+    link_.begin(std::move(stream), std::shared_ptr<LinkListener>(&listener, [](LinkListener*) {}),
+                timeout);
+  }
+
+  void send(WireBytes message) override { link_.send(std::move(message)); }
+  void close() noexcept override { link_.close(); }
+
+ private:
+  std::unique_ptr<grpc::GenericStub> stub_;
+  StreamLink link_;
+};
+
+class ListeningPort final : public WorkerPort, private grpc::CallbackGenericService {
+ public:
+  ListeningPort(const std::string& address, const WorkerSecurity& security, AcceptLink accept)
+      : token_(security.token), accept_(std::move(accept)) {
+    // Applies to all later servers of this process, to which it does no harm.
+    static const bool health = [] {
+      grpc::EnableDefaultHealthCheckService(true);
+      return true;
+    }();
+    static_cast<void>(health);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(address, server_credentials(options_of(security).tls), &port);
+    builder.RegisterCallbackGenericService(this);
+    builder.SetMaxReceiveMessageSize(kMostBytesReceived);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    for (const auto& [name, value] : bulk_arguments(asking_after(kRunTimeout)))
+      builder.AddChannelArgument(name, value);
+    // Runs check whether a silent worker is alive.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    // Limits the handshakes of strangers.
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0)
+      throw Error(ErrorCode::unavailable,
+                  "can't listen at " + address + ": the address is taken, or not this host's");
+    address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+  }
+  ListeningPort(const ListeningPort&) = delete;
+  ListeningPort& operator=(const ListeningPort&) = delete;
+
+  ~ListeningPort() override {
+    std::list<StreamLink> links;
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      links.swap(links_);
+    }
+    for (StreamLink& link : links) link.end("the port was closed");
+    links.clear();
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  std::string address() const override { return address_; }
+  void set_serving(bool serving) override {
+    server_->GetHealthCheckService()->SetServingStatus(serving);
+  }
+  std::size_t refused() const noexcept override { return refused_.load(); }
+
+ private:
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override try {
+    if (context->method() != kWorkerMethod) {
+      ++refused_;
+      return new Refused("no such method", grpc::StatusCode::UNIMPLEMENTED);
+    }
+    if (!shows_token(*context, token_)) {
+      ++refused_;
+      return new Refused("not this job's token");
+    }
+    return let_in(*context);
+  } catch (const std::exception&) {
+    // Null: gRPC refuses the call itself.
+    return new (std::nothrow) Refused("no memory", grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
+
+  grpc::ServerGenericBidiReactor* let_in(grpc::GenericCallbackServerContext& context) {
+    std::list<StreamLink> ended, mine;
+    StreamLink& link = mine.emplace_back("the run at " + context.peer());
+    auto stream = std::make_unique<Accepted>(link, 0, context);
+    const std::shared_ptr<LinkListener> listener = accept_(link);
+    if (listener == nullptr)
+      return new Refused("it takes nobody in", grpc::StatusCode::UNAVAILABLE);
+    Accepted* const reactor = stream.get();
+    Status why(ErrorCode::unavailable, "the port was closed");
+    try {
+      context.AddInitialMetadata(kWorkerName, "1");
+      const std::lock_guard lock(mutex_);
+      for (auto at = links_.begin(); at != links_.end();) {
+        const auto next = std::next(at);
+        if (at->ended()) ended.splice(ended.end(), links_, at);
+        at = next;
+      }
+      if (!closed_) {
+        link.begin(std::move(stream), listener, milliseconds(0));
+        links_.splice(links_.end(), mine);
+        return reactor;
+      }
+    } catch (...) {
+      why = status_from_current_exception();
+    }
+    listener->lost(why);
+    return new Refused("it can't", grpc::StatusCode::UNAVAILABLE);
+  }
+
+  const std::string token_;
+  const AcceptLink accept_;
+  std::string address_;
+  std::atomic<std::size_t> refused_{0};
+  std::mutex mutex_;
+  std::list<StreamLink> links_;  // guarded by mutex_
+  bool closed_ = false;          // guarded by mutex_
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerLink> connect_to_worker(const std::string& address,
+                                              const WorkerSecurity& security, milliseconds timeout,
+                                              LinkListener& listener) {
+  quiet_grpc();
+  keep_grpc();
+  keep_freed_memory();
+  check_address(address);
+  check_exposure(address, options_of(security));
+  return std::make_unique<DialedLink>(address, security, std::max(timeout, milliseconds(1)),
+                                      listener);
+}
+
+std::unique_ptr<WorkerPort> listen_for_runs(const std::string& address,
+                                            const WorkerSecurity& security, AcceptLink accept) {
+  quiet_grpc();
+  keep_grpc();
+  keep_freed_memory();
+  check_address(address);
+  check_exposure(address, options_of(security));
+  return std::make_unique<ListeningPort>(address, security, std::move(accept));
+}
+
+}  // namespace penstock::cluster

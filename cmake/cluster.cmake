@@ -1,0 +1,16 @@
+# gRPC and Gloo if they are there: what processes of one job need to talk to each other.
+set(PENSTOCK_CLUSTER ${PENSTOCK_OPTIONAL} CACHE STRING "ON: gRPC and Gloo are required; OFF: not used; AUTO: used if found")
+set_property(CACHE PENSTOCK_CLUSTER PROPERTY STRINGS AUTO ON OFF)
+set(PENSTOCK_HAVE_CLUSTER OFF)
+
+if(PENSTOCK_CLUSTER)
+  find_package(Protobuf QUIET)
+  find_package(gRPC CONFIG QUIET)
+  find_package(Gloo CONFIG QUIET)
+  if(Protobuf_FOUND AND gRPC_FOUND AND TARGET gRPC::grpc_cpp_plugin AND TARGET gloo)
+    set(PENSTOCK_HAVE_CLUSTER ON)
+  elseif(PENSTOCK_CLUSTER STREQUAL ON)
+    message(FATAL_ERROR "PENSTOCK_CLUSTER is ON, and gRPC or Gloo was not found: Debian's libgrpc++-dev, protobuf-compiler-grpc, libgloo-dev")
+  endif()
+endif()
+message(STATUS "cluster: ${PENSTOCK_HAVE_CLUSTER}")

@@ -1,0 +1,20 @@
+# What the trainer links against, of a build of Penstock and of an installed one alike. FarmHash is there where it was
+# found when the trainer was built.
+set(penstock_towers_missing)
+foreach(penstock_library dnnl gomp farmhash)
+  if(NOT TARGET penstock::${penstock_library})
+    string(TOUPPER PENSTOCK_${penstock_library} penstock_found)
+    find_library(${penstock_found} NAMES ${penstock_library} lib${penstock_library}.so.1)
+    if(${penstock_found})
+      add_library(penstock::${penstock_library} UNKNOWN IMPORTED GLOBAL)
+      set_target_properties(penstock::${penstock_library} PROPERTIES IMPORTED_LOCATION "${${penstock_found}}")
+    elseif(NOT penstock_library STREQUAL farmhash OR penstock_towers_with_farmhash)
+      list(APPEND penstock_towers_missing ${penstock_library})
+    endif()
+  endif()
+endforeach()
+# Finds words beyond ASCII, where it is there.
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(ICU IMPORTED_TARGET icu-uc)
+endif()

@@ -1,0 +1,15 @@
+# libcurl and OpenSSL if they are there: data on servers.
+set(PENSTOCK_REMOTE ${PENSTOCK_OPTIONAL} CACHE STRING "ON: libcurl and OpenSSL are required; OFF: not used; AUTO: used if found")
+set_property(CACHE PENSTOCK_REMOTE PROPERTY STRINGS AUTO ON OFF)
+set(PENSTOCK_HAVE_REMOTE OFF)
+
+if(PENSTOCK_REMOTE)
+  pkg_check_modules(CURL IMPORTED_TARGET libcurl>=7.85)
+  pkg_check_modules(CRYPTO IMPORTED_TARGET libcrypto)
+  if(CURL_FOUND AND CRYPTO_FOUND)
+    set(PENSTOCK_HAVE_REMOTE ON)
+  elseif(PENSTOCK_REMOTE STREQUAL ON)
+    message(FATAL_ERROR "PENSTOCK_REMOTE is ON, and libcurl or OpenSSL was not found: Debian's libcurl4-openssl-dev, libssl-dev")
+  endif()
+endif()
+message(STATUS "remote: ${PENSTOCK_HAVE_REMOTE}")

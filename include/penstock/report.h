@@ -1,0 +1,43 @@
+// Reports: a run's figures so far, and the cause that limits it.
+#pragma once
+
+#include <string>
+
+#include <penstock/feed.h>
+#include <penstock/iterator.h>
+
+namespace penstock {
+
+/// The cause that limits a run, and its remedy.
+struct Verdict {
+  /// As in TowerStats::gains, or "step", "cpu" or "hand-over"; empty: unknown.
+  std::string cause{};
+  std::string remedy{};  ///< advice on what to change
+  double gain_s = 0;     ///< seconds of the run that would be saved without the cause
+  /// Elements a second without the cause, of "hand-over" at least; 0: not known.
+  double rate_then = 0;
+  /// Elements a second with half as much of it; 0: not known.
+  double rate_half = 0;
+  std::string text{};  ///< the verdict in one or a few sentences
+};
+
+/// A report, as text and as JSON.
+struct Report {
+  Verdict verdict;
+  /// The verdict, a summary, and tables of stages and towers, in 100 columns.
+  std::string text;
+  /// An object with the fields that docs/profile.md ("The JSON") lists.
+  std::string json;
+};
+
+/// Returns the report of a run from its beginning until now, at any moment of it or after its end.
+/// Figures of CPU time and of decoding are those of the whole process. Takes about a millisecond;
+/// any thread may call it. PENSTOCK_REPORT makes a program write the same without a change to it:
+/// docs/metrics.md.
+///
+///     std::puts(ps::report(feed).text.c_str());   // "Copies to cuda:0 limit the run: one takes …"
+Report report(const Iterator& run);
+/// Returns the report of a feed and its towers.
+Report report(const Feed& feed);
+
+}  // namespace penstock

@@ -1,0 +1,20 @@
+// The fully connected layer.
+#pragma once
+
+#include <penstock/towers/layer.h>
+
+namespace penstock::towers {
+
+struct DenseOptions {
+  std::int64_t in = 0, out = 0;
+  bool bias = true;
+  Initializer initializer{};
+  Initializer bias_initializer{};
+  bool input_gradient = true;  ///< false for a model's first layer
+};
+
+/// Maps [n, ...] to [n,out]. All dimensions but the outermost are taken together as one dimension
+/// of `in` values. Variables: weights [out,in], biases [out].
+LayerPtr dense(const Scope& scope, const DenseOptions& options);
+
+}  // namespace penstock::towers

@@ -1,0 +1,29 @@
+// Pooling of images.
+#pragma once
+
+#include <string>
+
+#include <penstock/towers/layer.h>
+#include <penstock/towers/layers/conv2d.h>
+
+namespace penstock::towers {
+
+enum class Pooling { max, average };
+
+struct PoolOptions {
+  Pooling kind = Pooling::max;
+  std::int64_t kernel = 2, stride = 2;
+  Padding padding{};  ///< pixels outside count neither as a maximum nor for an average
+};
+
+/// Returns the output shape of pooling of `in`. Throws Error{invalid_argument} naming the layer.
+Shape pooled(const std::string& layer, const Shape& in, const PoolOptions& options);
+
+/// Maps [n,h,w,c] to [n,h',w',c], with extents as for conv2d. Among equal maxima the first one gets
+/// the gradient. On a GPU cuDNN chooses one of them, the same in every run. Averages on a GPU take
+/// only padding that is equal on both sides.
+LayerPtr pool(const Scope& scope, const PoolOptions& options);
+/// Maps [n,h,w,c] to [n,c]: the average of each channel.
+LayerPtr global_average_pool(const Scope& scope);
+
+}  // namespace penstock::towers

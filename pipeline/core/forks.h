@@ -1,0 +1,13 @@
+// Tells whether a run still has its threads.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock {
+
+/// Returns the number of forks between the process that first called this and the present one. A
+/// child of `fork` has the memory of its parent but none of its threads, so a run of the parent
+/// would only hang in the child.
+std::uint64_t forks() noexcept;
+
+}  // namespace penstock

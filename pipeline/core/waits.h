@@ -1,0 +1,38 @@
+// Distinguishes a thread that waits from one that other threads keep off the CPU.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <string_view>
+
+namespace penstock {
+
+/// Returns how often this thread has given up its CPU voluntarily, to wait for a device, a lock or
+/// a time. The count does not change when other threads take the CPU. Source: getrusage(2),
+/// ru_nvcsw.
+inline std::uint64_t times_waited() noexcept {
+  rusage usage{};
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_nvcsw) : 0;
+}
+
+/// True if that thread of this process is waiting at the moment, or if its state cannot be read.
+/// Source: proc_pid_stat(5), the field after the name in brackets.
+inline bool waits(pid_t thread) noexcept {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "/proc/self/task/%d/stat", static_cast<int>(thread));
+  const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return true;
+  const ssize_t size = ::read(file, text.data(), text.size());
+  ::close(file);
+  const std::string_view line(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return line.rfind(") R") == std::string_view::npos;
+}
+
+}  // namespace penstock

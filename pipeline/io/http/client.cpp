@@ -1,0 +1,125 @@
+#include "pipeline/io/http/client.h"
+
+#include <algorithm>
+
+#include <penstock/log.h>
+#include <penstock/version.h>
+
+#include "pipeline/io/http/asking.h"
+#include "pipeline/io/http/basic_auth.h"
+#include "pipeline/io/http/range_gets.h"
+#include "pipeline/io/http/takers.h"
+
+namespace penstock::http {
+namespace {
+
+using ClientClock = std::chrono::steady_clock;
+
+std::uint64_t size_of(const AnswerHead& head) noexcept {
+  return head.range ? head.range->size : *head.content_length;
+}
+
+}  // namespace
+
+HttpClient::HttpClient(RemoteOptions options, std::unique_ptr<HttpTransport> transport,
+                       std::shared_ptr<Authorizer> authorizer, std::shared_ptr<BlockCache> cache)
+    : options_(std::move(options)),
+      pace_(std::max<std::size_t>(1, options_.connections)),
+      transport_(std::move(transport)),
+      authorizer_(std::move(authorizer)),
+      cache_(std::move(cache)) {}
+
+BlockCache* HttpClient::cache_of(const PinnedObject& object) const {
+  if (cache_ == nullptr || object.info.inode == 0) return nullptr;
+  const MutexLock lock(mutex_);
+  return rangeless_.empty() || !rangeless_.contains(object.url.origin()) ? cache_.get() : nullptr;
+}
+
+Asker HttpClient::asker() {
+  return {transport(), pace_, options_, authorizer_.get()};
+}
+
+HttpRequest HttpClient::request_for(const Url& url, std::chrono::milliseconds timeout,
+                                    HttpRequest request) {
+  request.url = url.whole();
+  request.timeout = timeout;
+  request.stall = options_.stall;
+  request.headers.emplace_back("Accept-Encoding: identity");
+  if (authorizer_ != nullptr) {
+    authorizer_->authorize(request, url);
+  } else if (!url.userinfo.empty()) {
+    request.headers.push_back("Authorization: Basic " + basic_credentials(url.userinfo));
+  }
+  return request;
+}
+
+HttpTransport& HttpClient::transport() {
+  std::call_once(opened_, [this] {
+    if (transport_ != nullptr) return;
+    if (options_.insecure)
+      log(LogLevel::warning,
+          "certificates of servers are not checked: whoever is in between can give any data");
+    transport_ = remote_module().open({.connections = options_.connections,
+                                       .ca_file = options_.ca_file,
+                                       .insecure = options_.insecure,
+                                       .user_agent = "penstock/" + version()});
+  });
+  return *transport_;
+}
+
+PinnedObject HttpClient::find(const std::string& path, const Url& url) {
+  ProbeTaker taker([&] {
+    const MutexLock lock(mutex_);
+    return rangeless_.contains(url.origin());
+  }());
+  Asking asking(asker(), path, taker, 0, [this](const Url& at, std::chrono::milliseconds timeout) {
+    HttpRequest request = request_for(at, timeout);
+    request.headers.push_back(range_header(0, 0));
+    return request;
+  });
+  PinnedObject object{path, asking.perform(url), {}, {}};
+  if (taker.is_rangeless()) {
+    const MutexLock lock(mutex_);
+    rangeless_.insert(url.origin());
+  }
+  const AnswerHead& head = asking.head();
+  object.info.size = size_of(head);
+  object.info.inode = head.version();
+  object.info.mtime_ns = static_cast<std::int64_t>(object.info.inode);
+  object.etag = head.strong_etag();
+  if (object.info.inode == 0)
+    log_once(LogLevel::warning, "no ETag from " + url.origin(),
+             url.origin() +
+                 " names no versions of its files (ETag, Last-Modified): one that is "
+                 "replaced by another of the same size goes unnoticed");
+  return object;
+}
+
+std::string HttpClient::get_whole(const std::string& path, const Url& url, std::size_t most_bytes) {
+  TextTaker taker(most_bytes);
+  Asking(asker(), path, taker, 0, [this](const Url& at, std::chrono::milliseconds timeout) {
+    return request_for(at, timeout);
+  }).perform(url);
+  return std::move(taker.text());
+}
+
+std::string HttpClient::ask(const HttpRequest& request, std::size_t most_bytes) {
+  TextTaker taker(most_bytes);
+  Countdown countdown;
+  Attempt attempt(taker, pace_, countdown);
+  attempt.start(transport(), request, false, ClientClock::now() + request.timeout);
+  countdown.wait();
+  if (attempt.result().verdict != Verdict::good)
+    throw Error(ErrorCode::unavailable, attempt.result().why);
+  return std::move(taker.text());
+}
+
+void HttpClient::get(std::span<RangeGet> gets, bool fresh) {
+  const RangeAsker asker{transport(), pace_, options_, authorizer_.get(),
+                         [this](const Url& url, std::chrono::milliseconds timeout) {
+                           return request_for(url, timeout);
+                         }};
+  get_ranges(asker, gets, fresh);
+}
+
+}  // namespace penstock::http

@@ -1,0 +1,61 @@
+// HTTP with libcurl's multi interface, on one thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <curl/curl.h>
+#include <sys/types.h>
+
+#include "pipeline/io/http/transport.h"
+
+namespace penstock::http {
+
+/// The transport of libcurl. Connections are reused. It speaks HTTP/1.1, since one connection for
+/// all requests would be slower than many. libcurl finds proxies in the environment.
+class CurlDriver final : public HttpTransport {
+ public:
+  /// Throws Error{resource_exhausted}.
+  explicit CurlDriver(TransportOptions options);
+  ~CurlDriver() override;
+  CurlDriver(const CurlDriver&) = delete;
+  CurlDriver& operator=(const CurlDriver&) = delete;
+
+  std::uint64_t start(const HttpRequest& request, HttpSink& sink) override;
+  void cancel(std::uint64_t number) noexcept override;
+
+ private:
+  struct Exchange;
+
+  void run() noexcept;
+  void begin_new() noexcept;
+  void end_cancelled() noexcept;
+  void begin(std::unique_ptr<Exchange> exchange) noexcept;
+  void finish(CURL* easy, CURLcode code) noexcept;
+  void give_up() noexcept;
+
+  static std::size_t on_head(char* data, std::size_t size, std::size_t count, void* exchange);
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* exchange);
+
+  const TransportOptions options_;
+  const pid_t process_;
+  CURLM* multi_ = nullptr;
+
+  std::mutex mutex_;
+  std::deque<std::unique_ptr<Exchange>> new_;  // guarded by mutex_
+  std::vector<std::uint64_t> cancelled_;       // guarded by mutex_
+  std::uint64_t last_number_ = 0;              // guarded by mutex_
+  bool stopping_ = false;                      // guarded by mutex_
+
+  // Used only by the thread.
+  std::vector<Exchange*> under_way_;
+  std::vector<CURL*> idle_;
+
+  std::jthread thread_;
+};
+
+}  // namespace penstock::http

@@ -1,0 +1,44 @@
+// The rules for answers that are not good: whether and when to retry, and the final error.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <penstock/error.h>
+#include <penstock/remote_files.h>
+
+#include "pipeline/io/http/answer.h"
+#include "pipeline/io/http/url.h"
+
+namespace penstock::http {
+
+inline constexpr int kRefusalsAsked = 2;  ///< retries of a refusal
+
+/// The retries of one read, and their common deadline. REQUIRES: the options outlive it.
+class Patience {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Patience(const RemoteOptions& options, std::uint64_t bytes);
+
+  Clock::time_point deadline() const noexcept { return deadline_; }
+  std::chrono::milliseconds left() const noexcept;
+  /// Returns true if a request may be retried after `tries` answers that were not good, the last of
+  /// which had this verdict.
+  bool again(Verdict verdict, int tries) const noexcept;
+  void wait(Verdict verdict, int tries) const;
+
+ private:
+  const RemoteOptions& options_;
+  const Clock::time_point deadline_;
+};
+
+/// Returns the error of a request that failed `tries` times, from its last answer. `is_write`: the
+/// request was to write the object, not to read it.
+Error error_of(const Judgement& result, const AnswerHead& head, const std::string& path,
+               const Url& url, int tries, bool is_write = false);
+
+/// Returns true for 401 and 403: other credentials may be accepted.
+bool is_refusal(const AnswerHead& head) noexcept;
+
+}  // namespace penstock::http

@@ -1,0 +1,113 @@
+// Destinations for the bodies of answers.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "pipeline/io/http/attempt.h"
+#include "pipeline/io/http/client.h"
+#include "pipeline/io/http/patience.h"
+
+namespace penstock::http {
+
+/// Finds the properties of an object by the answer to a request for its first byte.
+class ProbeTaker final : public BodyTaker {
+ public:
+  /// `rangeless`: the server is known to support no ranges.
+  explicit ProbeTaker(bool rangeless) : rangeless_(rangeless) {}
+
+  Judgement judge(const AnswerHead& head) const override {
+    // A server without ranges answers with the whole object, which tells as much, unless the answer
+    // is a page that a proxy sent instead. But any server may give such an answer once, so it is
+    // believed only after several in a row.
+    const bool plain = head.encoding.empty() || head.encoding == "identity";
+    const bool named =
+        head.version() != 0 && head.content_length && !head.type.starts_with("text/html");
+    if (head.status != 200 || head.range || head.malformed || !plain || !named)
+      return http::judge(head, {0, 0, {}, 0});
+    wholes_ = head.content_length == size_ ? wholes_ + 1 : 1;
+    size_ = head.content_length;
+    if (rangeless_ || wholes_ > kRefusalsAsked) return {Verdict::empty, {}};
+    return {Verdict::refused, "HTTP 200 for a range"};
+  }
+  bool is_rangeless() const noexcept { return wholes_ > kRefusalsAsked; }
+  bool take(std::span<const std::byte> bytes) noexcept override {
+    taken_ += bytes.size();
+    return taken_ <= 1;
+  }
+  bool full() const noexcept override { return taken_ == 1; }
+  void restart() noexcept override { taken_ = 0; }
+
+ private:
+  const bool rangeless_;
+  mutable int wholes_ = 0;                     // consecutive answers with the whole object
+  mutable std::optional<std::uint64_t> size_;  // size in the last of them
+  std::size_t taken_ = 0;
+};
+
+/// Copies the bytes of one range to its parts, and drops those between them.
+class PartsTaker final : public BodyTaker {
+ public:
+  explicit PartsTaker(const RangeGet& get) : get_(get) {}
+
+  Judgement judge(const AnswerHead& head) const override {
+    const FileInfo& info = get_.object->info;
+    return http::judge(head, {get_.first(), get_.end() - 1, info.size, info.inode});
+  }
+  bool take(std::span<const std::byte> bytes) noexcept override {
+    if (bytes.size() > get_.end() - at_) return false;
+    while (!bytes.empty()) {
+      const RangePart& part = get_.parts[part_];
+      const std::uint64_t end = part.offset + part.size;
+      const bool within = at_ >= part.offset;
+      const std::size_t n =
+          std::min<std::uint64_t>(bytes.size(), (within ? end : part.offset) - at_);
+      if (within) std::memcpy(part.out + (at_ - part.offset), bytes.data(), n);
+      bytes = bytes.subspan(n);
+      at_ += n;
+      if (at_ == end) ++part_;
+    }
+    return true;
+  }
+  bool full() const noexcept override { return at_ == get_.end(); }
+  void restart() noexcept override {
+    at_ = get_.first();
+    part_ = 0;
+  }
+
+ private:
+  const RangeGet& get_;
+  std::uint64_t at_ = 0;
+  std::size_t part_ = 0;
+};
+
+/// Collects a small object as text.
+class TextTaker final : public BodyTaker {
+ public:
+  explicit TextTaker(std::size_t most) : most_(most) {}
+
+  Judgement judge(const AnswerHead& head) const override {
+    if (head.content_length.value_or(0) > most_)
+      return {Verdict::unusable, "it has more than " + std::to_string(most_) + " bytes"};
+    return judge_whole(head);
+  }
+  bool take(std::span<const std::byte> bytes) noexcept override try {
+    if (bytes.size() > most_ - text_.size()) return false;
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return true;
+  } catch (...) {
+    return false;
+  }
+  bool full() const noexcept override { return true; }
+  void restart() noexcept override { text_.clear(); }
+  std::string& text() noexcept { return text_; }
+
+ private:
+  const std::size_t most_;
+  std::string text_;
+};
+
+}  // namespace penstock::http

@@ -1,0 +1,53 @@
+// A short description of a graph, which prevents restoring a state into another graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <penstock/state.h>
+
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// A list with a mark for each stage, in the order in which data flows. A mark covers the stage's
+/// kind, options and output spec, and the shards that it reads. Up to 64 ranges of neighbouring
+/// shards have marks of their own. So an error can name the shard that differs, or at least its
+/// range. The names given to callables count. Their code cannot count.
+class Fingerprint {
+ public:
+  explicit Fingerprint(const Node& root);
+
+  /// A shard stage that differs only in its count and index.
+  struct OtherShard {
+    std::string stage;
+    std::uint64_t count = 0, index = 0;          ///< of this graph
+    std::uint64_t old_count = 0, old_index = 0;  ///< of the saved state
+  };
+
+  void save(StateWriter& state) const;
+  /// Throws Error{invalid_argument} that names the first stage or files that differ from the graph
+  /// that `state` was saved from. Returns the differing shard stages, which the caller has to
+  /// judge.
+  std::vector<OtherShard> check(StateReader& state) const;
+  /// Returns one number for the whole fingerprint.
+  std::uint64_t digest() const noexcept;
+
+ private:
+  static constexpr std::size_t kRuns = 64;
+  struct Mark {
+    std::string stage;
+    std::uint32_t options = 0;
+    std::uint64_t shard_count = 0;  // of a shard stage; else 0
+    std::uint64_t shard_index = 0;
+    std::uint64_t shards = 0;
+    std::vector<std::uint32_t> runs;
+    std::vector<std::string> names;  // of shards
+  };
+  void add(const Node& node);
+
+  std::vector<Mark> marks_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,143 @@
+// The workers of a run: which worker gets which group, and what happens to groups of lost workers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <penstock/worker_links.h>
+
+#include "pipeline/engine/remote_work.h"
+#include "pipeline/remote/connection.h"
+#include "pipeline/remote/group_wire.h"
+#include "pipeline/remote/programs.h"
+
+namespace penstock::remote {
+
+/// A segment's side of its groups. Called without the pool's lock.
+class JobOwner {
+ public:
+  /// Makes the group on threads of this process.
+  virtual void make_here(Group& group) noexcept = 0;
+  /// Takes the results of a worker. Returns false if they are not those of the group; the group's
+  /// listener was not told of it then. After true, neither the group nor its owner may be touched,
+  /// because both may be gone.
+  virtual bool take(Group& group, const AnswerHead& head, Incoming& message) noexcept = 0;
+  /// The group's results are no longer wanted.
+  virtual void drop(Group& group) noexcept = 0;
+  /// The group can't be made, which ends the run.
+  virtual void fail(Group& group, const Status& why) noexcept = 0;
+
+ protected:
+  ~JobOwner() = default;
+};
+
+/// A group that any process may make.
+struct Job {
+  JobOwner* owner = nullptr;
+  Group* group = nullptr;
+  std::shared_ptr<const AskBody> body;
+  std::size_t answer_bytes = 0;  ///< as far as it is known
+  std::uint64_t id = 0;
+  int tries = 0;  ///< workers that have the group and are not lost
+};
+
+/// A pool of workers. Groups wait in one queue; whichever worker has room, or this process, takes
+/// the first. So faster ones take more. A group that takes long is requested once more elsewhere. A
+/// group whose worker is lost goes to the front of the queue. Thread-safe.
+class WorkerPool final : public RemoteWork, private ConnectionOwner {
+ public:
+  explicit WorkerPool(Run& run);
+  ~WorkerPool() override;
+
+  // RemoteWork
+  std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, MakeLocal local,
+                                      GroupListener& listener) override;
+  Figures figures() const override;
+
+  ProgramNumbers& programs() noexcept { return programs_; }
+  /// Returns the most bytes that a request and its answer may take.
+  std::size_t most_bytes() const noexcept { return most_bytes_; }
+  /// Returns the number of groups that workers may have.
+  std::size_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
+  void add(Job job);
+  /// Ends a group that was to be made here.
+  void done_here() noexcept;
+  /// Counts a group that only this process can make, and that it has begun.
+  void count_here() noexcept;
+  /// Drops all groups of this owner, except those whose results are being taken right now.
+  void drop_all(const JobOwner& owner) noexcept;
+
+ private:
+  // ConnectionOwner
+  void ready(Connection& connection, const Welcome& welcome) noexcept override;
+  void answered(Connection& connection, AnswerHead head, Incoming& message) noexcept override;
+  void leaving(Connection& connection) noexcept override;
+  void gone(Connection& connection, const Status& why, bool for_good) noexcept override;
+
+  using Lock = std::unique_lock<std::mutex>;
+  /// Work that is done after the lock is released.
+  struct Todo {
+    std::vector<Job> here;
+    std::vector<Job> failed;
+    Status why{};
+  };
+
+  void watch(const std::stop_token& stop) noexcept;
+  void look(Lock& lock, Clock::time_point now);
+  void connect(Connection& connection, Clock::time_point now);
+  void set_addresses(const std::vector<std::string>& addresses);
+  void hedge(Clock::time_point now, Todo& todo);
+  void give_up_without_workers(Clock::time_point now, Todo& todo);
+  void hand_out(Todo& todo);
+  Connection* next_worker(const Job& job, const Connection* but = nullptr);
+  bool has_room_here() const noexcept;
+  void send(Connection& connection, const Job& job);
+  void lose(Connection& connection, const Status& why, bool for_good);
+  void count_capacity() noexcept;
+  bool settle(Connection& connection, std::uint64_t id);
+  void carry_out(Todo todo) noexcept;
+  Clock::duration patience() const noexcept;
+
+  static constexpr std::size_t kMostRemembered = 256;
+
+  Run& run_;
+  const WorkerOptions& options_;
+  const std::size_t most_bytes_;
+  const std::size_t threads_here_;
+  ProgramNumbers programs_;
+  const WorkerTransport& transport_;
+  WireBytes hello_;
+  std::atomic<std::size_t> capacity_{0};
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::string> wanted_;  // addresses that were found, if they are watched
+  bool wanted_changed_ = false;
+  std::deque<Job> line_;
+  std::map<std::uint64_t, Job> under_way_;
+  // Numbers and checksums of the groups that were taken last.
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> sums_;
+  std::uint64_t next_id_ = 1;
+  std::size_t here_ = 0;  // groups that are made here
+  std::uint64_t groups_here_ = 0;
+  std::uint64_t groups_there_ = 0;
+  double usual_s_ = 0;  // usual time from request to answer
+  Clock::time_point last_up_;
+  Status refused_;  // the error of the last worker that was left out
+
+  std::condition_variable_any changed_;
+  std::unique_ptr<WorkerWatch> follow_;
+  std::jthread thread_;
+};
+
+}  // namespace penstock::remote

@@ -1,0 +1,136 @@
+#include "pipeline/remote/remote_runner.h"
+
+#include <algorithm>
+
+#include "pipeline/engine/run.h"
+#include "pipeline/order/support.h"
+
+namespace penstock::remote {
+namespace {
+
+std::size_t number_of(const Run& run, const Node& node) {
+  return static_cast<std::size_t>(run.plan().find(node) - run.plan().stages().data());
+}
+
+}  // namespace
+
+RemoteRunner::RemoteRunner(WorkerPool& pool, Run& run, const SegmentWork& segment,
+                           RemoteWork::MakeLocal make_local, GroupListener& listener)
+    : pool_(pool),
+      run_(run),
+      segment_(segment),
+      stage_(number_of(run, segment.owner)),
+      label_(run.stages().stage_name(segment.owner)),
+      listener_(listener),
+      local_(make_local(run, segment, *this)) {}
+
+// Returns the size of the answer as far as it is known. An element without a fixed size counts as
+// its records.
+std::size_t RemoteRunner::answer_bytes(const Group& group) const noexcept {
+  std::size_t row = 0;
+  if (segment_.layout != nullptr)
+    for (const std::size_t stride : segment_.layout->strides) row += stride;
+  return row * group.count + group.read_bytes;
+}
+
+void RemoteRunner::begin(Group& group) {
+  std::optional<AskBody> body;
+  const std::size_t bytes = answer_bytes(group);
+  if (bytes <= pool_.most_bytes())
+    body = encode_items(segment_, stage_, group.all_items(), pool_.programs(),
+                        pool_.most_bytes() - bytes);
+  if (body) {
+    pool_.add({.owner = this,
+               .group = &group,
+               .body = std::make_shared<const AskBody>(*std::move(body)),
+               .answer_bytes = bytes});
+    return;
+  }
+  pool_.count_here();
+  try {
+    local_->begin(group);
+  } catch (...) {
+    pool_.done_here();
+    throw;
+  }
+}
+
+void RemoteRunner::group_done(Group& group) noexcept {
+  // Call this first: once the last group has ended, the run may be destroyed, and the pool with it.
+  pool_.done_here();
+  listener_.group_done(group);
+}
+
+void RemoteRunner::group_starved(Group& group) noexcept {
+  pool_.done_here();
+  listener_.group_starved(group);
+}
+
+void RemoteRunner::group_lost(Group& group) noexcept {
+  pool_.done_here();
+  listener_.group_lost(group);
+}
+
+void RemoteRunner::make_here(Group& group) noexcept {
+  try {
+    local_->begin(group);
+  } catch (...) {
+    broke_down();
+    group_lost(group);
+  }
+}
+
+void RemoteRunner::fail(Group& group, const Status& why) noexcept {
+  try {
+    throw Error(why.error());
+  } catch (...) {
+    listener_.broke_down();
+  }
+  listener_.group_lost(group);
+}
+
+// Returns false if the group has ended here.
+bool RemoteRunner::prepared_again(Group& group) noexcept {
+  try {
+    local_->prepare(group);
+    return true;
+  } catch (...) {
+    listener_.broke_down();
+    listener_.group_lost(group);
+    return false;
+  }
+}
+
+bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message) noexcept {
+  const bool rows = head.what == AnswerHead::What::rows;
+  try {
+    if (rows != (segment_.layout != nullptr)) malformed("rows for values");
+    StateReader results(head.results);
+    if (rows) {
+      decode_rows(results, message, group, label_);
+    } else {
+      decode_values(results, message, group, label_);
+    }
+    for (const StageWork& work : head.stages)
+      if (work.stage >= run_.plan().stages().size()) malformed("a stage");
+  } catch (...) {
+    const bool starved = group.context->starved();
+    group.start_over();
+    if (starved) {
+      listener_.group_starved(group);
+      return true;
+    }
+    return !prepared_again(group);
+  }
+  for (const StageWork& work : head.stages) {
+    StageCounters& counters = *run_.stages().counters(*run_.plan().stages()[work.stage].node);
+    add_counters(&counters, work.items, work.bytes, work.busy_ns);
+    counters.apart_ns.fetch_add(work.apart_ns, std::memory_order_relaxed);
+  }
+  run_.retry().add(head.retried);
+  segment_.sizer.follow(group.count, head.wanted, head.bytes);
+  listener_.group_done(group);
+  return true;
+}
+
+}  // namespace penstock::remote

@@ -1,0 +1,143 @@
+#include <penstock/serve.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+#include <penstock/plan.h>
+#include <penstock/sources.h>
+#include <penstock/start_thread.h>
+
+#include "pipeline/remote/session.h"
+#include "pipeline/remote/transport.h"
+
+namespace penstock {
+namespace remote {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{20};
+constexpr milliseconds kLease{10'000};
+
+class Server final : public InputServer {
+ public:
+  Server(std::optional<Dataset> dataset, MakeDataset make, ServeOptions options) {
+    served_.dataset = std::move(dataset);
+    served_.make = std::move(make);
+    served_.options = std::move(options);
+    ServeOptions& own = served_.options;
+    if (own.most_runs < 1)
+      throw Error(ErrorCode::invalid_argument, "a worker has to serve at least one run");
+    const RunOptions usual{.memory_bytes = own.memory_bytes};
+    const std::uint64_t all = compile(range(1), usual).memory_limit();
+    if (own.cache_bytes >= all)
+      throw Error(ErrorCode::invalid_argument,
+                  "a worker's cache of " + std::to_string(own.cache_bytes) +
+                      " bytes leaves nothing of its memory of " + std::to_string(all));
+    if (own.cache_bytes > 0) served_.cache = std::make_unique<ElementCache>(own.cache_bytes);
+    own.memory_bytes = (all - own.cache_bytes) / static_cast<std::uint64_t>(own.most_runs);
+    port_ = worker_transport().listen(own.address, own.security,
+                                      [this](WorkerLink& link) { return accept(link); });
+    thread_ = start_thread("an input worker", [this](const std::stop_token& stop) { look(stop); });
+    if (!own.announce.empty()) {
+      const std::string at = own.public_address.empty() ? port_->address() : own.public_address;
+      announced_ = worker_transport().announce(own.announce, own.security, kLease, at);
+    }
+  }
+  ~Server() override {
+    announced_.reset();
+    port_.reset();  // now its sessions know that their links are gone
+    thread_ = {};
+    std::list<std::shared_ptr<Session>> rest;
+    {
+      const std::lock_guard lock(mutex_);
+      rest.swap(sessions_);
+    }
+    // Groups under way end soon, because they see that their results are no longer wanted.
+    for (const auto& session : rest)
+      while (!session->over()) std::this_thread::sleep_for(milliseconds(1));
+  }
+
+  std::string address() const override { return port_->address(); }
+  void drain() noexcept override {
+    announced_.reset();
+    draining_ = true;
+    try {
+      port_->set_serving(false);
+    } catch (...) {  // requests see the old status, and are refused later
+    }
+    const std::lock_guard lock(mutex_);
+    for (const auto& session : sessions_) session->leave();
+  }
+  bool drained() const noexcept override {
+    if (!draining_) return false;
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(sessions_, [](const auto& session) { return session->idle(); });
+  }
+  ServeStats stats() const override {
+    const std::lock_guard lock(mutex_);
+    ServeStats stats{.runs = static_cast<int>(sessions_.size()),
+                     .groups = served_.groups.load(),
+                     .elements = served_.elements.load(),
+                     .refused = served_.refused.load() + port_->refused()};
+    if (served_.cache) {
+      const ElementCache::Figures cache = served_.cache->figures();
+      stats.cache_hits = cache.hits;
+      stats.cache_misses = cache.misses;
+      stats.cache_evicted = cache.evicted;
+      stats.cache_bytes = cache.bytes;
+      stats.cache_peak_bytes = cache.most_bytes;
+    }
+    return stats;
+  }
+
+ private:
+  std::shared_ptr<LinkListener> accept(WorkerLink& link) {
+    const std::lock_guard lock(mutex_);
+    const auto most = static_cast<std::size_t>(served_.options.most_runs);
+    if (draining_ || sessions_.size() >= most) return nullptr;
+    return sessions_.emplace_back(std::make_shared<Session>(served_, link));
+  }
+
+  // Sessions are destroyed here, and not on their own threads.
+  void look(const std::stop_token& stop) noexcept {
+    std::mutex waiting;
+    std::condition_variable_any never;
+    while (!stop.stop_requested()) {
+      std::list<std::shared_ptr<Session>> over;
+      {
+        const std::lock_guard lock(mutex_);
+        for (auto at = sessions_.begin(); at != sessions_.end();) {
+          const auto next = std::next(at);
+          if ((*at)->over() && at->use_count() == 1) over.splice(over.end(), sessions_, at);
+          at = next;
+        }
+      }
+      over.clear();
+      std::unique_lock lock(waiting);
+      never.wait_for(lock, stop, kLook, [] { return false; });
+    }
+  }
+
+  Served served_;
+  std::atomic<bool> draining_{false};
+  mutable std::mutex mutex_;
+  std::list<std::shared_ptr<Session>> sessions_;  // guarded by mutex_
+  std::unique_ptr<WorkerPort> port_;
+  std::unique_ptr<WorkerWatch> announced_;
+  std::jthread thread_;
+};
+
+}  // namespace
+}  // namespace remote
+
+std::unique_ptr<InputServer> serve(Dataset dataset, ServeOptions options) {
+  return std::make_unique<remote::Server>(std::move(dataset), nullptr, std::move(options));
+}
+
+std::unique_ptr<InputServer> serve(MakeDataset graph, ServeOptions options) {
+  return std::make_unique<remote::Server>(std::nullopt, std::move(graph), std::move(options));
+}
+
+}  // namespace penstock

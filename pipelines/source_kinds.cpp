@@ -1,0 +1,226 @@
+// All sources of the command line and of TOML: their parameters, and the functions that open them.
+#include <map>
+
+#include <penstock/image_records.h>
+#include <penstock/sources.h>
+
+#include "pipelines/kinds.h"
+#include "pipelines/parameters.h"
+#include "pipelines/text.h"
+#include "pipelines/usage_error.h"
+
+namespace penstock::tool {
+namespace {
+
+Parameter paths() {
+  return {"paths", ValueType::list, "files or patterns", true};
+}
+
+Parameter label_regex() {
+  return {"label_regex", ValueType::text,
+          "one group: its match on the file's name, or with a / on the path, is the class"};
+}
+
+Parameter index_folder() {
+  return {"index_folder", ValueType::text,
+          "where offset indices are kept: a folder, beside, or - for nowhere"};
+}
+
+FileOptions file_options(const Settings& source, const FileSystemPtr& files) {
+  FileOptions options;
+  options.files = files;
+  if (source.kind().find("index_folder") != nullptr)
+    options.index_folder = source.get("index_folder", std::string());
+  return options;
+}
+
+Dataset open_images(const Settings& source, const FileSystemPtr& files) {
+  ImagesOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.label_regex = source.get("label_regex", std::string());
+  return images(source.get("path", std::string()), options);
+}
+
+Dataset open_tar(const Settings& source, const FileSystemPtr& files) {
+  TarOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.label_regex = source.get("label_regex", std::string());
+  return tar(source.get("paths", List()), options);
+}
+
+Dataset open_tfrecord(const Settings& source, const FileSystemPtr& files) {
+  static const std::map<std::string, Compression> kCompressions{
+      {"automatic", Compression::automatic},
+      {"none", Compression::none},
+      {"gzip", Compression::gzip},
+      {"zlib", Compression::zlib}};
+  TFRecordOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.compression = kCompressions.at(source.get("compression", std::string("automatic")));
+  options.verify = source.get("verify", true);
+  const Dataset records = tfrecord(source.get("paths", List()), options);
+  if (!source.has("example")) return records;
+  return records.map_op(parse_example(parse_features(source.get("example", List()))));
+}
+
+Dataset open_cifar10(const Settings& source, const FileSystemPtr& files) {
+  return cifar10(source.get("paths", List()), file_options(source, files));
+}
+
+Dataset open_idx(const Settings& source, const FileSystemPtr& files) {
+  return idx(source.get("images", std::string()), source.get("labels", std::string()),
+             file_options(source, files));
+}
+
+Dataset open_csv(const Settings& source, const FileSystemPtr& files) {
+  CsvOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.header = source.get("header", true);
+  const std::string delimiter = source.get("delimiter", std::string(","));
+  if (delimiter.size() != 1) throw UsageError("delimiter must be one character");
+  options.delimiter = delimiter[0];
+  for (const std::string& text : source.get("columns", List())) {
+    const std::size_t colon = text.rfind(':');
+    CsvOptions::Column column;
+    column.name = text.substr(0, colon);
+    if (colon != text.npos) column.dtype = dtype_from_name(text.substr(colon + 1));
+    options.columns.push_back(std::move(column));
+  }
+  return csv(source.get("paths", List()), options);
+}
+
+Dataset open_lines(const Settings& source, const FileSystemPtr& files) {
+  return text_lines(source.get("paths", List()), file_options(source, files));
+}
+
+Dataset open_records(const Settings& source, const FileSystemPtr& files) {
+  if (!source.has("record_bytes")) {
+    for (const char* name : {"header_bytes", "footer_bytes"})
+      if (source.has(name)) throw UsageError("needs record_bytes", name);
+    return image_records(source.get("paths", List()), file_options(source, files));
+  }
+  FixedRecordOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.header_bytes = static_cast<std::uint64_t>(source.get("header_bytes", std::int64_t{0}));
+  options.footer_bytes = static_cast<std::uint64_t>(source.get("footer_bytes", std::int64_t{0}));
+  return fixed_records(source.get("paths", List()),
+                       static_cast<std::uint64_t>(source.get("record_bytes", std::int64_t{1})),
+                       options);
+}
+
+Dataset open_npy(const Settings& source, const FileSystemPtr& files) {
+  return npy(source.get("paths", List()), file_options(source, files));
+}
+
+Dataset open_range(const Settings& source, const FileSystemPtr&) {
+  return range(source.get("start", std::int64_t{0}), source.get("stop", std::int64_t{0}),
+               source.get("step", std::int64_t{1}));
+}
+
+Dataset open_synthetic(const Settings& source, const FileSystemPtr&) {
+  return synthetic(parse_synthetic(source.get("spec", std::string())));
+}
+
+std::string feature_component(const std::string& key, DType dtype, bool& image, bool& label) {
+  const std::size_t slash = key.rfind('/');
+  const std::string last = slash == key.npos ? key : key.substr(slash + 1);
+  if (!image && dtype == DType::bytes && (last == "encoded" || last == "image" || last == "jpg"))
+    return image = true, "image";
+  if (!label && dtype == DType::i64 && last == "label") return label = true, "label";
+  return key;
+}
+
+}  // namespace
+
+const std::vector<Kind>& source_kinds() {
+  static const std::vector<Kind> kinds{
+      {"images",
+       "image files: a folder (all .jpg, .jpeg, .png below it) or a pattern",
+       {{"path", ValueType::text, "folder or pattern", true}, label_regex()},
+       open_images,
+       {.form = FlagForm::pattern, .formats = {Format::folder, Format::jpeg, Format::png}}},
+      {"tar",
+       "tar shards of samples, as WebDataset groups them",
+       {paths(), label_regex(), index_folder()},
+       open_tar,
+       {.formats = {Format::tar}}},
+      {"tfrecord",
+       "TFRecord files; records are bytes unless example is given",
+       {paths(),
+        {"example", ValueType::list, "features of the tf.Example inside, each KEY[:DTYPE]"},
+        text("compression", "of the files", {"automatic", "none", "gzip", "zlib"}),
+        flag("verify", "check the records' CRC32C (default true)"),
+        index_folder()},
+       open_tfrecord,
+       {.formats = {Format::tfrecord}}},
+      {"cifar10",
+       "CIFAR-10's binary version",
+       {paths()},
+       open_cifar10,
+       {.formats = {Format::cifar10}}},
+      {"idx",
+       "IDX files (MNIST), plain or gzip",
+       {{"images", ValueType::text, "the file of images", true},
+        {"labels", ValueType::text, "the file of labels"}},
+       open_idx,
+       {.form = FlagForm::parts, .formats = {Format::idx}}},
+      {"csv",
+       "comma-separated values",
+       {paths(),
+        flag("header", "the first line names the columns (default true)"),
+        {"columns", ValueType::list, "columns to keep, each NAME[:DTYPE]; default all, as bytes"},
+        text("delimiter", "one character (default ,)", {}),
+        index_folder()},
+       open_csv,
+       {.formats = {Format::csv, Format::lines}}},
+      {"lines",
+       "lines of text files",
+       {paths(), index_folder()},
+       open_lines,
+       {.formats = {Format::lines, Format::csv}}},
+      {"records",
+       "images that penstock pack wrote; with --record-bytes any records of one length",
+       {paths(),
+        {"record_bytes", ValueType::bytes, "length of a record", false, 1, 1e15},
+        {"header_bytes", ValueType::bytes, "skipped at each file's start", false, 0, 1e15},
+        {"footer_bytes", ValueType::bytes, "skipped at each file's end", false, 0, 1e15}},
+       open_records,
+       {.packed_images = true, .formats = {Format::records}}},
+      {"npy", "rows of .npy arrays", {paths()}, open_npy, {.formats = {Format::npy}}},
+      {"range",
+       "the integers start, start + step, … below stop",
+       {{"stop", ValueType::integer, "not reached", true},
+        {"start", ValueType::integer, "default 0"},
+        {"step", ValueType::integer, "default 1"}},
+       open_range,
+       {.form = FlagForm::range}},
+      {"synthetic",
+       "records made up: \"count=10000,bytes=lognormal:110000:0.5,cost_us=50\"",
+       {{"spec", ValueType::text, "what to make up", true}},
+       open_synthetic,
+       {.form = FlagForm::text}},
+  };
+  return kinds;
+}
+
+std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts) {
+  std::vector<FeatureSpec> features;
+  bool image = false;
+  bool label = false;
+  for (const std::string& text : texts) {
+    FeatureSpec feature;
+    const std::size_t colon = text.rfind(':');
+    feature.key = text.substr(0, colon);
+    if (feature.key.empty())
+      throw UsageError("a feature has no key: " + in_quotes(text), "example");
+    const bool labelled = feature.key.ends_with("label");
+    feature.dtype = colon != text.npos ? dtype_from_name(text.substr(colon + 1))
+                    : labelled         ? DType::i64
+                                       : DType::bytes;
+    feature.component = feature_component(feature.key, feature.dtype, image, label);
+    features.push_back(std::move(feature));
+  }
+  return features;
+}
+
+}  // namespace penstock::tool

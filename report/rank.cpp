@@ -1,0 +1,54 @@
+#include "report/rank.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include <unistd.h>
+
+#include <penstock/launchers.h>
+
+namespace penstock {
+namespace {
+
+std::optional<int> number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits(text);
+  int number = 0;
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || stop != digits.data() + digits.size() || number < 0)
+    return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+int rank_of_process() {
+  for (const char* variable : {kTorchrun.rank, kOpenMpi.rank, kPmixRank, kPmi.rank})
+    if (const std::optional<int> rank = number_in(variable)) return *rank;
+  // In a batch script outside of a step, Slurm reports the rank of a first process.
+  if (!number_in(kSlurmStep)) return 0;
+  return number_in(kSlurm.rank).value_or(0);
+}
+
+std::string with_process(std::string_view pattern) {
+  std::string text;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'p') {
+      text += std::to_string(::getpid());
+    } else if (next == 'r') {
+      text += std::to_string(rank_of_process());
+    } else if (next == '%') {
+      text += '%';
+    } else {
+      text += pattern[i];
+      continue;
+    }
+    ++i;
+  }
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,17 @@
+// The rank of this process in its job.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// Returns the rank that torchrun, Open MPI, PMI or a step of Slurm sets in the environment; 0 if
+/// none of them does.
+int rank_of_process();
+
+/// Returns the pattern with `%p` replaced by the process's number, `%r` by its rank and `%%` by a
+/// percent sign.
+std::string with_process(std::string_view pattern);
+
+}  // namespace penstock

@@ -1,0 +1,188 @@
+#include "report/reporter.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include <pthread.h>
+
+#include <penstock/durable_file.h>
+#include <penstock/error.h>
+
+#include "pipeline/core/log_sink.h"
+#include "report/metrics.h"
+#include "report/rank.h"
+#include "report/trace.h"
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kAtMostEvery{1000};
+constexpr std::chrono::milliseconds kNotAgain{-1};
+
+// The state that a signal handler and a child of fork can reach. Constant once the handler is set.
+Service* service_of_process = nullptr;
+std::atomic<bool>* asked_of_process = nullptr;
+bool signal_is_ours = false;
+std::atomic<bool> in_child{false};
+
+void on_signal(int) {
+  const int error = errno;
+  asked_of_process->store(true, std::memory_order_relaxed);
+  service_of_process->wake();
+  errno = error;
+}
+
+/// Runs in the child. It has no use for our signal handler, and must not keep the parent's port
+/// open.
+void on_fork() {
+  in_child.store(true, std::memory_order_relaxed);
+  if (signal_is_ours) std::signal(SIGUSR1, SIG_DFL);
+  if (service_of_process != nullptr) service_of_process->abandon();
+}
+
+void warn(const std::string& what) noexcept {
+  if (log_sink_given())
+    log(LogLevel::warning, what);
+  else
+    std::fprintf(stderr, "penstock: warning: %s\n", what.c_str());
+}
+
+void warn_of_current_exception(const char* doing) noexcept {
+  const Status why = status_from_current_exception();
+  try {
+    warn(std::string(doing) + ": " + why.error().what());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "penstock: warning: %s: no memory\n", doing);
+  }
+}
+
+}  // namespace
+
+Reporter* Reporter::asked_for() noexcept {
+  static Reporter* const instance = begin();
+  return in_child.load(std::memory_order_relaxed) ? nullptr : instance;
+}
+
+Reporter* Reporter::begin() noexcept {
+  const char* const file = std::getenv("PENSTOCK_REPORT");
+  const char* const trace = std::getenv("PENSTOCK_TRACE");
+  const char* const endpoint = std::getenv("PENSTOCK_METRICS");
+  const auto given = [](const char* text) { return text != nullptr && *text != '\0'; };
+  if (!given(file) && !given(trace) && !given(endpoint)) return nullptr;
+  ::pthread_atfork(nullptr, nullptr, on_fork);
+  try {
+    // Never destroyed, because runs may end after everything else.
+    static Reporter* const instance =
+        new Reporter(given(file) ? with_process(file) : "", given(trace) ? with_process(trace) : "",
+                     given(endpoint) ? endpoint : nullptr);
+    std::atexit([] { instance->finish(); });
+    return instance;
+  } catch (...) {
+    warn_of_current_exception("there are no reports");
+    return nullptr;
+  }
+}
+
+Reporter::Reporter(std::string file, std::string trace, const char* endpoint)
+    : file_(std::move(file)), trace_(std::move(trace)) {
+  if (!trace_.empty()) begin_trace();
+  try {
+    start(endpoint);
+  } catch (...) {
+    service_.reset();
+    warn_of_current_exception(writes() ? "reports are written at the end alone"
+                                       : "no metrics are served");
+  }
+}
+
+void Reporter::start(const char* endpoint) {
+  service_ = std::make_unique<Service>(
+      ServiceDuties{[this] { return woken(); }, [this] { return metrics(); }});
+  bool needed = writes();
+  if (endpoint != nullptr) {
+    try {
+      const Endpoint at = service_->listen(parse_endpoint(with_process(endpoint)));
+      needed = true;
+      const bool six = at.host.find(':') != std::string::npos;
+      log(LogLevel::info, "metrics are served at http://" + (six ? "[" + at.host + "]" : at.host) +
+                              ":" + std::to_string(at.port) + "/metrics");
+    } catch (const Error&) {
+      warn_of_current_exception("PENSTOCK_METRICS");
+    }
+  }
+  if (!needed) return service_.reset();
+  service_->start();
+  service_of_process = service_.get();
+  asked_of_process = &asked_;
+  if (writes()) take_signal();
+}
+
+void Reporter::take_signal() noexcept {
+  struct sigaction before {};
+  if (::sigaction(SIGUSR1, nullptr, &before) != 0) return;
+  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;
+  struct sigaction ours {};
+  ours.sa_handler = on_signal;
+  ours.sa_flags = SA_RESTART;
+  sigemptyset(&ours.sa_mask);
+  signal_is_ours = ::sigaction(SIGUSR1, &ours, nullptr) == 0;
+}
+
+void Reporter::run_ended() noexcept {
+  if (!writes()) return;
+  stale_.store(true, std::memory_order_release);
+  if (service_) service_->wake();
+}
+
+std::chrono::milliseconds Reporter::woken() noexcept {
+  if (!writes()) return kNotAgain;
+  if (!asked_.exchange(false)) {
+    if (!stale_.load(std::memory_order_acquire)) return kNotAgain;
+    MutexLock lock(file_mutex_);
+    const auto since =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - written_);
+    if (since < kAtMostEvery) return kAtMostEvery - since;
+  }
+  write();
+  return kNotAgain;
+}
+
+std::string Reporter::metrics() noexcept {
+  try {
+    return metrics_text(runs_.live(), counters_);
+  } catch (...) {
+    warn_of_current_exception("metrics");
+    return {};
+  }
+}
+
+void Reporter::write() noexcept {
+  MutexLock lock(file_mutex_);
+  stale_.store(false, std::memory_order_release);
+  written_ = Clock::now();
+  const auto guarded = [](const char* variable, bool& warned, const auto& body) {
+    try {
+      body();
+    } catch (...) {
+      if (!std::exchange(warned, true)) warn_of_current_exception(variable);
+    }
+  };
+  if (!file_.empty())
+    guarded("PENSTOCK_REPORT", warned_of_file_, [this] {
+      const std::vector<NamedRun> runs = runs_.all();
+      write_durably(file_, file_.ends_with(".json") ? runs_json(runs) : runs_text(runs));
+    });
+  if (!trace_.empty())
+    guarded("PENSTOCK_TRACE", warned_of_trace_, [this] { write_durably(trace_, trace_so_far()); });
+}
+
+void Reporter::finish() noexcept {
+  if (in_child.load(std::memory_order_relaxed)) return;
+  if (service_) service_->stop();
+  if (writes()) write();
+}
+
+}  // namespace penstock

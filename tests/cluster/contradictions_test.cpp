@@ -1,0 +1,173 @@
+// Launchers and flags that contradict themselves or each other: errors that name both.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <penstock/error.h>
+
+#include "cluster/cluster.h"
+#include "tests/cluster/launched.h"
+
+namespace penstock::cluster {
+namespace {
+
+using test::kMpi;
+using test::kSlurm;
+using test::kTfCluster;
+using test::kTorchrun;
+using test::Map;
+using test::tf_config;
+using test::with;
+
+/// The message of the error that `act` throws; empty if it throws none.
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+struct Refused {
+  std::string name;
+  Map environment;
+  ClusterFlags flags;
+  std::vector<std::string> named;  ///< all stand in the message
+
+  friend void PrintTo(const Refused& row, std::ostream* out) { *out << row.name; }
+};
+
+std::vector<Refused> refused() {
+  const auto tf = [](const std::string& text) { return Map{{"TF_CONFIG", text}}; };
+  const auto list = [](const std::string& text) {
+    return ClusterFlags{.cluster = text, .rank = 0};
+  };
+  return {
+      {"ranks",
+       with(kMpi, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}),
+       {},
+       {"RANK=0", "OMPI_COMM_WORLD_RANK=1"}},
+      {"worlds",
+       with(kMpi, {{"RANK", "1"}, {"WORLD_SIZE", "4"}}),
+       {},
+       {"WORLD_SIZE=4", "OMPI_COMM_WORLD_SIZE=2"}},
+      {"exported_before_srun",
+       with(kSlurm, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}),
+       {},
+       {"RANK=0", "SLURM_PROCID=2"}},
+      {"pmix", with(kMpi, {{"PMIX_RANK", "0"}}), {}, {"PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=1"}},
+      {"list_and_rank",
+       with(tf(tf_config(kTfCluster, R"({"type":"chief"})")), {{"RANK", "1"}, {"WORLD_SIZE", "3"}}),
+       {},
+       {"TF_CONFIG", "RANK=1"}},
+      {"flag_and_rank", kTorchrun, {.rank = 2}, {"--rank 2", "RANK=3"}},
+      {"half", {{"RANK", "1"}}, {}, {"RANK=1", "WORLD_SIZE"}},
+      {"other_half", {{"WORLD_SIZE", "2"}}, {}, {"WORLD_SIZE=2", "RANK"}},
+      {"rank_beyond", {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, {}, {"RANK=2", "WORLD_SIZE=2"}},
+      {"local_beyond",
+       with(kTorchrun, {{"LOCAL_RANK", "2"}}),
+       {},
+       {"LOCAL_RANK=2", "LOCAL_WORLD_SIZE=2"}},
+      {"local_more_than_all",
+       with(kTorchrun, {{"LOCAL_WORLD_SIZE", "5"}}),
+       {},
+       {"LOCAL_WORLD_SIZE=5", "WORLD_SIZE=4"}},
+      {"no_number", {{"RANK", "one"}, {"WORLD_SIZE", "2"}}, {}, {"RANK=one"}},
+      {"negative", {{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, {}, {"RANK=-1"}},
+      {"too_large", {{"RANK", "0"}, {"WORLD_SIZE", "99999999999"}}, {}, {"WORLD_SIZE=9999"}},
+      {"nowhere_to_meet",
+       {{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+       {},
+       {"torchrun", "MASTER_ADDR", "--rendezvous"}},
+      {"mpi_on_two_hosts",
+       with(kMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
+       {},
+       {"Open MPI", "--rendezvous"}},
+      {"tf_no_json", tf("{\"cluster\":"), {}, {"TF_CONFIG", "JSON", "byte"}},
+      {"tf_no_object", tf("[]"), {}, {"TF_CONFIG"}},
+      {"tf_deep", tf(std::string(100'000, '[')), {}, {"TF_CONFIG"}},
+      {"tf_no_task", tf(std::string("{") + kTfCluster + "}"), {}, {"TF_CONFIG", "task"}},
+      {"tf_not_listed",
+       tf(tf_config(kTfCluster, R"({"type":"worker","index":2})")),
+       {},
+       {"TF_CONFIG", "worker 2"}},
+      {"tf_index",
+       tf(tf_config(kTfCluster, R"({"type":"worker","index":-1})")),
+       {},
+       {"TF_CONFIG", "index"}},
+      {"tf_role", tf(tf_config(kTfCluster, R"({"type":"boss"})")), {}, {"boss", "chief, worker"}},
+      {"tf_two_chiefs",
+       tf(R"({"cluster":{"chief":["a:1"],"master":["b:1"]},"task":{"type":"chief"}})"),
+       {},
+       {"TF_CONFIG", "chief", "master"}},
+      {"two_chiefs", {}, list("chief=a:1,b:1"), {"--cluster", "2 chiefs"}},
+      {"unknown_role", {}, list("boss=a:1"), {"--cluster", "boss"}},
+      {"no_port", {}, list("a"), {"--cluster", "'a'", "host:port"}},
+      {"bad_port", {}, list("a:0"), {"'a:0'"}},
+      {"port_beyond", {}, list("a:65536"), {"'a:65536'"}},
+      {"bare_v6", {}, list("fd00::2:1"), {"'fd00::2:1'", "[ ]"}},
+      {"url", {}, list("http://a:1"), {"'http://a:1'"}},
+      {"twice", {}, list("a:1,a:1"), {"--cluster", "worker 1", "a:1"}},
+      {"nobody_trains", {}, list("ps=a:1"), {"--cluster", "nobody trains"}},
+      {"which_of_them", {}, {.cluster = "a:1,b:1"}, {"--rank"}},
+      {"rank_not_listed", {}, {.cluster = "a:1,b:1", .rank = 2}, {"--rank 2", "lists 2"}},
+      {"rank_alone", {}, {.rank = 1}, {"--rank", "--cluster"}},
+      {"role_alone", {}, {.role = "worker"}, {"--role worker", "--cluster"}},
+      {"rendezvous", {}, {.rendezvous = "a:1"}, {"--rendezvous a:1", "grpc://", "etcd://"}},
+      {"rendezvous_no_job", {}, {.rendezvous = "etcd://a:1"}, {"etcd://HOST:PORT/JOB"}},
+      {"rendezvous_job", {}, {.rendezvous = "etcd://a:1/a/b"}, {"the job's name", "letters"}},
+      {"rendezvous_members", {}, {.rendezvous = "etcd://a:1,b/job"}, {"--rendezvous", "'b'"}},
+  };
+}
+
+class ResolveRefuses : public testing::TestWithParam<Refused> {};
+
+TEST_P(ResolveRefuses, NamingBoth) {
+  const Refused& row = GetParam();
+  const std::string message = refusal([&] { resolve(Environment(row.environment), row.flags); });
+  EXPECT_NE(message, "");
+  for (const std::string& name : row.named)
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Contradictions, ResolveRefuses, testing::ValuesIn(refused()),
+                         [](const auto& row) { return row.param.name; });
+
+TEST(Devices, AreDividedAmongTheProcessesOfAHost) {
+  const Environment none{{}};
+  Cluster cluster;
+  EXPECT_EQ(devices_of(cluster, 3, none), (std::vector<int>{0, 1, 2}));
+  cluster.local_world = 2;
+  cluster.local_rank = 1;
+  EXPECT_EQ(devices_of(cluster, 4, none), (std::vector<int>{2, 3}));
+  EXPECT_EQ(devices_of(cluster, 0, none), std::vector<int>());
+  EXPECT_NE(refusal([&] { devices_of(cluster, 3, none); }).find("CUDA_VISIBLE_DEVICES"),
+            std::string::npos);
+  // The launcher left each process its own.
+  EXPECT_EQ(devices_of(cluster, 1, Environment{{{"CUDA_VISIBLE_DEVICES", "5"}}}),
+            (std::vector<int>{0}));
+  EXPECT_EQ(devices_of(cluster, 2, Environment{{{"SLURM_GPUS_PER_TASK", "2"}}}),
+            (std::vector<int>{0, 1}));
+}
+
+TEST(Devices, OfOneTowerIsThatOfTheLocalRank) {
+  const Environment none{{}};
+  Cluster cluster;
+  EXPECT_EQ(own_device(cluster, none), "cuda:0");
+  cluster.rank = 7;
+  cluster.local_world = 4;
+  cluster.local_rank = 3;
+  EXPECT_EQ(own_device(cluster, none), "cuda:3");
+  EXPECT_EQ(own_device(cluster, Environment{{{"CUDA_VISIBLE_DEVICES", "4,5,6,7"}}}), "cuda:3");
+  // The launcher left each process its own.
+  EXPECT_EQ(own_device(cluster, Environment{{{"CUDA_VISIBLE_DEVICES", "6"}}}), "cuda:0");
+  EXPECT_EQ(own_device(cluster, Environment{{{"SLURM_GPUS_PER_TASK", "1"}}}), "cuda:0");
+}
+
+}  // namespace
+}  // namespace penstock::cluster

@@ -1,0 +1,114 @@
+// Whoever is not of the job: refused and counted, and the job goes on.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+
+#include <penstock/rng.h>
+
+#include "cluster/net/open.h"
+#include "tests/cluster/certificates.h"
+#include "tests/cluster/ranks.h"
+#include "tests/support/files.h"
+#include "tests/support/time_limit.h"
+
+namespace penstock::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using penstock::test::TimeLimit;
+using test::error_of;
+using test::free_address;
+using test::make_certificates;
+using test::on_all;
+using test::options_of;
+using test::rank_of;
+
+TEST(Strangers, BeyondLoopbackItWantsTlsAndAToken) {
+  RendezvousOptions options = options_of();
+  EXPECT_NE(error_of([&] { open_grpc(rank_of("0.0.0.0:1", 0, 2), options); }).find("--tls-cert"),
+            std::string::npos);
+  options.tls = {"cert", "key", "ca"};
+  EXPECT_NE(error_of([&] { open_grpc(rank_of("10.0.0.1:1", 0, 2), options); }).find("token"),
+            std::string::npos);
+  options.token = "t";
+  EXPECT_NE(
+      error_of([&] { open_grpc(rank_of("10.0.0.1:1", 0, 2), options); }).find("can't read the TLS"),
+      std::string::npos);
+  options.tls.key.clear();
+  EXPECT_NE(error_of([&] { open_grpc(rank_of("127.0.0.1:1", 0, 2), options); }).find("all three"),
+            std::string::npos);
+}
+
+TEST(Strangers, AreRefusedAndCounted) {
+  const TimeLimit limit(60);
+  const std::string address = free_address();
+  RendezvousOptions options = options_of(2s);
+  options.token = "the job's";
+  const auto chief = open_grpc(rank_of(address, 0, 2), options);
+  for (const char* token : {"", "another job's", "the job'S"}) {
+    RendezvousOptions wrong = options;
+    wrong.token = token;
+    EXPECT_NE(error_of([&] {
+                open_grpc(rank_of(address, 1, 2), wrong)->join({});
+              }).find("refuses this process: not this job's token"),
+              std::string::npos);
+  }
+  EXPECT_EQ(chief->refused(), 3U);
+  // Random bytes, and connections that say nothing.
+  Rng rng(1, 0, 0);
+  const auto port = static_cast<unsigned short>(std::stoi(address.substr(address.find(':') + 1)));
+  for (int i = 0; i < 50; ++i) {
+    boost::asio::io_context context;
+    boost::asio::ip::tcp::socket socket(context);
+    socket.connect({boost::asio::ip::address_v4::loopback(), port});
+    std::string junk = i % 2 == 0 ? "" : "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for (std::uint64_t n = rng.below(5000); n > 0; --n)
+      junk.push_back(static_cast<char>(rng.below(256)));
+    boost::system::error_code ignored;
+    boost::asio::write(socket, boost::asio::buffer(junk), ignored);
+  }
+  const auto errors = on_all(2, [&](int rank) {
+    if (rank == 0) return chief->join({});
+    open_grpc(rank_of(address, 1, 2), options)->join({});
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+TEST(Strangers, WithTheWrongCertificateOrNoneAreNotReached) {
+  const TimeLimit limit(60);
+  const penstock::test::TempFolder folder;
+  if (!make_certificates(folder.path())) GTEST_SKIP() << "Debian's openssl is not installed";
+  const auto files = [&](const std::string& name, const std::string& ca) {
+    return TlsFiles{folder / (name + ".pem"), folder / (name + ".key"), folder / (ca + ".pem")};
+  };
+  const std::string address = free_address();
+  RendezvousOptions options = options_of(1s);
+  options.token = "t";
+  options.tls = files("rank", "ca");
+  const auto chief = open_grpc(rank_of(address, 0, 2), options);
+  RendezvousOptions none = options;
+  none.tls = {};
+  RendezvousOptions other = options;
+  other.tls = files("stranger", "ca");
+  RendezvousOptions misled = options;
+  misled.tls = files("rank", "other-ca");
+  for (const RendezvousOptions& wrong : {none, other, misled})
+    EXPECT_NE(error_of([&] {
+                open_grpc(rank_of(address, 1, 2), wrong)->join({});
+              }).find("rank 0 was not reached"),
+              std::string::npos);
+  options.join_timeout = 20s;
+  const auto errors = on_all(2, [&](int rank) {
+    if (rank == 0) return chief->join({});
+    open_grpc(rank_of(address, 1, 2), options)->join({});
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+}  // namespace
+}  // namespace penstock::cluster

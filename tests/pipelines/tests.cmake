@@ -1,0 +1,6 @@
+if(TARGET penstock_pipelines)
+  foreach(name numbers text toml c c_feed c_arrow)
+    penstock_test(pipelines/${name})
+    target_link_libraries(pipelines_${name}_test PRIVATE penstock_pipelines)
+  endforeach()
+endif()

@@ -1,0 +1,8 @@
+penstock_test(report/report)
+penstock_test(report/servers)
+penstock_test(report/observed_runs)
+if(PENSTOCK_BUILD_EXAMPLES)
+  penstock_test(report/environment)
+  add_dependencies(report_environment_test example_report)
+endif()
+penstock_test(report/trace)

@@ -1,0 +1,117 @@
+#include "tools/penstock/commands/cluster_flags.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "pipelines/usage_error.h"
+#include "tools/penstock/commands/checks.h"
+#include "tools/penstock/run/build.h"
+
+namespace penstock::tool {
+namespace {
+
+/// Converts seconds to milliseconds, and limits them to ten days, which is as good as for ever.
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::clamp(seconds, 0.001, 864'000.0) * 1000));
+}
+
+}  // namespace
+
+void ClusterFlags::add_to(CLI::App& app) {
+  const std::string group = "Cluster";
+  const auto add = [&](const char* flag, auto& value, const char* type, const char* help) {
+    return app.add_option(flag, value, help)->type_name(type)->group(group);
+  };
+  add("--cluster", flags_.cluster, "LIST",
+      "members: ROLE=HOST:PORT,…;ROLE=…, or JSON as in TF_CONFIG (default: what the launcher set)");
+  add("--role", flags_.role, "ROLE", "chief, worker, ps or evaluator");
+  add("--rank", flags_.rank, "N", "the process's place among those of its role, from 0");
+  add("--rendezvous", flags_.rendezvous, "URL",
+      "where ranks meet: grpc://HOST:PORT of rank 0, or etcd://HOST:PORT[,HOST:PORT]/JOB");
+  add("--tls-cert", tls_.certificate, "FILE", "PEM, of this process");
+  add("--tls-key", tls_.key, "FILE", "PEM, of that certificate");
+  add("--tls-ca", tls_.authority, "FILE", "PEM, whose certificates are believed");
+  add("--token-file", token_file_, "FILE", "holds the job's token; beyond loopback one is needed");
+  add("--peer-timeout", peer_timeout_s_, "S",
+      "a rank without a sign of life for so long is lost (default 10)")
+      ->check(above_zero());
+}
+
+void ClusterFlags::add_exchange_to(CLI::App& app) {
+  const std::string group = "Cluster";
+  app.add_option("--join-timeout", join_timeout_s_,
+                 "how long ranks wait for each other at the start (default 300)")
+      ->type_name("S")
+      ->group(group)
+      ->check(above_zero());
+  app.add_option("--exchange", exchange_,
+                 "ordered (default): the bits of one process; ring: the usual all-reduce")
+      ->type_name("HOW")
+      ->group(group)
+      ->check(CLI::IsMember({"ordered", "ring"}));
+  app.add_option("--compress", compress_,
+                 "none (default), or bf16: gradients are rounded on their way, for half the bytes; "
+                 "not with --deterministic")
+      ->type_name("HOW")
+      ->group(group)
+      ->check(CLI::IsMember({"none", "bf16"}));
+  app.add_option("--exchange-transport", transport_,
+                 "gloo: TCP as it is; grpc: with TLS (default: gloo on this host or with "
+                 "--exchange-interface, else grpc)")
+      ->type_name("NAME")
+      ->group(group)
+      ->check(CLI::IsMember({"gloo", "grpc"}));
+  app.add_option("--exchange-interface", interface_,
+                 "network interface that gloo and NCCL go over; default: loopback")
+      ->type_name("IF")
+      ->group(group);
+  app.add_flag("--insecure-exchange", insecure_,
+               "gradients may go over that interface without encryption")
+      ->group(group);
+}
+
+cluster::Cluster ClusterFlags::resolve() const {
+  return cluster::resolve(cluster::Environment::of_process(), flags_);
+}
+
+std::string ClusterFlags::devices(const std::string& list) const {
+  return list == "cuda" ? cluster::own_device(resolve(), cluster::Environment::of_process()) : list;
+}
+
+cluster::RendezvousOptions ClusterFlags::rendezvous() const {
+  cluster::RendezvousOptions options;
+  options.tls = tls_;
+  options.peer_timeout = milliseconds_of(peer_timeout_s_);
+  options.join_timeout = milliseconds_of(join_timeout_s_);
+  if (token_file_.empty()) return options;
+  options.token = token_in(token_file_);
+  return options;
+}
+
+cluster::Transport ClusterFlags::transport(const cluster::Cluster& cluster) const {
+  if (transport_ == "grpc" && !interface_.empty())
+    throw UsageError("is of gloo and NCCL, not of grpc", "--exchange-interface");
+  if (!transport_.empty()) return cluster::parse_transport(transport_);
+  return cluster.is_on_one_host() || !interface_.empty() ? cluster::Transport::gloo
+                                                         : cluster::Transport::grpc;
+}
+
+std::unique_ptr<cluster::Job> ClusterFlags::join(const cluster::Facts& facts) const {
+  const cluster::Cluster cluster = resolve();
+  if (cluster.world == 1) return nullptr;
+  cluster::ProcessGroupOptions group;
+  group.exchange = cluster::parse_exchange(exchange_);
+  group.compress = cluster::parse_compress(compress_);
+  group.transport = transport(cluster);
+  group.interface = interface_;
+  group.insecure = insecure_;
+  cluster::Facts all = facts;
+  all["exchange"] = exchange_;
+  all["compress"] = compress_;
+  all["exchange transport"] = cluster::name_of(group.transport);
+  return std::make_unique<cluster::Job>(cluster, rendezvous(), group, all);
+}
+
+}  // namespace penstock::tool

@@ -1,0 +1,333 @@
+#include "towers/servers/served_strategy.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include <penstock/error.h>
+
+#include "towers/servers/division.h"
+#include "towers/updater.h"
+
+namespace penstock::towers {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<int> divided(const VariableStore& store, std::size_t servers) {
+  std::vector<std::uint64_t> bytes;
+  for (const Variable* variable : store.of(0)) bytes.push_back(variable->value.nbytes());
+  return divide_by_bytes(bytes, static_cast<int>(servers));
+}
+
+}  // namespace
+
+/// Takes values into a tower's variables, or into the optimizers' state.
+class ServedStrategy::Taker final : public Takers {
+ public:
+  explicit Taker(std::vector<Array*> into) : into_(std::move(into)) {}
+  explicit Taker(const HostSide& side) {
+    for (Variable* variable : side.variables()) into_.push_back(&variable->value);
+  }
+  float* place(std::uint32_t variable, std::size_t count) override {
+    if (variable >= into_.size() || into_[variable] == nullptr || into_[variable]->size() != count)
+      throw Error(ErrorCode::internal, "a server gives " + std::to_string(count) +
+                                           " values of variable " + std::to_string(variable));
+    return into_[variable]->data();
+  }
+
+ private:
+  std::vector<Array*> into_;
+};
+
+ServedStrategy::ServedStrategy(VariableStore& store, const StrategyOptions& options)
+    : store_(store),
+      options_(options),
+      job_(*options.served),
+      sync_(options.kind == StrategyKind::sync_replicas),
+      server_of_(divided(store, std::max<std::size_t>(1, job_.servers.size()))) {
+  if (job_.servers.empty())
+    throw Error(ErrorCode::invalid_argument, "there are no parameter servers");
+  if (job_.processes < 1 || job_.process < 0 || job_.process >= job_.processes)
+    throw Error(ErrorCode::invalid_argument, "there is no process " + std::to_string(job_.process) +
+                                                 " of " + std::to_string(job_.processes));
+  const std::size_t remembered = options.update.optimizer->slots().size();
+  for (const Variable* variable : store.of(0)) {
+    std::vector<Array>& slots = slots_.emplace_back();
+    for (std::size_t s = 0; s < remembered && variable->trainable && job_.process == 0; ++s)
+      slots.emplace_back(variable->value.shape());
+  }
+  for (int t = 0; t < store.towers(); ++t) {
+    Tower& mine = *towers_.emplace_back(
+        new Tower{HostSide(store, t), Crew(servers()), 0, 0, 0,
+                  std::vector<std::uint64_t>(job_.servers.size(), kHasNothing),
+                  std::vector<TableRows*>(server_of_.size()),
+                  std::vector<std::vector<float>>(server_of_.size())});
+    for (std::size_t v = 0; v < server_of_.size(); ++v) {
+      Variable& variable = *store.of(t)[v];
+      if (!variable.by_rows || !variable.trainable) continue;
+      mine.tables[v] = &variable.rows.emplace(
+          [this, &mine, v](std::span<const std::int64_t> rows) { fetch_rows(mine, v, rows); });
+    }
+  }
+}
+
+ServedStrategy::~ServedStrategy() {
+  pulse_.reset();
+  for (int t = 0; t < store_.towers(); ++t)
+    for (Variable* variable : store_.of(t)) variable->rows.reset();
+  if (over_ || run_.empty()) return;
+  fail(Error(ErrorCode::cancelled, job_.process == 0 ? "the chief ended before the run did"
+                                                     : "it ended before the run did"));
+  try {
+    tell_all([this](ParameterServer& server, const Status& why) {
+      if (job_.process == 0) {
+        server.end(run_, why);
+      } else {
+        static_cast<void>(server.beat(who(), why));
+      }
+    });
+  } catch (...) {  // servers that were not told find out themselves
+  }
+}
+
+// Tells all servers at the same time. A lost server thus does not delay the others, which receive
+// no sign of life any more.
+void ServedStrategy::tell_all(const std::function<void(ParameterServer&, const Status&)>& tell) {
+  const Status why = first_failure();
+  at(0).crew.each([&](int s) { tell(server(s), why); });
+}
+
+bool ServedStrategy::draw(int tower) {
+  Tower& mine = at(tower);
+  return ++mine.drawn > mine.settled;
+}
+
+std::uint64_t ServedStrategy::local_step(int tower) const {
+  const Tower& mine = *towers_[static_cast<std::size_t>(tower)];
+  return sync_ ? mine.seen : mine.drawn - 1;
+}
+
+void ServedStrategy::note(std::uint64_t step) noexcept {
+  std::uint64_t known = step_;
+  while (known < step && !step_.compare_exchange_weak(known, step)) {
+  }
+  if (max_steps_ > 0 && step >= max_steps_) finished_ = true;
+}
+
+void ServedStrategy::pull(int tower) {
+  Tower& mine = at(tower);
+  Taker taker(mine.side);
+  mine.crew.each([&](int s) {
+    std::uint64_t& have = mine.have[static_cast<std::size_t>(s)];
+    have = server(s).pull(who(), have, taker);
+  });
+  mine.side.give(false);
+  if (!sync_) mine.seen = mine.have.front();
+  note(mine.have.front());
+}
+
+bool ServedStrategy::ready(int tower) {
+  throw_if_failed();
+  if (finished_) return false;
+  if (!sync_) return true;
+  const auto until = Clock::now() + std::chrono::duration<double>(options_.timeout_s);
+  bool finished = false;
+  std::uint64_t step = 0;
+  while (!server(0).take(who(), replica(tower), std::chrono::milliseconds(1000), step, finished)) {
+    throw_if_failed();
+    if (Clock::now() >= until)
+      throw Error(ErrorCode::no_progress, "no update was completed in time: too few replicas push");
+  }
+  if (finished) {
+    finished_ = true;
+    return false;
+  }
+  at(tower).seen = step;
+  note(step);
+  pull(tower);
+  return true;
+}
+
+std::vector<Piece> ServedStrategy::pieces_for(Tower& mine, int server, bool whole) const {
+  std::vector<Piece> pieces;
+  for (std::size_t v = 0; v < server_of_.size() && whole; ++v) {
+    const Variable& variable = *mine.side.variables()[v];
+    if (server_of_[v] != server || (variable.trainable && !variable.has_gradient)) continue;
+    const std::span<const float> from =
+        variable.trainable ? gradient_of(mine, v) : variable.value.values();
+    Piece piece{static_cast<std::uint32_t>(v), from.data(), from.size(), nullptr, 0};
+    if (const TableRows* table = mine.tables[v]) {
+      piece.rows = table->rows().data();
+      piece.row_count = table->rows().size();
+      if (piece.row_count == 0) continue;
+    }
+    pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+std::span<float> ServedStrategy::gradient_of(Tower& mine, std::size_t variable) {
+  return mine.tables[variable] != nullptr ? std::span<float>(mine.of_rows[variable])
+                                          : mine.side.variables()[variable]->gradient.values();
+}
+
+void ServedStrategy::fetch_rows(Tower& mine, std::size_t variable,
+                                std::span<const std::int64_t> rows) {
+  throw_if_failed();
+  std::vector<float>& values = mine.of_rows[variable];
+  values.resize(rows.size() *
+                static_cast<std::size_t>(mine.side.variables()[variable]->value.row_size()));
+  server(server_of_[variable])
+      .pull_rows(who(), static_cast<std::uint32_t>(variable), {rows.begin(), rows.end()},
+                 values.data(), values.size());
+  mine.side.give_rows(variable, rows, values);
+}
+
+/// As Updater::clip. Rows of a table that the step did not read have zero gradients.
+void ServedStrategy::clip(Tower& mine) const {
+  const float clip_norm = options_.update.clip_norm;
+  if (clip_norm <= 0) return;
+  const auto has_gradient = [&](std::size_t v) {
+    return mine.side.variables()[v]->trainable && mine.side.variables()[v]->has_gradient;
+  };
+  double squares = 0;
+  for (std::size_t v = 0; v < server_of_.size(); ++v)
+    if (has_gradient(v)) squares += sum_of_squares(gradient_of(mine, v));
+  const float scale = clip_scale(std::sqrt(squares), clip_norm);
+  if (scale == 1) return;
+  for (std::size_t v = 0; v < server_of_.size(); ++v)
+    if (has_gradient(v))
+      for (float& value : gradient_of(mine, v)) value *= scale;
+}
+
+void ServedStrategy::update(int tower, std::int64_t rows) {
+  throw_if_failed();
+  Tower& mine = at(tower);
+  mine.side.fetch();
+  for (std::size_t v = 0; v < mine.tables.size(); ++v) {
+    if (mine.tables[v] == nullptr) continue;
+    if (mine.side.variables()[v]->has_gradient) mine.side.fetch_rows(v, mine.of_rows[v]);
+    mine.tables[v]->end_step();
+  }
+  // An update is one push, so this process can clip it.
+  if (!sync_) clip(mine);
+  std::optional<PushVerdict> decided;
+  if (verdict_first_)
+    decided = server(0).commit(who(), replica(tower), mine.drawn, mine.seen, rows).verdict;
+  Pushed first;
+  if (decided != PushVerdict::finished) {
+    Taker taker(mine.side);
+    const bool whole = !decided || *decided == PushVerdict::applied;
+    mine.crew.each([&](int s) {
+      const auto at_server = static_cast<std::size_t>(s);
+      const Push push{replica(tower),       mine.drawn, mine.seen, rows, pieces_for(mine, s, whole),
+                      mine.have[at_server], decided};
+      const Pushed pushed = server(s).push(who(), push, taker);
+      if (!sync_) mine.have[at_server] = pushed.step;
+      if (s == 0) first = pushed;
+    });
+  } else {
+    first.verdict = PushVerdict::finished;
+  }
+  if (sync_) {
+    first = server(0).commit(who(), replica(tower), mine.drawn, mine.seen, rows);
+  } else {
+    mine.seen = mine.have.front();
+    mine.side.give(false);
+  }
+  note(first.step);
+  if (first.verdict == PushVerdict::finished) finished_ = true;
+  const std::lock_guard lock(mutex_);
+  if (first.verdict == PushVerdict::applied) ++stats_.applied;
+  if (first.verdict == PushVerdict::dropped) ++stats_.dropped;
+}
+
+void ServedStrategy::keep_feed(const std::string& position) {
+  KeptFeed feed{position, {}};
+  for (const auto& tower : towers_) feed.pushes.push_back(tower->drawn);
+  server(0).keep_feed(who(), feed);
+}
+
+void ServedStrategy::leave_run() {
+  if (over_) return;
+  for (int s = 0; s < servers(); ++s)
+    for (int t = 0; t < store_.towers(); ++t) server(s).leave(who(), replica(t));
+  if (job_.process == 0) return;  // the chief keeps the run
+  pulse_.reset();
+  over_ = true;
+}
+
+ServedPosition ServedStrategy::keep() {
+  ServedPosition position;
+  // Server 0 first: the other servers are asked later, so they have all pushes that its positions
+  // of inputs imply.
+  const SnapshotHead first = server(0).keep(run_);
+  position.feeds = first.feeds;
+  for (int s = 0; s < servers(); ++s)
+    position.heads.push_back(s == 0 || sync_ ? SnapshotHead{first.step, first.pushes, {}}
+                                             : server(s).keep(run_));
+  HostSide& side = at(0).side;
+  const std::size_t remembered = options_.update.optimizer->slots().size();
+  for (std::size_t slot = 0; slot <= remembered; ++slot) {
+    std::vector<Array*> into;
+    for (std::size_t v = 0; v < slots_.size(); ++v)
+      into.push_back(slot == 0                  ? &side.variables()[v]->value
+                     : slot <= slots_[v].size() ? &slots_[v][slot - 1]
+                                                : nullptr);
+    Taker taker(into);
+    for (int s = 0; s < servers(); ++s) server(s).snapshot(run_, static_cast<int>(slot) - 1, taker);
+  }
+  side.give();
+  for (std::size_t v = 0; v < server_of_.size(); ++v) store_.share(v);
+  for (const auto& tower : towers_) {
+    for (std::size_t s = 0; s < position.heads.size(); ++s) tower->have[s] = position.heads[s].step;
+    if (!sync_) tower->seen = first.step;
+  }
+  note(first.step);
+  return position;
+}
+
+ServerFigures ServedStrategy::figures() {
+  throw_if_failed();
+  ServerFigures figures = server(0).figures(run_);
+  note(figures.step);
+  const std::lock_guard lock(mutex_);
+  stats_.applied = figures.applied;
+  stats_.dropped = figures.dropped;
+  stats_.staleness = figures.staleness;
+  return figures;
+}
+
+void ServedStrategy::end(const Status& why) {
+  pulse_.reset();
+  over_ = true;
+  tell_all([&](ParameterServer& server, const Status& /*error*/) { server.end(run_, why); });
+}
+
+void ServedStrategy::fail(const Status& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (error_.ok()) error_ = error;
+}
+
+Status ServedStrategy::first_failure() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void ServedStrategy::throw_if_failed() const {
+  const Status failure = first_failure();
+  if (!failure.ok()) throw Error(failure.error());
+}
+
+StrategyStats ServedStrategy::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+Slots ServedStrategy::slots(std::size_t variable) {
+  return {slots_.at(variable), nullptr};
+}
+
+}  // namespace penstock::towers

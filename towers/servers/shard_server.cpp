@@ -1,0 +1,295 @@
+#include "towers/servers/shard_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <penstock/error.h>
+#include <penstock/log.h>
+
+#include "towers/servers/served_run.h"
+
+namespace penstock::towers {
+
+ShardServer::ShardServer(ShardServerOptions options) : options_(std::move(options)) {}
+
+ShardServer::~ShardServer() {
+  stop(Error(ErrorCode::cancelled, "the parameter server ends"));
+}
+
+void ShardServer::look() {
+  const std::lock_guard lock(mutex_);
+  if (!run_ || run_->ended) return;
+  for (const int process : run_->roster.look(options_.now())) gone(*run_, process);
+  changed_.notify_all();
+}
+
+void ShardServer::gone(Run& run, int process) {
+  const std::string& why = run.roster.why_lost(process);
+  if (process == 0) {
+    end_locked(run, Error(ErrorCode::unavailable, "the chief was lost: " + why));
+    return;
+  }
+  if (run.beginning.all_needed)
+    return end_locked(
+        run, Error(ErrorCode::unavailable, name_of_process(process) + " was lost: " + why));
+  if (run.beginning.server != 0) return;
+  log(LogLevel::warning, name_of_process(process) + " is lost: " + why);
+  for (int r = run.roster.first_replica(process); r < run.roster.first_replica(process + 1); ++r)
+    run.drop_out(r);
+}
+
+void ShardServer::stop(const Status& why) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (run_) end_locked(*run_, why);
+  stopped_ = why;
+  changed_.notify_all();
+}
+
+void ShardServer::end_locked(Run& run, const Status& why) noexcept {
+  if (!run.ended) run.ended = why;
+  changed_.notify_all();
+}
+
+bool ShardServer::begun() {
+  const std::lock_guard lock(mutex_);
+  return run_ != nullptr;
+}
+
+std::optional<Status> ShardServer::ended(std::chrono::milliseconds limit) {
+  Lock lock(mutex_);
+  changed_.wait_for(lock, limit, [&] { return run_ && run_->ended; });
+  return run_ ? run_->ended : std::nullopt;
+}
+
+void ShardServer::wait_until_known(std::chrono::milliseconds limit) {
+  Lock lock(mutex_);
+  changed_.wait_for(lock, limit, [&] { return !run_ || run_->all_know(); });
+}
+
+ShardServer::Run& ShardServer::run_of(const std::string& run) {
+  if (!run_ || run_->beginning.run != run)
+    throw Error(ErrorCode::cancelled, "this parameter server has another run, or none");
+  if (run_->ended && !run_->ended->ok()) throw Error(run_->ended->error());
+  return *run_;
+}
+
+ShardServer::Run& ShardServer::heard_in(const Trainee& who) {
+  if (!run_ || !run_->ready) throw Error(ErrorCode::cancelled, "this parameter server has no run");
+  if (run_->ended && !run_->ended->ok()) {
+    run_->note_told(who.process);
+    changed_.notify_all();
+    throw Error(run_->ended->error());
+  }
+  run_->roster.hear(who, options_.now());
+  return *run_;
+}
+
+void ShardServer::begin(const Beginning& beginning, const Trainee& chief) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_.ok()) throw Error(stopped_.error());
+  if (run_ && run_->beginning.run == beginning.run) return;  // repeated
+  if (run_ && !run_->ended)
+    throw Error(ErrorCode::unavailable, "an earlier run has not ended on this parameter server");
+  run_ = std::make_shared<Run>(beginning, chief, options_);
+}
+
+void ShardServer::give(const std::string& run, int slot, const Piece& values) {
+  const std::lock_guard lock(mutex_);
+  Run& mine = run_of(run);
+  if (mine.ready)
+    throw Error(ErrorCode::invalid_argument, "values may be given before the run is ready only");
+  mine.hear_chief(options_.now());
+  mine.shard.give(slot, values);
+}
+
+void ShardServer::ready(const std::string& run) {
+  std::vector<std::string> others;
+  {
+    const std::lock_guard lock(mutex_);
+    Run& mine = run_of(run);
+    if (mine.ready) return;
+    if (mine.leads_others()) others = mine.beginning.servers;
+  }
+  std::vector<std::unique_ptr<ParameterServer>> connected;
+  for (std::size_t s = 1; s < others.size(); ++s) connected.push_back(options_.connect(others[s]));
+  const std::lock_guard lock(mutex_);
+  Run& mine = run_of(run);
+  if (mine.ready) return;
+  mine.others = std::move(connected);
+  mine.hear_chief(options_.now());
+  mine.ready = true;
+  changed_.notify_all();
+}
+
+void ShardServer::check_facts(const Run& run, const Trainee& who,
+                              const std::map<std::string, std::string>& facts) {
+  for (const auto& [name, chiefs] : run.beginning.facts) {
+    const auto mine = facts.find(name);
+    const std::string& here = mine != facts.end() ? mine->second : "unknown";
+    if (here != chiefs)
+      throw Error(ErrorCode::invalid_argument, name_of_process(who.process) + " has another " +
+                                                   name + " than the chief: " + here + ", not " +
+                                                   chiefs);
+  }
+}
+
+Entered ShardServer::enter(const Trainee& who, const std::map<std::string, std::string>& facts,
+                           std::chrono::milliseconds limit) {
+  const Roster::Time asked = options_.now();
+  const auto until = std::chrono::steady_clock::now() + limit;
+  Lock lock(mutex_);
+  const auto open = [&] { return run_ && run_->ready && !run_->ended; };
+  // A run that was already over may be followed by another, so wait for that. The end of a run that
+  // is still open concerns this process.
+  const std::shared_ptr<Run> over = run_ && run_->ended ? run_ : nullptr;
+  const auto broke_off = [&] { return run_ && run_ != over && run_->ended && !run_->ended->ok(); };
+  const auto chief_lives = [&] {
+    return run_->roster.chief_lives(who.process, asked, options_.now());
+  };
+  for (bool in_time = true;;
+       in_time = changed_.wait_until(lock, until) == std::cv_status::no_timeout) {
+    if (!stopped_.ok()) throw Error(stopped_.error());
+    if (broke_off()) throw Error(run_->ended->error());
+    if (run_ && run_->ended && (run_ != over || (!in_time && run_->ended->ok()))) {
+      run_->note_told(who.process);
+      changed_.notify_all();
+      return {.run = run_->beginning.run, .step = run_->shard.step(), .finished = true};
+    }
+    if (open()) {
+      check_facts(*run_, who, facts);
+      run_->roster.check(who);
+      if (chief_lives()) break;
+    }
+    if (!in_time)
+      throw Error(ErrorCode::no_progress,
+                  (open() ? "the chief gave no sign of life to this parameter server in "
+                          : "no run has begun on this parameter server in ") +
+                      std::to_string(limit.count()) + " ms");
+  }
+  Run& run = *run_;
+  if (run.roster.enter(who, options_.now()))
+    for (int r = run.roster.first_replica(who.process);
+         r < run.roster.first_replica(who.process + 1); ++r)
+      run.come_back(r);
+  changed_.notify_all();
+  Entered entered{run.beginning.run, run.shard.step(), run.received(), {}};
+  if (run.beginning.server == 0)
+    entered.feed = run.feeds[static_cast<std::size_t>(who.process)].at(
+        run.pushes_of(who.process, entered.pushes));
+  return entered;
+}
+
+Status ShardServer::beat(const Trainee& who, const Status& failed) {
+  const std::lock_guard lock(mutex_);
+  if (run_ && !run_->ready && who.process == 0) run_->hear_chief(options_.now());
+  if (run_ && !run_->ready) return {};
+  Run& run = heard_in(who);
+  if (who.process == 0) changed_.notify_all();  // entering processes wait for this
+  if (failed.ok()) return {};
+  if (who.process == 0) {
+    end_locked(run, failed);
+  } else if (run.roster.lose(who.process, failed.error().what(), options_.now())) {
+    gone(run, who.process);
+    changed_.notify_all();
+  }
+  return {};
+}
+
+void ShardServer::keep_feed(const Trainee& who, const KeptFeed& feed) {
+  const std::lock_guard lock(mutex_);
+  Run& run = heard_in(who);
+  if (run.feeds.empty())
+    throw Error(ErrorCode::invalid_argument, "server 0 keeps positions of inputs, no other does");
+  run.feeds[static_cast<std::size_t>(who.process)].add(feed);
+}
+
+void ShardServer::leave(const Trainee& who, int replica) {
+  const std::lock_guard lock(mutex_);
+  Run& run = heard_in(who);
+  run.roster.check_replica(who, replica);
+  run.roster.leave(replica);
+  run.drop_out(replica);
+  changed_.notify_all();
+}
+
+SnapshotHead ShardServer::keep(const std::string& run) {
+  Lock lock(mutex_);
+  const std::shared_ptr<Run> mine = (static_cast<void>(run_of(run)), run_);
+  if (mine->leads_others()) {
+    // No update is made meanwhile, so that all servers keep the state after the same update.
+    wait_while_updating(lock, *mine);
+    mine->updating = true;
+    lock.unlock();
+    Status error;
+    try {
+      for (const auto& other : mine->others) static_cast<void>(other->keep_here(run));
+    } catch (...) {
+      error = status_from_current_exception();
+    }
+    lock.lock();
+    mine->updating = false;
+    changed_.notify_all();
+    if (!error.ok()) throw Error(error.error());
+  }
+  mine->shard.keep();
+  return mine->head();
+}
+
+SnapshotHead ShardServer::keep_here(const std::string& run) {
+  const std::lock_guard lock(mutex_);
+  Run& mine = run_of(run);
+  mine.shard.keep();
+  return mine.head();
+}
+
+void ShardServer::snapshot(const std::string& run, int slot, Takers& taker) {
+  const std::lock_guard lock(mutex_);
+  run_of(run).shard.snapshot(slot, taker);
+}
+
+ServerFigures ShardServer::figures(const std::string& run) {
+  const std::lock_guard lock(mutex_);
+  return run_of(run).figures(options_.now());
+}
+
+void ShardServer::end(const std::string& run, const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (!run_ || run_->beginning.run != run) return;
+  run_->told.front() = 1;  // the chief knows
+  end_locked(*run_, why);
+}
+
+std::uint64_t ShardServer::pull(const Trainee& who, std::uint64_t have, Takers& taker) {
+  const std::lock_guard lock(mutex_);
+  Run& run = heard_in(who);
+  run.shard.give_changed(have, taker);
+  return run.shard.step();
+}
+
+void ShardServer::pull_rows(const Trainee& who, std::uint32_t variable,
+                            const std::vector<std::int64_t>& rows, float* values,
+                            std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  heard_in(who).shard.copy_rows(variable, rows, {values, count});
+}
+
+bool ShardServer::take(const Trainee& who, int replica, std::chrono::milliseconds limit,
+                       std::uint64_t& step, bool& finished) {
+  Lock lock(mutex_);
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    Run& run = heard_in(who);
+    run.roster.check_replica(who, replica);
+    if (!run.line)
+      throw Error(ErrorCode::invalid_argument, "server 0 of sync_replicas has tokens only");
+    finished = run.is_finished();
+    if (finished) return true;
+    if (const auto held = run.line->held(replica)) {
+      step = *held;
+      return true;
+    }
+    if (changed_.wait_until(lock, until) == std::cv_status::timeout) return false;
+  }
+}
+
+}  // namespace penstock::towers
