@@ -1,10 +1,44 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds the release preset and runs every test but those labelled `reliability`, which take
-# too long (tools/reliability.sh). Arguments go to ctest, which then chooses among all tests: tools/test.sh -R core/
+# too long (tools/reliability.sh). The last line counts what passed, failed and was skipped, and why.
+#
+#     tools/test.sh                # all
+#     tools/test.sh -R core/rng    # builds only the programs whose names begin so, and runs their tests
+#
+# Other arguments go to ctest, which then chooses among all tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools/setup.sh
-tools/build.sh release
+
+# The programs in FOLDER/NAME... of an argument `-R FOLDER/NAME...`; none if there is no such argument, or no such program.
+programs=()
+if [ "${1:-}" = -R ] && [[ ${2:-} =~ ^\^?([a-z0-9_]+/[a-z0-9_]+) ]]; then
+  [ -f build/release/tests/programs.txt ] || tools/build.sh release test_places >/dev/null
+  mapfile -t programs < <(awk -v name="${BASH_REMATCH[1]}" 'index($1, name) == 1 { print $2 }' build/release/tests/programs.txt)
+fi
+tools/build.sh release "${programs[@]}"
+
 if [ $# -eq 0 ]; then set -- -LE reliability; fi
-ctest --preset release -j "$(nproc)" "$@"
+[ ! -t 1 ] || set -- --progress "$@"
+result=0
+ctest --preset release -j "$(nproc)" "$@" || result=$?
+
+# The last line, from ctest's log.
+awk -v seconds=$SECONDS '
+  /^[0-9]+\/[0-9]+ Testing: / { output = reason = ""; skipped = 0 }
+  after_skip { reason = $0; after_skip = 0 }
+  /: Skipped$/ { after_skip = 1 }
+  /^Skip regular expression found/ { skipped = 1 }
+  /^Test (Passed|Pass Reason:|Failed|Fail Reason:)/ { verdict = $2 }
+  / time elapsed: / {
+    if (skipped) { ++skips; ++reasons[reason == "" ? "no reason given" : reason] }
+    else if (verdict ~ /^Pass/) ++passed
+    else ++failed
+  }
+  END {
+    why = ""
+    for (reason in reasons) why = why (why == "" ? "" : "; ") reasons[reason] " " reason
+    printf "test: %d passed, %d failed, %d skipped%s, %d s\n", passed, failed, skips, why == "" ? "" : " (" why ")", seconds
+  }' build/release/Testing/Temporary/LastTest.log
+exit $result
