@@ -6,8 +6,8 @@ add_test(NAME house/layers_refused COMMAND ${house}/check_layers_test.sh ${PROJE
 set_tests_properties(house/layers house/layers_refused PROPERTIES TIMEOUT ${test_timeout})
 
 add_test(NAME house/gpu_check COMMAND ${house}/gpu_check_test.py ${PROJECT_SOURCE_DIR})
-set_tests_properties(house/gpu_check PROPERTIES TIMEOUT 600)
 add_test(NAME house/cuda_parts COMMAND ${house}/cuda_parts_test.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(house/gpu_check house/cuda_parts PROPERTIES TIMEOUT 600)
 
 if(NOT PENSTOCK_SANITIZE)
   set(libraries $<TARGET_FILE:penstock>)
@@ -19,7 +19,7 @@ if(NOT PENSTOCK_SANITIZE)
   endif()
   add_test(NAME house/symbols COMMAND ${house}/symbols_test.sh ${libraries})
   add_test(NAME house/misuse COMMAND ${house}/misuse_test.sh ${PROJECT_SOURCE_DIR} ${CMAKE_CXX_COMPILER})
-  set_tests_properties(house/misuse PROPERTIES TIMEOUT 600)
+  set_tests_properties(house/symbols house/misuse PROPERTIES TIMEOUT 600)
 endif()
 
 if(PENSTOCK_SANITIZE STREQUAL thread)
@@ -36,13 +36,14 @@ endif()
 if(PENSTOCK_BUILD_TOOLS AND PENSTOCK_BUILD_BENCH AND NOT PENSTOCK_SANITIZE)
   add_test(NAME house/gpu_check_rehearsal COMMAND ${CMAKE_COMMAND} -E env OUT=${PROJECT_BINARY_DIR}/gpu_check
     ${PROJECT_SOURCE_DIR}/tools/gpu_check.py rehearse ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-  set_tests_properties(house/gpu_check_rehearsal PROPERTIES TIMEOUT 600)
+  set_tests_properties(house/gpu_check_rehearsal PROPERTIES LABELS reliability TIMEOUT 600)
 endif()
 
 if(PENSTOCK_BUILD_TOOLS AND NOT PENSTOCK_SANITIZE)
   add_test(NAME house/installed COMMAND ${house}/install_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   add_test(NAME house/installed_shared COMMAND ${house}/install_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} shared)
-  set_tests_properties(house/installed house/installed_shared PROPERTIES TIMEOUT 1200)
+  set_tests_properties(house/installed PROPERTIES TIMEOUT 600)
+  set_tests_properties(house/installed_shared PROPERTIES LABELS reliability TIMEOUT 1200)  # builds all libraries again
   add_test(NAME house/subproject COMMAND ${house}/subproject_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
-  set_tests_properties(house/subproject PROPERTIES TIMEOUT 120)
+  set_tests_properties(house/subproject PROPERTIES LABELS reliability TIMEOUT 400)
 endif()

@@ -1,11 +1,12 @@
 # Work that input workers do. The library's side, on links within one process; tests/cluster has real ones.
 function(penstock_remote_test path)
-  penstock_test(${path})
+  penstock_test(${path} ${ARGN})
   string(REPLACE "/" "_" name ${path})
-  target_sources(${name}_test PRIVATE remote/loop_transport.cpp ${ARGN})
+  target_sources(${name}_test PRIVATE remote/loop_transport.cpp)
 endfunction()
 
-penstock_remote_test(remote/record record/data.cpp record/digest.cpp record/graphs_errors.cpp record/graphs_feeds.cpp
+penstock_remote_test(remote/record SLOW "*")
+target_sources(remote_record_test PRIVATE record/data.cpp record/digest.cpp record/graphs_errors.cpp record/graphs_feeds.cpp
   record/graphs_images.cpp record/graphs_order.cpp record/graphs_sources.cpp record/graphs_values.cpp
   record/graphs_work.cpp record/observe.cpp record/observe_feed.cpp record/record.cpp)
 target_link_libraries(remote_record_test PRIVATE ZLIB::ZLIB PkgConfig::HWY)
