@@ -45,8 +45,8 @@ def tool():
             subprocess.run([sys.executable, "-m", "venv", TOOLS], check=True)
             subprocess.run([TOOLS / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *WHEELS], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            print(f"kernel_budgets: skipped, as there is no cuobjdump here and none could be installed: {error}")
-            sys.exit(0)
+            print(f"kernel_budgets: cuobjdump is not here and could not be downloaded: {error}")
+            sys.exit(75)
     return str(next(TOOLS.glob("lib/python*/site-packages/nvidia/*/bin/cuobjdump")))
 
 
