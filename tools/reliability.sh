@@ -62,10 +62,10 @@ tests/cluster/same_bits_test.sh build/release/bin/penstock full
 tests/house/subproject_test.sh . build/release full
 tests/cluster/other_launchers_test.sh build/release/bin/penstock
 timeout 300 tools/check_deploy.sh build/release/bin/penstock
-tools/sanitized.sh asan conformance/conformance image/resize storm/new remote/{record,deaths} staging/feed_inputs \
+tools/sanitized.sh --slow asan conformance/conformance image/resize storm/new remote/{record,deaths} staging/feed_inputs \
   report/{observed_runs,trace,environment} kernels/{finish,reconstruct,towers} pipelines/c_feed http/{files,sources} \
   cluster/contradictions
-tools/sanitized.sh tsan staging/{feed_state,feed_proof,share_slots,area_errors} towers/{trainer,strategies} \
+tools/sanitized.sh --slow tsan staging/{feed_state,feed_proof,share_slots,area_errors} towers/{trainer,strategies} \
   engine/{texts,budget_callers} io/uring sources/{offset_index,hostile_index} conformance/{conformance,sources} \
   report/{trace,environment} kernels/{finish,reconstruct,towers} \
   conformance/semantics_{order,batch,errors,cache,interleave}

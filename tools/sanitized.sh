@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Builds some tests under a sanitizer and runs them: tools/sanitized.sh asan|tsan FOLDER/NAME...
+# Builds some tests under a sanitizer and runs them: tools/sanitized.sh [--slow] asan|tsan FOLDER/NAME...
+# --slow: also those labelled `reliability`.
 # sources/tar is the tests of tests/sources/tar_test.cpp. The whole suite: tools/build.sh asan && ctest --preset asan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-preset=${1:?usage: tools/sanitized.sh asan|tsan FOLDER/NAME...}
+labels=(-LE reliability)
+if [ "${1:-}" = --slow ]; then
+  labels=()
+  shift
+fi
+preset=${1:?usage: tools/sanitized.sh [--slow] asan|tsan FOLDER/NAME...}
 tests=("${@:2}")
 programs=("${tests[@]//\//_}")
 extra=()
@@ -17,4 +23,4 @@ tools/build.sh "$preset" "${extra[@]}" "${programs[@]/%/_test}"
 # Shadow memory of GCC 12 and Clang 14 leaves no room for more random bits of address (google/sanitizers #1614, #1716).
 steady=()
 if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)" -gt 28 ]; then steady=(setarch -R); fi
-"${steady[@]}" ctest --preset "$preset" -j "$(nproc)" -R "^($only)[/_]"
+"${steady[@]}" ctest --preset "$preset" -j "$(nproc)" "${labels[@]}" -R "^($only)[/_]"
