@@ -22,7 +22,8 @@ tools/build.sh release "${programs[@]}"
 if [ $# -eq 0 ]; then set -- -LE reliability; fi
 [ ! -t 1 ] || set -- --progress "$@"
 result=0
-ctest --preset release -j "$(nproc)" "$@" || result=$?
+# Most tests wait rather than compute.
+ctest --preset release -j "$((2 * $(nproc)))" "$@" || result=$?
 
 # The last line, from ctest's log.
 awk -v seconds=$SECONDS '
