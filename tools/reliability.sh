@@ -53,6 +53,8 @@ figures served env PENSTOCK_KILLS="${PENSTOCK_CLUSTER_KILLS:-300}" build/release
 figures workers env PENSTOCK_WORKER_DEATHS="${PENSTOCK_WORKER_DEATHS:-5000}" build/release/bin/remote_deaths_test
 figures uploads env PENSTOCK_KILLS="${PENSTOCK_UPLOAD_KILLS:-2000}" build/release/bin/http_upload_kills_test
 figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
+tools/build.sh release penstock_cuda penstock_towers_cuda
+bench/kernel_budgets.py
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
 PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAreAsOne|Learns)'
@@ -64,9 +66,9 @@ tests/cluster/other_launchers_test.sh build/release/bin/penstock
 timeout 300 tools/check_deploy.sh build/release/bin/penstock
 tools/sanitized.sh --slow asan conformance/conformance image/resize storm/new remote/{record,deaths} staging/feed_inputs \
   report/{observed_runs,trace,environment} kernels/{finish,reconstruct,towers} pipelines/c_feed http/{files,sources} \
-  cluster/contradictions
+  cluster/contradictions e2e/{malformed,faults}
 tools/sanitized.sh --slow tsan staging/{feed_state,feed_proof,share_slots,area_errors} towers/{trainer,strategies} \
-  engine/{texts,budget_callers} io/uring sources/{offset_index,hostile_index} conformance/{conformance,sources} \
+  engine/{texts,budget,budget_callers} http/files io/uring sources/{offset_index,hostile_index} conformance/{conformance,sources} \
   report/{trace,environment} kernels/{finish,reconstruct,towers} \
   conformance/semantics_{order,batch,errors,cache,interleave}
 tools/fuzz.sh 60
