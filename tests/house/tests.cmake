@@ -8,6 +8,7 @@ set_tests_properties(house/layers house/layers_refused PROPERTIES TIMEOUT ${test
 add_test(NAME house/gpu_check COMMAND ${house}/gpu_check_test.py ${PROJECT_SOURCE_DIR})
 add_test(NAME house/cuda_parts COMMAND ${house}/cuda_parts_test.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(house/gpu_check house/cuda_parts PROPERTIES TIMEOUT 600)
+set_tests_properties(house/gpu_check PROPERTIES LABELS reliability)
 
 if(NOT PENSTOCK_SANITIZE)
   set(libraries $<TARGET_FILE:penstock>)
