@@ -140,6 +140,7 @@ RunOptions run_options(const PipelineSpec& spec, std::uint64_t seed) {
     options.max_errors = budget.count;
     options.max_error_share = budget.share;
   }
+  options.trust_data = run.get("trust_data", false);
   options.workers = worker_options(spec);
   return options;
 }

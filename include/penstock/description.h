@@ -13,6 +13,17 @@ namespace penstock {
 /// order or the bytes of the output, and neither thread counts nor buffer sizes. Not synchronised.
 class Description {
  public:
+  /// A hash of the contents of the files `first` to `last` of a stage.
+  struct Contents {
+    std::string first, last;  ///< names relative to the data set
+    std::uint64_t hash = 0;
+  };
+
+  Description() = default;
+  /// With `contents`, sources are asked for the contents of their files too, which states and cache
+  /// files keep.
+  explicit Description(bool contents) : wants_contents_(contents) {}
+
   /// Adds an option.
   void add(std::string_view key, std::string_view value);
   void add(std::string_view key, const char* value) { add(key, std::string_view(value)); }
@@ -25,6 +36,15 @@ class Description {
   /// of its index (0: unknown).
   void add_shard(std::string_view name, std::uint64_t size, std::uint64_t index_checksum = 0);
 
+  /// Returns true if contents are wanted. Without them a description reads no file.
+  bool wants_contents() const noexcept { return wants_contents_; }
+  /// Adds the contents of neighbouring files. At most 64 ranges for each source keep states small.
+  /// A source of which the contents are unknown adds none.
+  void add_contents(std::string first, std::string last, std::uint64_t hash) {
+    contents_.push_back({std::move(first), std::move(last), hash});
+  }
+  const std::vector<Contents>& contents() const noexcept { return contents_; }
+
   /// Returns all options and shards, in the order in which they were added.
   const std::vector<std::pair<std::string, std::string>>& entries() const noexcept {
     return entries_;
@@ -34,7 +54,9 @@ class Description {
 
  private:
   std::vector<std::pair<std::string, std::string>> entries_;
+  std::vector<Contents> contents_;
   std::size_t shards_ = 0;
+  bool wants_contents_ = false;
 };
 
 }  // namespace penstock

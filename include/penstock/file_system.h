@@ -17,8 +17,15 @@ struct FileInfo {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
+  /// When the inode changed last, by any write, rename, link or chmod. 0: not a file of this
+  /// machine. Only says whether the contents must be hashed again.
+  std::int64_t ctime_ns = 0;
+  std::uint64_t device = 0;  ///< of the inode
 
-  friend bool operator==(const FileInfo&, const FileInfo&) = default;
+  /// Compares neither ctime, which a new hard link changes, nor the device.
+  friend bool operator==(const FileInfo& a, const FileInfo& b) noexcept {
+    return a.size == b.size && a.mtime_ns == b.mtime_ns && a.inode == b.inode;
+  }
 };
 
 /// One read of a group: copies `size` bytes at `offset` to `out`.

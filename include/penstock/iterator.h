@@ -106,6 +106,9 @@ struct RunOptions {
   std::shared_ptr<Allocator> slot_allocator{};
   /// Other processes that make elements too.
   WorkerOptions workers{};
+  /// States and cache files record what the data's files hold, and are refused for other data.
+  /// `true`: nothing is hashed or compared but names and sizes.
+  bool trust_data = false;
 };
 
 /// One run of a dataset, made by `Dataset::iterate`. Move-only. Several threads may call `next`,

@@ -63,10 +63,12 @@ class Iterator::Impl {
     trees_.open(epoch_, saved.tree);
   }
 
-  std::string save() {
-    MutexLock consumer(consumer_mutex_);
+  std::string save() EXCLUDES(consumer_mutex_) {
     const std::string& unsavable = run_->plan().unsavable();
     if (!unsavable.empty()) throw Error(ErrorCode::invalid_argument, unsavable);
+    // Before the lock, because the first fingerprint may read files.
+    const Fingerprint graph(*run_->plan().root(), !run_->options().trust_data);
+    MutexLock consumer(consumer_mutex_);
     if (!ended_ && !failed_ && epochs_ > 0 && !run_->cancelled()) {
       current().start();
     }
@@ -88,7 +90,7 @@ class Iterator::Impl {
     trees_.save(tree);
     saved.tree = tree.take();
     saved.save_records(*run_->plan().root());
-    return saved.bytes(*run_->plan().root());
+    return saved.bytes(graph);
   }
 
   ~Impl() {
@@ -366,7 +368,7 @@ Iterator Dataset::iterate(const RunOptions& options) const {
 }
 
 Iterator Dataset::restore(std::string_view state, RunOptions options) const {
-  const SavedRun saved = SavedRun::parse(state, *node_);
+  const SavedRun saved = SavedRun::parse(state, Fingerprint(*node_, !options.trust_data));
   options.seed = saved.seed;
   Plan plan = compile(*this, options);
   if (!saved.other_shards.empty()) {
@@ -386,7 +388,7 @@ Iterator Dataset::restore(std::string_view state, RunOptions options) const {
 }
 
 Iterator Dataset::restore(const std::vector<std::string>& states, RunOptions options) const {
-  const SavedRun merged = SavedRun::merge(states, compile(*this, options));
+  const SavedRun merged = SavedRun::merge(states, compile(*this, options), options.trust_data);
   options.seed = merged.seed;
   return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options, merged));
 }

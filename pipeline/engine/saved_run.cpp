@@ -15,7 +15,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kMagic = "penstock state 4\n";
+constexpr std::string_view kFormat = "penstock state ";
+constexpr std::string_view kMagic = "penstock state 5\n";
 
 std::uint32_t checksum(std::string_view bytes) {
   return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
@@ -38,8 +39,16 @@ void for_each_node(const Node& node, const std::function<void(const Node&)>& use
 
 }  // namespace
 
-SavedRun SavedRun::parse(std::string_view bytes, const Node& root) {
+SavedRun SavedRun::parse(std::string_view bytes, const Fingerprint& graph) {
   const Error damaged(ErrorCode::data_loss, "the state is damaged");
+  const std::size_t line = bytes.find('\n') + 1;
+  if (bytes.starts_with(kFormat) && line > kFormat.size() && line < kMagic.size() + 4 &&
+      !bytes.starts_with(kMagic)) {
+    throw Error(ErrorCode::invalid_argument,
+                "another version of Penstock saved the state: it is a " +
+                    std::string(bytes.substr(0, line - 1)) + ", and this version reads " +
+                    std::string(kMagic.substr(0, kMagic.size() - 1)));
+  }
   if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 4) throw damaged;
   std::uint32_t sum = 0;
   std::memcpy(&sum, bytes.data() + bytes.size() - 4, 4);
@@ -47,7 +56,7 @@ SavedRun SavedRun::parse(std::string_view bytes, const Node& root) {
   if (sum != checksum(bytes)) throw damaged;
   StateReader state(bytes.substr(kMagic.size()));
   SavedRun saved;
-  saved.other_shards = Fingerprint(root).check(state);
+  saved.other_shards = graph.check(state);
   saved.seed = state.get();
   saved.epoch = state.get();
   saved.ended = state.get() != 0;
@@ -64,9 +73,9 @@ SavedRun SavedRun::parse(std::string_view bytes, const Node& root) {
   return saved;
 }
 
-std::string SavedRun::bytes(const Node& root) const {
+std::string SavedRun::bytes(const Fingerprint& graph) const {
   StateWriter state;
-  Fingerprint(root).save(state);
+  graph.save(state);
   for (const std::uint64_t number :
        {seed, epoch, std::uint64_t{ended ? 1U : 0U}, errors, elements, batches, in_epoch.elements,
         in_epoch.batches, in_epoch.padded_rows}) {
@@ -101,8 +110,10 @@ std::uint64_t SavedRun::consumed() const {
   return tree.empty() ? 0 : StateReader(tree).get();
 }
 
-SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& plan) {
+SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& plan,
+                         bool trust_data) {
   const Node& root = *plan.root();
+  const Fingerprint graph(root, !trust_data);
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::invalid_argument,
                 "the run can't go on with another number of consumers: " + why);
@@ -115,7 +126,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
   std::uint64_t count = 0;
   std::uint64_t here = 0;
   for (std::size_t i = 0; i < states.size(); ++i) {
-    SavedRun saved = parse(states[i], root);
+    SavedRun saved = parse(states[i], graph);
     const Fingerprint::OtherShard shard = saved_by(saved, root);
     if (i == 0) {
       merged = saved;
@@ -160,7 +171,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
 }
 
 bool lacks_elements(std::string_view state, const Plan& plan) {
-  const SavedRun saved = SavedRun::parse(state, *plan.root());
+  const SavedRun saved = SavedRun::parse(state, Fingerprint(*plan.root()));
   if (saved.tree.empty()) return false;
   StateReader tree(saved.tree);  // as ParallelSegment::save writes it
   const std::uint64_t consumed = tree.get();

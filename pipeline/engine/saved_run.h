@@ -33,15 +33,15 @@ struct SavedRun {
   /// Shard stages that had another index or count when the state was saved.
   std::vector<Fingerprint::OtherShard> other_shards;
 
-  /// Throws Error{data_loss} for damaged bytes, and Error{invalid_argument} that names the stage or
-  /// shard in which the graph at `root` differs from the saved one.
-  static SavedRun parse(std::string_view bytes, const Node& root);
+  /// Throws Error{data_loss} for damaged bytes, and Error{invalid_argument} for another version's
+  /// bytes, or naming the stage or the files in which `graph` differs from the saved one.
+  static SavedRun parse(std::string_view bytes, const Fingerprint& graph);
   /// Merges the states of all consumers of a run into one state, for a different number of
   /// consumers. Throws Error{invalid_argument} if they do not belong together, or if the graph does
   /// not allow another number.
-  static SavedRun merge(const std::vector<std::string>& states, const Plan& plan);
+  static SavedRun merge(const std::vector<std::string>& states, const Plan& plan, bool trust_data);
 
-  std::string bytes(const Node& root) const;
+  std::string bytes(const Fingerprint& graph) const;
   /// Get the records from all stages, and return them to the stages.
   void save_records(const Node& root);
   void restore_records(const Node& root) const;

@@ -103,6 +103,10 @@ std::uint64_t StageServices::seed() const noexcept {
   return run_.options().seed;
 }
 
+bool StageServices::trust_data() const noexcept {
+  return run_.options().trust_data;
+}
+
 // Stages that draw are numbered from the source on. Stages that draw nothing do not count, so they
 // change no numbers.
 std::uint32_t StageServices::rng_op(const Node& node) {

@@ -34,6 +34,7 @@ class StageServices final : public RunServices {
   bool skips() const noexcept override;
   ElementRef made(const ElementRef& item, const OpenContext& context) override;
   std::uint64_t seed() const noexcept override;
+  bool trust_data() const noexcept override;
   std::uint32_t rng_op(const Node& node) override;
   StageCounters* counters(const Node& node) override EXCLUDES(mutex_);
   std::string stage_name(const Node& node) override;

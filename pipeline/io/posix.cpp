@@ -20,10 +20,16 @@
 namespace penstock {
 namespace {
 
+std::int64_t ns_of(const timespec& time) noexcept {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 FileInfo info_of(const struct stat& st) noexcept {
-  return {static_cast<std::uint64_t>(st.st_size),
-          static_cast<std::int64_t>(st.st_mtim.tv_sec) * 1'000'000'000 + st.st_mtim.tv_nsec,
-          static_cast<std::uint64_t>(st.st_ino)};
+  return {.size = static_cast<std::uint64_t>(st.st_size),
+          .mtime_ns = ns_of(st.st_mtim),
+          .inode = static_cast<std::uint64_t>(st.st_ino),
+          .ctime_ns = ns_of(st.st_ctim),
+          .device = static_cast<std::uint64_t>(st.st_dev)};
 }
 
 ErrorCode code_of(int error) noexcept {

@@ -15,9 +15,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view kMagic = "penstock cache 1\n";
+constexpr std::string_view kFormat = "penstock cache ";
+constexpr std::string_view kMagic = "penstock cache 2\n";
 constexpr std::size_t kHeader = 128;
 constexpr std::size_t kKeyAt = 64;
+constexpr std::uint64_t kMostMarks = 1 << 20;
 constexpr std::size_t kFooter = 32;
 constexpr std::size_t kEntry = 24;
 
@@ -60,10 +62,18 @@ bool is_small(const Spec& spec) {
          });
 }
 
-/// Returns the index of a file with the expected key. Throws if the index is damaged.
-std::vector<std::uint64_t> read_index(File& file, const Footer& footer) {
+/// The numbers of the header.
+struct Head {
+  std::uint64_t graph = 0;
+  std::uint64_t contents = 0;
+  std::uint64_t marks = 0;  // bytes
+};
+
+/// Returns the index of a file with the expected key, of which the records begin at `begin`. Throws
+/// if the index is damaged.
+std::vector<std::uint64_t> read_index(File& file, const Footer& footer, std::uint64_t begin) {
   const std::uint64_t size = file.info().size;
-  if (footer.sum != footer.expected_sum() || footer.index_offset < kHeader ||
+  if (footer.sum != footer.expected_sum() || footer.index_offset < begin ||
       footer.index_offset > size - kFooter ||
       footer.count != (size - kFooter - footer.index_offset) / kEntry ||
       (size - kFooter - footer.index_offset) % kEntry != 0) {
@@ -73,7 +83,7 @@ std::vector<std::uint64_t> read_index(File& file, const Footer& footer) {
   std::vector<std::uint64_t> index(3 * footer.count);
   file.read_exactly(footer.index_offset, std::as_writable_bytes(std::span<std::uint64_t>(index)));
   bool good = crc32c(bytes_of(index)) == footer.index_sum;
-  std::uint64_t end = kHeader;
+  std::uint64_t end = begin;
   for (std::size_t i = 0; good && i < index.size(); i += 3) {
     good = index[i] == end && index[i + 1] <= footer.index_offset - end;
     end += index[i + 1];
@@ -87,12 +97,14 @@ std::vector<std::uint64_t> read_index(File& file, const Footer& footer) {
 
 }  // namespace
 
-CacheFileWriter::CacheFileWriter(const std::string& path, std::uint64_t key)
-    : file_(path), key_(key) {
+CacheFileWriter::CacheFileWriter(const std::string& path, const CacheKey& key)
+    : file_(path), key_(key.graph) {
+  const Head head{key.graph, key.contents, key.marks.size()};
   std::array<std::byte, kHeader> header{};
   std::memcpy(header.data(), kMagic.data(), kMagic.size());
-  std::memcpy(header.data() + kKeyAt, &key, sizeof(key));
+  std::memcpy(header.data() + kKeyAt, &head, sizeof(head));
   file_.append(header);
+  file_.append(std::as_bytes(std::span(key.marks)));
 }
 
 void CacheFileWriter::add(const Element& element, std::uint64_t ordinal, const Provenance& where) {
@@ -110,8 +122,9 @@ void CacheFileWriter::commit() {
   file_.commit();
 }
 
-std::shared_ptr<const CacheFileSource> CacheFileSource::open(const std::string& path,
-                                                             std::uint64_t key, const Spec& spec) {
+std::shared_ptr<const CacheFileSource> CacheFileSource::open(
+    const std::string& path, const CacheKey& key, const Spec& spec,
+    const std::function<void(const std::string& marks)>& other) {
   const Error occupied(ErrorCode::invalid_argument,
                        "there is something already, and it is no cache; remove it or give another "
                        "name",
@@ -127,15 +140,26 @@ std::shared_ptr<const CacheFileSource> CacheFileSource::open(const std::string& 
   const std::uint64_t size = file->info().size;
   std::array<std::byte, kHeader> header{};
   if (size >= kHeader + kFooter) file->read_exactly(0, header);
-  if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (std::memcmp(header.data(), kFormat.data(), kFormat.size()) != 0) {
     throw occupied;
   }
-  std::uint64_t file_key = 0;
-  std::memcpy(&file_key, header.data() + kKeyAt, sizeof(file_key));
-  if (file_key != key) return nullptr;
+  if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0) return nullptr;
+  Head head;
+  std::memcpy(&head, header.data() + kKeyAt, sizeof(head));
+  if (head.graph != key.graph) return nullptr;
+  if (head.marks > std::min(kMostMarks, size - kHeader - kFooter)) {
+    throw Error(ErrorCode::data_loss, "the cache file's beginning is damaged",
+                Provenance{path, 0, -1, {}});
+  }
+  if (key.contents != 0 && head.contents != key.contents) {
+    std::string marks(head.marks, '\0');
+    file->read_exactly(kHeader, std::as_writable_bytes(std::span(marks)));
+    other(marks);
+    return nullptr;
+  }
   Footer footer;
   file->read_exactly(size - kFooter, std::as_writable_bytes(std::span<Footer>(&footer, 1)));
-  std::vector<std::uint64_t> index = read_index(*file, footer);
+  std::vector<std::uint64_t> index = read_index(*file, footer, kHeader + head.marks);
   return std::shared_ptr<const CacheFileSource>(
       new CacheFileSource(std::move(file), std::move(index), spec));
 }

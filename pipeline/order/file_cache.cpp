@@ -21,16 +21,17 @@ namespace {
 /// The properties of one cache in one run.
 struct FileCachePlan {
   std::string path;
-  std::uint64_t key = 0;
+  CacheKey key;
   const Spec& spec;
   std::shared_ptr<CacheStore> store;
   std::function<OrderIteratorPtr()> open_input;
   std::function<ProgramPtr(const std::shared_ptr<const CacheFileSource>&)> read_file;
   std::string stage;
+  std::function<void(const std::string& marks)> rebuilt;  // says that a file is of other data
   std::optional<std::uint64_t> repetition;  // path of this repetition, unless it is the first
 
   std::shared_ptr<const CacheFileSource> open() const {
-    return CacheFileSource::open(path, key, spec);
+    return CacheFileSource::open(path, key, spec, rebuilt);
   }
 };
 
@@ -215,11 +216,18 @@ class FileCacheNode final : public Node {
   }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
-    const std::uint64_t graph = Fingerprint(input()).digest();
-    const std::uint64_t key = draws(input()) ? mix_path(graph, context.run.seed()) : graph;
+    const Fingerprint graph(input(), !context.run.trust_data());
+    StateWriter marks;
+    graph.save(marks);
+    const std::uint64_t digest = graph.digest();
+    const CacheKey key{.graph = draws(input()) ? mix_path(digest, context.run.seed()) : digest,
+                       .contents = graph.contents_digest(),
+                       .marks = marks.take()};
     const std::string stage = context.run.stage_name(*this);
-    FileCachePlan plan{path_of(key), key, spec(), context.run.cache(*this, context),
-                       {},           {},  stage,  {}};
+    const std::string path = path_of(key);
+    FileCachePlan plan{path, key, spec(), context.run.cache(*this, context), {}, {}, stage, {}, {}};
+    plan.rebuilt = [this, graph, path](const std::string& old) { say_rebuilt(path, graph, old); };
+    if (snapshot_ && key.contents != 0 && !exists(path)) say_other_snapshots(key, plan);
     const StagePlace& place = plan.store->place;
     if (context.path != place.path) plan.repetition = context.path;
     plan.open_input = [this, first = context.first(place)] { return open_values(*this, first); };
@@ -232,14 +240,60 @@ class FileCacheNode final : public Node {
   }
 
  private:
-  std::string path_of(std::uint64_t key) const {
+  static bool exists(const std::string& path) {
+    struct stat st {};
+    return ::stat(path.c_str(), &st) == 0;
+  }
+
+  std::string path_of(const CacheKey& key) const {
     if (!snapshot_) return file_;
     if (::mkdir(file_.c_str(), 0755) != 0 && errno != EEXIST) {
       throw error_from_errno(errno, "make the folder", file_);
     }
+    std::array<char, 48> name{};
+    const auto graph = static_cast<unsigned long long>(key.graph);
+    if (key.contents != 0) {
+      std::snprintf(name.data(), name.size(), "/%016llx-%016llx.cache", graph,
+                    static_cast<unsigned long long>(key.contents));
+      return file_ + name.data();
+    }
+    // Data that is trusted may have been read with its contents before.
+    std::snprintf(name.data(), name.size(), "/%016llx.cache", graph);
+    const std::string trusted = file_ + name.data();
+    const std::vector<std::string> others = snapshots_of(key);
+    return !exists(trusted) && others.size() == 1 ? others[0] : trusted;
+  }
+
+  /// Returns the snapshots of this graph over data with known contents.
+  std::vector<std::string> snapshots_of(const CacheKey& key) const {
     std::array<char, 32> name{};
-    std::snprintf(name.data(), name.size(), "/%016llx.cache", static_cast<unsigned long long>(key));
-    return file_ + name.data();
+    std::snprintf(name.data(), name.size(), "%016llx-", static_cast<unsigned long long>(key.graph));
+    std::vector<std::string> paths = default_file_system()->list(file_);
+    std::erase_if(paths, [&](const std::string& path) {
+      const std::string_view base = std::string_view(path).substr(path.rfind('/') + 1);
+      return !base.starts_with(name.data()) || !base.ends_with(".cache");
+    });
+    return paths;
+  }
+
+  /// The folder keeps snapshots of other data under other names, so that runs over several data
+  /// sets in turn replace nothing.
+  void say_other_snapshots(const CacheKey& key, const FileCachePlan& plan) const {
+    const std::vector<std::string> others = snapshots_of(key);
+    if (others.empty()) return;
+    try {
+      (void)CacheFileSource::open(others.back(), key, spec(), plan.rebuilt);
+    } catch (const Error&) {  // damaged, and not needed
+    }
+  }
+
+  void say_rebuilt(const std::string& path, const Fingerprint& graph,
+                   const std::string& old) const {
+    StateReader marks(old);
+    std::string other = graph.other_contents(marks);
+    if (other.empty()) other = "the contents it was made of were not recorded";
+    log(LogLevel::warning, name() + ": " + path + " was made of other data (" + other +
+                               "), so a new one is made; trust_data would read it");
   }
 
   std::string file_;

@@ -18,13 +18,13 @@ std::uint32_t hash(std::string_view text, std::uint32_t previous = 0) {
 
 }  // namespace
 
-Fingerprint::Fingerprint(const Node& root) {
+Fingerprint::Fingerprint(const Node& root, bool contents) : with_contents_(contents) {
   add(root);
 }
 
 void Fingerprint::add(const Node& node) {
   for (const NodePtr& input : node.inputs()) add(*input);
-  Description description;
+  Description description(with_contents_);
   node.describe(description);
   Mark mark;
   mark.stage = node.name() + "[" + std::to_string(marks_.size()) + "]";
@@ -50,6 +50,7 @@ void Fingerprint::add(const Node& node) {
     std::uint32_t& run = mark.runs[i * mark.runs.size() / shards.size()];
     run = hash({reinterpret_cast<const char*>(&shards[i]), sizeof(shards[i])}, run);
   }
+  mark.contents = description.contents();
   marks_.push_back(std::move(mark));
 }
 
@@ -63,6 +64,8 @@ void Fingerprint::save(StateWriter& state) const {
     }
     state.put(mark.shards);
     for (const std::uint32_t run : mark.runs) state.put(run);
+    state.put(mark.contents.size());
+    for (const Description::Contents& range : mark.contents) state.put(range.hash & UINT32_MAX);
   }
 }
 
@@ -94,11 +97,47 @@ std::vector<Fingerprint::OtherShard> Fingerprint::check(StateReader& state) cons
       differs("shard " + name(first) + (end - first > 1 ? " to " + name(end - 1) : "") + " of " +
               mark.stage);
     }
+    const std::string other = compare_contents(mark, state);
+    if (!other.empty()) {
+      throw Error(ErrorCode::invalid_argument, "the state was saved from other data: " + other +
+                                                   " (trust_data skips this check)");
+    }
   }
   if (stages != marks_.size()) {
     differs("the number of stages, which was " + std::to_string(stages));
   }
   return others;
+}
+
+std::string Fingerprint::compare_contents(const Mark& mark, StateReader& state) {
+  std::string other;
+  const std::uint64_t ranges = state.get();
+  for (std::uint64_t r = 0; r < ranges; ++r) {
+    const std::uint64_t saved = state.get();
+    if (!other.empty() || ranges != mark.contents.size()) continue;  // or unknown here
+    const Description::Contents& range = mark.contents[r];
+    if (saved == (range.hash & UINT32_MAX)) continue;
+    other = range.first == range.last
+                ? range.first + " of " + mark.stage + " has other contents"
+                : range.first + " to " + range.last + " of " + mark.stage + " have other contents";
+  }
+  return other;
+}
+
+std::string Fingerprint::other_contents(StateReader& state) const {
+  std::string other;
+  (void)state.get();  // stages
+  for (const Mark& mark : marks_) {
+    (void)state.get();  // options
+    if (mark.shard_count > 0) {
+      (void)state.get();
+      (void)state.get();
+    }
+    (void)state.get();  // shards
+    for (std::size_t r = 0; r < mark.runs.size(); ++r) (void)state.get();
+    if (other = compare_contents(mark, state); !other.empty()) return other;
+  }
+  return other;
 }
 
 std::uint64_t Fingerprint::digest() const noexcept {
@@ -107,6 +146,15 @@ std::uint64_t Fingerprint::digest() const noexcept {
     result = mix_path(result, mark.options);
     result = mix_path(result, mix_path(mark.shard_count, mark.shard_index));
     for (const std::uint32_t run : mark.runs) result = mix_path(result, run);
+  }
+  return result;
+}
+
+std::uint64_t Fingerprint::contents_digest() const noexcept {
+  if (!with_contents_) return 0;
+  std::uint64_t result = 1;
+  for (const Mark& mark : marks_) {
+    for (const Description::Contents& range : mark.contents) result = mix_path(result, range.hash);
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <penstock/description.h>
 #include <penstock/state.h>
 
 #include "pipeline/order/node.h"
@@ -15,9 +16,12 @@ namespace penstock {
 /// kind, options and output spec, and the shards that it reads. Up to 64 ranges of neighbouring
 /// shards have marks of their own. So an error can name the shard that differs, or at least its
 /// range. The names given to callables count. Their code cannot count.
+///
+/// With `contents` a mark also covers what the files hold, again in up to 64 ranges. That may read
+/// files, at the first time.
 class Fingerprint {
  public:
-  explicit Fingerprint(const Node& root);
+  explicit Fingerprint(const Node& root, bool contents = false);
 
   /// A shard stage that differs only in its count and index.
   struct OtherShard {
@@ -29,10 +33,15 @@ class Fingerprint {
   void save(StateWriter& state) const;
   /// Throws Error{invalid_argument} that names the first stage or files that differ from the graph
   /// that `state` was saved from. Returns the differing shard stages, which the caller has to
-  /// judge.
+  /// judge. Contents are compared where both know them.
   std::vector<OtherShard> check(StateReader& state) const;
-  /// Returns one number for the whole fingerprint.
+  /// Returns the first files of which the contents differ from those in `state`, which was saved
+  /// from the same graph, as "a.tar of tar[0] has other contents". Empty: none.
+  std::string other_contents(StateReader& state) const;
+  /// Returns one number for the whole fingerprint, without contents.
   std::uint64_t digest() const noexcept;
+  /// Returns one number for the contents of all files; 0 without contents.
+  std::uint64_t contents_digest() const noexcept;
 
  private:
   static constexpr std::size_t kRuns = 64;
@@ -44,9 +53,13 @@ class Fingerprint {
     std::uint64_t shards = 0;
     std::vector<std::uint32_t> runs;
     std::vector<std::string> names;  // of shards
+    std::vector<Description::Contents> contents;
   };
   void add(const Node& node);
+  /// Reads the contents of a stage from `state`, and compares them as `other_contents` does.
+  static std::string compare_contents(const Mark& mark, StateReader& state);
 
+  bool with_contents_;
   std::vector<Mark> marks_;
 };
 

@@ -288,6 +288,8 @@ class RunServices {
   virtual ElementRef made(const ElementRef& item, const OpenContext& context) = 0;
 
   virtual std::uint64_t seed() const noexcept = 0;
+  /// RunOptions::trust_data.
+  virtual bool trust_data() const noexcept = 0;
   /// Returns the number that keys a random stage's draws. Stages that draw nothing have no number,
   /// so adding them does not change the draws of others.
   virtual std::uint32_t rng_op(const Node& node) = 0;

@@ -51,9 +51,7 @@ Provenance FixedRows::locate(std::uint64_t index) const {
 }
 
 void FixedRows::describe(Description& description) const {
-  for (std::size_t i = 0; i < shards_->size(); ++i) {
-    description.add_shard(base_name(shards_->path(i)), shards_->info(i).size, shards_->identity(i));
-  }
+  shards_->describe(description);
 }
 
 std::optional<ReadPiece> FixedRows::find(std::span<ReadItem> items, std::size_t i) const {

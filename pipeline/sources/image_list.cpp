@@ -10,6 +10,7 @@
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
+#include "pipeline/sources/contents.h"
 #include "pipeline/sources/labels.h"
 #include "pipeline/sources/parallel.h"
 
@@ -213,6 +214,17 @@ std::uint64_t ImageList::checksum() const noexcept {
     hash = XXH3_64bits_withSeed(numbers, known * sizeof(numbers[0]), hash);
   }
   return hash;
+}
+
+void ImageList::describe_contents(FileSystem& files, Description& description) const {
+  std::call_once(contents_once_, [&] {
+    contents_ = hash_contents(files, {.count = size(),
+                                      .path = [this](std::size_t i) { return path(i); },
+                                      .info = [this](std::size_t i) { return info(i); }});
+  });
+  penstock::describe_contents(
+      description, size(), [this](std::size_t i) { return std::string(key(i)); },
+      [this](std::size_t i) { return contents_[i]; });
 }
 
 }  // namespace penstock

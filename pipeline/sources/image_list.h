@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <penstock/buffer.h>
+#include <penstock/description.h>
 #include <penstock/file_system.h>
 #include <penstock/sources.h>
 
@@ -34,6 +36,8 @@ class ImageList {
   /// Returns a checksum of all keys and sizes, and of versions that servers report, for
   /// fingerprints.
   std::uint64_t checksum() const noexcept;
+  /// Adds the contents of the files (see hash_contents), which are read at the first call.
+  void describe_contents(FileSystem& files, Description& description) const;
 
  private:
   void keep_keys(const std::vector<std::string>& paths);
@@ -46,6 +50,9 @@ class ImageList {
   std::vector<FileInfo> infos_;
   std::vector<std::int32_t> labels_;
   std::vector<std::string> class_names_;
+
+  mutable std::once_flag contents_once_;
+  mutable std::vector<std::uint64_t> contents_;  // constant once it was made
 };
 
 }  // namespace penstock

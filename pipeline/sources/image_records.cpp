@@ -49,9 +49,7 @@ class ImageRecords final : public Source {
 
   std::string name() const override { return "image_records"; }
   void describe(Description& description) const override {
-    for (std::size_t i = 0; i < shards_.size(); ++i)
-      description.add_shard(base_name(shards_.path(i)), shards_.info(i).size,
-                            shards_.identity(i, index_.checksum(i)));
+    shards_.describe(description, [this](std::size_t i) { return index_.checksum(i); });
     description.add("coefficients", coefficients_);
     description.add("indexed", indexed_);
     description.add("as_they_are", as_they_are_);

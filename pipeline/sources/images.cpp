@@ -33,6 +33,7 @@ class ImagesSource final : public Source {
     description.add("files", std::uint64_t{list_.size()});
     description.add("checksum", list_.checksum());
     description.add("label_regex", label_regex_);
+    if (description.wants_contents()) list_.describe_contents(*files_, description);
   }
   Spec spec() const override {
     return Spec(

@@ -11,12 +11,12 @@
 namespace penstock {
 namespace {
 
-// Layout, little-endian: magic, size u64, time i64, kind, entries, faults, notes, crc32c u32 of all
-// before. A list is its count u64 and its items; a text its length u64 and its bytes; an entry two
-// u64; a fault record u64, code u64, cause.
+// Layout, little-endian: magic, size u64, contents u64, kind, entries, faults, notes, crc32c u32 of
+// all before. A list is its count u64 and its items; a text its length u64 and its bytes; an entry
+// two u64; a fault record u64, code u64, cause.
 static_assert(std::endian::native == std::endian::little);
 
-constexpr char kIndexMagic[8] = {'P', 'N', 'S', 'T', 'I', 'D', 'X', '1'};
+constexpr char kIndexMagic[8] = {'P', 'N', 'S', 'T', 'I', 'D', 'X', '2'};
 constexpr std::uint64_t kMostBytes = 8ULL << 30;
 
 class Writer {
@@ -79,7 +79,7 @@ struct Head {
   std::uint64_t entries = 0;
 };
 
-std::optional<Head> read_head(File& file, const FileInfo& shard, const std::string& kind) {
+std::optional<Head> read_head(File& file, const ShardContents& shard, const std::string& kind) {
   Head head;
   head.bytes.resize(sizeof(kIndexMagic) + 4 * sizeof(std::uint64_t) + kind.size());
   if (file.info().size < head.bytes.size()) return {};
@@ -88,7 +88,7 @@ std::optional<Head> read_head(File& file, const FileInfo& shard, const std::stri
   if (std::memcmp(in.bytes(sizeof(kIndexMagic)).data(), kIndexMagic, sizeof(kIndexMagic)) != 0)
     return {};
   if (in.number() != shard.size) return {};
-  if (in.number() != static_cast<std::uint64_t>(shard.mtime_ns) || in.text() != kind) return {};
+  if (in.number() != shard.hash || in.text() != kind) return {};
   head.entries = in.number();
   return head;
 }
@@ -113,7 +113,7 @@ bool parse_tail(std::span<const std::byte> bytes, ShardIndex& index) {
 }
 
 /// True if a scan could have found this.
-bool is_possible(const ShardIndex& index, const FileInfo& shard, const IndexOptions& options) {
+bool is_possible(const ShardIndex& index, const ShardContents& shard, const IndexOptions& options) {
   if (index.notes.size() < options.least_notes) return false;
   auto fault = index.faults.begin();
   for (std::uint64_t i = 0; i < index.entries.size(); ++i) {
@@ -130,7 +130,7 @@ bool is_possible(const ShardIndex& index, const FileInfo& shard, const IndexOpti
 
 }  // namespace
 
-std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& shard,
+std::optional<ShardIndex> load_index(const std::string& path, const ShardContents& shard,
                                      const IndexOptions& options) noexcept try {
   const std::shared_ptr<File> file = default_file_system()->open(path);
   const std::uint64_t size = file->info().size;
@@ -157,13 +157,13 @@ std::optional<ShardIndex> load_index(const std::string& path, const FileInfo& sh
   return {};
 }
 
-bool save_index(const std::string& path, const FileInfo& shard, const std::string& kind,
+bool save_index(const std::string& path, const ShardContents& shard, const std::string& kind,
                 const ShardIndex& index) noexcept try {
   Writer out;
   out.reserve(index.entries.size() * sizeof(IndexEntry) + 1024);
   out.bytes(kIndexMagic, sizeof(kIndexMagic));
   out.number(shard.size);
-  out.number(static_cast<std::uint64_t>(shard.mtime_ns));
+  out.number(shard.hash);
   out.text(kind);
   out.number(index.entries.size());
   out.bytes(index.entries.data(), index.entries.size() * sizeof(IndexEntry));

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include <unistd.h>
+
 #include <penstock/crc32c.h>
 #include <penstock/log.h>
+#include <penstock/remote_files.h>
 
 #include "pipeline/sources/index_file.h"
 #include "pipeline/sources/index_place.h"
@@ -12,13 +15,46 @@
 namespace penstock {
 namespace {
 
-ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOptions& options,
-                        const ScanShard& scan) {
-  const FileInfo& info = shards.info(shard);
-  const std::string path = index_path(shards.path(shard), info, options);
-  for (const std::string& kept : {path, index_beside(shards.path(shard), info, options)}) {
-    if (kept.empty()) continue;
-    if (auto index = load_index(kept, info, options)) return std::move(*index);
+constexpr std::uint64_t kLookedAt = 16;  // records of a kept index
+
+/// Where the index of a shard may be kept.
+struct Places {
+  std::string path{};    // to write it
+  std::string beside{};  // to read it, too
+
+  bool empty() const noexcept { return path.empty() && beside.empty(); }
+};
+
+/// Returns true unless a look at some records shows that the index is of other bytes.
+bool fits(const ShardIndex& index, const Shards& shards, std::size_t shard,
+          const IndexOptions& options) {
+  const std::uint64_t count = index.entries.size();
+  if (!options.is_record || count == 0 || is_remote(shards.path(shard))) return true;
+  try {
+    const std::shared_ptr<File> file = shards.open(shard).file;
+    const std::uint64_t looks = std::min(kLookedAt, count);
+    for (std::uint64_t i = 0; i < looks; ++i) {
+      const std::uint64_t record = looks == 1 ? 0 : i * (count - 1) / (looks - 1);
+      const bool faulty = std::ranges::any_of(
+          index.faults, [record](const IndexFault& fault) { return fault.record == record; });
+      if (!faulty && !options.is_record(*file, index.entries[record])) return false;
+    }
+  } catch (const Error&) {  // reading these records will say why
+  }
+  return true;
+}
+
+/// `kept` becomes the path of the index file that was read or written.
+ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const Places& places,
+                        const IndexOptions& options, const ScanShard& scan, std::string& kept) {
+  ShardContents contents{.size = shards.info(shard).size};
+  if (!places.empty()) contents.hash = shards.contents()[shard];
+  for (const std::string& place : {places.path, places.beside}) {
+    if (place.empty()) continue;
+    auto index = load_index(place, contents, options);
+    if (!index || !fits(*index, shards, shard, options)) continue;
+    kept = place;
+    return std::move(*index);
   }
   ShardIndex index;
   for (int tries = 1;; ++tries) {
@@ -28,12 +64,16 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const IndexOpti
     if (!for_the_moment || !try_again(tries)) break;
   }
   index.entries.shrink_to_fit();
+  const std::string& path = places.path;
   const bool lasting = index.lasting && std::ranges::all_of(index.faults, &IndexFault::lasting);
   if (path.empty() || !lasting) return index;
   const bool has_folder = !options.folder.empty() || make_index_folder(path);
-  if (!has_folder || !save_index(path, info, options.kind, index))
+  if (has_folder && save_index(path, contents, options.kind, index)) {
+    kept = path;
+  } else {
     log_once(LogLevel::info, "index not kept",
              "can't write " + path + ": shards will be scanned again next time");
+  }
   return index;
 }
 
@@ -48,16 +88,36 @@ std::uint64_t checksum_of(const ShardIndex& index) {
 }  // namespace
 
 OffsetIndex::OffsetIndex(const Shards& shards, const IndexOptions& options, const ScanShard& scan)
-    : shards_(shards.size()), checksums_(shards.size()), first_(shards.size() + 1) {
+    : shards_(shards.size()),
+      kept_(shards.size()),
+      checksums_(shards.size()),
+      first_(shards.size() + 1) {
+  std::vector<Places> places(shards.size());
+  bool any = false;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    places[i] = {index_path(shards.path(i), shards.info(i), options),
+                 index_beside(shards.path(i), shards.info(i), options)};
+    any = any || !places[i].empty();
+  }
+  if (any) (void)shards.contents();  // all at once
   for_each_parallel(
       shards.size(),
       [&](std::size_t shard) {
-        shards_[shard] = scan_or_load(shards, shard, options, scan);
+        shards_[shard] = scan_or_load(shards, shard, places[shard], options, scan, kept_[shard]);
         checksums_[shard] = checksum_of(shards_[shard]);
       },
       options.threads);
   for (std::size_t i = 0; i < shards_.size(); ++i)
     first_[i + 1] = first_[i] + shards_[i].entries.size();
+}
+
+void OffsetIndex::distrust(std::size_t shard) const noexcept try {
+  if (kept_[shard].empty() || is_remote(kept_[shard])) return;
+  if (::unlink(kept_[shard].c_str()) == 0) {
+    log(LogLevel::warning,
+        "the index " + kept_[shard] + " does not fit the shard, which will be scanned next time");
+  }
+} catch (const std::exception&) {
 }
 
 OffsetIndex::Position OffsetIndex::find_behind(std::uint64_t index) const noexcept {

@@ -56,14 +56,17 @@ struct IndexOptions {
   std::uint64_t least_entry_bytes = 1;  ///< of a record without a fault
   std::uint64_t most_entry_bytes = UINT64_MAX;
   std::size_t least_notes = 0;
+  /// Returns true if a record lies there, as far as a look at its first and last bytes tells. Asked
+  /// for some records of a kept index, since it may be of other bytes. Null: not asked.
+  std::function<bool(File& file, const IndexEntry& entry)> is_record{};
 };
 
 /// The places of the records of all shards, in order. Takes 16 bytes for each record. Immutable and
 /// thread-safe.
 ///
-/// Index files carry a checksum and the shard's size and time. A file that is stale, damaged or not
-/// possible as the result of a scan is silently replaced. If it can't be written, the next run
-/// scans again.
+/// Index files carry a checksum and the shard's size and contents (see hash_contents). A file that
+/// is stale, damaged or not possible as the result of a scan is silently replaced. If it can't be
+/// written, the next run scans again.
 class OffsetIndex {
  public:
   /// Scans the shards that have no valid index, several at once. Throws as opening a shard does.
@@ -91,12 +94,16 @@ class OffsetIndex {
   std::uint64_t first(std::size_t shard) const noexcept { return first_[shard]; }
   /// Returns a checksum of a shard's entries, faults and notes, for fingerprints. Never 0.
   std::uint64_t checksum(std::size_t shard) const noexcept { return checksums_[shard]; }
+  /// Removes the kept index of a shard, because a record was not where it says. The next run scans
+  /// again. Thread-safe.
+  void distrust(std::size_t shard) const noexcept;
 
  private:
   Position find_behind(std::uint64_t index) const noexcept;
   const IndexFault* find_fault(Position at) const noexcept;
 
   std::vector<ShardIndex> shards_;
+  std::vector<std::string> kept_;  // the index files; empty: none
   std::vector<std::uint64_t> checksums_;
   std::vector<std::uint64_t> first_;  // one more entry than shards
 };

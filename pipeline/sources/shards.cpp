@@ -8,6 +8,7 @@
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
+#include "pipeline/sources/contents.h"
 #include "pipeline/sources/parallel.h"
 
 #define XXH_INLINE_ALL
@@ -124,11 +125,27 @@ OpenShard Shards::open(std::size_t shard) const {
   return opened;
 }
 
-std::uint64_t Shards::identity(std::size_t shard, std::uint64_t checksum) const noexcept {
-  const std::uint64_t version = version_of(path(shard), info(shard));
-  if (version == 0) return checksum;
-  const std::uint64_t both[2] = {version, checksum};
-  return XXH3_64bits(both, sizeof(both)) | 1U;
+void Shards::describe(Description& description,
+                      const std::function<std::uint64_t(std::size_t)>& checksum) const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::uint64_t both[2] = {version_of(path(i), info(i)), checksum ? checksum(i) : 0};
+    description.add_shard(base_name(path(i)), info(i).size,
+                          both[0] == 0 ? both[1] : XXH3_64bits(both, sizeof(both)) | 1U);
+  }
+  if (!description.wants_contents()) return;
+  const std::vector<std::uint64_t>& hashes = contents();
+  describe_contents(
+      description, size(), [this](std::size_t i) { return base_name(path(i)); },
+      [&](std::size_t i) { return hashes[i]; });
+}
+
+const std::vector<std::uint64_t>& Shards::contents() const {
+  std::call_once(contents_once_, [this] {
+    contents_ = hash_contents(*files_, {.count = size(),
+                                        .path = [this](std::size_t i) { return path(i); },
+                                        .info = [this](std::size_t i) { return info(i); }});
+  });
+  return contents_;
 }
 
 bool Shards::keep_fewer_open() const {

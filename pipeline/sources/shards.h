@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include <penstock/buffer.h>
+#include <penstock/description.h>
 #include <penstock/file_system.h>
 
 #include "pipeline/core/thread_annotations.h"
@@ -33,9 +36,12 @@ class Shards {
   const std::string& path(std::size_t shard) const noexcept { return shards_[shard].path; }
   /// Returns the file's facts as they were found at the start.
   const FileInfo& info(std::size_t shard) const noexcept { return shards_[shard].info; }
-  /// Returns a number that differs if the shard's contents differ, for fingerprints. It mixes
-  /// `checksum` with the version, if a server reports one.
-  std::uint64_t identity(std::size_t shard, std::uint64_t checksum = 0) const noexcept;
+  /// Adds each shard: its name, size, and `checksum` of its index (null: there is none), mixed with
+  /// the version if a server reports one. Adds the contents too if they are wanted.
+  void describe(Description& description,
+                const std::function<std::uint64_t(std::size_t)>& checksum = nullptr) const;
+  /// Returns a hash of the contents of each shard (see hash_contents), made at the first call.
+  const std::vector<std::uint64_t>& contents() const;
 
   /// Opens a shard, or returns it if it is open. Throws as FileSystem::open does, and
   /// Error{data_loss} if the file is no longer the one found at the start.
@@ -55,6 +61,9 @@ class Shards {
   // Constant after construction.
   FileSystemPtr files_;
   std::vector<Shard> shards_;
+
+  mutable std::once_flag contents_once_;
+  mutable std::vector<std::uint64_t> contents_;  // constant once it was made
 
   mutable Mutex mutex_;
   mutable std::size_t max_open_ GUARDED_BY(mutex_);

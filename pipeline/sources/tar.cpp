@@ -2,6 +2,7 @@
 #include <penstock/sources.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "pipeline/sources/indexed_read.h"
@@ -46,6 +47,12 @@ tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
   return tar_file::Layout(extensions, !label_regex.empty(), std::move(classes));
 }
 
+bool is_sample(File& file, const IndexEntry& entry) {
+  std::array<std::byte, tar_file::kBlock> block{};
+  file.read_exactly(entry.offset, block);
+  return tar_file::is_header(block);
+}
+
 class TarSource final : public Source {
  public:
   TarSource(const Paths& paths, const TarOptions& options)
@@ -60,7 +67,8 @@ class TarSource final : public Source {
                 .folder = options.index_folder,
                 .least_entry_bytes = tar_file::kBlock,
                 .most_entry_bytes = limits_.max_record_bytes,
-                .least_notes = 1},
+                .least_notes = 1,
+                .is_record = is_sample},
                [&](File& file) { return tar_file::scan_samples(file, limits_, rule_); }),
         layout_(layout_of(index_, shards_.size(), label_regex_)),
         blocking_(shards_.open(0).file->blocking()) {}
@@ -68,9 +76,7 @@ class TarSource final : public Source {
   std::string name() const override { return "tar"; }
   void describe(Description& description) const override {
     description.add("label_regex", label_regex_);
-    for (std::size_t i = 0; i < shards_.size(); ++i)
-      description.add_shard(base_name(shards_.path(i)), shards_.info(i).size,
-                            shards_.identity(i, index_.checksum(i)));
+    shards_.describe(description, [this](std::size_t i) { return index_.checksum(i); });
   }
   Spec spec() const override { return layout_.spec(); }
   std::vector<std::string> class_names() const override { return layout_.class_names(); }
@@ -93,6 +99,9 @@ class TarSource final : public Source {
     try {
       layout_.fill(item.element, piece, context, rule_, limits_);
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::data_loss &&
+          !tar_file::is_header(piece.bytes.first(tar_file::kBlock)))
+        index_.distrust(piece.shard);
       item.status = Error(error.code(), error.cause(), locate(item.index));
     }
   }

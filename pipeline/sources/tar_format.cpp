@@ -96,6 +96,10 @@ std::uint64_t padded(std::uint64_t size) noexcept {
 
 }  // namespace
 
+bool is_header(std::span<const std::byte> block) {
+  return checksum_is_right(block);
+}
+
 std::string_view text_of(Kind kind) noexcept {
   constexpr std::string_view kTexts[] = {"a file", "a folder", "a link", "a special file",
                                          "a sparse file"};

@@ -42,6 +42,9 @@ struct Member {
   std::uint64_t end = 0;     ///< offset behind its padding
 };
 
+/// True if a block of 512 bytes is a member's header by its checksum.
+bool is_header(std::span<const std::byte> block);
+
 /// A function that returns the bytes [offset, offset + size) of the archive, fewer at its end. If
 /// `fresh`, it reads past every cache. The result is valid until the next call.
 using BytesAt =

@@ -17,6 +17,19 @@ class LineScanner final : public RecordScanner {
   }
 };
 
+/// Records begin and end where lines do.
+bool is_text_record(File& file, const IndexEntry& entry) {
+  const auto newline_before = [&file](std::uint64_t at) {
+    std::byte last{};
+    file.read_exactly(at - 1, {&last, 1});
+    return last == std::byte{'\n'};
+  };
+  const std::uint64_t end = entry.offset + entry.size;
+  return (entry.offset == 0 || entry.offset == kByteOrderMark.size() ||
+          newline_before(entry.offset)) &&
+         (end == file.info().size || newline_before(end));
+}
+
 class Scan {
  public:
   Scan(const TextFormat& format, const Limits& limits)
@@ -102,7 +115,11 @@ class Scan {
 TextRecords::TextRecords(const Paths& paths, const FileOptions& options, const TextFormat& format)
     : shards_(options.files, paths),
       limit_(options.limits.max_record_bytes),
-      index_(shards_, {.kind = format.kind, .folder = options.index_folder, .least_notes = 1},
+      index_(shards_,
+             {.kind = format.kind,
+              .folder = options.index_folder,
+              .least_notes = 1,
+              .is_record = is_text_record},
              [&](File& file) { return Scan(format, options.limits).run(file); }),
       blocking_(shards_.open(0).file->blocking()) {}
 
@@ -120,10 +137,12 @@ Provenance TextRecords::locate(std::uint64_t index) const {
 }
 
 void TextRecords::describe(Description& description) const {
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    description.add_shard(base_name(shards_.path(i)), shards_.info(i).size,
-                          shards_.identity(i, index_.checksum(i)));
-  }
+  shards_.describe(description, [this](std::size_t i) { return index_.checksum(i); });
+}
+
+bool TextRecords::is_last(std::uint64_t index) const noexcept {
+  const OffsetIndex::Position at = index_.find(index);
+  return at.record + 1 == index_.shard(at.shard).entries.size();
 }
 
 const std::string* TextRecords::first_record(std::size_t shard) const noexcept {
@@ -161,6 +180,11 @@ void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
     try {
       const std::string_view record(reinterpret_cast<const char*>(piece.bytes.data()),
                                     piece.bytes.size());
+      if (!record.ends_with('\n') && !is_last(items[piece.item].index)) {
+        index_.distrust(piece.shard);
+        throw Error(ErrorCode::data_loss,
+                    "the record does not end where the shard's index says: the file has changed");
+      }
       arrived(piece.item, without_end(record), piece.owner);
     } catch (...) {
       status = status_from_current_exception();

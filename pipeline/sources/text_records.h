@@ -63,6 +63,9 @@ class TextRecords {
   static constexpr std::size_t kLongestFirst = 1 << 20;
 
  private:
+  /// Returns true for the last record of a shard, which may lack its newline.
+  bool is_last(std::uint64_t index) const noexcept;
+
   Shards shards_;
   std::uint64_t limit_;
   OffsetIndex index_;

@@ -2,6 +2,7 @@
 #include <penstock/sources.h>
 
 #include <algorithm>
+#include <array>
 
 #include <penstock/log.h>
 
@@ -22,6 +23,12 @@ std::uint64_t most_framed(std::uint64_t most_data) {
   return std::min(most_data, UINT64_MAX - tfrecord_file::kFrameBytes) + tfrecord_file::kFrameBytes;
 }
 
+bool is_tfrecord(File& file, const IndexEntry& entry) {
+  std::array<std::byte, tfrecord_file::kHeaderBytes> header{};
+  file.read_exactly(entry.offset, header);
+  return tfrecord_file::parse_header(header) == entry.size - tfrecord_file::kFrameBytes;
+}
+
 /// Records of plain shards.
 class IndexedRecords final : public Source {
  public:
@@ -33,16 +40,15 @@ class IndexedRecords final : public Source {
                         std::to_string(options.limits.max_members),
                 .folder = options.index_folder,
                 .least_entry_bytes = tfrecord_file::kFrameBytes,
-                .most_entry_bytes = most_framed(options.limits.max_record_bytes)},
+                .most_entry_bytes = most_framed(options.limits.max_record_bytes),
+                .is_record = is_tfrecord},
                [&](File& file) { return tfrecord_file::scan(file, options.limits); }),
         blocking_(shards_->open(0).file->blocking()),
         names_(Names::intern(std::vector<std::string>{"record"})) {}
 
   std::string name() const override { return "tfrecord"; }
   void describe(Description& description) const override {
-    for (std::size_t i = 0; i < shards_->size(); ++i)
-      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size,
-                            shards_->identity(i, index_.checksum(i)));
+    shards_->describe(description, [this](std::size_t i) { return index_.checksum(i); });
   }
   Spec spec() const override { return record_spec(); }
   std::optional<std::uint64_t> size() const override { return index_.size(); }
@@ -77,6 +83,10 @@ class IndexedRecords final : public Source {
     return {reinterpret_cast<const char*>(piece.bytes.data()) + tfrecord_file::kHeaderBytes,
             piece.bytes.size() - tfrecord_file::kFrameBytes};
   }
+  static bool has_its_length(std::span<const std::byte> bytes) noexcept {
+    return tfrecord_file::parse_header(bytes.first(tfrecord_file::kHeaderBytes)) ==
+           bytes.size() - tfrecord_file::kFrameBytes;
+  }
   /// Returns null if the bytes are the record that the index knows.
   const char* damage(std::span<const std::byte> bytes) const noexcept {
     const auto length = tfrecord_file::parse_header(bytes.first(tfrecord_file::kHeaderBytes));
@@ -96,6 +106,7 @@ class IndexedRecords final : public Source {
         piece.status = error;
       }
       if (!piece.status.ok() || damage(piece.bytes) != nullptr) {
+        if (piece.status.ok() && !has_its_length(piece.bytes)) index_.distrust(piece.shard);
         item.status = Error(ErrorCode::data_loss, damaged, locate(item.index));
         return;
       }
@@ -124,11 +135,7 @@ class StreamedRecords final : public Source {
         limits_(options.limits) {}
 
   std::string name() const override { return "tfrecord"; }
-  void describe(Description& description) const override {
-    for (std::size_t i = 0; i < shards_->size(); ++i)
-      description.add_shard(base_name(shards_->path(i)), shards_->info(i).size,
-                            shards_->identity(i));
-  }
+  void describe(Description& description) const override { shards_->describe(description); }
   Spec spec() const override { return record_spec(); }
   bool blocking() const override { return true; }
   std::unique_ptr<RecordStream> stream() const override {

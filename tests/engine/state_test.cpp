@@ -315,7 +315,7 @@ TEST(State, RefusesAPositionBehindTheEnd) {
     Iterator iterator = dataset.iterate({});
     for (int i = 0; i < 3; ++i) (void)iterator.next();
     const Plan plan = compile(dataset);
-    SavedRun saved = SavedRun::parse(iterator.save(), *plan.root());
+    SavedRun saved = SavedRun::parse(iterator.save(), Fingerprint(*plan.root()));
     StateReader tree(saved.tree);
     StateWriter changed;
     for (int i = 0; i < 3; ++i) changed.put(tree.get());
@@ -325,7 +325,7 @@ TEST(State, RefusesAPositionBehindTheEnd) {
     changed.put(tree.get());
     saved.tree = changed.take();
     const std::optional<Error> error =
-        test::thrown_by([&] { (void)dataset.restore(saved.bytes(*plan.root())); });
+        test::thrown_by([&] { (void)dataset.restore(saved.bytes(Fingerprint(*plan.root()))); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::data_loss);
   }

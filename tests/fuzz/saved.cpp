@@ -19,7 +19,7 @@
 namespace penstock::fuzz {
 namespace {
 
-constexpr FileInfo kShard{.size = 1000, .mtime_ns = 7, .inode = 1};
+constexpr ShardContents kShard{.size = 1000, .hash = 7};
 
 std::string checksum(const std::string& bytes) {
   return test::little_endian(crc32c(std::as_bytes(std::span(bytes))));
@@ -30,15 +30,15 @@ const test::TempFolder& folder() {
   return folder;
 }
 
-std::string head_of(const FileInfo& shard, const std::string& kind) {
-  return "PNSTIDX1" + test::little_endian(shard.size) + test::little_endian(shard.mtime_ns) +
+std::string head_of(const ShardContents& shard, const std::string& kind) {
+  return "PNSTIDX2" + test::little_endian(shard.size) + test::little_endian(shard.hash) +
          test::little_endian(std::uint64_t{kind.size()}) + kind;
 }
 
 /// A source whose index is kept.
 struct Indexed {
   std::function<SourcePtr()> make;
-  FileInfo info;
+  ShardContents contents;
   std::string kept{};  ///< file of folder()
   std::string kind{};
 };
@@ -51,9 +51,9 @@ Indexed indexed_by(SourcePtr (*make)(const Paths&, const Options&), const std::s
   options.index_folder = folder().path();
   options.limits = small_limits();
   Indexed indexed{[make, name, options] { return make({name}, options); },
-                  options.files->info(name)};
+                  test::shard_contents(*options.files, name)};
   (void)indexed.make();
-  const std::string path = test::kept_index(name, indexed.info, folder().path());
+  const std::string path = test::kept_index(name, options.files->info(name), folder().path());
   indexed.kept = base_name(path);
   indexed.kind = test::kind_of_index(path);
   return indexed;
@@ -100,7 +100,7 @@ std::span<const Dataset> graphs() {
   return kGraphs;
 }
 
-const std::string kMagic = "penstock state 4\n";
+const std::string kMagic = "penstock state 5\n";
 
 /// All that is in front of a state's counts.
 std::string head_of(const Dataset& graph) {
@@ -115,7 +115,7 @@ void run_index(Bytes bytes) {
   const Input input(bytes);
   const bool framed = input.option(0);
   const Indexed* const indexed = framed ? indexed_of(input) : nullptr;
-  const FileInfo shard = indexed != nullptr ? indexed->info : kShard;
+  const ShardContents shard = indexed != nullptr ? indexed->contents : kShard;
   const std::string kind = indexed != nullptr ? indexed->kind : "k";
   std::string file = (framed ? head_of(shard, kind) : "") + input.file;
   file += checksum(file);

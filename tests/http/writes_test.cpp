@@ -137,7 +137,7 @@ TEST_F(ProgramWrites, IndicesAreKeptBesideShards) {
   const std::string shard = "s3://b/d/data-00000-of-00001.tar";
   const Flags flags{"--tar", shard, "--index-folder", "beside", "--batch", "50"};
   profile_json(flags);
-  EXPECT_THAT(held("/b/d/.data-00000-of-00001.tar.penstock-index"), HasSubstr("PNSTIDX1"));
+  EXPECT_THAT(held("/b/d/.data-00000-of-00001.tar.penstock-index"), HasSubstr("PNSTIDX2"));
 }
 
 TEST_F(ProgramWrites, PlainHttpIsRefused) {

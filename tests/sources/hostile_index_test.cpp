@@ -31,6 +31,7 @@ class HostileIndex : public ::testing::TestWithParam<Indexed> {};
 TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
   const auto files = make_memory_file_system({{"shard", GetParam().shard}});
   const FileInfo info = files->info("shard");
+  const ShardContents contents = test::shard_contents(*files, "shard");
   const test::TempFolder folder;
   const auto read = [&] {
     return test::texts_of(test::read_source(*GetParam().make(files, folder.path())));
@@ -39,7 +40,7 @@ TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
   ASSERT_EQ(sound.size(), 3u);
   const std::string path = test::kept_index("shard", info, folder.path());
   const std::string kind = test::kind_of_index(path);
-  ShardIndex whole = *load_index(path, info, {.kind = kind});
+  ShardIndex whole = *load_index(path, contents, {.kind = kind});
   const auto entries = [&](std::vector<IndexEntry> others) {
     ShardIndex index = whole;
     index.entries = std::move(others);
@@ -52,7 +53,7 @@ TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
   hostile.back().notes.clear();
   if (whole.notes.empty()) hostile.pop_back();  // this kind has none
   for (const ShardIndex& index : hostile) {
-    ASSERT_TRUE(save_index(path, info, kind, index));
+    ASSERT_TRUE(save_index(path, contents, kind, index));
     EXPECT_EQ(read(), sound);
   }
 }
@@ -60,16 +61,17 @@ TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
 TEST_P(HostileIndex, ThatPointsAnywhereGivesErrors) {
   const auto files = make_memory_file_system({{"shard", GetParam().shard}});
   const FileInfo info = files->info("shard");
+  const ShardContents contents = test::shard_contents(*files, "shard");
   const test::TempFolder folder;
   const auto make = [&] { return GetParam().make(files, folder.path()); };
   const auto sound = test::texts_of(test::read_source(*make()));
   const std::string path = test::kept_index("shard", info, folder.path());
   const std::string kind = test::kind_of_index(path);
-  ShardIndex index = *load_index(path, info, {.kind = kind});
+  ShardIndex index = *load_index(path, contents, {.kind = kind});
   for (const std::uint64_t size : {1, 4, 11, 12, 15, 16, 17, 511, 512, 513, 1024}) {
     for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{3}, info.size - size}) {
       index.entries = {{offset, size}, {offset, size}};
-      ASSERT_TRUE(save_index(path, info, kind, index));
+      ASSERT_TRUE(save_index(path, contents, kind, index));
       const auto got = test::read_source(*make());
       if (test::texts_of(got) == sound) continue;  // it was refused
       ASSERT_EQ(got.size(), 2u) << size;

@@ -50,6 +50,9 @@ class OffsetIndexTest : public ::testing::Test {
                          return found;
                        });
   }
+  static std::size_t indices_in(const std::string& folder) {
+    return default_file_system()->glob(folder + "/*.penstock-index").size();
+  }
   std::string kept(const std::string& name) { return folder_ / ("." + name + ".penstock-index"); }
 
   test::TempFolder folder_;
@@ -98,7 +101,7 @@ TEST_F(OffsetIndexTest, IsKeptInAFolder) {
   const test::TempFolder cache;
   index({path, other}, cache.path());
   EXPECT_FALSE(std::filesystem::exists(kept("data")));
-  EXPECT_EQ(default_file_system()->list(cache.path()).size(), 2u);
+  EXPECT_EQ(indices_in(cache.path()), 2u);
   EXPECT_EQ(index({path, other}, cache.path()).size(), 8u);
   EXPECT_EQ(scans_, 2);
 }
@@ -154,7 +157,7 @@ TEST_F(OffsetIndexTest, IsKeptInTheCacheWhereNoPlaceIsSaid) {
   index({path, other}, "");
   EXPECT_FALSE(std::filesystem::exists(kept("data")));
   const std::string cache = home / ".cache/penstock";
-  EXPECT_EQ(default_file_system()->list(cache).size(), 2u);
+  EXPECT_EQ(indices_in(cache), 2u);
   EXPECT_EQ(std::filesystem::status(cache).permissions(), std::filesystem::perms::owner_all);
   EXPECT_EQ(index({path, other}, "").size(), 8u);
   EXPECT_EQ(scans_, 2);
@@ -206,7 +209,7 @@ TEST_F(OffsetIndexTest, ManyAtOnceKeepOneCache) {
   const int scans = scans_;
   EXPECT_EQ(index(paths, "").size(), 40u);
   EXPECT_EQ(scans_, scans) << "all were kept whole";
-  EXPECT_EQ(default_file_system()->list(cache / "new").size(), 8u);
+  EXPECT_EQ(indices_in(cache / "new"), 8u);
 }
 
 TEST_F(OffsetIndexTest, IsMadeAnewWhenStale) {
@@ -215,13 +218,26 @@ TEST_F(OffsetIndexTest, IsMadeAnewWhenStale) {
   shard("data", "123456");
   EXPECT_EQ(index({path}).size(), 6u);
   EXPECT_EQ(scans_, 2);
-  std::filesystem::last_write_time(
-      path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
-  EXPECT_EQ(index({path}).size(), 6u);
-  EXPECT_EQ(scans_, 3);
   kind_ = "other";
   EXPECT_EQ(index({path}).size(), 6u);
-  EXPECT_EQ(scans_, 4);
+  EXPECT_EQ(scans_, 3);
+}
+
+TEST_F(OffsetIndexTest, BelongsToTheContentsWhateverTheTimesSay) {
+  const std::string path = shard("data", "12345");
+  index({path});
+  const auto time = std::filesystem::last_write_time(path);
+  std::filesystem::last_write_time(path, time + std::chrono::seconds(1));
+  EXPECT_EQ(index({path}).size(), 5u);
+  EXPECT_EQ(scans_, 1) << "only touched";
+  shard("data", "12354");
+  std::filesystem::last_write_time(path, time);
+  EXPECT_EQ(index({path}).size(), 5u);
+  EXPECT_EQ(scans_, 2) << "rewritten with the same size and time";
+  std::filesystem::copy(folder_.path(), folder_.path() + "-copy");
+  EXPECT_EQ(index({folder_.path() + "-copy/data"}).size(), 5u);
+  EXPECT_EQ(scans_, 2) << "copied with its index";
+  std::filesystem::remove_all(folder_.path() + "-copy");
 }
 
 TEST_F(OffsetIndexTest, IsMadeAnewWhenDamagedInAnyByteOrCut) {
@@ -229,13 +245,13 @@ TEST_F(OffsetIndexTest, IsMadeAnewWhenDamagedInAnyByteOrCut) {
   index({path});
   const std::string sound = test::read_file(kept("data"));
   ASSERT_GT(sound.size(), 100u);
-  const FileInfo info = default_file_system()->info(path);
-  ASSERT_TRUE(load_index(kept("data"), info, {.kind = kind_}));
+  const ShardContents contents = test::shard_contents(*default_file_system(), path);
+  ASSERT_TRUE(load_index(kept("data"), contents, {.kind = kind_}));
   for (std::size_t at = 0; at < sound.size(); ++at) {
     std::string damaged = sound;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
-    ASSERT_FALSE(load_index(folder_.write("damaged", damaged), info, {.kind = kind_})) << at;
-    ASSERT_FALSE(load_index(folder_.write("cut", sound.substr(0, at)), info, {.kind = kind_}))
+    ASSERT_FALSE(load_index(folder_.write("damaged", damaged), contents, {.kind = kind_})) << at;
+    ASSERT_FALSE(load_index(folder_.write("cut", sound.substr(0, at)), contents, {.kind = kind_}))
         << at;
   }
   folder_.write(".data.penstock-index", sound.substr(1));
@@ -245,58 +261,58 @@ TEST_F(OffsetIndexTest, IsMadeAnewWhenDamagedInAnyByteOrCut) {
 }
 
 TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
-  const FileInfo info{.size = 5, .mtime_ns = 1, .inode = 1};
+  const ShardContents contents{.size = 5, .hash = 1};
   const std::string path = folder_ / "hostile";
   ShardIndex outside;
   outside.entries = {{3, 3}};
-  ASSERT_TRUE(save_index(path, info, "k", outside));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
+  ASSERT_TRUE(save_index(path, contents, "k", outside));
+  EXPECT_FALSE(load_index(path, contents, {.kind = "k"}));
   outside.entries = {{UINT64_MAX, 6}};
-  ASSERT_TRUE(save_index(path, info, "k", outside));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
+  ASSERT_TRUE(save_index(path, contents, "k", outside));
+  EXPECT_FALSE(load_index(path, contents, {.kind = "k"}));
   ShardIndex faults;
   faults.entries = {{0, 5}};
   faults.faults = {{1, ErrorCode::data_loss, "no such record"}};
-  ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
+  ASSERT_TRUE(save_index(path, contents, "k", faults));
+  EXPECT_FALSE(load_index(path, contents, {.kind = "k"}));
   faults.faults = {{0, ErrorCode::data_loss, "a"}, {0, ErrorCode::data_loss, "twice"}};
-  ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"}));
+  ASSERT_TRUE(save_index(path, contents, "k", faults));
+  EXPECT_FALSE(load_index(path, contents, {.kind = "k"}));
   for (const ErrorCode code :
        {ErrorCode::invalid_argument, ErrorCode::not_found, ErrorCode::resource_exhausted,
         ErrorCode::unavailable, ErrorCode::cancelled, ErrorCode::user, ErrorCode::internal,
         ErrorCode::device_lost, ErrorCode::no_progress, ErrorCode::mismatch,
         static_cast<ErrorCode>(99)}) {
     faults.faults = {{0, code, "no scan keeps this"}};
-    ASSERT_TRUE(save_index(path, info, "k", faults));
-    EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << static_cast<int>(code);
+    ASSERT_TRUE(save_index(path, contents, "k", faults));
+    EXPECT_FALSE(load_index(path, contents, {.kind = "k"})) << static_cast<int>(code);
   }
   faults.faults = {{0, ErrorCode::data_loss, ""}};
-  ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << "a fault without a cause";
+  ASSERT_TRUE(save_index(path, contents, "k", faults));
+  EXPECT_FALSE(load_index(path, contents, {.kind = "k"})) << "a fault without a cause";
   faults.faults = {{0, ErrorCode::data_loss, "a"}};
-  ASSERT_TRUE(save_index(path, info, "k", faults));
+  ASSERT_TRUE(save_index(path, contents, "k", faults));
   std::string file = test::read_file(path);
   // From the end: checksum, no notes, the cause and its length, the code.
   file[file.size() - 4 - 8 - 1 - 8 - 7] = 1;
   file.resize(file.size() - 4);
   const std::uint32_t crc = crc32c(std::as_bytes(std::span(file)));
   folder_.write("hostile", file + test::little_endian(crc));
-  EXPECT_FALSE(load_index(path, info, {.kind = "k"})) << "a code of more than a byte";
+  EXPECT_FALSE(load_index(path, contents, {.kind = "k"})) << "a code of more than a byte";
   faults.faults.pop_back();
-  ASSERT_TRUE(save_index(path, info, "k", faults));
-  EXPECT_TRUE(load_index(path, info, {.kind = "k"}));
+  ASSERT_TRUE(save_index(path, contents, "k", faults));
+  EXPECT_TRUE(load_index(path, contents, {.kind = "k"}));
 }
 
 TEST_F(OffsetIndexTest, WhatNoScanFindsIsRefused) {
-  const FileInfo info{.size = 100, .mtime_ns = 1, .inode = 1};
+  const ShardContents contents{.size = 100, .hash = 1};
   const IndexOptions options{
       .kind = "k", .least_entry_bytes = 10, .most_entry_bytes = 20, .least_notes = 1};
   const auto loads = [&](std::vector<IndexEntry> entries, std::vector<IndexFault> faults,
                          std::vector<std::string> notes) {
     const std::string path = folder_ / "possible";
-    EXPECT_TRUE(save_index(path, info, "k", {std::move(entries), std::move(faults), notes}));
-    return load_index(path, info, options).has_value();
+    EXPECT_TRUE(save_index(path, contents, "k", {std::move(entries), std::move(faults), notes}));
+    return load_index(path, contents, options).has_value();
   };
   EXPECT_TRUE(loads({{0, 10}, {10, 20}}, {}, {""}));
   EXPECT_FALSE(loads({{0, 10}, {10, 20}}, {}, {}));

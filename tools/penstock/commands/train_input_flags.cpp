@@ -84,6 +84,9 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   add("--max-errors", max_errors_, "N|SHARE%",
       "with skip: more bad elements end the run after all (default: any number)");
   add("--quarantine", quarantine_, "FILE", "with skip: append bad records to it, as JSON lines");
+  if (use == DataUse::train)
+    app.add_flag("--trust-data", trust_data_,
+                 "take a state of files with the same names and sizes, without reading them");
 }
 
 std::vector<std::pair<std::string, std::string>> TrainInputFlags::components() const {
@@ -194,6 +197,7 @@ void TrainInputFlags::apply_to(RunOptions& options,
       return 0;
     });
   if (!quarantine_.empty()) options.quarantine = quarantine_;
+  if (trust_data_) options.trust_data = true;
 }
 
 }  // namespace penstock::tool
