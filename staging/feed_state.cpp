@@ -10,7 +10,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kMagic = "feed 1\n";
+constexpr std::string_view kMagic = "feed 2\n";
+constexpr std::string_view kBefore = "feed 1\n";
 
 struct Field {
   const char* name;
@@ -83,6 +84,11 @@ void redeal(FeedJournal::Event& event, int towers) {
 }
 
 FeedState decode(std::string_view state, const FeedShape& shape) {
+  if (state.starts_with(kBefore))
+    throw Error(
+        ErrorCode::invalid_argument,
+        "an earlier version of Penstock saved the state of the feed, without the contents of "
+        "its data");
   if (!state.starts_with(kMagic)) damaged("it begins differently");
   StateReader reader(state.substr(kMagic.size()));
   std::array<std::uint64_t, 5> values{};
