@@ -22,10 +22,10 @@ struct ListedFiles {
 };
 
 /// Returns a hash of the contents of each file. It is the same on every machine, so that a data set
-/// may be moved or copied. Files of up to 384 KiB are hashed whole. The hash of a larger file covers
-/// the first and the last 64 KiB and 64 blocks of 4 KiB. A change elsewhere is seen only in a file
-/// that this machine knows: if its inode is known and its ctime changed, it is hashed whole. The
-/// value of a remote file is its version. It is 0 if the server reports none.
+/// may be moved or copied. Files of up to 384 KiB are hashed whole. The hash of a larger file
+/// covers the first and the last 64 KiB and 64 blocks of 4 KiB. A change elsewhere is seen only in
+/// a file that this machine knows: if its inode is known and its ctime changed, it is hashed whole.
+/// The value of a remote file is its version. It is 0 if the server reports none.
 ///
 /// `folder` keeps the known files. "-" or empty: none are known or kept. Throws as FileSystem::open
 /// does, and Error{data_loss} if a file is no longer the listed one.

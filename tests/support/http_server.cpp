@@ -108,7 +108,14 @@ void HttpServer::serve(int fd) {
       const MutexLock lock(mutex_);
       log_ += request.head + "\n" + (request.body.size() <= kMostLogged ? request.body : "");
     }
-    if (options_.latency.count() > 0) std::this_thread::sleep_for(options_.latency);
+    if (options_.latency.count() > 0) {
+      const std::uint64_t now = ++at_once_;
+      std::uint64_t most = most_at_once_;
+      while (most < now && !most_at_once_.compare_exchange_weak(most, now)) {
+      }
+      std::this_thread::sleep_for(options_.latency);
+      --at_once_;
+    }
     if (!answer(fd, request)) break;
   }
   ::shutdown(fd, SHUT_RDWR);

@@ -71,6 +71,8 @@ class HttpServer {
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::uint16_t port() const noexcept { return port_; }
   std::uint64_t requests() const noexcept { return requests_; }
+  /// Returns the most requests that waited for their answers at the same time. Needs a latency.
+  std::uint64_t most_at_once() const noexcept { return most_at_once_; }
   std::uint64_t connections() const noexcept { return connections_; }
   std::uint64_t faults() const noexcept { return faults_; }
   std::uint64_t stalls() const noexcept { return stalls_; }
@@ -112,6 +114,8 @@ class HttpServer {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> at_once_{0};
+  std::atomic<std::uint64_t> most_at_once_{0};
   std::atomic<std::uint64_t> connections_{0};
   std::atomic<std::uint64_t> faults_{0};
   std::atomic<std::uint64_t> stalls_{0};
