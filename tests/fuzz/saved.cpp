@@ -154,7 +154,7 @@ std::vector<std::string> index_seeds() {
     file = test::read_file(folder() / source.kept);
     file.resize(file.size() - 4);
     seeds.push_back(
-        with_options(1 | (i + 1) << 1, file.substr(head_of(source.info, source.kind).size())));
+        with_options(1 | (i + 1) << 1, file.substr(head_of(source.contents, source.kind).size())));
   }
   return seeds;
 }
