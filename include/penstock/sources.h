@@ -64,16 +64,17 @@ struct TarOptions : FileOptions {
 };
 /// Returns a source of tar shards, grouped as WebDataset groups them. Members with the same key are
 /// one sample; the key is the name up to the first dot of its last part. Reads ustar, pax and GNU
-/// long names. The first sound sample decides the components:
+/// long names. The extensions that at least half of the samples have decide the components:
 ///   - One image (jpg, jpeg or png), with or without a `cls`: {image: bytes, label: i64, key:
 ///     bytes}.
 ///   - Anything else: a bytes component for each extension, by name. With a `cls` or a label
 ///     expression, `label: i64` replaces the component `cls`. Then `key`.
 ///
 /// The label is the match of the label expression, else the number in `cls`, else, for images, the
-/// parent folder. A sample that lacks a component is an error that names the component. Members
-/// that belong to no component are left out. Indexed. Throws Error{not_found} that lists missing
-/// shards. Throws Error{invalid_argument} for a label expression that matches no sample.
+/// parent folder. A sample that lacks a component is an error that names the component. Samples
+/// without any component and members that belong to none are skipped with a warning. Indexed.
+/// Throws Error{not_found} that lists missing shards. Throws Error{invalid_argument} for a label
+/// expression that matches no sample, and for a shard with members and no sample.
 SourcePtr make_tar_source(const Paths& paths, const TarOptions& options);
 /// Returns the dataset of `make_tar_source`.
 inline Dataset tar(const Paths& paths, const TarOptions& options = {}) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 
+#include <penstock/log.h>
+
 #include "pipeline/sources/indexed_read.h"
 #include "pipeline/sources/labels.h"
 #include "pipeline/sources/tar_layout.h"
@@ -12,6 +14,8 @@
 
 namespace penstock {
 namespace {
+
+constexpr std::size_t kNotes = 2;  // in front of the classes
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -23,14 +27,32 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
-                           const std::string& label_regex) {
-  std::vector<std::string> extensions, classes;
+/// Adds the counts of layouts that several shards have.
+std::vector<tar_file::SampleLayout> layouts_of(const OffsetIndex& index, std::size_t shards) {
+  std::vector<tar_file::SampleLayout> all;
   for (std::size_t i = 0; i < shards; ++i) {
-    const std::vector<std::string>& notes = index.shard(i).notes;
-    if (extensions.empty()) extensions = split(notes[0], '/');
-    classes.insert(classes.end(), notes.begin() + 1, notes.end());
+    for (tar_file::SampleLayout& layout : tar_file::layouts_in(index.shard(i).notes[0])) {
+      const auto same =
+          std::ranges::find(all, layout.extensions, &tar_file::SampleLayout::extensions);
+      if (same == all.end()) {
+        all.push_back(std::move(layout));
+      } else {
+        same->samples += layout.samples;
+      }
+    }
   }
+  return all;
+}
+
+tar_file::Layout layout_of(const Shards& shards, const OffsetIndex& index,
+                           const std::string& label_regex) {
+  std::vector<std::string> classes;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::vector<std::string>& notes = index.shard(i).notes;
+    classes.insert(classes.end(), notes.begin() + kNotes, notes.end());
+  }
+  const std::vector<tar_file::SampleLayout> layouts = layouts_of(index, shards.size());
+  const std::vector<std::string> extensions = tar_file::usual_extensions(layouts);
   // No scan notes so many. But the index file may come from anywhere.
   if (extensions.size() > tar_file::kMostMembers)
     throw Error(ErrorCode::out_of_range, "a kept index names more than " +
@@ -44,7 +66,59 @@ tar_file::Layout layout_of(const OffsetIndex& index, std::size_t shards,
                     (label_regex.find('/') == label_regex.npos
                          ? " (only the last part is searched: add a / to match the path)"
                          : ""));
-  return tar_file::Layout(extensions, !label_regex.empty(), std::move(classes));
+  tar_file::Layout layout(extensions, !label_regex.empty(), std::move(classes));
+  for (const tar_file::SampleLayout& other : layouts) {
+    for (const std::string& extension : split(other.extensions, '/')) {
+      if (!layout.reads(extension))
+        log_once(LogLevel::warning, "unread ." + extension + " of " + shards.path(0),
+                 shards.path(0) + ": " + std::to_string(other.samples) +
+                     " samples have a member ." + extension + " (first \"" + other.first +
+                     "\"), which is not read, because most samples have none");
+    }
+  }
+  return layout;
+}
+
+/// One warning for each kind of fact, however many shards there are.
+void say_facts(const Shards& shards, const OffsetIndex& index) {
+  tar_file::ShardFacts all;
+  std::uint64_t cut = 0;
+  std::uint64_t joined = 0;
+  std::string first_cut, first_joined;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const ShardIndex& shard = index.shard(i);
+    const tar_file::ShardFacts facts = tar_file::facts_in(shard.notes[1]);
+    if (shard.entries.empty() && facts.nameless > 0)
+      throw Error(ErrorCode::invalid_argument,
+                  "no sample: none of its " + std::to_string(facts.nameless) +
+                      " members has a name with an extension, as \"" + facts.first_nameless +
+                      "\" has not; the part before the extension is the sample's key",
+                  {.shard = shards.path(i), .stage = {}});
+    if (all.nameless == 0) all.first_nameless = facts.first_nameless;
+    if (all.strange == 0) all.first_strange = facts.first_strange;
+    all.nameless += facts.nameless;
+    all.unknown += facts.unknown;
+    all.strange += facts.strange;
+    if (facts.lacks_end && cut++ == 0) first_cut = shards.path(i);
+    if (facts.another && joined++ == 0)
+      first_joined = shards.path(i) + " at byte " + std::to_string(*facts.another);
+  }
+  const auto say = [&](std::uint64_t count, LogLevel level, const std::string& what) {
+    if (count > 0) log(level, shards.path(0) + ": " + std::to_string(count) + what);
+  };
+  say(all.nameless, LogLevel::info,
+      " members belong to no sample and are skipped (first \"" + all.first_nameless + "\")");
+  say(all.strange, LogLevel::warning,
+      " samples have none of the usual members, and are skipped (first \"" + all.first_strange +
+          "\")");
+  say(all.unknown, LogLevel::warning,
+      " headers of a type that is no file are skipped, such as a volume's label");
+  say(cut, LogLevel::warning,
+      " shards have no end-of-archive marker, and may have been cut between members (first " +
+          first_cut + ")");
+  say(joined, LogLevel::warning,
+      " shards are followed by another archive, which is not read (first " + first_joined +
+          "); `tar --concatenate` joins archives, and cat does not");
 }
 
 bool is_sample(File& file, const IndexEntry& entry) {
@@ -61,17 +135,19 @@ class TarSource final : public Source {
         label_regex_(options.label_regex),
         rule_(options.label_regex),
         index_(shards_,
-               {.kind = "tar 1 " + std::to_string(limits_.max_record_bytes) + ' ' +
+               {.kind = "tar 2 " + std::to_string(limits_.max_record_bytes) + ' ' +
                         std::to_string(limits_.max_members) + ' ' +
                         std::to_string(limits_.max_name_bytes) + ' ' + label_regex_,
                 .folder = options.index_folder,
                 .least_entry_bytes = tar_file::kBlock,
                 .most_entry_bytes = limits_.max_record_bytes,
-                .least_notes = 1,
+                .least_notes = kNotes,
                 .is_record = is_sample},
                [&](File& file) { return tar_file::scan_samples(file, limits_, rule_); }),
-        layout_(layout_of(index_, shards_.size(), label_regex_)),
-        blocking_(shards_.open(0).file->blocking()) {}
+        layout_(layout_of(shards_, index_, label_regex_)),
+        blocking_(shards_.open(0).file->blocking()) {
+    say_facts(shards_, index_);
+  }
 
   std::string name() const override { return "tar"; }
   void describe(Description& description) const override {

@@ -17,6 +17,7 @@ struct Field {
 constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kMagic{257, 6}, kPrefix{345, 155};
 constexpr std::size_t kType = 156;
 constexpr std::size_t kSparseMore = 482, kSparseMoreNext = 504;
+constexpr std::uint64_t kMostFilled = 1 << 20;
 
 std::string_view text_at(std::span<const std::byte> block, Field field) {
   const std::string_view text(reinterpret_cast<const char*>(block.data()) + field.at, field.size);
@@ -79,10 +80,14 @@ Kind kind_of(char type, std::string_view name) noexcept {
     case '1':
     case '2':
       return Kind::link;
+    case '3':
+    case '4':
+    case '6':
+      return Kind::special;
     case 'S':
       return Kind::sparse;
     default:
-      return Kind::special;
+      return Kind::unknown;
   }
 }
 
@@ -101,8 +106,8 @@ bool is_header(std::span<const std::byte> block) {
 }
 
 std::string_view text_of(Kind kind) noexcept {
-  constexpr std::string_view kTexts[] = {"a file", "a folder", "a link", "a special file",
-                                         "a sparse file"};
+  constexpr std::string_view kTexts[] = {"a file",         "a folder",      "a link",
+                                         "a special file", "a sparse file", "of an unknown type"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
@@ -110,7 +115,20 @@ void Walker::start(BytesAt bytes, std::uint64_t size, bool whole) {
   bytes_ = std::move(bytes);
   archive_size_ = size;
   whole_ = whole;
+  lacks_end_ = false;
   begin_ = at_ = 0;
+}
+
+std::optional<std::uint64_t> Walker::another() {
+  // tar fills up its last record, of 10 KiB usually, with zeros.
+  const std::uint64_t end = std::min(archive_size_, at_ + kMostFilled);
+  for (std::uint64_t at = at_; at < end; at += kBlock) {
+    const std::span<const std::byte> block = bytes_(at, kBlock, false);
+    if (block.size() < kBlock) break;
+    if (is_zero(block)) continue;
+    return checksum_is_right(block) ? std::optional(at) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 Error Walker::truncated() const {
@@ -126,9 +144,12 @@ Error Walker::corrupt(const std::string& what) const {
 std::span<const std::byte> Walker::header() {
   const std::span<const std::byte> block = bytes_(at_, kBlock, false);
   if (block.empty() && !whole_) return {};
-  if (block.empty())
-    throw Error(ErrorCode::data_loss, "truncated at byte " + std::to_string(archive_size_) +
-                                          ": no end-of-archive marker");
+  if (block.empty() && at_ == 0)
+    throw Error(ErrorCode::data_loss, "truncated at byte 0: no tar archive is empty");
+  if (block.empty()) {
+    lacks_end_ = true;
+    return {};
+  }
   if (block.size() < kBlock) throw truncated();
   if (is_zero(block)) {
     const std::span<const std::byte> second = bytes_(at_ + kBlock, kBlock, false);

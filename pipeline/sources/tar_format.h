@@ -27,8 +27,9 @@ enum class Kind {
   file,
   folder,
   link,     ///< symbolic or hard link: never followed
-  special,  ///< a device, a pipe, or an unknown type
+  special,  ///< a device or a pipe
   sparse,   ///< a file with holes, whose stored data is not its contents
+  unknown,  ///< no member but facts about the archive (GNU's V, D, M, N), or an unknown type
 };
 /// Names a kind in error texts: "a link".
 std::string_view text_of(Kind kind) noexcept;
@@ -61,10 +62,14 @@ class Walker {
   /// stay valid.
   void start(BytesAt bytes, std::uint64_t size, bool whole);
   /// Returns the next member, or nothing at the end. Throws Error{data_loss} for a damaged header
-  /// and for an archive that ends early, also without its end-of-archive marker. Throws
-  /// Error{out_of_range} beyond a limit. After an error, nothing can be found behind the byte
-  /// `where()`.
+  /// and for an archive that ends within a member. Throws Error{out_of_range} beyond a limit. After
+  /// an error, nothing can be found behind the byte `where()`.
   std::optional<Member> next();
+  /// Returns true if the archive ended behind a member without its end-of-archive marker.
+  bool lacks_end() const noexcept { return lacks_end_; }
+  /// Returns where another archive begins behind the end of this one, as after
+  /// `cat a.tar b.tar`. REQUIRES: `next` returned nothing.
+  std::optional<std::uint64_t> another();
   /// Returns the offset of the member (of its first header) that `next` was about to read.
   std::uint64_t where() const noexcept { return begin_; }
 
@@ -86,6 +91,7 @@ class Walker {
   BytesAt bytes_;
   std::uint64_t archive_size_ = 0;
   bool whole_ = true;
+  bool lacks_end_ = false;
   std::uint64_t begin_ = 0;
   std::uint64_t at_ = 0;
 

@@ -29,6 +29,11 @@ class Layout {
   /// Returns the class names. Empty unless labels come from names.
   std::vector<std::string> class_names() const;
 
+  /// Returns true if members with this extension become a component or the label.
+  bool reads(std::string_view extension) const noexcept {
+    return component_of(extension) >= 0 || (labels_ == Labels::number && extension == "cls");
+  }
+
   /// Makes an element that views the bytes of a sample. Throws Error{data_loss} that names the
   /// sample and the component that it lacks.
   void fill(Element& element, const ReadPiece& piece, ReadContext& context, const LabelRule& rule,

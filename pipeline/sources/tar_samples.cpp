@@ -1,8 +1,10 @@
 #include "pipeline/sources/tar_samples.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "pipeline/sources/window.h"
@@ -14,6 +16,50 @@ std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : "/") + word;
   return text;
+}
+
+constexpr std::uint32_t kNoLayout = UINT32_MAX;
+constexpr std::size_t kMostLayouts = 100;  // in one shard; the last counts for all others
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t to = std::min(text.find(separator, from), text.size());
+    parts.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
+  return parts;
+}
+
+/// Every extension of an image means the same component.
+std::string_view component(std::string_view extension) {
+  return is_image(extension) ? "jpg" : extension;
+}
+
+bool has(std::string_view extensions, std::string_view wanted) {
+  return std::ranges::any_of(split(extensions, '/'), [wanted](std::string_view extension) {
+    return component(extension) == component(wanted);
+  });
+}
+
+bool has_all(std::string_view extensions, std::span<const std::string> wanted) {
+  return std::ranges::all_of(wanted, [&](const std::string& one) { return has(extensions, one); });
+}
+
+bool has_any(std::string_view extensions, std::span<const std::string> wanted) {
+  return std::ranges::any_of(wanted, [&](const std::string& one) { return has(extensions, one); });
+}
+
+/// Names may hold anything.
+std::string line(std::string text) {
+  std::ranges::replace(text, '\n', '?');
+  return text + '\n';
+}
+
+std::uint64_t number_of(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 class Scanner {
@@ -30,14 +76,17 @@ class Scanner {
     try {
       while (const std::optional<Member> member = walker_.next()) add(*member);
       close();
+      facts_.lacks_end = walker_.lacks_end();
+      facts_.another = walker_.another();
     } catch (const Error& error) {
       close_at_damage();
       const std::uint64_t lost = window_.file_size() - walker_.where();
       fault_alone(walker_.where(), error.code(),
                   error.cause() + "; the shard's last " + std::to_string(lost) + " bytes are lost");
     }
-    index_.notes.insert(index_.notes.begin(), joined(first_extensions_));
-    index_.notes.insert(index_.notes.end(), classes_.begin(), classes_.end());
+    leave_out_strangers();
+    index_.notes = {text_of(layouts_), text_of(facts_)};
+    for (const std::string& name : classes_) index_.notes.push_back(name);
     for (auto& [at, fault] : faults_) index_.faults.push_back(std::move(fault));
     return std::move(index_);
   }
@@ -48,9 +97,16 @@ class Scanner {
       throw Error(ErrorCode::out_of_range,
                   "more than " + std::to_string(limits_.max_members) + " members");
     if (member.kind == Kind::folder) return;
+    if (member.kind == Kind::unknown) {
+      ++facts_.unknown;
+      return;
+    }
     SplitName name = split_name(member.name);
     if (name.key.empty()) {
-      if (member.kind == Kind::file) return;
+      if (member.kind == Kind::file) {
+        if (facts_.nameless++ == 0) facts_.first_nameless = member.name;
+        return;
+      }
       close();
       fault_alone(member.header, ErrorCode::data_loss, unusable(member));
       return;
@@ -101,21 +157,65 @@ class Scanner {
     } else {
       cause_.empty() ? accept() : fault(record(), code_, cause_);
       index_.entries.push_back(entry_);
+      layout_of_.resize(index_.entries.size(), kNoLayout);
     }
     cause_.clear();
     extensions_.clear();
   }
 
   void accept() {
-    if (first_extensions_.empty()) first_extensions_.assign(extensions_.begin(), extensions_.end());
-    if (std::optional<std::string> text = rule_.text(name_)) classes_.insert(*std::move(text));
+    const std::string extensions = joined({extensions_.begin(), extensions_.end()});
+    auto layout = std::ranges::find(layouts_, extensions, &SampleLayout::extensions);
+    if (layout == layouts_.end() && layouts_.size() == kMostLayouts) --layout;
+    if (layout == layouts_.end()) layout = layouts_.insert(layout, {extensions, 0, key_});
+    ++layout->samples;
+    layout_of_.resize(index_.entries.size(), kNoLayout);
+    layout_of_.push_back(static_cast<std::uint32_t>(layout - layouts_.begin()));
+    if (std::optional<std::string> text = rule_.text(name_)) {
+      classes_.insert(*text);
+      classes_of_[layout_of_.back()].insert(*std::move(text));
+    }
+  }
+
+  /// A README is a sample by its name, and not one of the data set: no member of it is what most
+  /// samples have.
+  void leave_out_strangers() {
+    const std::vector<std::string> usual = usual_extensions(layouts_);
+    std::vector<bool> strange(layouts_.size());
+    for (std::size_t i = 0; i < layouts_.size(); ++i)
+      strange[i] = !has_any(layouts_[i].extensions, usual);
+    if (std::ranges::find(strange, true) == strange.end()) return;
+    std::vector<IndexEntry> entries;
+    std::map<std::uint64_t, IndexFault> faults;
+    for (std::uint64_t record = 0; record < index_.entries.size(); ++record) {
+      if (layout_of_[record] != kNoLayout && strange[layout_of_[record]]) continue;
+      if (const auto fault = faults_.find(record); fault != faults_.end()) {
+        fault->second.record = entries.size();
+        faults.emplace(entries.size(), std::move(fault->second));
+      }
+      entries.push_back(index_.entries[record]);
+    }
+    index_.entries = std::move(entries);
+    faults_ = std::move(faults);
+    classes_.clear();
+    std::vector<SampleLayout> kept;
+    for (std::uint32_t i = 0; i < layouts_.size(); ++i) {
+      if (!strange[i]) {
+        kept.push_back(layouts_[i]);
+        classes_.insert(classes_of_[i].begin(), classes_of_[i].end());
+      } else {
+        if (facts_.strange == 0) facts_.first_strange = layouts_[i].first;
+        facts_.strange += layouts_[i].samples;
+      }
+    }
+    layouts_ = std::move(kept);
   }
 
   /// Closes the open sample at damage, because it may lack members that were cut off.
   void close_at_damage() {
     if (!open_) return;
-    const bool whole = std::includes(extensions_.begin(), extensions_.end(),
-                                     first_extensions_.begin(), first_extensions_.end());
+    const bool whole =
+        has_all(joined({extensions_.begin(), extensions_.end()}), usual_extensions(layouts_));
     if (whole || !cause_.empty()) return close();
     open_ = false;
   }
@@ -126,6 +226,7 @@ class Scanner {
   void fault_alone(std::uint64_t offset, ErrorCode code, std::string cause) {
     fault(record(), code, std::move(cause));
     index_.entries.push_back({offset, 0});
+    layout_of_.resize(index_.entries.size(), kNoLayout);
   }
   std::uint64_t record() const noexcept { return index_.entries.size(); }
 
@@ -146,8 +247,11 @@ class Scanner {
 
   std::unordered_map<std::size_t, std::uint64_t> seen_;  // hash of key: its record
   std::map<std::uint64_t, IndexFault> faults_;           // by record; its first counts
-  std::vector<std::string> first_extensions_;
+  std::vector<SampleLayout> layouts_;
+  std::vector<std::uint32_t> layout_of_;  // of each record
   std::set<std::string> classes_;
+  std::map<std::uint32_t, std::set<std::string>> classes_of_;  // of each layout
+  ShardFacts facts_;
 };
 
 }  // namespace
@@ -166,6 +270,79 @@ SplitName split_name(std::string_view name) {
 
 bool is_image(std::string_view extension) noexcept {
   return extension == "jpg" || extension == "jpeg" || extension == "png";
+}
+
+std::vector<std::string> usual_extensions(const std::vector<SampleLayout>& layouts) {
+  std::uint64_t samples = 0;
+  std::uint64_t with_images = 0;
+  std::uint64_t with_several = 0;  // images
+  std::map<std::string, std::uint64_t, std::less<>> count;
+  for (const SampleLayout& layout : layouts) {
+    samples += layout.samples;
+    std::size_t images = 0;
+    for (const std::string_view extension : split(layout.extensions, '/')) {
+      count[std::string(extension)] += layout.samples;
+      images += is_image(extension);
+    }
+    if (images > 0) with_images += layout.samples;
+    if (images > 1) with_several += layout.samples;
+  }
+  const auto is_usual = [samples](std::uint64_t n) { return n >= samples - n; };
+  std::vector<std::string> usual;
+  const std::pair<const std::string, std::uint64_t>* image = nullptr;
+  for (const auto& entry : count) {
+    if (is_image(entry.first) && with_several <= samples - with_several) {
+      // Samples have one image each, of whatever extension.
+      if (image == nullptr || image->second < entry.second) image = &entry;
+    } else if (is_usual(entry.second)) {
+      usual.push_back(entry.first);
+    }
+  }
+  if (image != nullptr && is_usual(with_images)) usual.push_back(image->first);
+  if (usual.empty() && samples > 0) {
+    const auto most = std::ranges::max_element(layouts, {}, &SampleLayout::samples);
+    for (const std::string_view extension : split(most->extensions, '/'))
+      usual.emplace_back(extension);
+  }
+  std::ranges::sort(usual);
+  return usual;
+}
+
+std::string text_of(const std::vector<SampleLayout>& layouts) {
+  std::string text;
+  for (const SampleLayout& layout : layouts)
+    text += line(std::to_string(layout.samples)) + line(layout.extensions) + line(layout.first);
+  return text;
+}
+
+std::vector<SampleLayout> layouts_in(std::string_view note) {
+  const std::vector<std::string_view> lines = split(note, '\n');
+  std::vector<SampleLayout> layouts;
+  for (std::size_t i = 0; i + 2 < lines.size(); i += 3)
+    layouts.push_back({std::string(lines[i + 1]), number_of(lines[i]), std::string(lines[i + 2])});
+  return layouts;
+}
+
+std::string text_of(const ShardFacts& facts) {
+  std::string text;
+  for (const std::uint64_t number : {facts.nameless, facts.unknown, facts.strange,
+                                     std::uint64_t{facts.lacks_end}, facts.another.value_or(0)})
+    text += line(std::to_string(number));
+  return text + line(facts.first_nameless) + line(facts.first_strange);
+}
+
+ShardFacts facts_in(std::string_view note) {
+  const std::vector<std::string_view> lines = split(note, '\n');
+  ShardFacts facts;
+  if (lines.size() < 7) return facts;
+  facts.nameless = number_of(lines[0]);
+  facts.unknown = number_of(lines[1]);
+  facts.strange = number_of(lines[2]);
+  facts.lacks_end = lines[3] == "1";
+  if (const std::uint64_t at = number_of(lines[4]); at > 0) facts.another = at;
+  facts.first_nameless = lines[5];
+  facts.first_strange = lines[6];
+  return facts;
 }
 
 ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule) {

@@ -1,8 +1,11 @@
 // The rules by which members of a tar shard make samples, as in WebDataset.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <penstock/limits.h>
 
@@ -29,14 +32,44 @@ inline constexpr std::size_t kMostMembers = 1000;
 /// True for jpg, jpeg and png.
 bool is_image(std::string_view extension) noexcept;
 
+/// Samples with members of the same extensions.
+struct SampleLayout {
+  std::string extensions;     ///< sorted, joined by '/'
+  std::uint64_t samples = 0;  ///< that have them
+  std::string first;          ///< the key of the first of these
+};
+/// Returns the extensions that at least half of the samples have, sorted. The extensions of images
+/// count as one, unless most samples have several of them. If there is none, returns those
+/// that most samples have.
+std::vector<std::string> usual_extensions(const std::vector<SampleLayout>& layouts);
+
+/// Facts about a shard that a reader may want to know, though they lose no sample.
+struct ShardFacts {
+  std::uint64_t nameless = 0;              ///< members that belong to no sample by their name
+  std::uint64_t unknown = 0;               ///< headers of Kind::unknown
+  std::uint64_t strange = 0;               ///< samples without any usual member
+  bool lacks_end = false;                  ///< no end-of-archive marker
+  std::optional<std::uint64_t> another{};  ///< offset of another archive behind the end
+  std::string first_nameless{};            ///< name of such a member
+  std::string first_strange{};             ///< key of such a sample
+};
+
+/// The form of both in the notes of an index. An index may come from anywhere, so no note is
+/// trusted.
+std::string text_of(const std::vector<SampleLayout>& layouts);
+std::vector<SampleLayout> layouts_in(std::string_view note);
+std::string text_of(const ShardFacts& facts);
+ShardFacts facts_in(std::string_view note);
+
 /// Finds the samples of a shard. An entry spans a sample's members with their headers, so that one
 /// read brings all of it. A fault is a sample that can't be used. Its members do not follow one
 /// another, have an extension twice, include a link or a device, or exceed the limits of members or
 /// bytes.
 ///
-/// Nothing is found behind a damaged header or the end of a truncated shard, which is one fault.
-/// The first note holds the extensions of the first valid sample, sorted and joined by '/'; it is
-/// empty if there is none. The other notes are the classes that `rule` gives the samples.
+/// Nothing is found behind a damaged header or a cut within a member, which is one fault. A sample
+/// without any usual member, such as a README, is left out. The first note holds
+/// the layouts of the other valid samples, the second the facts. The other notes are the classes
+/// that `rule` gives the samples.
 ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule);
 
 }  // namespace penstock::tar_file

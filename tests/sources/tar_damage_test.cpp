@@ -35,6 +35,14 @@ TEST(TarDamage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
   const std::vector<std::string> texts = texts_of(read_source(*source_of({sound})));
   ASSERT_EQ(texts.size(), 3u);
   const std::size_t data_end[] = {1024 + 512 + 1, 2048 + 2 * 1024 + 512 + 1024 + 512, 0};
+  // Behind a whole member only the end-of-archive marker is missing, which loses nothing.
+  const auto is_behind_a_member = [](std::size_t cut) {
+    constexpr std::pair<std::size_t, std::size_t> kRanges[] = {
+        {517, 1024},  {1537, 2048}, {3585, 4096},  // with padding
+        {5632, 5632}, {6744, 7168}, {7681, 8192}};
+    return std::ranges::any_of(
+        kRanges, [cut](const auto& range) { return range.first <= cut && cut <= range.second; });
+  };
   for (std::size_t cut = 0; cut < sound.size() - 1024 + 1; ++cut) {
     const SourcePtr source =
         source_of({sound.substr(0, cut),
@@ -42,12 +50,19 @@ TEST(TarDamage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
     const std::vector<ReadOutcome> got = read_source(*source);
     ASSERT_GE(got.size(), 2u) << cut;
     ASSERT_EQ(got.back().text(), "next");
+    if (is_behind_a_member(cut)) {
+      for (std::size_t i = 0; i + 1 < got.size(); ++i) {
+        const bool cut_sample = i + 2 == got.size() && got[i].text() == "!data_loss";
+        ASSERT_TRUE(cut_sample || got[i].text() == texts[i]) << cut;
+      }
+      continue;
+    }
     const ReadOutcome& error = got[got.size() - 2];
     ASSERT_EQ(error.text(), "!data_loss") << cut;
     ASSERT_THAT(error.error->cause(), HasSubstr("truncated at byte " + std::to_string(cut)));
     for (std::size_t i = 0; i + 2 < got.size(); ++i) {
       // The first sample can't be known to be whole before there is another.
-      if (i == 0 && cut < 1024 + 512) continue;
+      if (i == 0 && cut <= 1024 + 512) continue;
       ASSERT_EQ(got[i].text(), texts[i]) << cut;
     }
     if (cut >= data_end[0]) {
