@@ -24,8 +24,8 @@ class SlowFiles final : public FileSystem {
   FileInfo info(const std::string& path) override { return inner_->info(path); }
   bool is_directory(const std::string& path) override { return inner_->is_directory(path); }
   std::vector<std::string> list(const std::string& folder) override { return inner_->list(folder); }
-  std::vector<std::string> glob(const std::string& pattern) override {
-    return inner_->glob(pattern);
+  std::vector<std::string> glob(const std::string& pattern, bool hidden) override {
+    return inner_->glob(pattern, hidden);
   }
 
  private:

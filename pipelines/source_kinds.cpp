@@ -21,6 +21,11 @@ Parameter label_regex() {
           "one group: its match on the file's name, or with a / on the path, is the class"};
 }
 
+Parameter hidden() {
+  return {"hidden", ValueType::boolean,
+          "take hidden files, folders and members, too (default false)"};
+}
+
 Parameter index_folder() {
   return {"index_folder", ValueType::text,
           "where offset indices are kept: a folder, beside, or - for nowhere"};
@@ -38,6 +43,7 @@ Dataset open_images(const Settings& source, const FileSystemPtr& files) {
   ImagesOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.label_regex = source.get("label_regex", std::string());
+  options.hidden = source.get("hidden", false);
   return images(source.get("path", std::string()), options);
 }
 
@@ -45,6 +51,7 @@ Dataset open_tar(const Settings& source, const FileSystemPtr& files) {
   TarOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.label_regex = source.get("label_regex", std::string());
+  options.hidden = source.get("hidden", false);
   return tar(source.get("paths", List()), options);
 }
 
@@ -136,12 +143,12 @@ const std::vector<Kind>& source_kinds() {
   static const std::vector<Kind> kinds{
       {"images",
        "image files: a folder (all .jpg, .jpeg, .png below it) or a pattern",
-       {{"path", ValueType::text, "folder or pattern", true}, label_regex()},
+       {{"path", ValueType::text, "folder or pattern", true}, label_regex(), hidden()},
        open_images,
        {.form = FlagForm::pattern, .formats = {Format::folder, Format::jpeg, Format::png}}},
       {"tar",
        "tar shards of samples, as WebDataset groups them",
-       {paths(), label_regex(), index_folder()},
+       {paths(), label_regex(), hidden(), index_folder()},
        open_tar,
        {.formats = {Format::tar}}},
       {"tfrecord",

@@ -26,6 +26,7 @@ struct ImagePackOptions : FileOptions {
   /// whole file, from a sample of the images; the file is a little larger and decodes faster.
   bool own_tables = false;
   std::string label_regex{};  ///< as for images
+  bool hidden = false;        ///< as for images
   bool skip_bad = false;      ///< leaves out files that do not decode; else the first ends the call
   int threads = 0;            ///< 0: all
   /// Receives, now and then, how many of all files are done; returns false to stop. The caller's

@@ -35,12 +35,14 @@ struct ImagesOptions : FileOptions {
   /// If the expression has a '/', it is matched with the path. Empty: the name of the parent
   /// folder.
   std::string label_regex{};
+  bool hidden = false;  ///< takes hidden files and folders, too
 };
 /// Returns a source of image files: {image: bytes, label: i64, key: bytes}, sorted bytewise by
 /// path. Of a folder it takes every .jpg, .jpeg and .png below it, in any case; of a pattern, every
-/// match. The key is the path below the folder, or below the part of the pattern that has no
-/// wildcard. Labels count the sorted class names. The source does not look into the bytes; the
-/// decoder does. Indexed.
+/// match. Files are skipped if their name, or that of a folder below the root, begins with a dot; a
+/// pattern matches them if it has the dot. Skipped files are counted in the log. The key is the
+/// path below the folder, or below the part of the pattern that has no wildcard. Labels count the
+/// sorted class names. The source does not look into the bytes; the decoder does. Indexed.
 ///
 /// A file that changed after the source was made fails with data_loss, a file above the limit with
 /// out_of_range. Throws Error{not_found} if there are no images. Throws Error{invalid_argument}
@@ -61,6 +63,7 @@ std::vector<std::string> class_names(const Dataset& dataset);
 /// The options of `tar`.
 struct TarOptions : FileOptions {
   std::string label_regex{};  ///< as for images, on the member's name
+  bool hidden = false;        ///< takes hidden members, too
 };
 /// Returns a source of tar shards, grouped as WebDataset groups them. Members with the same key are
 /// one sample; the key is the name up to the first dot of its last part. Reads ustar, pax and GNU
@@ -72,9 +75,10 @@ struct TarOptions : FileOptions {
 ///
 /// The label is the match of the label expression, else the number in `cls`, else, for images, the
 /// parent folder. A sample that lacks a component is an error that names the component. Samples
-/// without any component and members that belong to none are skipped with a warning. Indexed.
-/// Throws Error{not_found} that lists missing shards. Throws Error{invalid_argument} for a label
-/// expression that matches no sample, and for a shard with members and no sample.
+/// without any component, members that belong to none, and hidden members, whose last part begins
+/// with a dot, are skipped and counted in the log. Indexed. Throws Error{not_found} that lists
+/// missing shards. Throws Error{invalid_argument} for a label expression that matches no sample,
+/// and for a shard with members and no sample.
 SourcePtr make_tar_source(const Paths& paths, const TarOptions& options);
 /// Returns the dataset of `make_tar_source`.
 inline Dataset tar(const Paths& paths, const TarOptions& options = {}) {

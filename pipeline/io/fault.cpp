@@ -141,9 +141,9 @@ std::vector<std::string> FaultFileSystem::list(const std::string& folder) {
   return inner_->list(folder);
 }
 
-std::vector<std::string> FaultFileSystem::glob(const std::string& pattern) {
+std::vector<std::string> FaultFileSystem::glob(const std::string& pattern, bool hidden) {
   enter_or_throw(pattern);
-  return inner_->glob(pattern);
+  return inner_->glob(pattern, hidden);
 }
 
 void FaultFileSystem::release() {

@@ -46,7 +46,7 @@ class FaultFileSystem final : public FileSystem,
   FileInfo info(const std::string& path) override;
   bool is_directory(const std::string& path) override { return inner_->is_directory(path); }
   std::vector<std::string> list(const std::string& folder) override;
-  std::vector<std::string> glob(const std::string& pattern) override;
+  std::vector<std::string> glob(const std::string& pattern, bool hidden = false) override;
 
   /// Releases all operations that hang, now and later.
   void release() EXCLUDES(mutex_);

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include <dirent.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <penstock/log.h>
 
+#include "pipeline/io/pattern.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {
@@ -124,8 +124,8 @@ class Listing {
   std::vector<std::string> found_;
 };
 
-/// Adds to `found` the paths below `folder` that match the parts of `pattern` from `begin` on.
-void glob_below(const std::string& folder, std::string_view pattern,
+/// Adds to `found` the paths below `folder` that match `pattern`.
+void glob_below(const std::string& folder, std::string_view pattern, bool hidden,
                 std::vector<std::string>& found) {
   const std::size_t slash = pattern.find('/');
   const std::string part(pattern.substr(0, slash));
@@ -137,23 +137,19 @@ void glob_below(const std::string& folder, std::string_view pattern,
     const std::string path = join(folder, part);
     const Kind kind = kind_of(path);
     if (last && kind == Kind::file) found.push_back(path);
-    if (!last && kind == Kind::folder) glob_below(path, rest, found);
+    if (!last && kind == Kind::folder) glob_below(path, rest, hidden, found);
     return;
   }
   for (const Child& child : children_of(folder, true)) {
-    if (::fnmatch(part.c_str(), child.name.c_str(), FNM_PERIOD | FNM_NOESCAPE) != 0) continue;
+    if (!matches(part, child.name, hidden)) continue;
     const std::string path = join(folder, child.name);
     const Kind kind = child.kind ? *child.kind : kind_of(path);
     if (last && kind == Kind::file) found.push_back(path);
-    if (!last && kind == Kind::folder) glob_below(path, rest, found);
+    if (!last && kind == Kind::folder) glob_below(path, rest, hidden, found);
   }
 }
 
 }  // namespace
-
-bool has_pattern(std::string_view path) noexcept {
-  return path.find_first_of("*?[") != std::string_view::npos;
-}
 
 std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
   Listing listing;
@@ -161,13 +157,13 @@ std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
   return std::move(listing).sorted();
 }
 
-std::vector<std::string> PosixFileSystem::glob(const std::string& pattern) {
+std::vector<std::string> PosixFileSystem::glob(const std::string& pattern, bool hidden) {
   if (!has_pattern(pattern)) return {pattern};
   if (kind_of(pattern) == Kind::file) return {pattern};  // the name really has a bracket
   refuse_scheme(pattern);
   std::vector<std::string> found;
   const std::size_t start = pattern.find_first_not_of('/');
-  glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), found);
+  glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), hidden, found);
   std::sort(found.begin(), found.end());
   return found;
 }

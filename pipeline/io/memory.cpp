@@ -3,8 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include <fnmatch.h>
-
+#include "pipeline/io/pattern.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {
@@ -95,13 +94,12 @@ std::vector<std::string> MemoryFileSystem::list(const std::string& folder) {
   return found;
 }
 
-std::vector<std::string> MemoryFileSystem::glob(const std::string& pattern) {
+std::vector<std::string> MemoryFileSystem::glob(const std::string& pattern, bool hidden) {
   if (!has_pattern(pattern)) return {pattern};
   std::vector<std::string> found;
   MutexLock lock(mutex_);
   for (const auto& [path, file] : files_) {
-    if (::fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD | FNM_NOESCAPE) == 0)
-      found.push_back(path);
+    if (matches(pattern, path, hidden)) found.push_back(path);
   }
   return found;
 }

@@ -28,7 +28,8 @@ class MemoryFileSystem final : public FileSystem {
   FileInfo info(const std::string& path) override EXCLUDES(mutex_);
   bool is_directory(const std::string& path) override EXCLUDES(mutex_);
   std::vector<std::string> list(const std::string& folder) override EXCLUDES(mutex_);
-  std::vector<std::string> glob(const std::string& pattern) override EXCLUDES(mutex_);
+  std::vector<std::string> glob(const std::string& pattern, bool hidden = false) override
+      EXCLUDES(mutex_);
 
  private:
   class MemoryFile;

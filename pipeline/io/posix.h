@@ -90,12 +90,9 @@ class PosixFileSystem : public FileSystem {
   /// Follows symbolic links, except to a folder that contains them. Throws Error{out_of_range} if
   /// links lead to one folder in more than `kMostWays` ways.
   std::vector<std::string> list(const std::string& folder) override;
-  std::vector<std::string> glob(const std::string& pattern) override;
+  std::vector<std::string> glob(const std::string& pattern, bool hidden = false) override;
   std::unique_ptr<WritableFile> create(const std::string& path) override;
   void remove(const std::string& path) override;
 };
-
-/// Returns true if `path` has a character that is special in patterns.
-bool has_pattern(std::string_view path) noexcept;
 
 }  // namespace penstock

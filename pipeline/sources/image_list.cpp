@@ -7,6 +7,7 @@
 #include <map>
 
 #include <penstock/error.h>
+#include <penstock/find_files.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
@@ -39,12 +40,11 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The other files in a folder of images, counted by extension. Hidden files do not count.
+/// The other files in a folder of images, counted by extension.
 class LeftOut {
  public:
   void add(const std::string& path) {
     const std::string name = path.substr(path.rfind('/') + 1);
-    if (name.starts_with('.')) return;
     const std::size_t dot = name.rfind('.');
     ++count_;
     ++by_extension_[dot == name.npos ? "no extension" : lower(name.substr(dot))];
@@ -87,6 +87,21 @@ std::string first_of(const std::vector<std::string>& texts) {
   return list;
 }
 
+void log_hidden(const std::string& folder, const std::vector<std::string>& hidden) {
+  if (hidden.empty()) return;
+  const bool one = hidden.size() == 1;
+  // What a system or an editor leaves beside data is no news, unless it looks like data.
+  const auto image = std::ranges::find_if(hidden, is_image_name);
+  const bool images = image != hidden.end();
+  const std::string& shown = images ? *image : hidden.front();
+  const std::string first = shown.substr(std::min(folder.size(), shown.size()));
+  log_once(images ? LogLevel::warning : LogLevel::info, "hidden in " + folder,
+           folder + ": " + std::to_string(hidden.size()) +
+               (one ? " hidden file is skipped, " : " hidden files are skipped, such as ") +
+               first.substr(std::min(first.find_first_not_of('/'), first.size())) +
+               " (--hidden reads " + (one ? "it)" : "them)"));
+}
+
 // Returns the folders of a pattern in front of its first wildcard, with their '/'.
 std::string fixed_part(const std::string& pattern) {
   const std::string fixed = pattern.substr(0, pattern.find_first_of("*?[\\"));
@@ -96,32 +111,15 @@ std::string fixed_part(const std::string& pattern) {
 }  // namespace
 
 ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
-                     const std::string& label_regex) {
+                     const ImageListOptions& options) {
   std::vector<std::string> paths;
   if (files.is_directory(folder_or_pattern)) {
     root_ = folder_or_pattern;
     if (root_.empty() || root_.back() != '/') root_ += '/';
-    paths = files.list(folder_or_pattern);
-    LeftOut left_out;
-    std::erase_if(paths, [&](const std::string& path) {
-      const bool image = is_image_name(path);
-      if (!image) left_out.add(path);
-      return !image;
-    });
-    if (paths.empty()) {
-      throw Error(ErrorCode::not_found,
-                  "no .jpg, .jpeg or .png below this folder" +
-                      (left_out.count() == 0 ? "" : "; " + left_out.text(0)),
-                  {.shard = folder_or_pattern, .stage = {}});
-    }
-    if (left_out.count() > 0) {
-      log_once(left_out.images() ? LogLevel::warning : LogLevel::info,
-               "left out of " + folder_or_pattern,
-               folder_or_pattern + ": " + left_out.text(paths.size()));
-    }
+    paths = images_below(files, folder_or_pattern, options.hidden);
   } else {
     root_ = fixed_part(folder_or_pattern);
-    paths = files.glob(folder_or_pattern);
+    paths = files.glob(folder_or_pattern, options.hidden);
     if (paths.empty()) {
       throw Error(ErrorCode::not_found, "no file matches " + folder_or_pattern);
     }
@@ -133,7 +131,32 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
   infos_.resize(paths.size());
   paths = {};
   examine(files);
-  label(label_regex);
+  label(options.label_regex);
+}
+
+std::vector<std::string> ImageList::images_below(FileSystem& files, const std::string& folder,
+                                                 bool hidden) {
+  std::vector<std::string> paths = files.list(folder);
+  std::vector<std::string> skipped;
+  if (!hidden) skipped = take_hidden(paths, folder);
+  LeftOut left_out;
+  std::erase_if(paths, [&](const std::string& path) {
+    const bool image = is_image_name(path);
+    if (!image) left_out.add(path);
+    return !image;
+  });
+  log_hidden(folder, skipped);
+  if (paths.empty()) {
+    throw Error(ErrorCode::not_found,
+                "no .jpg, .jpeg or .png below this folder" +
+                    (left_out.count() == 0 ? "" : "; " + left_out.text(0)),
+                {.shard = folder, .stage = {}});
+  }
+  if (left_out.count() > 0) {
+    log_once(left_out.images() ? LogLevel::warning : LogLevel::info, "left out of " + folder,
+             folder + ": " + left_out.text(paths.size()));
+  }
+  return paths;
 }
 
 void ImageList::keep_keys(const std::vector<std::string>& paths) {

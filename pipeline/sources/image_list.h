@@ -14,13 +14,19 @@
 
 namespace penstock {
 
+/// The options of an ImageList, see ImagesOptions.
+struct ImageListOptions {
+  std::string label_regex;
+  bool hidden = false;
+};
+
 /// Paths, sizes and labels of image files, stored compactly, because lists of millions are normal.
 /// Immutable and thread-safe.
 class ImageList {
  public:
   /// Lists the files. Throws as make_images_source says.
   ImageList(FileSystem& files, const std::string& folder_or_pattern,
-            const std::string& label_regex);
+            const ImageListOptions& options);
 
   std::size_t size() const noexcept { return infos_.size(); }
   std::string path(std::size_t i) const { return root_ + std::string(key(i)); }
@@ -40,6 +46,8 @@ class ImageList {
   void describe_contents(FileSystem& files, Description& description) const;
 
  private:
+  static std::vector<std::string> images_below(FileSystem& files, const std::string& folder,
+                                               bool hidden);
   void keep_keys(const std::vector<std::string>& paths);
   void examine(FileSystem& files);
   void label(const std::string& label_regex);

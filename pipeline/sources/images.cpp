@@ -23,7 +23,8 @@ class ImagesSource final : public Source {
   ImagesSource(const std::string& folder_or_pattern, const ImagesOptions& options)
       : files_(options.files ? options.files : default_file_system()),
         limit_(options.limits.max_record_bytes),
-        list_(*files_, folder_or_pattern, options.label_regex),
+        list_(*files_, folder_or_pattern,
+              {.label_regex = options.label_regex, .hidden = options.hidden}),
         label_regex_(options.label_regex),
         blocking_(may_block(*files_, list_.path(0))),
         names_(Names::intern(std::vector<std::string>{"image", "label", "key"})) {}

@@ -68,13 +68,14 @@ std::vector<std::optional<FileInfo>> infos_of(FileSystem& files,
 
 }  // namespace
 
-Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, std::size_t max_open)
+Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, std::size_t max_open,
+               bool hidden)
     : files_(files != nullptr ? std::move(files) : default_file_system()),
       max_open_(max_open > 0 ? max_open : default_max_open()) {
   std::vector<std::string> missing;
   for (const std::string& pattern : patterns) {
     std::vector<std::string> paths;
-    patiently([&] { paths = files_->glob(pattern); });
+    patiently([&] { paths = files_->glob(pattern, hidden); });
     if (paths.empty()) missing.push_back("no file matches " + hide_secrets(pattern));
     const std::vector<std::optional<FileInfo>> infos = infos_of(*files_, paths);
     for (std::size_t i = 0; i < paths.size(); ++i) {

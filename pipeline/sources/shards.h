@@ -29,8 +29,9 @@ struct OpenShard {
 class Shards {
  public:
   /// Expands each pattern. Throws one Error{not_found} that lists the patterns without a match and
-  /// the missing files. `files` null: default_file_system().
-  Shards(FileSystemPtr files, const std::vector<std::string>& patterns, std::size_t max_open = 0);
+  /// the missing files. `files` null: default_file_system(). `hidden`: see FileSystem::glob.
+  Shards(FileSystemPtr files, const std::vector<std::string>& patterns, std::size_t max_open = 0,
+         bool hidden = false);
 
   std::size_t size() const noexcept { return shards_.size(); }
   const std::string& path(std::size_t shard) const noexcept { return shards_[shard].path; }

@@ -94,9 +94,15 @@ void say_facts(const Shards& shards, const OffsetIndex& index) {
                       " members has a name with an extension, as \"" + facts.first_nameless +
                       "\" has not; the part before the extension is the sample's key",
                   {.shard = shards.path(i), .stage = {}});
+    if (shard.entries.empty() && facts.hidden > 0)
+      throw Error(ErrorCode::invalid_argument,
+                  "no sample: its " + std::to_string(facts.hidden) +
+                      " members are hidden; --hidden reads them",
+                  {.shard = shards.path(i), .stage = {}});
     if (all.nameless == 0) all.first_nameless = facts.first_nameless;
     if (all.strange == 0) all.first_strange = facts.first_strange;
     all.nameless += facts.nameless;
+    all.hidden += facts.hidden;
     all.unknown += facts.unknown;
     all.strange += facts.strange;
     if (facts.lacks_end && cut++ == 0) first_cut = shards.path(i);
@@ -108,6 +114,9 @@ void say_facts(const Shards& shards, const OffsetIndex& index) {
   };
   say(all.nameless, LogLevel::info,
       " members belong to no sample and are skipped (first \"" + all.first_nameless + "\")");
+  say(all.hidden, LogLevel::warning,
+      (all.hidden == 1 ? " hidden member is" : " hidden members are") +
+          std::string(" skipped (--hidden reads ") + (all.hidden == 1 ? "it)" : "them)"));
   say(all.strange, LogLevel::warning,
       " samples have none of the usual members, and are skipped (first \"" + all.first_strange +
           "\")");
@@ -130,12 +139,14 @@ bool is_sample(File& file, const IndexEntry& entry) {
 class TarSource final : public Source {
  public:
   TarSource(const Paths& paths, const TarOptions& options)
-      : shards_(options.files, paths),
+      : shards_(options.files, paths, 0, options.hidden),
         limits_(options.limits),
         label_regex_(options.label_regex),
+        hidden_(options.hidden),
         rule_(options.label_regex),
         index_(shards_,
-               {.kind = "tar 2 " + std::to_string(limits_.max_record_bytes) + ' ' +
+               {.kind = std::string("tar 2 ") + (hidden_ ? "hidden " : "") +
+                        std::to_string(limits_.max_record_bytes) + ' ' +
                         std::to_string(limits_.max_members) + ' ' +
                         std::to_string(limits_.max_name_bytes) + ' ' + label_regex_,
                 .folder = options.index_folder,
@@ -143,7 +154,7 @@ class TarSource final : public Source {
                 .most_entry_bytes = limits_.max_record_bytes,
                 .least_notes = kNotes,
                 .is_record = is_sample},
-               [&](File& file) { return tar_file::scan_samples(file, limits_, rule_); }),
+               [&](File& file) { return tar_file::scan_samples(file, limits_, rule_, hidden_); }),
         layout_(layout_of(shards_, index_, label_regex_)),
         blocking_(shards_.open(0).file->blocking()) {
     say_facts(shards_, index_);
@@ -173,7 +184,7 @@ class TarSource final : public Source {
  private:
   void deliver(ReadPiece& piece, ReadItem& item, ReadContext& context) const {
     try {
-      layout_.fill(item.element, piece, context, rule_, limits_);
+      layout_.fill(item.element, piece, context, rule_, limits_, hidden_);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::data_loss &&
           !tar_file::is_header(piece.bytes.first(tar_file::kBlock)))
@@ -185,6 +196,7 @@ class TarSource final : public Source {
   const Shards shards_;
   const Limits limits_;
   const std::string label_regex_;
+  const bool hidden_;
   const LabelRule rule_;
   const OffsetIndex index_;
   const tar_file::Layout layout_;

@@ -88,7 +88,7 @@ std::int64_t Layout::label_of(std::string_view member, const LabelRule& rule) co
 }
 
 void Layout::fill(Element& element, const ReadPiece& piece, ReadContext& context,
-                  const LabelRule& rule, const Limits& limits) const {
+                  const LabelRule& rule, const Limits& limits, bool hidden) const {
   const bool has_label = labels_ != Labels::none;
   const std::size_t label = parts_.size(), key = label + (has_label ? 1 : 0);
   element.reset(names_);
@@ -101,7 +101,7 @@ void Layout::fill(Element& element, const ReadPiece& piece, ReadContext& context
       },
       piece.bytes.size(), false);
   while (const std::optional<Member> member = walker.next()) {
-    const SplitName name = split_name(member->name);
+    const SplitName name = split_name(member->name, hidden);
     if (member->kind != Kind::file || name.key.empty()) continue;
     if (sample.empty()) {
       element[key] = key_tensor(name.key, piece, context);

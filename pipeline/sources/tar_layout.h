@@ -37,7 +37,7 @@ class Layout {
   /// Makes an element that views the bytes of a sample. Throws Error{data_loss} that names the
   /// sample and the component that it lacks.
   void fill(Element& element, const ReadPiece& piece, ReadContext& context, const LabelRule& rule,
-            const Limits& limits) const;
+            const Limits& limits, bool hidden) const;
 
  private:
   enum class Labels { none, number, name };

@@ -64,8 +64,8 @@ std::uint64_t number_of(std::string_view text) {
 
 class Scanner {
  public:
-  Scanner(File& file, const Limits& limits, const LabelRule& rule)
-      : window_(file), limits_(limits), rule_(rule), walker_(limits) {}
+  Scanner(File& file, const Limits& limits, const LabelRule& rule, bool hidden)
+      : window_(file), limits_(limits), rule_(rule), hidden_(hidden), walker_(limits) {}
 
   ShardIndex run() {
     walker_.start(
@@ -101,7 +101,11 @@ class Scanner {
       ++facts_.unknown;
       return;
     }
-    SplitName name = split_name(member.name);
+    if (!hidden_ && is_hidden(member.name)) {
+      ++facts_.hidden;
+      return;
+    }
+    SplitName name = split_name(member.name, hidden_);
     if (name.key.empty()) {
       if (member.kind == Kind::file) {
         if (facts_.nameless++ == 0) facts_.first_nameless = member.name;
@@ -233,6 +237,7 @@ class Scanner {
   Window window_;
   const Limits& limits_;
   const LabelRule& rule_;
+  const bool hidden_;
   Walker walker_;
   ShardIndex index_;
   std::uint64_t members_ = 0;
@@ -256,16 +261,21 @@ class Scanner {
 
 }  // namespace
 
-SplitName split_name(std::string_view name) {
+SplitName split_name(std::string_view name, bool hidden) {
   const std::size_t slash = name.rfind('/');
   const std::size_t start = slash == std::string_view::npos ? 0 : slash + 1;
-  const std::size_t dot = name.find('.', start);
-  if (dot == std::string_view::npos || dot == start || dot + 1 == name.size()) return {};
+  if (!hidden && is_hidden(name)) return {};
+  const std::size_t dot = name.find('.', start + 1);
+  if (dot == std::string_view::npos || dot + 1 == name.size()) return {};
   const std::string_view last = name.substr(start);
   if (last.starts_with("__") && last.ends_with("__")) return {};
   SplitName split{name.substr(0, dot), std::string(name.substr(dot + 1))};
   for (char& c : split.extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   return split;
+}
+
+bool is_hidden(std::string_view name) noexcept {
+  return name.substr(name.rfind('/') + 1).starts_with('.');
 }
 
 bool is_image(std::string_view extension) noexcept {
@@ -325,7 +335,7 @@ std::vector<SampleLayout> layouts_in(std::string_view note) {
 
 std::string text_of(const ShardFacts& facts) {
   std::string text;
-  for (const std::uint64_t number : {facts.nameless, facts.unknown, facts.strange,
+  for (const std::uint64_t number : {facts.nameless, facts.hidden, facts.unknown, facts.strange,
                                      std::uint64_t{facts.lacks_end}, facts.another.value_or(0)})
     text += line(std::to_string(number));
   return text + line(facts.first_nameless) + line(facts.first_strange);
@@ -334,19 +344,20 @@ std::string text_of(const ShardFacts& facts) {
 ShardFacts facts_in(std::string_view note) {
   const std::vector<std::string_view> lines = split(note, '\n');
   ShardFacts facts;
-  if (lines.size() < 7) return facts;
+  if (lines.size() < 8) return facts;
   facts.nameless = number_of(lines[0]);
-  facts.unknown = number_of(lines[1]);
-  facts.strange = number_of(lines[2]);
-  facts.lacks_end = lines[3] == "1";
-  if (const std::uint64_t at = number_of(lines[4]); at > 0) facts.another = at;
-  facts.first_nameless = lines[5];
-  facts.first_strange = lines[6];
+  facts.hidden = number_of(lines[1]);
+  facts.unknown = number_of(lines[2]);
+  facts.strange = number_of(lines[3]);
+  facts.lacks_end = lines[4] == "1";
+  if (const std::uint64_t at = number_of(lines[5]); at > 0) facts.another = at;
+  facts.first_nameless = lines[6];
+  facts.first_strange = lines[7];
   return facts;
 }
 
-ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule) {
-  return Scanner(file, limits, rule).run();
+ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule, bool hidden) {
+  return Scanner(file, limits, rule, hidden).run();
 }
 
 }  // namespace penstock::tar_file

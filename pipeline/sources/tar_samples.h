@@ -16,15 +16,19 @@
 namespace penstock::tar_file {
 
 /// The parts of a member's name. `key` is empty if the member belongs to no sample. This is so for
-/// a name without an extension, and if its last part begins with a dot, or begins and ends with
-/// "__" as "__meta__" does.
+/// a name without an extension, and if its last part begins with a dot (unless `hidden`), or begins
+/// and ends with "__" as "__meta__" does.
 ///
-///     split_name("train/cat/0001.seg.PNG")   // key "train/cat/0001", extension "seg.png"
+///     split_name("train/cat/0001.seg.PNG", false)   // key "train/cat/0001", extension "seg.png"
 struct SplitName {
   std::string_view key;
   std::string extension;  ///< in lower case
 };
-SplitName split_name(std::string_view name);
+SplitName split_name(std::string_view name, bool hidden);
+
+/// True if the last part of a member's name begins with a dot, as "._1.jpg" does, where macOS keeps
+/// attributes of 1.jpg.
+bool is_hidden(std::string_view name) noexcept;
 
 /// The most members of one sample. More of them are an error of the sample.
 inline constexpr std::size_t kMostMembers = 1000;
@@ -46,6 +50,7 @@ std::vector<std::string> usual_extensions(const std::vector<SampleLayout>& layou
 /// Facts about a shard that a reader may want to know, though they lose no sample.
 struct ShardFacts {
   std::uint64_t nameless = 0;              ///< members that belong to no sample by their name
+  std::uint64_t hidden = 0;                ///< members whose last part begins with a dot
   std::uint64_t unknown = 0;               ///< headers of Kind::unknown
   std::uint64_t strange = 0;               ///< samples without any usual member
   bool lacks_end = false;                  ///< no end-of-archive marker
@@ -69,7 +74,7 @@ ShardFacts facts_in(std::string_view note);
 /// Nothing is found behind a damaged header or a cut within a member, which is one fault. A sample
 /// without any usual member, such as a README, is left out. The first note holds
 /// the layouts of the other valid samples, the second the facts. The other notes are the classes
-/// that `rule` gives the samples.
-ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule);
+/// that `rule` gives the samples. Hidden members are skipped and counted, unless `hidden`.
+ShardIndex scan_samples(File& file, const Limits& limits, const LabelRule& rule, bool hidden);
 
 }  // namespace penstock::tar_file

@@ -81,7 +81,9 @@ class WatchedFiles final : public FileSystem {
   FileInfo info(const std::string& path) override { return inner_->info(path); }
   bool is_directory(const std::string& path) override { return inner_->is_directory(path); }
   std::vector<std::string> list(const std::string& folder) override { return inner_->list(folder); }
-  std::vector<std::string> glob(const std::string& path) override { return inner_->glob(path); }
+  std::vector<std::string> glob(const std::string& pattern, bool hidden) override {
+    return inner_->glob(pattern, hidden);
+  }
   int most() const { return most_; }
   std::atomic<bool> slow{false};
 

@@ -51,7 +51,9 @@ class FewDescriptors final : public FileSystem {
   FileInfo info(const std::string& path) override { return default_file_system()->info(path); }
   bool is_directory(const std::string&) override { return false; }
   std::vector<std::string> list(const std::string&) override { return {}; }
-  std::vector<std::string> glob(const std::string& pattern) override { return {pattern}; }
+  std::vector<std::string> glob(const std::string& pattern, bool /*hidden*/) override {
+    return {pattern};
+  }
   void allow(int more) { *left_ += more; }
 
  private:

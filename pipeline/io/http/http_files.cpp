@@ -6,6 +6,7 @@
 
 #include "pipeline/io/http/name_list.h"
 #include "pipeline/io/http/secrets.h"
+#include "pipeline/io/pattern.h"
 #include "pipeline/io/pread.h"
 
 namespace penstock::http {
@@ -85,7 +86,7 @@ std::unique_ptr<WritableFile> HttpFileSystem::create(const std::string& path) {
   throw no_writing(path);
 }
 
-std::vector<std::string> HttpFileSystem::glob(const std::string& pattern) {
+std::vector<std::string> HttpFileSystem::glob(const std::string& pattern, bool hidden) {
   std::vector<std::string> found;
   for (const std::string& one : expand_braces(pattern)) {
     if (!is_url_pattern(one)) {
@@ -94,7 +95,7 @@ std::vector<std::string> HttpFileSystem::glob(const std::string& pattern) {
     }
     const std::string shown = parse_url(one).shown();
     for (const std::string& name : names(hide_secrets(one)))
-      if (matches(shown, name)) found.push_back(name);
+      if (matches(shown, name, hidden)) found.push_back(name);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

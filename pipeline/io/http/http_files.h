@@ -23,7 +23,7 @@ class HttpFileSystem final : public ObjectFileSystem {
   std::string name() const override { return "http"; }
   bool is_directory(const std::string& path) override;
   std::vector<std::string> list(const std::string& folder) override;
-  std::vector<std::string> glob(const std::string& pattern) override;
+  std::vector<std::string> glob(const std::string& pattern, bool hidden = false) override;
   /// Always throws Error{invalid_argument}.
   std::unique_ptr<WritableFile> create(const std::string& path) override;
 

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <optional>
 
-#include <fnmatch.h>
-
 #include <penstock/error.h>
 #include <penstock/remote_files.h>
 
@@ -113,10 +111,6 @@ bool is_url_pattern(std::string_view url) noexcept {
   const std::size_t path = host == url.npos ? 0 : url.find('/', host + 3);
   if (path == url.npos) return false;
   return url.substr(path, url.find('?') - path).find_first_of("*[") != url.npos;
-}
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME | FNM_PERIOD | FNM_NOESCAPE) == 0;
 }
 
 }  // namespace penstock::http

@@ -21,7 +21,5 @@ std::vector<std::string> expand_braces(const std::string& pattern);
 
 /// Returns true if the part of a URL before its query has a '*' or a '['.
 bool is_url_pattern(std::string_view url) noexcept;
-/// Returns true if a name matches a pattern, by the rules of FileSystem::glob.
-bool matches(const std::string& pattern, const std::string& name);
 
 }  // namespace penstock::http

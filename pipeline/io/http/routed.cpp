@@ -134,8 +134,8 @@ class RoutedFileSystem final : public FileSystem {
   std::vector<std::string> list(const std::string& folder) override {
     return of(folder)->list(folder);
   }
-  std::vector<std::string> glob(const std::string& pattern) override {
-    return of(pattern)->glob(pattern);
+  std::vector<std::string> glob(const std::string& pattern, bool hidden) override {
+    return of(pattern)->glob(pattern, hidden);
   }
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     return of(path)->create(path);

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <ctime>
 
-#include <fnmatch.h>
-
 #include <penstock/error.h>
 
 #include "pipeline/io/http/list_xml.h"
 #include "pipeline/io/http/upload.h"
+#include "pipeline/io/pattern.h"
 
 namespace penstock::http {
 namespace {
@@ -154,15 +153,13 @@ std::vector<std::string> S3FileSystem::list(const std::string& path) {
   return found;
 }
 
-std::vector<std::string> S3FileSystem::glob(const std::string& pattern) {
+std::vector<std::string> S3FileSystem::glob(const std::string& pattern, bool hidden) {
   S3Path prefix = parse_s3_path(pattern);
   const std::size_t wild = prefix.key.find_first_of(kWildcards);
   if (wild == prefix.key.npos) return {pattern};
   prefix.key.resize(wild);
   std::vector<std::string> found = list_prefix(prefix, 0);
-  std::erase_if(found, [&](const std::string& name) {
-    return ::fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME | FNM_PERIOD | FNM_NOESCAPE) != 0;
-  });
+  std::erase_if(found, [&](const std::string& name) { return !matches(pattern, name, hidden); });
   return found;
 }
 

@@ -51,7 +51,7 @@ class S3FileSystem final : public ObjectFileSystem {
   std::string name() const override { return scheme_; }
   bool is_directory(const std::string& path) override;
   std::vector<std::string> list(const std::string& folder) override;
-  std::vector<std::string> glob(const std::string& pattern) override;
+  std::vector<std::string> glob(const std::string& pattern, bool hidden = false) override;
   std::unique_ptr<WritableFile> create(const std::string& path) override;
   void remove(const std::string& path) override;
   /// Returns the place of a path's object, which may not exist yet. Throws Error{invalid_argument |

@@ -76,6 +76,7 @@ std::optional<StoredColumns> ColumnsFlag::stored() const {
 Dataset ColumnsFlag::open(const std::string& path, const TrainDataOptions& options) const {
   if (!options.label_regex.empty())
     throw UsageError("columns name their label: --label-regex is of images and tar shards");
+  if (options.hidden) throw UsageError("is a table: --hidden is of images and tar shards");
   return open_table(path, columns_->model, options);
 }
 

@@ -54,6 +54,7 @@ class Inspect final : public Command {
         ->add_option("--records", shown_, "show the first N of each (default 3)")
         ->check(CLI::Range(0, 1'000'000))
         ->type_name("N");
+    app()->add_flag("--hidden", hidden_, "take hidden files, folders and members of tar, too");
     app()->add_flag("--classes", classes_, "read everything: sizes, and how many of each label");
     app()->add_option("--json", json_, "write it as JSON (-: to stdout)")->type_name("FILE");
   }
@@ -65,7 +66,7 @@ class Inspect final : public Command {
     int code = kOk;
     for (const std::string& path : paths_) {
       try {
-        const Shards shards = find_shards(path);
+        const Shards shards = find_shards(path, hidden_);
         for (const Shard& shard : shards.found) {
           if (interrupts.received() != 0) break;
           try {
@@ -95,7 +96,7 @@ class Inspect final : public Command {
   }
 
   Json inspect(const Shard& shard, Interrupts& interrupts) const {
-    const Dataset dataset = open_shard(shard);
+    const Dataset dataset = open_shard(shard, hidden_);
     std::string head = printable(shard.path) + ": " + std::string(name_of(shard.format));
     if (shard.format != Format::folder)
       head += ", " + human_bytes(static_cast<double>(shard.bytes));
@@ -143,11 +144,11 @@ class Inspect final : public Command {
     return records;
   }
 
-  static Census take_census(const Shard& shard, Interrupts& interrupts) {
+  Census take_census(const Shard& shard, Interrupts& interrupts) const {
     Census census;
     PassOptions options;
     options.title = "penstock inspect · " + shard.path;
-    const Dataset samples = open_samples(shard);
+    const Dataset samples = open_samples(shard, hidden_);
     const PassResult result = pass_over(samples, options, interrupts, [&](const Element& element) {
       const std::uint64_t bytes = bytes_of(element);
       census.bytes += bytes;
@@ -196,6 +197,7 @@ class Inspect final : public Command {
   std::vector<std::string> paths_;
   std::int64_t shown_ = 3;
   bool classes_ = false;
+  bool hidden_ = false;
   std::string json_;
 };
 

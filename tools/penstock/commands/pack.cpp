@@ -55,6 +55,8 @@ class Pack final : public Command {
         ->add_option("--label-regex", options_.label_regex,
                      "its group is the class; matches the path if it has a /, else the file's name")
         ->type_name("REGEX");
+    app()->add_flag("--hidden", options_.hidden,
+                    "take hidden files and folders, too, whose names begin with a dot");
     app()
         ->add_option("--on-error", on_error_, "what a bad file does: fail (default) or skip")
         ->check(CLI::IsMember({"fail", "skip"}))

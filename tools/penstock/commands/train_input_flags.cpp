@@ -67,6 +67,10 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   add("--label-regex", label_regex_, "REGEX",
       "of images and tar: its group is the class; matches the path if it has a /, else the file's "
       "name");
+  app.add_flag("--hidden", hidden_,
+               "of images and tar: take hidden files, folders and members, too, whose names begin "
+               "with a dot")
+      ->group("Data");
   if (use != DataUse::predict) {
     add("--weight-column", weight_column_, "NAME",
         "the column, feature or component that says what each row weighs in the loss and in "
@@ -126,6 +130,7 @@ bool TrainInputFlags::orders() const {
 
 Dataset TrainInputFlags::open(const Data& data, const towers::ModelKind& kind) const {
   TrainDataOptions options{.label_regex = label_regex_,
+                           .hidden = hidden_,
                            .takes = kind.takes,
                            .names = components(),
                            .weight_column = weight_column_,

@@ -93,7 +93,7 @@ class TrainInputFlags {
   std::optional<ModelFolder> model_;
   std::string weight_column_, class_weights_;
   std::string label_regex_, memory_, on_error_ = "fail", max_errors_, quarantine_;
-  bool trust_data_ = false;
+  bool trust_data_ = false, hidden_ = false;
 };
 
 }  // namespace penstock::tool

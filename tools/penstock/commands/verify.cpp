@@ -25,6 +25,7 @@ class Verify final : public Command {
       : Command(program, "verify", "check every byte of shards, and decode every image in full",
                 "penstock verify photos 'shards/*.tar' --json bad.json") {
     app()->add_option("PATH", paths_, "files, folders or patterns")->required();
+    app()->add_flag("--hidden", hidden_, "take hidden files, folders and members of tar, too");
     app()->add_flag("--decode,!--no-decode", decode_, "decode images in full (the default)");
     app()
         ->add_option("--threads", threads_, "default: all")
@@ -62,7 +63,7 @@ class Verify final : public Command {
   void check_path(const std::string& path, Interrupts& interrupts) {
     Shards shards;
     try {
-      shards = find_shards(path);
+      shards = find_shards(path, hidden_);
     } catch (const Error& error) {
       return report(error);
     }
@@ -79,7 +80,7 @@ class Verify final : public Command {
   }
 
   void check_shard(const Shard& shard, Interrupts& interrupts) {
-    Dataset samples = decode_ ? open_samples(shard) : open_shard(shard);
+    Dataset samples = decode_ ? open_samples(shard, hidden_) : open_shard(shard, hidden_);
     const auto component = encoded_component(samples.spec());
     if (decode_ && component) samples = samples.map(decode_image(*component));
     PassOptions options;
@@ -119,6 +120,7 @@ class Verify final : public Command {
   static constexpr std::size_t kKept = 100'000;
   std::vector<std::string> paths_;
   bool decode_ = true;
+  bool hidden_ = false;
   bool quiet_ = false;
   int threads_ = 0;
   std::string json_;

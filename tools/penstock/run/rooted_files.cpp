@@ -28,9 +28,9 @@ class RootedFiles final : public FileSystem {
   std::vector<std::string> list(const std::string& folder) override {
     return all_checked(files_->list(checked(folder)));
   }
-  std::vector<std::string> glob(const std::string& pattern) override {
+  std::vector<std::string> glob(const std::string& pattern, bool hidden) override {
     checked(pattern.substr(0, pattern.find_first_of("*?[")));
-    return all_checked(files_->glob(pattern));
+    return all_checked(files_->glob(pattern, hidden));
   }
 
  private:

@@ -125,6 +125,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   const std::string& label_regex = options.label_regex;
   ImagesOptions of_images;
   of_images.label_regex = label_regex;
+  of_images.hidden = options.hidden;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return images(path, of_images);
   const std::vector<std::string> parts = split(path, ',');
@@ -132,6 +133,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   if (name.ends_with(".tar")) {
     TarOptions of_tar;
     of_tar.label_regex = label_regex;
+    of_tar.hidden = options.hidden;
     return tar(parts, of_tar);
   }
   const bool is_idx = name.find("idx") != name.npos && !is_image_name(name);
@@ -144,6 +146,8 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
       is_csv || is_npy || is_examples || name.ends_with(".pnr") || name.ends_with(".bin") || is_idx;
   if (has_labels && !label_regex.empty())
     throw UsageError("has labels of its own: --label-regex is of images and tar shards");
+  if (has_labels && options.hidden)
+    throw UsageError("is no folder and no tar shard, which --hidden is for");
   if (is_csv) return open_csv(parts, options);
   if (is_npy) return open_arrays(parts, options);
   if (is_examples) return open_examples(parts, options);

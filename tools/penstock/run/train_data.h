@@ -13,6 +13,7 @@ namespace penstock::tool {
 /// The facts that decide how data are opened.
 struct TrainDataOptions {
   std::string label_regex{};  ///< see ImagesOptions; empty: none
+  bool hidden = false;        ///< see ImagesOptions
   /// The components of the model. They decide which columns, features and arrays are read.
   std::vector<towers::TakenComponent> takes{};
   /// Names of components in the model, and in the data.

@@ -83,10 +83,10 @@ void set_paths(Settings& source, const std::vector<std::string>& given,
 
 }  // namespace
 
-Settings find_source(const std::vector<std::string>& paths) {
+Settings find_source(const std::vector<std::string>& paths, bool hidden) {
   std::vector<Shard> shards;
   for (const std::string& path : paths) {
-    std::vector<Shard> found = find_shards(path).found;
+    std::vector<Shard> found = find_shards(path, hidden).found;
     // Next to data in a folder, a text is a note, such as the names of CIFAR-10's classes.
     const auto is_note = [](const Shard& shard) {
       return shard.format == Format::lines || shard.format == Format::unknown;

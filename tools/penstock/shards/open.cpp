@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <penstock/find_files.h>
 #include <penstock/image_records.h>
 #include <penstock/remote_files.h>
 #include <penstock/sources.h>
@@ -22,16 +23,21 @@ Options without_index() {
   options.index_folder = "-";
   return options;
 }
+template <typename Options>
+Options without_index(bool hidden) {
+  Options options = without_index<Options>();
+  options.hidden = hidden;
+  return options;
+}
 
 bool is_image_name(const std::string& path) {
   const std::string name = lower(path);
   return name.ends_with(".jpg") || name.ends_with(".jpeg") || name.ends_with(".png");
 }
 
-/// True for Penstock's own files and for hidden files.
+/// True for Penstock's own files.
 bool is_no_data(const std::string& path) {
-  const std::string name = std::filesystem::path(path).filename().string();
-  return name.starts_with('.') || name == "manifest.jsonl";
+  return std::filesystem::path(path).filename() == "manifest.jsonl";
 }
 
 bool is_shard_name(const std::string& path) {
@@ -110,11 +116,12 @@ void PassedOver::add(const std::string& path) {
 }
 
 void PassedOver::add(const PassedOver& others) {
+  hidden_ += others.hidden_;
   for (const auto& [extension, count] : others.by_extension_) by_extension_[extension] += count;
 }
 
 std::uint64_t PassedOver::count() const noexcept {
-  std::uint64_t all = 0;
+  std::uint64_t all = hidden_;
   for (const auto& [extension, count] : by_extension_) all += count;
   return all;
 }
@@ -125,21 +132,33 @@ std::string PassedOver::text() const {
   for (const auto& [extension, count] : by_extension_)
     if (parts.size() < kMostNamed)
       parts.push_back(printable(extension) + " (" + grouped(count) + ")");
-  return grouped(count()) + (count() == 1 ? " other file" : " other files") +
-         " beside images, not looked at: " + join(parts, ", ") +
-         (by_extension_.size() > kMostNamed ? " and others" : "");
+  const std::uint64_t others = count() - hidden_;
+  List texts;
+  if (others > 0)
+    texts.push_back(grouped(others) + (others == 1 ? " other file" : " other files") +
+                    " beside images, not looked at: " + join(parts, ", ") +
+                    (by_extension_.size() > kMostNamed ? " and others" : ""));
+  if (hidden_ > 0)
+    texts.push_back(grouped(hidden_) + (hidden_ == 1 ? " hidden file is" : " hidden files are") +
+                    " skipped (--hidden reads " + (hidden_ == 1 ? "it)" : "them)"));
+  return join(texts, "; ");
 }
 
-Shards find_shards(const std::string& path) {
+Shards find_shards(const std::string& path, bool hidden) {
   const FileSystemPtr files = default_file_system();
   Shards shards;
-  for (const std::string& found : files->glob(path)) {
+  for (const std::string& found : files->glob(path, hidden)) {
     if (!files->is_directory(found)) {
       shards.found.push_back(shard_at(found));
       continue;
     }
-    const std::vector<std::string> below = files->list(found);
+    std::vector<std::string> below = files->list(found);
+    std::vector<std::string> skipped;
+    if (!hidden) skipped = take_hidden(below, found);
     const bool images = std::any_of(below.begin(), below.end(), is_image_name);
+    // The source of images reports hidden images itself.
+    if (!images || !std::any_of(skipped.begin(), skipped.end(), is_image_name))
+      shards.passed_over.add_hidden(skipped.size());
     if (images) shards.found.push_back(shard_at(found));
     for (const std::string& file : below) {
       if (is_no_data(file) || (images && is_image_name(file))) continue;
@@ -151,18 +170,22 @@ Shards find_shards(const std::string& path) {
     }
   }
   if (shards.found.empty())
-    throw Error(ErrorCode::not_found, "there is nothing here", Provenance{path});
+    throw Error(ErrorCode::not_found,
+                shards.passed_over.count() == 0
+                    ? "there is nothing here"
+                    : "there is nothing here but hidden files (--hidden reads them)",
+                Provenance{path});
   return shards;
 }
 
-Dataset open_shard(const Shard& shard) {
+Dataset open_shard(const Shard& shard, bool hidden) {
   switch (shard.format) {
     case Format::folder:
     case Format::jpeg:
     case Format::png:
-      return images(shard.path, without_index<ImagesOptions>());
+      return images(shard.path, without_index<ImagesOptions>(hidden));
     case Format::tar:
-      return tar({shard.path}, without_index<TarOptions>());
+      return tar({shard.path}, without_index<TarOptions>(hidden));
     case Format::tfrecord:
       return tfrecord({shard.path}, without_index<TFRecordOptions>());
     case Format::idx:
@@ -183,8 +206,8 @@ Dataset open_shard(const Shard& shard) {
   throw Error(ErrorCode::data_loss, "this is no format that is known", Provenance{shard.path});
 }
 
-Dataset open_samples(const Shard& shard) {
-  Dataset records = open_shard(shard);
+Dataset open_samples(const Shard& shard, bool hidden) {
+  Dataset records = open_shard(shard, hidden);
   if (shard.format != Format::tfrecord) return records;
   const std::vector<std::string> features = telling_features(records);
   return features.empty() ? records : records.map_op(parse_example(parse_features(features)));

@@ -161,6 +161,8 @@ void PipelineFlags::add_source_options(CLI::App& app) {
   static constexpr Option kOptions[] = {
       {"--label-regex", "label_regex", nullptr, "REGEX",
        "images, tar: its group is the class; matches the path if it has a /, else the file's name"},
+      {"--hidden", "hidden", "true", "",
+       "images, tar: take hidden files, folders and members, too (whose names begin with a dot)"},
       {"--example", "example", nullptr, "KEY[:DTYPE],...", "tfrecord: parse these features"},
       {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
       {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
@@ -279,13 +281,14 @@ void PipelineFlags::apply_to_stage(StageRole role, const std::string& parameter,
 }
 
 PipelineSpec PipelineFlags::finish() {
+  const auto is_hidden = [](const Late& late) { return late.parameter == "hidden"; };
   if (!bare_paths_.empty()) {
     if (spec_.source || !pipeline_file_.empty())
       throw UsageError("nothing takes " + in_quotes(bare_paths_.front()) +
                        ": there is already a source, " +
                        (spec_.source ? spec_.source->kind().flag() : "--pipeline"));
     use_remote(spec_.run);
-    spec_.source = find_(bare_paths_);
+    spec_.source = find_(bare_paths_, std::ranges::any_of(source_options_, is_hidden));
   }
   if (!pipeline_file_.empty()) {
     if (spec_.source || !spec_.stages.empty() || !source_options_.empty() ||

@@ -20,7 +20,7 @@ namespace penstock::tool {
 ///     PipelineSpec spec = flags.finish();
 class PipelineFlags {
  public:
-  using FindSource = Settings (*)(const std::vector<std::string>& paths);
+  using FindSource = Settings (*)(const std::vector<std::string>& paths, bool hidden);
 
   /// `default_seed` describes a run without --seed in the help. `find`, if given, makes the source
   /// for paths without a flag.
