@@ -99,13 +99,13 @@ class FileSystem {
   virtual FileInfo info(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;
   /// Returns the paths of all regular files below a folder, sorted bytewise. Throws
-  /// Error{not_found}.
+  /// Error{not_found}. Folders below it without read permission are left out with a warning. Any
+  /// other failure to list a folder throws.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
   /// Returns the regular files that match a shell pattern, sorted bytewise. A pattern may have *, ?
   /// and [...] in any part of the path; only a dot matches a leading dot, unless `hidden`. A path
   /// without a pattern matches itself. Returns an empty list if nothing matches. Folders without
-  /// read permission are left out with a warning, as lost+found would be in a shell. Any other
-  /// failure to list a folder throws.
+  /// read permission are left out as by `list`, like lost+found in a shell.
   virtual std::vector<std::string> glob(const std::string& pattern, bool hidden = false) = 0;
   /// Begins to write a file, or an object of s3:// or gs://, which then replaces the one of its
   /// name. If two writers write at once, the second is refused where the file system can tell;

@@ -29,16 +29,27 @@ struct CloseDir {
 
 using Inode = std::pair<dev_t, ino_t>;
 
-/// True if `path` does not exist. As in a shell, a path without read permission counts as missing
-/// too, but the log reports it. Any other error might hide a part of the data.
-bool is_absent(int error, const std::string& path) {
-  if (error == EACCES) {
-    log_once(LogLevel::warning, "listing " + path,
-             "left out what may not be read: " +
-                 std::string(error_from_errno(error, "list", path).what()));
-  }
+/// What may be left out: an error for which a path counts as absent. Any other error might hide a
+/// part of the data.
+using LeftOut = bool (*)(int error, const std::string& path);
+
+bool nothing(int /*error*/, const std::string& /*path*/) {
+  return false;
+}
+
+/// True for a path without permission, such as lost+found. The log reports it.
+bool forbidden(int error, const std::string& path) {
+  if (error != EACCES && error != EPERM) return false;
+  log_once(LogLevel::warning, "listing " + path,
+           "left out what may not be read: " +
+               std::string(error_from_errno(error, "list", path).what()));
+  return true;
+}
+
+/// True also if `path` does not exist.
+bool absent(int error, const std::string& path) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG ||
-         error == EACCES;
+         forbidden(error, path);
 }
 
 /// Returns the kind of `path`. A dangling link counts as a file: opening it then reports that it is
@@ -47,7 +58,7 @@ Kind kind_of(const std::string& path) {
   struct stat st;
   if (::stat(path.c_str(), &st) != 0) {
     const int error = errno;
-    if (!is_absent(error, path)) throw error_from_errno(error, "list", path);
+    if (!absent(error, path)) throw error_from_errno(error, "list", path);
     const bool link = error == ENOENT && ::lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode);
     return link ? Kind::file : Kind::other;
   }
@@ -59,11 +70,14 @@ std::string join(const std::string& folder, std::string_view name) {
   return folder.back() == '/' ? folder + std::string(name) : folder + '/' + std::string(name);
 }
 
-std::vector<Child> children_of(const std::string& folder, bool may_be_absent) {
+std::vector<Child> children_of(const std::string& folder, LeftOut left_out) {
   const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.empty() ? "." : folder.c_str()));
-  if (dir == nullptr) {
+  struct stat st;
+  // Without permission to search the folder, its files can't be opened, although their names can be
+  // read.
+  if (dir == nullptr || ::fstatat(::dirfd(dir.get()), ".", &st, 0) != 0) {
     const int error = errno;
-    if (may_be_absent && is_absent(error, folder)) return {};
+    if (left_out(error, folder)) return {};
     throw error_from_errno(error, "list", folder);
   }
   std::vector<Child> children;
@@ -86,9 +100,13 @@ std::vector<Child> children_of(const std::string& folder, bool may_be_absent) {
 /// The files below a folder.
 class Listing {
  public:
-  void add(const std::string& folder) {
+  void add(const std::string& folder, LeftOut left_out) {
     struct stat st;
-    if (::stat(folder.c_str(), &st) != 0) throw error_from_errno(errno, "list", folder);
+    if (::stat(folder.c_str(), &st) != 0) {
+      const int error = errno;
+      if (left_out(error, folder)) return;
+      throw error_from_errno(error, "list", folder);
+    }
     Visits& visits = visits_[{st.st_dev, st.st_ino}];
     if (visits.under_way) return;
     if (++visits.count > kMostWays)
@@ -97,11 +115,11 @@ class Listing {
                       " ways (folder_ways)",
                   {.shard = folder});
     visits.under_way = true;
-    for (const Child& child : children_of(folder, false)) {
+    for (const Child& child : children_of(folder, left_out)) {
       std::string path = join(folder, child.name);
       const Kind kind = child.kind ? *child.kind : kind_of(path);
       if (kind == Kind::folder) {
-        add(path);
+        add(path, forbidden);
       } else if (kind == Kind::file) {
         found_.push_back(std::move(path));
       }
@@ -140,7 +158,7 @@ void glob_below(const std::string& folder, std::string_view pattern, bool hidden
     if (!last && kind == Kind::folder) glob_below(path, rest, hidden, found);
     return;
   }
-  for (const Child& child : children_of(folder, true)) {
+  for (const Child& child : children_of(folder, absent)) {
     if (!matches(part, child.name, hidden)) continue;
     const std::string path = join(folder, child.name);
     const Kind kind = child.kind ? *child.kind : kind_of(path);
@@ -153,7 +171,7 @@ void glob_below(const std::string& folder, std::string_view pattern, bool hidden
 
 std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
   Listing listing;
-  listing.add(folder);
+  listing.add(folder, nothing);
   return std::move(listing).sorted();
 }
 

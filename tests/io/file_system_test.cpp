@@ -2,22 +2,17 @@
 #include <penstock/file_system.h>
 
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/io/posix.h"
 #include "tests/support/files.h"
-#include "tests/support/log_capture.h"
-#include "tests/support/sanitizer.h"
 
 namespace penstock {
 namespace {
@@ -200,61 +195,6 @@ TEST(PosixFileSystem, SpecialFilesAreRefusedWithoutWaiting) {
   }
 }
 
-TEST(PosixFileSystem, FollowsLinksButNotInCircles) {
-  const test::TempFolder folder;
-  folder.write("real/x.jpg", "x");
-  ASSERT_EQ(::symlink(folder.path().c_str(), (folder / "real/circle").c_str()), 0);
-  ASSERT_EQ(::symlink((folder / "real/x.jpg").c_str(), (folder / "link.jpg").c_str()), 0);
-  ASSERT_EQ(::symlink("nowhere", (folder / "dangling.jpg").c_str()), 0);
-  EXPECT_THAT(default_file_system()->list(folder.path()),
-              ElementsAre(folder / "dangling.jpg", folder / "link.jpg", folder / "real/x.jpg"))
-      << "a file that is missing is nobody's to leave out";
-  EXPECT_THAT(default_file_system()->glob(folder / "*.jpg"),
-              ElementsAre(folder / "dangling.jpg", folder / "link.jpg"));
-}
-
-/// Folders that each hold a file and links to all others.
-void make_linked_folders(const test::TempFolder& folder, int count) {
-  for (int i = 0; i < count; ++i) folder.write(std::to_string(i) + "/x.jpg", "x");
-  for (int from = 0; from < count; ++from) {
-    for (int to = 0; to < count; ++to) {
-      const std::string link = std::to_string(from) + "/to" + std::to_string(to);
-      if (from != to) {
-        ASSERT_EQ(::symlink((folder / std::to_string(to)).c_str(), (folder / link).c_str()), 0);
-      }
-    }
-  }
-}
-
-TEST(PosixFileSystem, FoldersThatLinkToEachOtherAreNotListedForEver) {
-  const test::TempFolder few;
-  make_linked_folders(few, 3);
-  // Each folder by itself, by way of one other, and by way of both others in either order.
-  EXPECT_EQ(default_file_system()->list(few.path()).size(), 3U * 5);
-  const test::TempFolder many;
-  make_linked_folders(many, 12);  // more files than there are bytes in any memory
-  try {
-    (void)default_file_system()->list(many.path());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::out_of_range);
-    EXPECT_THAT(error.what(), HasSubstr("more than 64 ways (folder_ways)"));
-  }
-  // As many ways as are allowed, and one more.
-  for (const int links : {kMostWays - 1, kMostWays}) {
-    const test::TempFolder folder;
-    folder.write("real/x.jpg", "x");
-    for (int i = 0; i < links; ++i)
-      ASSERT_EQ(::symlink("real", (folder / std::to_string(i)).c_str()), 0);
-    const auto list = [&] { return default_file_system()->list(folder.path()).size(); };
-    if (links < kMostWays) {
-      EXPECT_EQ(list(), static_cast<std::size_t>(kMostWays));
-    } else {
-      EXPECT_THROW((void)list(), Error);
-    }
-  }
-}
-
 TEST(PosixFileSystem, FilesThatHaveNoSizeAreNotTakenForEmptyOnes) {
   for (const char* name : {"pread", "mmap", "io_uring"}) {
     try {
@@ -291,61 +231,6 @@ TEST_P(ChangingFile, IsSeen) {
 
 INSTANTIATE_TEST_SUITE_P(All, ChangingFile, ::testing::Values("pread", "io_uring", "mmap"),
                          [](const auto& test) { return test.param; });
-
-TEST(PosixFileSystem, GlobHasShellManners) {
-  const test::TempFolder folder;
-  folder.write(".hidden", "");
-  folder.write("seen", "");
-  folder.write("a[1].tar", "");
-  folder.write("a1.tar", "");
-  auto& files = *default_file_system();
-  EXPECT_THAT(files.glob(folder / "*en"), ElementsAre(folder / "seen"));
-  EXPECT_THAT(files.glob(folder / ".h*"), ElementsAre(folder / ".hidden"));
-  EXPECT_THAT(files.glob(folder / "a[1].tar"), ElementsAre(folder / "a[1].tar"));
-  EXPECT_THAT(files.glob(folder / "a?.tar"), ElementsAre(folder / "a1.tar"));
-  EXPECT_THAT(files.glob(folder.path() + "//s*"), ElementsAre(folder / "seen"));
-}
-
-TEST(PosixFileSystem, GlobLeavesOutNoFolderThatCanNotBeListed) {
-  if (test::kAddressSanitizer) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants descriptors";
-  const test::TempFolder folder;
-  folder.write("a/x.txt", "");
-  folder.write("b/x.txt", "");
-  ASSERT_EQ(::symlink("loop.txt", (folder / "a/loop.txt").c_str()), 0);
-  auto& files = *default_file_system();
-  const std::string pattern = folder / "*/*.txt";
-  EXPECT_THAT(files.glob(pattern), ElementsAre(folder / "a/x.txt", folder / "b/x.txt"));
-  rlimit before{};
-  ::getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit none{0, before.rlim_max};
-  ::setrlimit(RLIMIT_NOFILE, &none);
-  std::optional<Error> error;
-  try {
-    (void)files.glob(pattern);
-  } catch (const Error& thrown) {
-    error = thrown;
-  }
-  ::setrlimit(RLIMIT_NOFILE, &before);
-  ASSERT_TRUE(error.has_value());
-  EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
-  EXPECT_EQ(error->where().shard, folder.path());
-}
-
-TEST(PosixFileSystem, GlobSaysWhatItMayNotRead) {
-  const test::TempFolder folder;
-  folder.write("open/x.txt", "");
-  folder.write("shut/x.txt", "");
-  ::chmod(folder.path().c_str(), 0755);
-  ::chmod((folder / "shut").c_str(), 0);
-  const uid_t self = ::geteuid();
-  if (self == 0 && ::seteuid(65534) != 0) GTEST_SKIP() << "everything may be read";
-  test::LogCapture log;
-  const std::vector<std::string> found = default_file_system()->glob(folder / "*/*.txt");
-  ASSERT_EQ(::seteuid(self), 0);
-  ::chmod((folder / "shut").c_str(), 0755);
-  EXPECT_THAT(found, ElementsAre(folder / "open/x.txt"));
-  EXPECT_EQ(log.count("left out what may not be read"), 1U);
-}
 
 TEST(MakeFileSystem, NamesWhatThereIs) {
   EXPECT_EQ(default_file_system()->name(), "pread");
