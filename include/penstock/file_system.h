@@ -103,9 +103,10 @@ class FileSystem {
   /// other failure to list a folder throws.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
   /// Returns the regular files that match a shell pattern, sorted bytewise. A pattern may have *, ?
-  /// and [...] in any part of the path; only a dot matches a leading dot, unless `hidden`. A path
-  /// without a pattern matches itself. Returns an empty list if nothing matches. Folders without
-  /// read permission are left out as by `list`, like lost+found in a shell.
+  /// and [...] in any part of the path, and parts ** for any number of folders; only a dot matches
+  /// a leading dot, unless `hidden`. `expand_pattern` expands braces first. A path without a
+  /// pattern matches itself. Returns an empty list if nothing matches. Folders without read
+  /// permission are left out as by `list`, like lost+found in a shell.
   virtual std::vector<std::string> glob(const std::string& pattern, bool hidden = false) = 0;
   /// Begins to write a file, or an object of s3:// or gs://, which then replaces the one of its
   /// name. If two writers write at once, the second is refused where the file system can tell;

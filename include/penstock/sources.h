@@ -26,7 +26,8 @@ struct FileOptions {
   Limits limits{};
 };
 
-/// File names and patterns. Matches of a pattern are sorted; the list keeps its order.
+/// File names and patterns. Braces in a pattern are expanded as in a shell. Matches of a pattern
+/// are sorted; the list keeps its order.
 using Paths = std::vector<std::string>;
 
 /// The options of `images`.

@@ -97,50 +97,77 @@ std::vector<Child> children_of(const std::string& folder, LeftOut left_out) {
   }
 }
 
-/// The files below a folder.
-class Listing {
+/// The folders that a walk visits. Links may lead to a folder in several ways, but not in circles.
+class Visits {
  public:
-  void add(const std::string& folder, LeftOut left_out) {
+  /// Calls `visit` unless the walk is inside of this folder. Throws Error{out_of_range} for too
+  /// many ways to it.
+  template <typename Visit>
+  void of(const std::string& folder, LeftOut left_out, const Visit& visit) {
     struct stat st;
-    if (::stat(folder.c_str(), &st) != 0) {
+    if (::stat(folder.empty() ? "." : folder.c_str(), &st) != 0) {
       const int error = errno;
       if (left_out(error, folder)) return;
       throw error_from_errno(error, "list", folder);
     }
-    Visits& visits = visits_[{st.st_dev, st.st_ino}];
-    if (visits.under_way) return;
-    if (++visits.count > kMostWays)
+    Ways& ways = ways_[{st.st_dev, st.st_ino}];
+    if (ways.under_way) return;
+    if (++ways.count > kMostWays)
       throw Error(ErrorCode::out_of_range,
                   "links lead to this folder by more than " + std::to_string(kMostWays) +
                       " ways (folder_ways)",
                   {.shard = folder});
-    visits.under_way = true;
-    for (const Child& child : children_of(folder, left_out)) {
-      std::string path = join(folder, child.name);
-      const Kind kind = child.kind ? *child.kind : kind_of(path);
-      if (kind == Kind::folder) {
-        add(path, forbidden);
-      } else if (kind == Kind::file) {
-        found_.push_back(std::move(path));
-      }
-    }
-    visits.under_way = false;
-  }
-
-  std::vector<std::string> sorted() && {
-    std::sort(found_.begin(), found_.end());
-    return std::move(found_);
+    ways.under_way = true;
+    visit();
+    ways.under_way = false;
   }
 
  private:
-  struct Visits {
+  struct Ways {
     int count = 0;
     bool under_way = false;  // the walk is inside of this folder
   };
 
-  std::map<Inode, Visits> visits_;
-  std::vector<std::string> found_;
+  std::map<Inode, Ways> ways_;
 };
+
+std::vector<std::string> sorted(std::vector<std::string> paths) {
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+/// Adds the files below `folder` to `found`.
+void list_below(const std::string& folder, LeftOut left_out, Visits& visits,
+                std::vector<std::string>& found) {
+  visits.of(folder, left_out, [&] {
+    for (const Child& child : children_of(folder, left_out)) {
+      std::string path = join(folder, child.name);
+      const Kind kind = child.kind ? *child.kind : kind_of(path);
+      if (kind == Kind::folder) {
+        list_below(path, forbidden, visits, found);
+      } else if (kind == Kind::file) {
+        found.push_back(std::move(path));
+      }
+    }
+  });
+}
+
+void glob_below(const std::string& folder, std::string_view pattern, bool hidden,
+                std::vector<std::string>& found);
+
+/// Adds to `found` the paths that match `pattern` below `folder` and below each folder in it.
+void glob_anywhere(const std::string& folder, std::string_view pattern, bool hidden, Visits& visits,
+                   std::vector<std::string>& found) {
+  visits.of(folder, absent, [&] {
+    glob_below(folder, pattern, hidden, found);
+    for (const Child& child : children_of(folder, absent)) {
+      if (!hidden && child.name.starts_with('.')) continue;
+      const std::string path = join(folder, child.name);
+      if ((child.kind ? *child.kind : kind_of(path)) == Kind::folder)
+        glob_anywhere(path, pattern, hidden, visits, found);
+    }
+  });
+}
 
 /// Adds to `found` the paths below `folder` that match `pattern`.
 void glob_below(const std::string& folder, std::string_view pattern, bool hidden,
@@ -151,6 +178,11 @@ void glob_below(const std::string& folder, std::string_view pattern, bool hidden
   const std::size_t next = last ? pattern.size() : pattern.find_first_not_of('/', slash);
   const std::string_view rest =
       next == std::string_view::npos ? std::string_view() : pattern.substr(next);
+  if (part == kAnyFolders) {
+    if (rest.starts_with("**/")) return glob_below(folder, rest, hidden, found);
+    Visits visits;
+    return glob_anywhere(folder, last || rest == kAnyFolders ? "*" : rest, hidden, visits, found);
+  }
   if (!has_pattern(part)) {
     const std::string path = join(folder, part);
     const Kind kind = kind_of(path);
@@ -170,9 +202,10 @@ void glob_below(const std::string& folder, std::string_view pattern, bool hidden
 }  // namespace
 
 std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
-  Listing listing;
-  listing.add(folder, nothing);
-  return std::move(listing).sorted();
+  Visits visits;
+  std::vector<std::string> found;
+  list_below(folder, nothing, visits, found);
+  return sorted(std::move(found));
 }
 
 std::vector<std::string> PosixFileSystem::glob(const std::string& pattern, bool hidden) {
@@ -182,7 +215,9 @@ std::vector<std::string> PosixFileSystem::glob(const std::string& pattern, bool 
   std::vector<std::string> found;
   const std::size_t start = pattern.find_first_not_of('/');
   glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), hidden, found);
-  std::sort(found.begin(), found.end());
+  found = sorted(std::move(found));
+  // Several ** find a file in several ways.
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

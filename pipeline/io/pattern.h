@@ -11,7 +11,11 @@ bool has_pattern(std::string_view path) noexcept;
 
 /// Returns true if a path matches a pattern, by the rules of FileSystem::glob.
 ///
-///     matches("photos/*.jpg", "photos/._1.jpg", false);   // false
+///     matches("photos/**/*.jpg", "photos/a/b/1.jpg", false);   // true
+///     matches("photos/*.jpg", "photos/._1.jpg", false);        // false
 bool matches(const std::string& pattern, const std::string& path, bool hidden);
+
+/// The part of a pattern that stands for any number of folders.
+inline constexpr std::string_view kAnyFolders = "**";
 
 }  // namespace penstock

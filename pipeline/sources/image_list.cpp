@@ -103,8 +103,8 @@ void log_hidden(const std::string& folder, const std::vector<std::string>& hidde
 }
 
 // Returns the folders of a pattern in front of its first wildcard, with their '/'.
-std::string fixed_part(const std::string& pattern) {
-  const std::string fixed = pattern.substr(0, pattern.find_first_of("*?[\\"));
+std::string fixed_part(const std::string& pattern, bool braces) {
+  const std::string fixed = pattern.substr(0, pattern.find_first_of(braces ? "*?[\\{" : "*?[\\"));
   return fixed.substr(0, fixed.rfind('/') + 1);
 }
 
@@ -118,10 +118,13 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
     if (root_.empty() || root_.back() != '/') root_ += '/';
     paths = images_below(files, folder_or_pattern, options.hidden);
   } else {
-    root_ = fixed_part(folder_or_pattern);
-    paths = files.glob(folder_or_pattern, options.hidden);
-    if (paths.empty()) {
-      throw Error(ErrorCode::not_found, "no file matches " + folder_or_pattern);
+    const std::vector<std::string> patterns = expand_pattern(files, folder_or_pattern);
+    root_ = fixed_part(folder_or_pattern, patterns.front() != folder_or_pattern);
+    for (const std::string& pattern : patterns) {
+      const bool folder = pattern != folder_or_pattern && files.is_directory(pattern);
+      const std::vector<std::string> found = folder ? images_below(files, pattern, options.hidden)
+                                                    : find_files(files, pattern, options.hidden);
+      paths.insert(paths.end(), found.begin(), found.end());
     }
   }
   if (!std::ranges::all_of(paths, [&](const auto& path) { return path.starts_with(root_); })) {

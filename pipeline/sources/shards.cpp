@@ -5,6 +5,7 @@
 
 #include <sys/resource.h>
 
+#include <penstock/find_files.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
@@ -45,6 +46,15 @@ std::size_t default_max_open() {
 
 constexpr std::size_t kMostListed = 20;
 
+std::vector<std::string> expanded(FileSystem& files, const std::vector<std::string>& patterns) {
+  std::vector<std::string> all;
+  for (const std::string& pattern : patterns) {
+    const auto words = made_patiently([&] { return expand_pattern(files, pattern); });
+    all.insert(all.end(), words.begin(), words.end());
+  }
+  return all;
+}
+
 /// Returns the facts of each path, and nothing for those that are missing. Asks servers for many at
 /// once.
 std::vector<std::optional<FileInfo>> infos_of(FileSystem& files,
@@ -73,7 +83,7 @@ Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, st
     : files_(files != nullptr ? std::move(files) : default_file_system()),
       max_open_(max_open > 0 ? max_open : default_max_open()) {
   std::vector<std::string> missing;
-  for (const std::string& pattern : patterns) {
+  for (const std::string& pattern : expanded(*files_, patterns)) {
     std::vector<std::string> paths;
     patiently([&] { paths = files_->glob(pattern, hidden); });
     if (paths.empty()) missing.push_back("no file matches " + hide_secrets(pattern));

@@ -1,6 +1,7 @@
 // What servers of data say: heads of answers, bodies of errors, redirects, lists of names.
 #include <limits>
 
+#include <penstock/find_files.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/http/answer.h"
@@ -74,7 +75,7 @@ void run_answer(Bytes bytes) {
   try {
     for (const std::string& name : http::parse_name_list(text, "http://host/list"))
       require(is_remote(name), "a name that is no URL");
-    http::expand_braces(text.substr(0, 64));
+    expand_braces(text.substr(0, 64));
   } catch (const Error& error) {
     require_answer(error);
   }

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include <penstock/file_system.h>
+#include <penstock/find_files.h>
 #include <penstock/remote_files.h>
 
 #include "tests/support/errors.h"
@@ -326,8 +326,10 @@ TEST_F(HttpFiles, ListsNameWhatThereIs) {
   options.list = folder + "/list.txt";
   choose_remote(options);
   EXPECT_THAT(files().glob(folder + "/*.tar"), ElementsAre(folder + "/a.tar", folder + "/b.tar"));
-  EXPECT_THAT(files().glob(folder + "/{a,z}.tar"),
-              ElementsAre(folder + "/a.tar", folder + "/z.tar"));
+  EXPECT_THAT(find_files(files(), folder + "/{z,a}.tar"),
+              ElementsAre(folder + "/z.tar", folder + "/a.tar"));
+  EXPECT_THAT(find_files(files(), folder + "/{z.tar,**/x.*}"),
+              ElementsAre(folder + "/z.tar", folder + "/c/x.jpg"));
   EXPECT_TRUE(files().is_directory(folder));
   EXPECT_FALSE(files().is_directory(folder + "/a.tar"));
   EXPECT_THAT(files().list(folder + "/c/"), ElementsAre(folder + "/c/x.jpg"));

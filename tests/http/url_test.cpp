@@ -106,24 +106,11 @@ TEST(NameList, HasNamesInOrder) {
   }
 }
 
-TEST(NameList, BracesStandForNumbersAndChoices) {
-  EXPECT_THAT(expand_braces("a-{08..11}.tar"),
-              ElementsAre("a-08.tar", "a-09.tar", "a-10.tar", "a-11.tar"));
-  EXPECT_THAT(expand_braces("{x,y}{1..2}"), ElementsAre("x1", "x2", "y1", "y2"));
-  EXPECT_THAT(expand_braces("a{b}c{5..1}"), ElementsAre("a{b}c{5..1}"));
-  EXPECT_THAT(expand_braces("a{1..2"), ElementsAre("a{1..2"));
-  EXPECT_THAT(expand_braces("a?x={1..2}"), ElementsAre("a?x={1..2}"));
-  EXPECT_THROW(expand_braces("{1..9999999}"), Error);
-  EXPECT_THROW(expand_braces("{1..9999}{1..9999}"), Error);
-}
-
 TEST(NameList, KnowsPatterns) {
   EXPECT_TRUE(is_url_pattern("http://h/a-*.tar"));
   EXPECT_TRUE(is_url_pattern("http://h/a[12]"));
   EXPECT_FALSE(is_url_pattern("http://h/a?b=*"));
   EXPECT_FALSE(is_url_pattern("http://[::1]/a"));
-  EXPECT_TRUE(matches("http://h/d/*.tar", "http://h/d/a.tar"));
-  EXPECT_FALSE(matches("http://h/d/*.tar", "http://h/d/e/a.tar"));
 }
 
 }  // namespace

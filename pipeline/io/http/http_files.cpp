@@ -87,18 +87,11 @@ std::unique_ptr<WritableFile> HttpFileSystem::create(const std::string& path) {
 }
 
 std::vector<std::string> HttpFileSystem::glob(const std::string& pattern, bool hidden) {
+  if (!is_url_pattern(pattern)) return {hide_secrets(pattern)};
+  const std::string shown = parse_url(pattern).shown();
   std::vector<std::string> found;
-  for (const std::string& one : expand_braces(pattern)) {
-    if (!is_url_pattern(one)) {
-      found.push_back(hide_secrets(one));
-      continue;
-    }
-    const std::string shown = parse_url(one).shown();
-    for (const std::string& name : names(hide_secrets(one)))
-      if (matches(shown, name, hidden)) found.push_back(name);
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  for (const std::string& name : names(hide_secrets(pattern)))
+    if (matches(shown, name, hidden)) found.push_back(name);
   return found;
 }
 

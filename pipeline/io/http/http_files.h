@@ -15,7 +15,7 @@
 namespace penstock::http {
 
 /// The file system of http:// and https://. Paths are URLs with hidden secrets (hide_secrets).
-/// Folders and patterns come from RemoteOptions::list; "{000..127}" needs no list. Thread-safe.
+/// Folders and patterns come from RemoteOptions::list. Thread-safe.
 class HttpFileSystem final : public ObjectFileSystem {
  public:
   using ObjectFileSystem::ObjectFileSystem;

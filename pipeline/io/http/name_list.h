@@ -14,11 +14,6 @@ namespace penstock::http {
 /// Error{out_of_range} for more than ten million names.
 std::vector<std::string> parse_name_list(std::string_view text, const std::string& list);
 
-/// Expands "a-{0..2}{x,y}.tar" to a-0x.tar, a-0y.tar, …: numbers keep the leading zeros of the
-/// first one. Other braces are left as they are. Throws Error{out_of_range} for more than a million
-/// names.
-std::vector<std::string> expand_braces(const std::string& pattern);
-
 /// Returns true if the part of a URL before its query has a '*' or a '['.
 bool is_url_pattern(std::string_view url) noexcept;
 

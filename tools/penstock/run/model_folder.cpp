@@ -11,6 +11,7 @@
 
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
+#include <penstock/find_files.h>
 #include <penstock/posix.h>
 #include <penstock/towers/columns/column.h>
 #include <penstock/towers/export.h>
@@ -179,10 +180,11 @@ PipelineSpec with_data(const PipelineSpec& pipeline, const std::string& path) {
   if (!is_list && kind.form != FlagForm::pattern && kind.form != FlagForm::parts)
     throw UsageError("the model's pipeline reads " + kind.name + ", which has no path");
   if (is_list) {
-    other.source->set(kind.parameters.front().name, split(path, ','));
+    other.source->set(kind.parameters.front().name, split_paths(*default_file_system(), path));
     return other;
   }
-  const List parts = kind.form == FlagForm::parts ? split(path, ',') : List{path};
+  const List parts =
+      kind.form == FlagForm::parts ? split_paths(*default_file_system(), path) : List{path};
   if (parts.size() > kind.parameters.size())
     throw UsageError("the model's pipeline reads " + kind.name + ", which is not " +
                      std::to_string(parts.size()) + " files");

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include <penstock/find_files.h>
 #include <penstock/sources.h>
 
 #include "pipelines/text.h"
@@ -52,8 +53,9 @@ std::vector<FeatureSpec> features_of(const towers::ColumnModel& columns,
 /// `as_records`: tf.Examples stay unparsed.
 Dataset read_table(const std::string& path, const std::vector<FeatureSpec>& features,
                    bool as_records) {
-  const std::vector<std::string> parts = split(path, ',');
-  const std::string name = lower(std::filesystem::path(parts.front()).filename().string());
+  const std::vector<std::string> parts = split_paths(*default_file_system(), path);
+  const std::string name =
+      lower(std::filesystem::path(expand_braces(parts.front()).front()).filename().string());
   if (name.find(".tfrecord") != name.npos) {
     const Dataset records = tfrecord(parts);
     return as_records ? records : records.map_op(parse_example(features));

@@ -10,6 +10,7 @@
 
 #include <penstock/crc32c.h>
 #include <penstock/element.h>
+#include <penstock/find_files.h>
 #include <penstock/image_records.h>
 #include <penstock/iterator.h>
 #include <penstock/map.h>
@@ -128,8 +129,9 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   of_images.hidden = options.hidden;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return images(path, of_images);
-  const std::vector<std::string> parts = split(path, ',');
-  const std::string name = lower(std::filesystem::path(parts.front()).filename().string());
+  const std::vector<std::string> parts = split_paths(*default_file_system(), path);
+  const std::string name =
+      lower(std::filesystem::path(expand_braces(parts.front()).front()).filename().string());
   if (name.ends_with(".tar")) {
     TarOptions of_tar;
     of_tar.label_regex = label_regex;

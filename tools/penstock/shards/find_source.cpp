@@ -5,6 +5,7 @@
 #include <map>
 
 #include <penstock/file_system.h>
+#include <penstock/find_files.h>
 
 #include "pipelines/kinds.h"
 #include "pipelines/text.h"
@@ -109,13 +110,13 @@ void check_content(const Settings& source) {
   const Kind& kind = source.kind();
   if (kind.packed_images && source.has("record_bytes")) return;  // with any content
   for (const std::string& pattern : source.paths()) {
-    std::vector<std::string> files = default_file_system()->glob(pattern);
-    if (files.empty()) return;  // the source reports that
+    std::vector<std::string> files;
     Format format = Format::unknown;
     try {
+      files = find_files(*default_file_system(), pattern);
       format = detect_format(files.front());
     } catch (const Error&) {
-      return;
+      return;  // the source reports it
     }
     if (kind.reads(format)) continue;
     const std::string where = kind.flag() + " " + printable(files.front());

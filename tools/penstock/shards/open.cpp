@@ -147,7 +147,7 @@ std::string PassedOver::text() const {
 Shards find_shards(const std::string& path, bool hidden) {
   const FileSystemPtr files = default_file_system();
   Shards shards;
-  for (const std::string& found : files->glob(path, hidden)) {
+  for (const std::string& found : find_files(*files, path, hidden)) {
     if (!files->is_directory(found)) {
       shards.found.push_back(shard_at(found));
       continue;

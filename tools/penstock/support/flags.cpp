@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <penstock/find_files.h>
+
 #include "pipelines/kinds.h"
 #include "pipelines/remote.h"
 #include "pipelines/text.h"
@@ -80,7 +82,7 @@ bool is_of_files(FlagForm form) {
 }
 
 void set_parts(Settings& source, const std::string& text) {
-  const std::vector<std::string> parts = split(text, ',');
+  const std::vector<std::string> parts = split_paths(*default_file_system(), text);
   if (parts.size() > source.kind().parameters.size())
     throw UsageError("takes " + source_value_name(source.kind()) + ", got " + in_quotes(text));
   for (std::size_t i = 0; i < parts.size(); ++i)
