@@ -21,6 +21,16 @@ Parameter label_regex() {
           "one group: its match on the file's name, or with a / on the path, is the class"};
 }
 
+Parameter label_depth() {
+  return {"label_depth",
+          ValueType::integer,
+          "the folder that is the class: 1 the first below the root (default of a folder), 0 the "
+          "parent folder (default of a pattern)",
+          false,
+          0,
+          1000};
+}
+
 Parameter hidden() {
   return {"hidden", ValueType::boolean,
           "take hidden files, folders and members, too (default false)"};
@@ -43,6 +53,7 @@ Dataset open_images(const Settings& source, const FileSystemPtr& files) {
   ImagesOptions options;
   static_cast<FileOptions&>(options) = file_options(source, files);
   options.label_regex = source.get("label_regex", std::string());
+  if (source.has("label_depth")) options.label_depth = source.get("label_depth", std::int64_t{0});
   options.hidden = source.get("hidden", false);
   return images(source.get("path", std::string()), options);
 }
@@ -143,7 +154,10 @@ const std::vector<Kind>& source_kinds() {
   static const std::vector<Kind> kinds{
       {"images",
        "image files: a folder (all .jpg, .jpeg, .png below it) or a pattern",
-       {{"path", ValueType::text, "folder or pattern", true}, label_regex(), hidden()},
+       {{"path", ValueType::text, "folder or pattern", true},
+        label_regex(),
+        label_depth(),
+        hidden()},
        open_images,
        {.form = FlagForm::pattern, .formats = {Format::folder, Format::jpeg, Format::png}}},
       {"tar",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,11 @@ struct ImagePackOptions : FileOptions {
   /// For `indexed`. True: Huffman tables that are optimal for each image. False: one set for the
   /// whole file, from a sample of the images; the file is a little larger and decodes faster.
   bool own_tables = false;
-  std::string label_regex{};  ///< as for images
-  bool hidden = false;        ///< as for images
-  bool skip_bad = false;      ///< leaves out files that do not decode; else the first ends the call
-  int threads = 0;            ///< 0: all
+  std::string label_regex{};                  ///< as for images
+  std::optional<std::int64_t> label_depth{};  ///< as for images
+  bool hidden = false;                        ///< as for images
+  bool skip_bad = false;  ///< leaves out files that do not decode; else the first ends the call
+  int threads = 0;        ///< 0: all
   /// Receives, now and then, how many of all files are done; returns false to stop. The caller's
   /// thread calls it.
   std::function<bool(std::uint64_t done, std::uint64_t all)> progress{};

@@ -33,9 +33,12 @@ using Paths = std::vector<std::string>;
 /// The options of `images`.
 struct ImagesOptions : FileOptions {
   /// A regular expression with one group: the group's match on the file name is the label's text.
-  /// If the expression has a '/', it is matched with the path. Empty: the name of the parent
-  /// folder.
+  /// If the expression has a '/', it is matched with the path. Empty: the name of a folder.
   std::string label_regex{};
+  /// The folder whose name is the label's text: 1 is the first below the root, 0 the parent folder.
+  /// An image with fewer folders has its parent folder's name. By default it is the first of a
+  /// folder, and the parent folder of a pattern. A warning says so where that makes a difference.
+  std::optional<std::int64_t> label_depth{};
   bool hidden = false;  ///< takes hidden files and folders, too
 };
 /// Returns a source of image files: {image: bytes, label: i64, key: bytes}, sorted bytewise by

@@ -39,7 +39,9 @@ class Packer {
       : options_(options),
         files_(options.files ? options.files : default_file_system()),
         list_(*files_, folder_or_pattern,
-              {.label_regex = options.label_regex, .hidden = options.hidden}),
+              {.label_regex = options.label_regex,
+               .label_depth = options.label_depth,
+               .hidden = options.hidden}),
         writer_(path, options.kind, options.limits,
                 [this](const Frame& frame, std::string_view key, std::span<const std::byte> image) {
                   return keep(frame, key, image);

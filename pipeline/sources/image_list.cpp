@@ -112,8 +112,14 @@ std::string fixed_part(const std::string& pattern, bool braces) {
 
 ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
                      const ImageListOptions& options) {
+  if (options.label_depth && !options.label_regex.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "a label expression and a depth of folders are both given (label_depth)");
+  if (options.label_depth && *options.label_depth < 0)
+    throw Error(ErrorCode::invalid_argument, "a depth of folders can't be negative (label_depth)");
   std::vector<std::string> paths;
-  if (files.is_directory(folder_or_pattern)) {
+  const bool is_folder = files.is_directory(folder_or_pattern);
+  if (is_folder) {
     root_ = folder_or_pattern;
     if (root_.empty() || root_.back() != '/') root_ += '/';
     paths = images_below(files, folder_or_pattern, options.hidden);
@@ -127,6 +133,7 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
       paths.insert(paths.end(), found.begin(), found.end());
     }
   }
+  const auto above = std::ranges::count(root_, '/');
   if (!std::ranges::all_of(paths, [&](const auto& path) { return path.starts_with(root_); })) {
     root_.clear();
   }
@@ -134,7 +141,11 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
   infos_.resize(paths.size());
   paths = {};
   examine(files);
-  label(options.label_regex);
+  if (!options.label_regex.empty()) {
+    label(options.label_regex, folder_or_pattern);
+  } else {
+    label_by_folders(options.label_depth, is_folder, above, folder_or_pattern);
+  }
 }
 
 std::vector<std::string> ImageList::images_below(FileSystem& files, const std::string& folder,
@@ -201,7 +212,7 @@ void ImageList::examine(FileSystem& files) {
                   " -xtype l -delete), or name the others by a pattern");
 }
 
-void ImageList::label(const std::string& label_regex) {
+void ImageList::label(const std::string& label_regex, const std::string& where) {
   const LabelRule rule(label_regex);
   std::vector<std::string> texts;
   std::vector<std::string> unmatched;
@@ -220,9 +231,46 @@ void ImageList::label(const std::string& label_regex) {
                          ? " (only the file's name is searched: add a / to match the path)"
                          : ""));
   }
+  keep_classes(texts, where);
+}
+
+void ImageList::label_by_folders(std::optional<std::int64_t> depth, bool is_folder,
+                                 std::int64_t above, const std::string& where) {
+  const std::int64_t chosen = depth.value_or(is_folder ? 1 : 0);
+  const LabelRule of_parent("");
+  std::vector<std::string> texts;
+  texts.reserve(size());
+  bool differs = false;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::string whole = path(i);
+    std::string parent = *of_parent.text(whole);
+    const auto folder = chosen == 0 ? std::nullopt : folder_at(whole, above + chosen);
+    differs = differs || (folder && *folder != parent);
+    texts.push_back(folder ? std::string(*folder) : std::move(parent));
+  }
+  keep_classes(texts, where);
+  if (!differs) return;
+  label_depth_ = chosen;
+  if (depth) return;  // it was chosen
+  for (std::size_t i = 0; i < size(); ++i) texts[i] = *of_parent.text(path(i));
+  const auto classes = [](std::size_t count) {
+    return std::to_string(count) + (count == 1 ? " class" : " classes");
+  };
+  log_once(LogLevel::warning, "labels of " + where,
+           where + ": the first folder below it is the class of an image, which makes " +
+               classes(class_names_.size()) + "; by its parent folder there would be " +
+               classes(count_classes(texts).names.size()) +
+               " (choose by --label-depth 1, --label-depth 0 or --label-regex)");
+}
+
+void ImageList::keep_classes(const std::vector<std::string>& texts, const std::string& where) {
   Classes classes = count_classes(texts);
   class_names_ = std::move(classes.names);
   labels_ = std::move(classes.labels);
+  if (class_names_.size() == 1 && size() > 1)
+    log_once(LogLevel::warning, "classes of " + where,
+             where + ": all " + std::to_string(size()) + " images have one class, \"" +
+                 class_names_.front() + "\" (--label-depth and --label-regex choose another)");
 }
 
 std::string_view ImageList::key(std::size_t i) const noexcept {

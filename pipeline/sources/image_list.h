@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ namespace penstock {
 /// The options of an ImageList, see ImagesOptions.
 struct ImageListOptions {
   std::string label_regex;
+  std::optional<std::int64_t> label_depth;
   bool hidden = false;
 };
 
@@ -39,6 +41,9 @@ class ImageList {
   const FileInfo& info(std::size_t i) const noexcept { return infos_[i]; }
   std::int32_t label(std::size_t i) const noexcept { return labels_[i]; }
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
+  /// Returns the depth of the folders that name the classes; 0 if all of these are the files'
+  /// parent folders, or if an expression names them.
+  std::int64_t label_depth() const noexcept { return label_depth_; }
   /// Returns a checksum of all keys and sizes, and of versions that servers report, for
   /// fingerprints.
   std::uint64_t checksum() const noexcept;
@@ -50,7 +55,11 @@ class ImageList {
                                                bool hidden);
   void keep_keys(const std::vector<std::string>& paths);
   void examine(FileSystem& files);
-  void label(const std::string& label_regex);
+  void label(const std::string& label_regex, const std::string& where);
+  /// `above`: number of slashes in front of the keys. `where`: the folder or pattern.
+  void label_by_folders(std::optional<std::int64_t> depth, bool is_folder, std::int64_t above,
+                        const std::string& where);
+  void keep_classes(const std::vector<std::string>& texts, const std::string& where);
 
   std::string root_;  // in front of every key
   BufferPtr keys_;    // one key after the other
@@ -58,6 +67,7 @@ class ImageList {
   std::vector<FileInfo> infos_;
   std::vector<std::int32_t> labels_;
   std::vector<std::string> class_names_;
+  std::int64_t label_depth_ = 0;
 
   mutable std::once_flag contents_once_;
   mutable std::vector<std::uint64_t> contents_;  // constant once it was made

@@ -24,7 +24,9 @@ class ImagesSource final : public Source {
       : files_(options.files ? options.files : default_file_system()),
         limit_(options.limits.max_record_bytes),
         list_(*files_, folder_or_pattern,
-              {.label_regex = options.label_regex, .hidden = options.hidden}),
+              {.label_regex = options.label_regex,
+               .label_depth = options.label_depth,
+               .hidden = options.hidden}),
         label_regex_(options.label_regex),
         blocking_(may_block(*files_, list_.path(0))),
         names_(Names::intern(std::vector<std::string>{"image", "label", "key"})) {}
@@ -34,6 +36,9 @@ class ImagesSource final : public Source {
     description.add("files", std::uint64_t{list_.size()});
     description.add("checksum", list_.checksum());
     description.add("label_regex", label_regex_);
+    // Otherwise the labels are those of the parent folders, as they were before there was a depth.
+    if (list_.label_depth() > 0)
+      description.add("label_depth", static_cast<std::uint64_t>(list_.label_depth()));
     if (description.wants_contents()) list_.describe_contents(*files_, description);
   }
   Spec spec() const override {

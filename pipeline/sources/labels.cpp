@@ -37,6 +37,15 @@ std::optional<std::string> LabelRule::text(std::string_view path) const {
   return match[1].str();
 }
 
+std::optional<std::string_view> folder_at(std::string_view path, std::int64_t depth) {
+  for (;; --depth) {
+    const std::size_t slash = path.find('/');
+    if (slash == path.npos) return std::nullopt;
+    if (depth == 1) return path.substr(0, slash);
+    path.remove_prefix(slash + 1);
+  }
+}
+
 Classes count_classes(const std::vector<std::string>& texts) {
   Classes classes;
   classes.names = texts;

@@ -33,6 +33,11 @@ class LabelRule {
   bool whole_path_ = false;
 };
 
+/// Returns the name of the folder number `depth` of a path, from 1; nothing if it has fewer.
+///
+///     folder_at("cat/images/1.jpg", 1);   // "cat"
+std::optional<std::string_view> folder_at(std::string_view path, std::int64_t depth);
+
 /// Distinct class names in bytewise order, and for each text the position of its name.
 struct Classes {
   std::vector<std::string> names;

@@ -158,6 +158,12 @@ class TarSource final : public Source {
         layout_(layout_of(shards_, index_, label_regex_)),
         blocking_(shards_.open(0).file->blocking()) {
     say_facts(shards_, index_);
+    const std::vector<std::string> classes = layout_.class_names();
+    if (classes.size() == 1 && index_.size() > 1)
+      log_once(LogLevel::warning, "classes of " + shards_.path(0),
+               shards_.path(0) + (shards_.size() == 1 ? "" : " and others") + ": all " +
+                   std::to_string(index_.size()) + " samples have one class, \"" + classes.front() +
+                   "\" (--label-regex chooses another)");
   }
 
   std::string name() const override { return "tar"; }

@@ -8,6 +8,7 @@ namespace penstock::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using Flags = std::vector<std::string>;
 
 Flags operator+(Flags flags, const Flags& more) {
@@ -55,6 +56,28 @@ TEST_F(Paths, HiddenFilesAreNoDataOfAnyCommand) {
   EXPECT_THAT(run_program({"inspect", photos_, "--hidden"}).out, HasSubstr("3 classes: .ipynb"));
   EXPECT_EQ(run_program({"verify", photos_}).code, 0);
   EXPECT_THAT(run_program({"verify", photos_, "--hidden"}).out, HasSubstr("5 good, 1 bad"));
+}
+
+TEST_F(Paths, TheClassIsTheFirstFolderOrTheChosenOne) {
+  const TempFolder tiny;
+  for (const char* name : {"n01/images/1.jpg", "n01/images/2.jpg", "n02/images/1.jpg"})
+    tiny.write(name, image_);
+  const std::string both =
+      "makes 2 classes; by its parent folder there would be 1 class (choose by --label-depth 1";
+  const std::string one = "all 3 images have one class, \"images\"";
+  const std::string packed = tiny / "x.pnr";
+  for (const Flags& flags :
+       {Flags{"profile", "--images", tiny.path()},
+        Flags{"pack", "--images", tiny.path(), "--jpeg", "indexed", "--out", packed},
+        Flags{"train", "--model", "cifar10", "--data", tiny.path(), "--batch", "1", "--max-steps",
+              "1", "--tower-threads", "1"}}) {
+    EXPECT_THAT(run_program(flags).err, HasSubstr(both)) << flags[0];
+    EXPECT_THAT(run_program(flags + Flags{"--label-depth", "0"}).err, HasSubstr(one)) << flags[0];
+    const Outcome chosen = run_program(flags + Flags{"--label-depth", "1"});
+    EXPECT_EQ(chosen.code, 0) << chosen.err;
+    EXPECT_THAT(chosen.err, Not(HasSubstr("class"))) << flags[0];
+  }
+  EXPECT_THAT(run_program({"inspect", packed}).out, HasSubstr("2 classes: n01, n02"));
 }
 
 TEST_F(Paths, PatternsHaveBracesAndAnyNumberOfFoldersInEveryCommand) {

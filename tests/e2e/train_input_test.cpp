@@ -71,6 +71,9 @@ TEST_F(TrainInput, WrongCommandLinesAreRefused) {
       {{"--on-error", "ignore"}, "--on-error"},
       {{"--memory", "some"}, "(--memory)"},
       {{"--label-regex", "x"}, "labels of its own"},
+      {{"--label-depth", "1"}, "labels of its own"},
+      {{"--label-depth", "-1"}, "--label-depth"},
+      {{"--hidden"}, "--hidden is for"},
       {{"--early-stop", "2"}, "--eval-data"},
       {{"--early-stop-by", "loss"}, "--early-stop"},
       {{"--early-stop", "0", "--eval-data", digits.path()}, "--early-stop"}};

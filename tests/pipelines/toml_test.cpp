@@ -47,6 +47,23 @@ on_error = "skip"
 max_errors = "1%"
 )";
 
+TEST(PipelineToml, SourcesOfImagesSayWhatIsDataAndWhatIsItsClass) {
+  for (const char* more : {"hidden = true", "label_depth = 0", "label_depth = 2\nhidden = false"}) {
+    const std::string text =
+        std::string("[source]\nkind = \"images\"\npath = \"p\"\n") + more + "\n";
+    const PipelineSpec spec = pipeline_from_toml(text, "a.toml");
+    EXPECT_EQ(spec.source->has("hidden"), std::string(more).find("hidden") != std::string::npos);
+    EXPECT_EQ(spec.source->has("label_depth"),
+              std::string(more).find("depth") != std::string::npos);
+    EXPECT_EQ(to_toml(pipeline_from_toml(to_toml(spec), "b.toml")), to_toml(spec));
+  }
+  for (const char* wrong : {"hidden = 1", "label_depth = -1", "label_depth = \"first\""})
+    EXPECT_THROW(pipeline_from_toml(
+                     std::string("[source]\nkind = \"images\"\npath = \"p\"\n") + wrong, "c.toml"),
+                 UsageError)
+        << wrong;
+}
+
 TEST(PipelineToml, KeepsAndDropsByAListOrOneText) {
   const PipelineSpec spec = pipeline_from_toml(
       "[source]\nkind = \"images\"\npath = \"photos\"\n"

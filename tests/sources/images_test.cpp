@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/description.h>
+
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/sources/labels.h"
@@ -78,6 +80,81 @@ TEST_F(Images, LabelsByExpression) {
   const SourcePtr by_path = make("train", "train/(.)[a-z]*/");
   EXPECT_THAT(by_path->class_names(), ElementsAre("a", "c", "d"));
   EXPECT_THAT(column(*by_path, 1), ElementsAre("0", "1", "1", "2"));
+}
+
+/// Returns class names and labels as "ant cat: 0 1 1".
+std::string classes_of(const Source& source) {
+  std::string text;
+  for (const std::string& name : source.class_names()) text += (text.empty() ? "" : " ") + name;
+  text += ':';
+  for (const ReadOutcome& outcome : read_source(source)) text += ' ' + outcome.values.at(1);
+  return text;
+}
+
+TEST_F(Images, TheFirstFolderBelowIsTheClass) {
+  const test::LogCapture log;
+  for (const char* name : {"tiny/n02/images/1.jpg", "tiny/n01/images/2.jpg", "tiny/n01/a/b/3.jpg",
+                           "parts/cat/front/1.jpg", "parts/dog/back/2.jpg", "parts/dog/3.jpg",
+                           "flat/x/1.jpg", "flat/2.jpg"})
+    files_->add(name, "x");
+  EXPECT_EQ(classes_of(*make("tiny")), "n01 n02: 0 0 1");
+  EXPECT_EQ(log.count("tiny: the first folder below it is the class of an image, which makes 2 "
+                      "classes; by its parent folder there would be 2 classes (choose by "
+                      "--label-depth 1, --label-depth 0 or --label-regex)"),
+            1U);
+  EXPECT_EQ(classes_of(*make("parts/")), "cat dog: 0 1 1");
+  EXPECT_EQ(log.count("makes 2 classes; by its parent folder there would be 3 classes"), 1U);
+  EXPECT_EQ(classes_of(*make("flat")), "flat x: 0 1")
+      << "without a folder, the parent is the class";
+  EXPECT_EQ(classes_of(*make("tiny/*/images/*")), "images: 0 0") << "a pattern has parent folders";
+  EXPECT_EQ(classes_of(*make("{tiny,parts}")), "b back dog front images: 0 4 4 3 2 1")
+      << "and so have several folders";
+  EXPECT_EQ(log.count("the first folder below"), 2U);
+}
+
+TEST_F(Images, TheDepthOfTheClassCanBeChosen) {
+  const test::LogCapture log;
+  for (const char* name : {"deep/a/x/p/1.jpg", "deep/a/y/p/2.jpg", "deep/b/x/3.jpg", "deep/4.jpg"})
+    files_->add(name, "x");
+  const auto at = [&](const std::string& where, std::int64_t depth, const std::string& regex = "") {
+    ImagesOptions options;
+    options.files = files_;
+    options.label_depth = depth;
+    options.label_regex = regex;
+    return make_images_source(where, options);
+  };
+  EXPECT_EQ(classes_of(*at("deep", 0)), "deep p x: 0 1 1 2");
+  EXPECT_EQ(classes_of(*at("deep", 1)), "a b deep: 2 0 0 1");
+  EXPECT_EQ(classes_of(*at("deep", 2)), "deep x y: 0 1 2 1");
+  EXPECT_EQ(classes_of(*at("deep", 3)), "deep p x: 0 1 1 2");
+  EXPECT_EQ(classes_of(*at("deep/**", 1)), "a b deep: 2 0 0 1")
+      << "below the part without wildcard";
+  EXPECT_EQ(classes_of(*at("deep/a/**", 1)), "x y: 0 1");
+  EXPECT_EQ(log.lines().size(), 0U) << "what was chosen is no news";
+  expect_error(ErrorCode::invalid_argument, "both given", [&] { at("deep", 1, "(.)"); });
+  expect_error(ErrorCode::invalid_argument, "negative", [&] { at("deep", -1); });
+  const auto described = [&](std::int64_t depth) {
+    Description description;
+    at("deep", depth)->describe(description);
+    return description.to_string();
+  };
+  EXPECT_NE(described(0), described(1));
+  EXPECT_EQ(described(0), described(3)) << "the same labels";
+}
+
+TEST_F(Images, OneClassForAllIsSaid) {
+  const test::LogCapture log;
+  for (const char* name :
+       {"one/1.jpg", "one/2.jpg", "same/c/a/1.jpg", "same/c/2.jpg", "lone/1.jpg"})
+    files_->add(name, "x");
+  for (const char* where : {"one", "same", "lone", "one/*.jpg"}) make(where);
+  make("same/c", "(j)pg$");
+  const std::string tail = " (--label-depth and --label-regex choose another)";
+  EXPECT_EQ(log.count("one: all 2 images have one class, \"one\"" + tail), 1U);
+  EXPECT_EQ(log.count("same: all 2 images have one class, \"c\"" + tail), 1U);
+  EXPECT_EQ(log.count("one/*.jpg: all 2 images have one class, \"one\"" + tail), 1U);
+  EXPECT_EQ(log.count("same/c: all 2 images have one class, \"j\"" + tail), 1U);
+  EXPECT_EQ(log.count("have one class"), 4U) << "a single image has no other";
 }
 
 TEST_F(Images, BadExpressions) {

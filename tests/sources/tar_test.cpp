@@ -11,6 +11,7 @@
 #include "tests/support/data.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/records.h"
 #include "tests/support/tar.h"
 
@@ -93,6 +94,28 @@ TEST(Tar, LabelsByExpression) {
   options.label_regex = "^(x+)$";
   test::expect_error(ErrorCode::invalid_argument, "matches no member",
                      [&] { source_of({shard}, options); });
+}
+
+TEST(Tar, OneClassForAllIsSaid) {
+  const test::LogCapture log;
+  TarOptions options;
+  const auto make = [&](const std::string& name, const std::string& members) {
+    options.files = make_memory_file_system({{name, members + tar_end()}});
+    (void)make_tar_source({name}, options);
+  };
+  make("a.tar", tar_member("cat/1.jpg", "1") + tar_member("cat/2.jpg", "2"));
+  make("flat.tar", tar_member("1.png", "1") + tar_member("2.png", "2") + tar_member("3.jpg", "3"));
+  EXPECT_EQ(log.count("a.tar: all 2 samples have one class, \"cat\" (--label-regex"), 1U);
+  EXPECT_EQ(log.count("flat.tar: all 3 samples have one class, \".\" (--label-regex"), 1U);
+  make("two.tar", tar_member("cat/1.jpg", "1") + tar_member("dog/2.jpg", "2"));
+  make("lone.tar", tar_member("cat/1.jpg", "1"));
+  make("cls.tar", tar_member("1.jpg", "1") + tar_member("1.cls", "0") + tar_member("2.jpg", "2") +
+                      tar_member("2.cls", "0"));
+  make("texts.tar", tar_member("a/1.txt", "1") + tar_member("a/2.txt", "2"));
+  EXPECT_EQ(log.lines().size(), 2U);
+  options.label_regex = "(c)at";
+  make("regex.tar", tar_member("cat1.txt", "1") + tar_member("cat2.txt", "2"));
+  EXPECT_EQ(log.count("regex.tar: all 2 samples have one class, \"c\""), 1U);
 }
 
 TEST(Tar, WhatBelongsToNoSampleIsLeftOut) {

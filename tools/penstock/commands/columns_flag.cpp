@@ -76,6 +76,8 @@ std::optional<StoredColumns> ColumnsFlag::stored() const {
 Dataset ColumnsFlag::open(const std::string& path, const TrainDataOptions& options) const {
   if (!options.label_regex.empty())
     throw UsageError("columns name their label: --label-regex is of images and tar shards");
+  if (options.label_depth)
+    throw UsageError("columns name their label: --label-depth is of folders of images");
   if (options.hidden) throw UsageError("is a table: --hidden is of images and tar shards");
   return open_table(path, columns_->model, options);
 }

@@ -55,6 +55,12 @@ class Pack final : public Command {
         ->add_option("--label-regex", options_.label_regex,
                      "its group is the class; matches the path if it has a /, else the file's name")
         ->type_name("REGEX");
+    app()
+        ->add_option("--label-depth", options_.label_depth,
+                     "the folder that is the class: 1 the first below the root (default of a "
+                     "folder), 0 the parent folder (default of a pattern)")
+        ->check(CLI::Range(0, 1000))
+        ->type_name("N");
     app()->add_flag("--hidden", options_.hidden,
                     "take hidden files and folders, too, whose names begin with a dot");
     app()

@@ -67,6 +67,10 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   add("--label-regex", label_regex_, "REGEX",
       "of images and tar: its group is the class; matches the path if it has a /, else the file's "
       "name");
+  add("--label-depth", label_depth_, "N",
+      "of images: the folder that is the class: 1 the first below the root (default of a folder), "
+      "0 the parent folder (default of a pattern)")
+      ->check(CLI::Range(0, 1000));
   app.add_flag("--hidden", hidden_,
                "of images and tar: take hidden files, folders and members, too, whose names begin "
                "with a dot")
@@ -130,6 +134,7 @@ bool TrainInputFlags::orders() const {
 
 Dataset TrainInputFlags::open(const Data& data, const towers::ModelKind& kind) const {
   TrainDataOptions options{.label_regex = label_regex_,
+                           .label_depth = label_depth_,
                            .hidden = hidden_,
                            .takes = kind.takes,
                            .names = components(),

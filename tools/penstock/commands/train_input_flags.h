@@ -93,6 +93,7 @@ class TrainInputFlags {
   std::optional<ModelFolder> model_;
   std::string weight_column_, class_weights_;
   std::string label_regex_, memory_, on_error_ = "fail", max_errors_, quarantine_;
+  std::optional<std::int64_t> label_depth_;
   bool trust_data_ = false, hidden_ = false;
 };
 

@@ -126,6 +126,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   const std::string& label_regex = options.label_regex;
   ImagesOptions of_images;
   of_images.label_regex = label_regex;
+  of_images.label_depth = options.label_depth;
   of_images.hidden = options.hidden;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return images(path, of_images);
@@ -133,6 +134,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   const std::string name =
       lower(std::filesystem::path(expand_braces(parts.front()).front()).filename().string());
   if (name.ends_with(".tar")) {
+    if (options.label_depth) throw UsageError("is tar shards: --label-depth is of folders");
     TarOptions of_tar;
     of_tar.label_regex = label_regex;
     of_tar.hidden = options.hidden;
@@ -148,6 +150,8 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
       is_csv || is_npy || is_examples || name.ends_with(".pnr") || name.ends_with(".bin") || is_idx;
   if (has_labels && !label_regex.empty())
     throw UsageError("has labels of its own: --label-regex is of images and tar shards");
+  if (has_labels && options.label_depth)
+    throw UsageError("has labels of its own: --label-depth is of folders");
   if (has_labels && options.hidden)
     throw UsageError("is no folder and no tar shard, which --hidden is for");
   if (is_csv) return open_csv(parts, options);

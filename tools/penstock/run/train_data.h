@@ -1,6 +1,8 @@
 // The data for `penstock train`.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +14,9 @@ namespace penstock::tool {
 
 /// The facts that decide how data are opened.
 struct TrainDataOptions {
-  std::string label_regex{};  ///< see ImagesOptions; empty: none
-  bool hidden = false;        ///< see ImagesOptions
+  std::string label_regex{};                  ///< see ImagesOptions; empty: none
+  std::optional<std::int64_t> label_depth{};  ///< see ImagesOptions
+  bool hidden = false;                        ///< see ImagesOptions
   /// The components of the model. They decide which columns, features and arrays are read.
   std::vector<towers::TakenComponent> takes{};
   /// Names of components in the model, and in the data.

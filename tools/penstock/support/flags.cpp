@@ -163,6 +163,9 @@ void PipelineFlags::add_source_options(CLI::App& app) {
   static constexpr Option kOptions[] = {
       {"--label-regex", "label_regex", nullptr, "REGEX",
        "images, tar: its group is the class; matches the path if it has a /, else the file's name"},
+      {"--label-depth", "label_depth", nullptr, "N",
+       "images: the folder that is the class: 1 the first below the root (default of a folder), 0 "
+       "the parent folder (default of a pattern)"},
       {"--hidden", "hidden", "true", "",
        "images, tar: take hidden files, folders and members, too (whose names begin with a dot)"},
       {"--example", "example", nullptr, "KEY[:DTYPE],...", "tfrecord: parse these features"},
