@@ -12,12 +12,10 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
 #include <penstock/log.h>
-#include <penstock/posix.h>
 #include <penstock/remote_files.h>
 #include <penstock/rng.h>
 
@@ -224,22 +222,16 @@ Checkpoints::Checkpoints(std::string folder, bool to_read, int keep)
   fs::create_directories(folder_, error);
   if (error)
     throw Error(ErrorCode::unavailable, "can't make folder " + folder_ + ": " + error.message());
-  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  lock_ = UniqueFd(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Where folders can't be locked, the user must prevent two concurrent runs.
-  if (lock_ < 0) return;
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
+  if (!lock_) return;
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
     remove_unfinished(folder_);
     return;
   }
   if (errno != EWOULDBLOCK) return;
-  const std::string holder = lock_holder(lock_);
-  ::close(lock_);
-  throw Error(ErrorCode::unavailable, holder + " keeps its checkpoints in " + folder_ +
-                                          ": wait for its end, or name another folder");
-}
-
-Checkpoints::~Checkpoints() {
-  if (lock_ >= 0) ::close(lock_);
+  throw Error(ErrorCode::unavailable, lock_holder(lock_.get()) + " keeps its checkpoints in " +
+                                          folder_ + ": wait for its end, or name another folder");
 }
 
 void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPosition& position) {

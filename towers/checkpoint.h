@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <penstock/posix.h>
 #include <penstock/towers/export.h>
 #include <penstock/towers/strategy.h>
 #include <penstock/towers/variables.h>
@@ -83,7 +84,6 @@ class Checkpoints {
   explicit Checkpoints(std::string folder, bool to_read = false, int keep = 2);
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
-  ~Checkpoints();
 
   /// Saves a checkpoint. Once it has returned, the checkpoint survives a crash. If it is
   /// interrupted, earlier checkpoints stay whole. Throws Error{unavailable | resource_exhausted}
@@ -106,7 +106,7 @@ class Checkpoints {
   const std::size_t keep_;
   std::optional<StoredCheckpoints> store_;  // set if the folder is in a store
   std::set<std::string> damaged_;
-  int lock_ = -1;  // descriptor of the locked folder
+  UniqueFd lock_;  // the locked folder
 };
 
 }  // namespace penstock::towers

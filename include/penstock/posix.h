@@ -9,11 +9,15 @@
 
 namespace penstock {
 
-/// The owner of a file descriptor. Move-only.
+/// The owner of a file descriptor, which is never one of 0 to 2. Move-only.
 class UniqueFd {
  public:
   UniqueFd() = default;
-  explicit UniqueFd(int fd) noexcept : fd_(fd) {}
+  /// Takes over `fd`. While standard streams are closed, the system gives out their numbers, and
+  /// what a program prints would go into the file that got one. So a descriptor of 0 to 2 is
+  /// replaced by a higher one. If that fails, there is none, and errno says why. Keeps errno if
+  /// `fd` is negative.
+  explicit UniqueFd(int fd) noexcept;
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
     std::swap(fd_, other.fd_);

@@ -87,6 +87,31 @@ void take_back(int fd, off_t bytes) noexcept {
 
 }  // namespace
 
+UniqueFd::UniqueFd(int fd) noexcept : fd_(fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return;
+  fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int reason = errno;
+  ::close(fd);
+  errno = reason;
+}
+
+StandardStreamsHeld::StandardStreamsHeld() noexcept {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    const int opened = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (opened == fd) {
+      held_[static_cast<std::size_t>(fd)] = true;
+    } else if (opened >= 0) {
+      ::close(opened);  // another thread was faster
+    }
+  }
+}
+
+StandardStreamsHeld::~StandardStreamsHeld() {
+  for (std::size_t fd = 0; fd < held_.size(); ++fd)
+    if (held_[fd]) ::close(static_cast<int>(fd));
+}
+
 UniqueFd::~UniqueFd() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -146,25 +171,24 @@ Error past_end_error(const std::string& path, std::uint64_t file_size, const Rea
 
 OpenedFile open_regular(const std::string& path) {
   // O_NONBLOCK: opening a pipe without a writer must not hang.
-  int fd;
+  UniqueFd fd;
   do {
-    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0) throw error_from_errno(errno, "open", path);
-  UniqueFd owner(fd);
+    fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  } while (!fd && errno == EINTR);
+  if (!fd) throw error_from_errno(errno, "open", path);
   struct stat st;
-  if (::fstat(fd, &st) != 0) throw error_from_errno(errno, "examine", path);
+  if (::fstat(fd.get(), &st) != 0) throw error_from_errno(errno, "examine", path);
   if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "read", path);
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
   // Files of /proc report size 0, and would be taken for empty files.
   char byte;
-  if (st.st_size == 0 && ::pread(fd, &byte, 1, 0) > 0)
+  if (st.st_size == 0 && ::pread(fd.get(), &byte, 1, 0) > 0)
     throw Error(
         ErrorCode::invalid_argument,
         "the system makes this file while it is read, so that it has no size: copy it first",
         {.shard = path});
-  return {std::move(owner), info_of(st)};
+  return {std::move(fd), info_of(st)};
 }
 
 std::optional<FileInfo> info_of_open(int fd) noexcept {

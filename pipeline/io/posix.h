@@ -1,6 +1,7 @@
 // Functions and classes that all file systems on POSIX share: open files, listing and patterns.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,20 @@ struct FreeDirect {
 using DirectBlock = std::unique_ptr<std::byte, FreeDirect>;
 /// Returns null if there is no memory.
 DirectBlock make_direct_block() noexcept;
+
+/// Holds the numbers of standard streams that are closed, so that descriptors which others open for
+/// us get higher ones; see UniqueFd.
+class StandardStreamsHeld {
+ public:
+  StandardStreamsHeld() noexcept;
+  StandardStreamsHeld(const StandardStreamsHeld&) = delete;
+  StandardStreamsHeld& operator=(const StandardStreamsHeld&) = delete;
+  /// Closes them again.
+  ~StandardStreamsHeld();
+
+ private:
+  std::array<bool, 3> held_{};
+};
 
 /// Returns the error of a file for which `File::unchanged` is false.
 Error changed_error(const std::string& path);

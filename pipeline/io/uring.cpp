@@ -144,6 +144,7 @@ class Rings {
       }
     }
     try {
+      const StandardStreamsHeld held;  // Asio opens the ring
       return std::make_unique<Ring>();
     } catch (const std::exception&) {
       return nullptr;

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "tests/support/files.h"
+#include "tests/support/process.h"
 #include "tests/support/program.h"
 #include "tests/support/records.h"
 #include "tests/support/sanitizer.h"
@@ -90,6 +91,48 @@ TEST(FileLimits, AMappedFileThatIsCutIsAnError) {
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_THAT(outcome.err, AnyOf(HasSubstr("the file has changed since it was found"),
                                    HasSubstr("part-100 was cut short")));
+  }
+}
+
+/// Runs a command line of a shell; "$0" in it is the program.
+int run_shell(const std::string& command) {
+  return Process({"/bin/sh", "-c", command, program_path()}).wait();
+}
+
+// Each command prints something on both streams: results, and a message about a bad record.
+TEST(ClosedStreams, NothingPrintedGoesIntoAnOutput) {
+  const TempFolder folder;
+  ASSERT_EQ(run_program({"synth", folder / "in", "--images", "12", "--classes", "2", "--size",
+                         "32x32", "--seed", "3"})
+                .code,
+            0);
+  folder.write("in/0000/bad.jpg", "bad");
+  const std::string in = " --images '" + folder / "in" + "' ";
+  struct Case {
+    std::string name;
+    std::string command;  // up to the name of its output
+  };
+  const Case cases[] = {
+      {"records", "pack" + in + "--jpeg coefficients --on-error skip --out "},
+      {"digests", "profile" + in + "--batch 4 --epochs 2 --digests "},
+      {"report", "profile" + in + "--decode --resize 8 --batch 4 --on-error skip --trace "},
+      {"bad", "profile" + in + "--decode --resize 8 --batch 4 --on-error skip --quarantine "},
+  };
+  for (const Case& one : cases) {
+    const std::string open = folder / (one.name + ".open");
+    ASSERT_EQ(run_shell("\"$0\" " + one.command + "'" + open + "' >/dev/null 2>&1"), 0)
+        << one.command;
+    for (const char* closed :
+         {"<&- >&- 2>&-", "<&- >&- 2>/dev/null", "</dev/null >&- 2>&-", "<&- >/dev/null 2>&-"}) {
+      const std::string output = folder / (one.name + ".closed");
+      EXPECT_EQ(run_shell("\"$0\" " + one.command + "'" + output + "' " + closed), 0)
+          << one.command << closed;
+      if (one.name != "report") {
+        EXPECT_EQ(read_file(output), read_file(open)) << one.command;
+      }
+      EXPECT_EQ(read_file(output).find("penstock: "), std::string::npos) << one.command << closed;
+      std::filesystem::remove_all(output);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // The program: picks a subcommand, and turns exceptions into a message and an exit code.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,7 +10,9 @@
 #include <vector>
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -111,6 +114,14 @@ void ask_for_gpu_queues() {
   static_cast<void>(::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0));
 }
 
+/// Opens /dev/null for each standard stream that is closed. Otherwise the next file to be opened
+/// would get its number, and messages would be written into that file.
+void open_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      static_cast<void>(::open("/dev/null", O_RDWR));  // the lowest number that is free
+}
+
 int guarded_run(int argc, char** argv) {
   try {
     return run(argc, argv);
@@ -134,6 +145,7 @@ int guarded_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace penstock;
+  tool::open_standard_streams();
   tool::give_memory_back();
   tool::ask_for_gpu_queues();
   tool::handle_file_signals();
