@@ -11,6 +11,8 @@
 namespace penstock {
 namespace {
 
+constexpr const char* kChoose = "list the columns to keep with --columns (CsvOptions::columns)";
+
 std::string unescaped(const CsvField& field) {
   if (!field.escaped) return std::string(field.text);
   std::string text(field.text.size(), '\0');
@@ -18,15 +20,27 @@ std::string unescaped(const CsvField& field) {
   return text;
 }
 
+/// True if a record has more than one field.
+bool has_fields(std::string_view record, char delimiter) {
+  std::vector<CsvField> fields;
+  split_csv(without_end(record), delimiter, fields);
+  return fields.size() > 1;
+}
+
 TextFormat format_of(const CsvOptions& options) {
   const char delimiter = options.delimiter;
   if (delimiter == '"' || delimiter == '\n' || delimiter == '\r') {
     throw Error(ErrorCode::invalid_argument, "a quote or an end of line can't delimit fields");
   }
-  return {.kind = std::string("csv ") + delimiter + (options.header ? " header" : ""),
-          .make_scanner = [delimiter] { return make_csv_scanner(delimiter); },
-          .byte_order_mark = true,
-          .header = options.header};
+  std::string blanks = " \t\r\n";
+  std::erase(blanks, delimiter);
+  return {
+      .kind = std::string("csv 2 ") + delimiter + (options.header ? " header" : ""),
+      .make_scanner = [delimiter] { return make_csv_scanner(delimiter); },
+      .byte_order_mark = true,
+      .header = options.header,
+      .blanks = std::move(blanks),
+      .has_fields = [delimiter](std::string_view first) { return has_fields(first, delimiter); }};
 }
 
 /// The position of each name among the fields. Names that occur more than once have none.
@@ -135,6 +149,9 @@ std::vector<std::string> CsvSource::read_fields() const {
       throw Error(fault->code, fault->cause, {.shard = path, .stage = {}});
     if (record == nullptr && header_) throw refused(path, "the file is empty: it has no header");
     if (record == nullptr) continue;
+    if (record->size() > TextRecords::kLongestFirst)
+      throw refused(path, std::string(header_ ? "its header" : "its first record") +
+                              " is longer than 1 MiB, which is the limit for it");
     if (first == nullptr) {
       first = record;
       const std::string problem = split_csv(without_end(*first), delimiter_, fields);
@@ -153,7 +170,9 @@ std::vector<std::string> CsvSource::read_fields() const {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     std::string number = "c";
     number += std::to_string(i);
-    names.push_back(header_ ? unescaped(fields[i]) : std::move(number));
+    // pandas writes the numbers of rows into a first column without a name.
+    const bool row_numbers = i == 0 && fields.size() > 1 && fields[0].text.empty();
+    names.push_back(header_ && !row_numbers ? unescaped(fields[i]) : std::move(number));
   }
   return names;
 }
@@ -161,13 +180,14 @@ std::vector<std::string> CsvSource::read_fields() const {
 void CsvSource::keep(const CsvOptions::Column& column, const Places& places, std::size_t position) {
   const std::string& path = records_.shards().path(0);
   if (column.name.empty()) {
-    throw refused(path, "column " + std::to_string(position) + " has no name");
+    throw refused(path, "column " + std::to_string(position) + " has no name; " + kChoose);
   }
   std::size_t field = position;
   if (header_) {
     const auto found = places.find(column.name);
     if (found == places.end()) throw refused(path, "no column '" + column.name + "'");
-    if (!found->second) throw refused(path, "two columns are named '" + column.name + "'");
+    if (!found->second)
+      throw refused(path, "two columns are named '" + column.name + "'; " + kChoose);
     field = *found->second;
   } else if (position >= field_count_) {
     throw refused(path, "no field for column '" + column.name + "': records have " +

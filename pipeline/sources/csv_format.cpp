@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <system_error>
 #include <type_traits>
 
@@ -63,16 +66,28 @@ std::string_view trimmed(std::string_view text) noexcept {
   return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
-template <typename T>
-struct Wider;
-template <>
-struct Wider<float> {
-  using type = double;
-};
-template <>
-struct Wider<double> {
-  using type = long double;
-};
+/// True if the amount of a decimal number is below 1. REQUIRES: from_chars takes all of it.
+bool is_below_one(std::string_view number) noexcept {
+  const std::size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, e);
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  const std::size_t first = std::min(digits.find_first_of("123456789"), digits.size());
+  // The exponent of the first digit that is not 0, without the written exponent.
+  const std::int64_t own =
+      static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) - (first < point ? 1 : 0);
+  if (e == number.size()) return own < 0;
+  std::string_view exponent = number.substr(e + 1);
+  const bool negative = exponent.starts_with('-');
+  if (negative || exponent.starts_with('+')) exponent.remove_prefix(1);
+  std::int64_t written = 0;
+  const auto [stop, error] =
+      std::from_chars(exponent.data(), exponent.data() + exponent.size(), written);
+  // Far beyond the number of digits, all exponents are alike.
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  if (error != std::errc()) written = kMost;
+  written = std::min(written, kMost);
+  return (negative ? -written : written) + own < 0;
+}
 
 // Parses all of `text` as a number. A number that is too small for T is 0.
 template <typename T>
@@ -81,12 +96,14 @@ std::errc parse_to(std::string_view text, T& value) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (stop != end) return std::errc::invalid_argument;
   if constexpr (std::is_floating_point_v<T>) {
-    typename Wider<T>::type wide{};
-    if (error == std::errc::result_out_of_range &&
-        std::from_chars(text.data(), end, wide).ec == std::errc() && wide > -1 && wide < 1) {
-      value = static_cast<T>(wide);
+    if (error == std::errc::result_out_of_range && is_below_one(text)) {
+      value = text.starts_with('-') ? -T{0} : T{0};
       return {};
     }
+  }
+  // Many processors compute slowly with f32 below the least of full precision, or take it for 0.
+  if constexpr (std::is_same_v<T, float>) {
+    if (std::abs(value) < std::numeric_limits<float>::min()) value = std::copysign(0.0F, value);
   }
   return error;
 }

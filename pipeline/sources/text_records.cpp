@@ -36,7 +36,8 @@ class Scan {
       : format_(format),
         limits_(limits),
         scanner_(format.make_scanner()),
-        left_out_(format.header) {}
+        left_out_(format.header),
+        blank_(!format.blanks.empty()) {}
 
   ShardIndex run(File& file) {
     std::vector<char> chunk(kChunk);
@@ -53,6 +54,7 @@ class Scan {
       take({chunk.data(), n});
     }
     if (!full_ && begin_ < size) end_record(size);
+    if (!full_) drop_blanks();
     return std::move(index_);
   }
 
@@ -64,7 +66,9 @@ class Scan {
     }
     while (!full_) {
       const std::size_t end = scanner_->next_end(text, at);
-      if (index_.notes.empty()) keep_first(text.substr(at, end - at), end != text.npos);
+      const std::string_view part = text.substr(at, end - at);
+      blank_ = blank_ && part.find_first_not_of(format_.blanks) == part.npos;
+      if (index_.notes.empty()) keep_first(part);
       if (end == text.npos) break;
       end_record(at_ + end);
       at = end;
@@ -73,13 +77,24 @@ class Scan {
   }
 
   // The first record may come in several parts.
-  void keep_first(std::string_view part, bool whole) {
-    first_ += part.substr(0, TextRecords::kLongestFirst - first_.size());
-    if (whole) index_.notes.push_back(first_);
+  void keep_first(std::string_view part) {
+    first_ += part.substr(0, TextRecords::kLongestFirst + 1 - first_.size());
   }
 
   void end_record(std::uint64_t end) {
-    if (index_.notes.empty()) index_.notes.push_back(first_);
+    const bool blank = std::exchange(blank_, !format_.blanks.empty());
+    if (blank) {
+      first_.clear();
+      if (left_out_ || skips_blanks_) {
+        begin_ = end;
+        return;
+      }
+    } else if (index_.notes.empty()) {
+      index_.notes.push_back(first_);
+      skips_blanks_ = format_.has_fields && format_.has_fields(first_);
+      if (skips_blanks_) drop_blanks();
+    }
+    last_blanks_ = blank ? last_blanks_ + 1 : 0;
     if (left_out_) {
       left_out_ = false;
     } else if (index_.entries.size() == limits_.max_members) {
@@ -94,6 +109,11 @@ class Scan {
     begin_ = end;
   }
 
+  /// Removes the blank lines that were found last.
+  void drop_blanks() {
+    index_.entries.resize(index_.entries.size() - std::exchange(last_blanks_, 0));
+  }
+
   void fault(ErrorCode code, std::string cause) {
     index_.faults.push_back({index_.entries.size(), code, std::move(cause)});
     index_.entries.push_back({begin_, 0});
@@ -104,9 +124,12 @@ class Scan {
   std::unique_ptr<RecordScanner> scanner_;
   bool left_out_;  // the record that is under way is the header
   ShardIndex index_;
-  std::string first_;
-  std::uint64_t at_ = 0;     // where the next chunk begins
-  std::uint64_t begin_ = 0;  // where the record that is under way begins
+  std::string first_;  // record that is not blank, or its start
+  bool blank_;         // the record that is under way, so far
+  bool skips_blanks_ = false;
+  std::size_t last_blanks_ = 0;  // entries of blank lines, behind all others
+  std::uint64_t at_ = 0;         // where the next chunk begins
+  std::uint64_t begin_ = 0;      // where the record that is under way begins
   bool full_ = false;
 };
 

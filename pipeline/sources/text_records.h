@@ -32,6 +32,11 @@ struct TextFormat {
   /// A byte order mark at the start of a file is not part of the first record.
   bool byte_order_mark = false;
   bool header = false;  ///< the first record of each file is not counted
+  /// Lines of these characters alone are blank: no records in front of a header, nor at the end of
+  /// a file, nor anywhere if the file's first record that is not blank `has_fields`. Empty: every
+  /// line is a record.
+  std::string blanks{};
+  std::function<bool(std::string_view first)> has_fields{};
 };
 
 /// Records that end with a newline. Scans each file once for the ends of its records (see
@@ -48,8 +53,8 @@ class TextRecords {
   Provenance locate(std::uint64_t index) const;
   void describe(Description& description) const;
   const Shards& shards() const noexcept { return shards_; }
-  /// Returns the first record of a shard with its end, header or not, at most kLongestFirst bytes
-  /// of it. Returns null if the shard is empty.
+  /// Returns the first record of a shard with its end, header or not. A longer one than
+  /// kLongestFirst is cut, one byte behind that. Returns null if the shard has no record.
   const std::string* first_record(std::size_t shard) const noexcept;
   /// Returns why a shard could not be read up to the end of its first record, or null.
   const IndexFault* first_fault(std::size_t shard) const noexcept;
