@@ -1,8 +1,13 @@
 #include "pipeline/codec/exif.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <zlib.h>
 
 namespace penstock::image {
 
@@ -31,6 +36,106 @@ class Reader {
 constexpr std::size_t kEntrySize = 12;
 constexpr std::uint32_t kOrientationTag = 0x0112;
 constexpr std::uint32_t kShort = 3;
+constexpr std::uint32_t kLong = 4;
+constexpr std::string_view kExif("Exif\0\0", 6);
+
+std::string_view text_of(std::span<const std::byte> bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+std::span<const std::byte> bytes_of(std::string_view text) noexcept {
+  return std::as_bytes(std::span(text));
+}
+
+/// Returns the TIFF structure of data that may begin with the mark of a JPEG's segment.
+std::string_view without_exif(std::string_view data) noexcept {
+  return data.starts_with(kExif) ? data.substr(kExif.size()) : data;
+}
+
+/// A decoder of a raw profile: a line without text, its name, its size, and hexadecimal digits in
+/// lines. Source: ImageMagick, coders/png.c, Magick_png_write_raw_profile.
+class RawProfile {
+ public:
+  /// The most bytes that an orientation is looked for in: as many as a JPEG's segment holds.
+  static constexpr std::size_t kMost = 64 << 10;
+
+  /// Takes the next part of the text. Returns false if no more is needed.
+  bool take(std::string_view part) {
+    // Lines of 72 digits take less. Without this, what inflates to blanks would have no end.
+    taken_ += part.size();
+    if (taken_ > 3 * kMost) return false;
+    for (const char c : part) {
+      if (lines_ < kLinesBefore) {
+        lines_ += c == '\n' ? 1 : 0;
+        continue;
+      }
+      const int digit = value_of(c);
+      if (digit < 0) continue;  // the end of a line
+      if (high_ < 0) {
+        high_ = digit;
+        continue;
+      }
+      bytes_.push_back(static_cast<char>(high_ * 16 + digit));
+      high_ = -1;
+      if (bytes_.size() == kMost) return false;
+    }
+    return true;
+  }
+  std::string bytes() && { return std::move(bytes_); }
+
+ private:
+  static constexpr int kLinesBefore = 3;
+
+  static int value_of(char c) noexcept {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+  }
+
+  std::size_t taken_ = 0;
+  int lines_ = 0;
+  int high_ = -1;
+  std::string bytes_;
+};
+
+/// Inflates zlib data into the profile, as far as they are sound.
+void inflate_to(RawProfile& profile, std::string_view data) {
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) throw std::bad_alloc();
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+  stream.avail_in = static_cast<uInt>(data.size());
+  std::array<char, 4096> part;
+  bool more = true;
+  try {
+    while (more) {
+      stream.next_out = reinterpret_cast<Bytef*>(part.data());
+      stream.avail_out = static_cast<uInt>(part.size());
+      more = inflate(&stream, Z_NO_FLUSH) == Z_OK && stream.avail_out < part.size();
+      more = profile.take({part.data(), part.size() - stream.avail_out}) && more;
+    }
+  } catch (...) {
+    inflateEnd(&stream);
+    throw;
+  }
+  inflateEnd(&stream);
+}
+
+/// Returns the bytes of the profile in a chunk of text, if it is one of Exif; else an empty string.
+/// Source: PNG (Third Edition), 11.3.3: a keyword, a zero, and in zTXt the method of compression.
+std::string raw_profile(std::string_view type, std::string_view body) {
+  const std::size_t end = body.find('\0');
+  const std::string_view keyword = body.substr(0, end);
+  if (keyword != "Raw profile type exif" && keyword != "Raw profile type APP1") return {};
+  if (end == std::string_view::npos) return {};
+  const std::string_view text = body.substr(end + 1);
+  RawProfile profile;
+  if (type == "tEXt") {
+    profile.take(text);
+  } else if (text.starts_with('\0')) {
+    inflate_to(profile, text.substr(1));
+  }
+  return std::move(profile).bytes();
+}
 
 }  // namespace
 
@@ -45,16 +150,15 @@ int exif_orientation(std::span<const std::byte> tiff) noexcept {
     const std::size_t entry = directory + 2 + i * kEntrySize;
     if (entry + kEntrySize > tiff.size()) return 1;
     if (reader.number(entry, 2) != kOrientationTag) continue;
-    const std::uint32_t value = reader.number(entry + 8, 2);
-    const bool valid = reader.number(entry + 2, 2) == kShort && value >= 1 && value <= 8;
+    const std::uint32_t type = reader.number(entry + 2, 2);
+    const std::uint32_t value = reader.number(entry + 8, type == kLong ? 4 : 2);
+    const bool valid = (type == kShort || type == kLong) && value >= 1 && value <= 8;
     return valid ? static_cast<int>(value) : 1;
   }
   return 1;
 }
 
 int jpeg_orientation(std::span<const std::byte> jpeg) noexcept {
-  constexpr std::array<std::byte, 6> kExif = {std::byte{'E'}, std::byte{'x'}, std::byte{'i'},
-                                              std::byte{'f'}, std::byte{0},   std::byte{0}};
   const Reader reader(jpeg, false);
   std::size_t at = 2;
   while (at + 4 <= jpeg.size()) {
@@ -72,8 +176,7 @@ int jpeg_orientation(std::span<const std::byte> jpeg) noexcept {
     const std::size_t length = reader.number(at + 2, 2);
     if (length < 2 || length > jpeg.size() - at - 2) return 1;
     const std::span<const std::byte> body = jpeg.subspan(at + 4, length - 2);
-    if (marker == 0xe1 && body.size() > kExif.size() &&
-        std::equal(kExif.begin(), kExif.end(), body.begin())) {
+    if (marker == 0xe1 && body.size() > kExif.size() && text_of(body).starts_with(kExif)) {
       return exif_orientation(body.subspan(kExif.size()));
     }
     at += 2 + length;
@@ -81,22 +184,24 @@ int jpeg_orientation(std::span<const std::byte> jpeg) noexcept {
   return 1;
 }
 
-int png_orientation(std::span<const std::byte> png) noexcept {
+int png_orientation(std::span<const std::byte> png) {
   constexpr std::size_t kSignature = 8;
   constexpr std::size_t kHead = 8;  // length and type
   constexpr std::size_t kChecksum = 4;
-  constexpr std::uint32_t kExif = 0x65584966;
-  constexpr std::uint32_t kPixels = 0x49444154;
+  const std::string_view text = text_of(png);
   const Reader reader(png, false);
-  std::size_t at = kSignature;
-  while (at + kHead + kChecksum <= png.size()) {
+  std::string profile;
+  for (std::size_t at = kSignature; at + kHead + kChecksum <= png.size();) {
     const std::size_t length = reader.number(at, 4);
-    const std::uint32_t type = reader.number(at + 4, 4);
-    if (type == kPixels || length > png.size() - at - kHead - kChecksum) return 1;
-    if (type == kExif) return exif_orientation(png.subspan(at + kHead, length));
+    if (length > png.size() - at - kHead - kChecksum) break;
+    const std::string_view type = text.substr(at + 4, 4);
+    const std::string_view body = text.substr(at + kHead, length);
+    if (type == "eXIf") return exif_orientation(bytes_of(without_exif(body)));
+    if (type == "IEND") break;
+    if (profile.empty() && (type == "zTXt" || type == "tEXt")) profile = raw_profile(type, body);
     at += kHead + length + kChecksum;
   }
-  return 1;
+  return exif_orientation(bytes_of(without_exif(profile)));
 }
 
 }  // namespace penstock::image

@@ -3,6 +3,7 @@ penstock_test(image/augment core io codec jpeg image)
 if(NOT PENSTOCK_SANITIZE)  # it counts what malloc gives
   penstock_test(image/codec_memory core io codec jpeg image SLOW "*")
 endif()
+penstock_test(image/exif core io codec)
 penstock_test(image/finish core io codec jpeg image)
 penstock_test(image/jpeg core io codec jpeg image)
 penstock_test(image/jpeg_faults core io codec jpeg image)
