@@ -46,6 +46,15 @@ Error InflateStream::damaged(const std::string& what) const {
                {.shard = file_->path()});
 }
 
+Error InflateStream::trailing() const {
+  const std::uint64_t bytes = file_->info().size - member_;
+  return Error(ErrorCode::data_loss,
+               "trailing garbage: behind the end of the compressed data, at byte " +
+                   std::to_string(member_) + ", the file has " + std::to_string(bytes) +
+                   (bytes == 1 ? " more byte" : " more bytes"),
+               {.shard = file_->path()});
+}
+
 bool InflateStream::refill() {
   const std::size_t n = std::min<std::uint64_t>(kInput, file_->info().size - read_);
   if (n == 0) return false;
@@ -65,11 +74,24 @@ bool InflateStream::start_member() {
     --state_->avail_in;
   }
   if (state_->avail_in == 0 && !refill()) return false;
-  if (any_member_ && format_ == Compression::zlib) throw damaged("more data behind its end");
+  member_ = read_ - state_->avail_in;
+  constexpr std::uint8_t kGzip = 0x1f;  // the first byte of a member
+  if (any_member_ && (format_ == Compression::zlib || *state_->next_in != kGzip)) throw trailing();
   ::isal_inflate_reset(state_.get());
   state_->crc_flag = format_ == Compression::gzip ? ISAL_GZIP : ISAL_ZLIB;
   in_member_ = any_member_ = true;
   return true;
+}
+
+void InflateStream::end_member() {
+  in_member_ = false;
+  // ISA-L keeps bytes that it read behind the end of zlib's data. Zeros are padding.
+  const auto ahead = static_cast<std::uint64_t>(std::max(state_->read_in_length, 0)) / 8;
+  for (std::uint64_t i = 0; i < ahead; ++i) {
+    if ((state_->read_in >> (8 * i) & 0xff) == 0) continue;
+    member_ = read_ - state_->avail_in - ahead + i;
+    throw trailing();
+  }
 }
 
 void InflateStream::inflate(std::span<std::byte> out, std::size_t& done) {
@@ -83,6 +105,7 @@ void InflateStream::inflate(std::span<std::byte> out, std::size_t& done) {
   const std::uint32_t got = room - state_->avail_out;
   done += got;
   produced_ += got;
+  if (code == ISAL_INVALID_WRAPPER && member_ > 0) throw trailing();
   if (code != ISAL_DECOMP_OK && code != ISAL_END_INPUT) throw damaged(reason_of(code));
   if (produced_ > kRatioSlack && produced_ / max_ratio_ > read_)
     throw Error(ErrorCode::out_of_range,
@@ -90,7 +113,7 @@ void InflateStream::inflate(std::span<std::byte> out, std::size_t& done) {
                     " bytes for each compressed one (max_inflate_ratio)",
                 {.shard = file_->path()});
   if (state_->block_state == ISAL_BLOCK_FINISH) {
-    in_member_ = false;
+    end_member();
   } else if (got == 0 && before == state_->avail_in && read_ == file_->info().size) {
     throw Error(ErrorCode::data_loss, "truncated at byte " + std::to_string(read_),
                 {.shard = file_->path()});

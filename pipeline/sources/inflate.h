@@ -16,6 +16,7 @@ namespace penstock {
 
 /// A reader of the contents of a compressed file, by ISA-L (1.4 to 2.9 times zlib's speed). A
 /// file in gzip may have several members, as `cat a.gz b.gz` makes them, and zeros behind the last.
+/// Anything else behind the last is an error that says so, once the contents are delivered.
 /// Checksums are verified. Memory is constant, whatever the contents claim. Used by one thread.
 class InflateStream {
  public:
@@ -37,8 +38,11 @@ class InflateStream {
   /// Reads more input. Returns false at the end of the file.
   bool refill();
   bool start_member();
+  void end_member();
   void inflate(std::span<std::byte> out, std::size_t& done);
   Error damaged(const std::string& what) const;
+  /// Returns the error of bytes behind the end that begin at `member_`.
+  Error trailing() const;
 
   const std::shared_ptr<File> file_;
   const Compression format_;
@@ -47,6 +51,7 @@ class InflateStream {
   std::vector<std::byte> input_;
   std::uint64_t read_ = 0;      // bytes of the file that were read
   std::uint64_t produced_ = 0;  // bytes that were delivered
+  std::uint64_t member_ = 0;    // where the member under way begins, or the next would
   bool in_member_ = false;
   bool any_member_ = false;
   Status failed_;

@@ -166,6 +166,13 @@ TEST(Idx, DamagedGzipIsRefused) {
   expect_error(ErrorCode::data_loss, "images", [&] { source_of(damaged); });
 }
 
+TEST(Idx, GarbageBehindGzipIsReportedAsSuch) {
+  const std::string whole = gzip(idx_file(8, {3, 100}, noise(300)));
+  for (const std::string& garbage : {std::string("x"), noise(50), noise(200'000)})
+    expect_error(ErrorCode::data_loss, "trailing garbage", [&] { source_of(whole + garbage); });
+  EXPECT_EQ(source_of(whole + std::string(512, '\0'))->size(), 3U);
+}
+
 TEST(Idx, NamesEveryMissingFile) {
   FileOptions options;
   options.files = std::make_shared<MemoryFileSystem>();

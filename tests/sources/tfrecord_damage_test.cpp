@@ -180,6 +180,22 @@ TEST(TFRecord, DamageWithinARecordIsNotTakenForACut) {
   EXPECT_THAT(cut[0].error->cause(), HasSubstr("truncated"));
 }
 
+TEST(TFRecord, GarbageBehindTheEndIsReportedAsSuch) {
+  for (const Wrapper wrapper : {Wrapper::gzip, Wrapper::zlib}) {
+    const std::string sound = deflated(tfrecords_of({"a", "b"}), wrapper);
+    for (const std::string& garbage :
+         {std::string("x"), std::string("trailing garbage"), test::noise(300'000),
+          std::string("\x1f\x8c") + test::noise(20), std::string(600, '\0') + "text"}) {
+      const auto got = read_source(*source_of({sound + garbage}));
+      EXPECT_THAT(texts_of(got), ElementsAre("a", "b", "!data_loss"));
+      const std::size_t begin = sound.size() + garbage.find_first_not_of('\0');
+      EXPECT_THAT(got[2].error->cause(),
+                  HasSubstr("trailing garbage: behind the end of the compressed data, at byte " +
+                            std::to_string(begin)));
+    }
+  }
+}
+
 TEST(TFRecord, BombsAreBounded) {
   const std::string bomb = deflated(tfrecord_of(std::string(20 << 20, '\0')), Wrapper::gzip, 9);
   ASSERT_LT(bomb.size(), 50'000u);
