@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include <penstock/error.h>
+#include <penstock/other_format.h>
 
 namespace penstock::towers {
 namespace {
@@ -172,10 +174,16 @@ SafeTensors::SafeTensors(std::string file) : file_(std::move(file)) {
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;)
     length = length << 8 | static_cast<unsigned char>(file_[i]);
+  const auto refuse_start = [&](const char* what) {
+    const auto head =
+        std::as_bytes(std::span(file_)).first(std::min(file_.size(), kOtherFormatHead));
+    const OtherFormat* const other = find_other_format(head, file_.size());
+    refuse(other != nullptr ? "this is " + other->text() : what);
+  };
   if (length > kMostHeader || length > file_.size() - kLengthBytes)
-    refuse("its header is longer than the file or than 100 MB");
+    refuse_start("its header is longer than the file or than 100 MB");
   const std::string_view text = std::string_view(file_).substr(kLengthBytes, length);
-  if (!text.starts_with('{')) refuse("its header does not begin with {");
+  if (!text.starts_with('{')) refuse_start("its header does not begin with {");
   const std::string_view data = std::string_view(file_).substr(kLengthBytes + length);
   const Json header = parse_header(text);
   for (const auto& [name, entry] : header.items()) {

@@ -174,7 +174,7 @@ struct CsvOptions : FileOptions {
 /// Indexed by line. Throws Error{not_found} that lists missing files. Throws
 /// Error{invalid_argument} for files whose headers differ, headers above 1 MiB, columns that do not
 /// exist, have no name or are named twice, dtypes that a field can't have, and defaults that are not
-/// numbers.
+/// numbers. Throws Error{data_loss} for files of another format (other_format.h).
 SourcePtr make_csv_source(const Paths& paths, const CsvOptions& options);
 /// Returns the dataset of `make_csv_source`.
 inline Dataset csv(const Paths& paths, const CsvOptions& options = {}) {

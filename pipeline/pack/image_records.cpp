@@ -131,17 +131,11 @@ class Packer {
 
   jpeg::Made record_of(std::span<const std::byte> file) const {
     const auto kind = static_cast<jpeg::RecordKind>(options_.kind);
-    switch (image::detect_format(file)) {
-      case image::Format::unknown:
-        throw Error(ErrorCode::data_loss,
-                    file.empty() ? "an empty image" : "neither a JPEG nor a PNG");
-      case image::Format::jpeg:
-        return jpeg::make_record(file, {kind, options_.limits, tables_ ? &*tables_ : nullptr});
-      default:
-        if (const Status status = image::verify_image(file, options_.limits); !status.ok())
-          throw Error(status.error());
-        return {{}, "png"};
-    }
+    if (image::detect_format(file) == image::Format::jpeg)
+      return jpeg::make_record(file, {kind, options_.limits, tables_ ? &*tables_ : nullptr});
+    if (const Status status = image::verify_image(file, options_.limits); !status.ok())
+      throw Error(status.error());
+    return {{}, "png"};
   }
 
   void make(std::size_t i, Packing& packing) const {

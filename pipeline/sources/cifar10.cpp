@@ -1,4 +1,5 @@
 // The source that reads CIFAR-10's binary files.
+#include <penstock/other_format.h>
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"
@@ -20,7 +21,10 @@ class Cifar10Source final : public Source {
         names_(Names::intern(std::vector<std::string>{"image", "label"})),
         blocking_(rows_.blocking()) {
     for (std::size_t i = 0; i < rows_.shards().size(); ++i) {
-      rows_.add(0, rows_.shards().info(i).size, std::nullopt, 0);
+      const std::uint64_t size = rows_.shards().info(i).size;
+      // A file that is damaged is still read as far as it goes.
+      if (size % kRecord != 0) refuse_other_format(*rows_.shards().open(i).file);
+      rows_.add(0, size, std::nullopt, 0);
     }
   }
 

@@ -49,7 +49,7 @@ IdxHeader read_plain_header(File& file) {
     offset += size;
     return size;
   };
-  return read_idx_header(read, file.path());
+  return read_idx_header(read, file);
 }
 
 class IdxSource final : public Source {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <penstock/other_format.h>
+
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/inflate.h"
 
@@ -53,13 +55,15 @@ class VectorBuffer final : public Buffer {
 
 }  // namespace
 
-IdxHeader read_idx_header(const ReadFront& read, const std::string& path) {
+IdxHeader read_idx_header(const ReadFront& read, File& file) {
+  const std::string& path = file.path();
   std::array<std::byte, 4> magic{};
   const std::size_t got = read(magic);
   if (got < magic.size()) throw damaged(path, "truncated at byte " + std::to_string(got), got);
   const auto dtype = dtype_of_code(std::to_integer<unsigned>(magic[2]));
   const int rank = std::to_integer<int>(magic[3]);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || !dtype) {
+    if (!is_compressed(file)) refuse_other_format(file);
     throw damaged(path, "not an IDX file", 0);
   }
   if (rank < 1 || rank > kMaxRank) {
@@ -108,7 +112,7 @@ IdxContents load_idx(const std::shared_ptr<File>& file, const Limits& limits) {
   };
 
   IdxContents contents;
-  contents.header = read_idx_header(read, file->path());
+  contents.header = read_idx_header(read, *file);
   const std::uint64_t row_bytes =
       row_bytes_of(contents.header.dtype, contents.header.shape.drop_front());
   std::uint64_t promised = 0;

@@ -28,8 +28,9 @@ struct IdxHeader {
 /// bytes only at the end of the file.
 using ReadFront = std::function<std::size_t(std::span<std::byte>)>;
 
-/// Reads a header. Throws Error{data_loss} that names `path` if the bytes are no header.
-IdxHeader read_idx_header(const ReadFront& read, const std::string& path);
+/// Reads the header of `file`. Throws Error{data_loss} that names it if the bytes are no header,
+/// and Error{invalid_argument} if they are of another format that is known.
+IdxHeader read_idx_header(const ReadFront& read, File& file);
 
 /// A file in memory: the rows that it really holds, and their size.
 struct IdxContents {

@@ -9,6 +9,7 @@
 #include <penstock/error.h>
 #include <penstock/find_files.h>
 #include <penstock/log.h>
+#include <penstock/other_format.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/sources/contents.h"
@@ -75,6 +76,22 @@ class LeftOut {
   std::size_t count_ = 0;
   std::map<std::string, std::size_t> by_extension_;
 };
+
+/// Returns "; there is an LMDB database: …" if one of the first files has a format that is known.
+std::string other_format_in(FileSystem& files, const std::string& folder) {
+  constexpr std::size_t kMostOpened = 16;
+  std::vector<std::string> paths = files.list(folder);
+  paths.resize(std::min(paths.size(), kMostOpened));
+  for (const std::string& path : paths) {
+    try {
+      if (const OtherFormat* const format = find_other_format(*files.open(path)))
+        return "; there is " + format->text();
+    } catch (const Error&) {  // it can't be opened
+      continue;
+    }
+  }
+  return "";
+}
 
 std::string first_of(const std::vector<std::string>& texts) {
   std::string list;
@@ -163,7 +180,8 @@ std::vector<std::string> ImageList::images_below(FileSystem& files, const std::s
   if (paths.empty()) {
     throw Error(ErrorCode::not_found,
                 "no .jpg, .jpeg or .png below this folder" +
-                    (left_out.count() == 0 ? "" : "; " + left_out.text(0)),
+                    (left_out.count() == 0 ? "" : "; " + left_out.text(0)) +
+                    other_format_in(files, folder),
                 {.shard = folder, .stage = {}});
   }
   if (left_out.count() > 0) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <penstock/crc32c.h>
+#include <penstock/other_format.h>
 
 namespace penstock::records_file {
 
@@ -134,10 +135,14 @@ ShardIndex scan(File& file, const Limits& limits) {
   const std::uint64_t size = file.info().size;
   std::array<std::byte, kHeaderBytes> header{};
   std::array<std::byte, kFooterBytes> footer{};
-  if (size < kHeaderBytes + kIndexHead + kFooterBytes) refuse(file, 0, "the file is cut off");
+  const auto refuse_start = [&file](const char* cause) {
+    refuse_other_format(file);
+    refuse(file, 0, cause);
+  };
+  if (size < kHeaderBytes + kIndexHead + kFooterBytes) refuse_start("the file is cut off");
   file.read_exactly(0, header);
   const auto kind = parse_header(header);
-  if (!kind) refuse(file, 0, "the file's header is damaged, or none");
+  if (!kind) refuse_start("the file's header is damaged, or none");
   file.read_exactly(size - kFooterBytes, footer);
   const auto offset = load<std::uint64_t>(footer, 0);
   const auto bytes = load<std::uint64_t>(footer, 8);

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include <penstock/other_format.h>
+
 namespace penstock {
 namespace {
 
@@ -175,7 +177,10 @@ NpyHeader read_npy_header(File& file) {
   std::array<std::byte, 12> start{};
   file.read_exactly(0, std::span(start).first(std::min<std::uint64_t>(size, start.size())));
   const std::string_view magic(reinterpret_cast<const char*>(start.data()), kNpyMagic.size());
-  if (size >= kNpyMagic.size() && magic != kNpyMagic) throw damaged("not a .npy file", 0);
+  if (size >= kNpyMagic.size() && magic != kNpyMagic) {
+    refuse_other_format(file);
+    throw damaged("not a .npy file", 0);
+  }
   const int version = std::to_integer<int>(start[6]);
   const std::uint64_t length_bytes = version == 1 ? 2 : 4;
   const std::uint64_t begin = 8 + length_bytes;

@@ -7,6 +7,8 @@
 #include <span>
 #include <unordered_map>
 
+#include <penstock/other_format.h>
+
 #include "pipeline/sources/window.h"
 
 namespace penstock::tar_file {
@@ -65,7 +67,12 @@ std::uint64_t number_of(std::string_view text) {
 class Scanner {
  public:
   Scanner(File& file, const Limits& limits, const LabelRule& rule, bool hidden)
-      : window_(file), limits_(limits), rule_(rule), hidden_(hidden), walker_(limits) {}
+      : file_(file),
+        window_(file),
+        limits_(limits),
+        rule_(rule),
+        hidden_(hidden),
+        walker_(limits) {}
 
   ShardIndex run() {
     walker_.start(
@@ -80,9 +87,12 @@ class Scanner {
       facts_.another = walker_.another();
     } catch (const Error& error) {
       close_at_damage();
+      const OtherFormat* const other = walker_.where() == 0 ? find_other_format(file_) : nullptr;
       const std::uint64_t lost = window_.file_size() - walker_.where();
       fault_alone(walker_.where(), error.code(),
-                  error.cause() + "; the shard's last " + std::to_string(lost) + " bytes are lost");
+                  other != nullptr ? "this is " + other->text()
+                                   : error.cause() + "; the shard's last " + std::to_string(lost) +
+                                         " bytes are lost");
     }
     leave_out_strangers();
     index_.notes = {text_of(layouts_), text_of(facts_)};
@@ -234,6 +244,7 @@ class Scanner {
   }
   std::uint64_t record() const noexcept { return index_.entries.size(); }
 
+  File& file_;
   Window window_;
   const Limits& limits_;
   const LabelRule& rule_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <penstock/other_format.h>
+
 namespace penstock {
 namespace {
 
@@ -51,6 +53,7 @@ class Scan {
         index_.lasting = false;
         return std::move(index_);
       }
+      if (at_ == 0) refuse_other_format(file, std::as_bytes(std::span(chunk).first(n)));
       take({chunk.data(), n});
     }
     if (!full_ && begin_ < size) end_record(size);
@@ -59,6 +62,13 @@ class Scan {
   }
 
  private:
+  static void refuse_other_format(const File& file, std::span<const std::byte> front) {
+    const OtherFormat* const other =
+        find_other_format(front.first(std::min(front.size(), kOtherFormatHead)), file.info().size);
+    if (other != nullptr)
+      throw Error(ErrorCode::data_loss, "this is " + other->text(), {.shard = file.path()});
+  }
+
   void take(std::string_view text) {
     std::size_t at = 0;
     if (at_ == 0 && format_.byte_order_mark && text.starts_with(kByteOrderMark)) {

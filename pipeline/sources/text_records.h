@@ -44,7 +44,8 @@ struct TextFormat {
 /// the first ones and then one error. Immutable and thread-safe.
 class TextRecords {
  public:
-  /// Scans the files. Throws Error{not_found} that lists the missing files.
+  /// Scans the files. Throws Error{not_found} that lists the missing files, and
+  /// Error{data_loss} for a file of another format that is known (see other_format.h).
   TextRecords(const Paths& paths, const FileOptions& options, const TextFormat& format);
 
   std::uint64_t size() const noexcept { return index_.size(); }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include <penstock/crc32c.h>
+#include <penstock/other_format.h>
 
 #include "pipeline/sources/window.h"
 
@@ -100,7 +101,14 @@ bool data_is_sound(std::span<const std::byte> data_and_footer) noexcept {
 }
 
 ShardIndex scan(File& file, const Limits& limits) {
-  return Scanner(file, limits).run();
+  ShardIndex index = Scanner(file, limits).run();
+  if (!index.faults.empty() && index.faults.front().record == 0) {
+    IndexFault& first = index.faults.front();
+    const OtherFormat* const other = find_other_format(file);
+    if (other != nullptr && first.code == ErrorCode::data_loss)
+      first.cause = "this is " + other->text();
+  }
+  return index;
 }
 
 }  // namespace penstock::tfrecord_file

@@ -28,7 +28,8 @@ bool data_is_sound(std::span<const std::byte> data_and_footer) noexcept;
 
 /// Finds the records of a plain shard. An entry is a record with its frame. A record larger than
 /// `max_record_bytes` is a fault, and the scan continues with the next. A damaged header, or an
-/// early end of the shard, is a fault behind which nothing can be found.
+/// early end of the shard, is a fault behind which nothing can be found. If the first record is
+/// damaged, and the file is of another format that is known, the fault names that.
 ShardIndex scan(File& file, const Limits& limits);
 
 }  // namespace penstock::tfrecord_file

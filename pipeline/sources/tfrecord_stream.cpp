@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include <penstock/other_format.h>
+
 #include "pipeline/sources/inflate.h"
 #include "pipeline/sources/patient_file.h"
 #include "pipeline/sources/tfrecord_format.h"
@@ -125,8 +127,11 @@ class Stream final : public RecordStream {
     }
     const std::optional<std::uint64_t> length = parse_header(held_.first(kHeaderBytes));
     if (!length) {
+      const OtherFormat* const other = at_ == 0 ? other_format() : nullptr;
       status = Error(ErrorCode::data_loss,
-                     "corrupt record: its length fails its CRC32C; the rest of the shard is lost",
+                     other != nullptr ? "this is " + other->text()
+                                      : "corrupt record: its length fails its CRC32C; the rest of "
+                                        "the shard is lost",
                      where_);
       return true;
     }
@@ -147,6 +152,12 @@ class Stream final : public RecordStream {
     held_ = held_.subspan(size);
     at_ += size;
     return true;
+  }
+
+  /// Returns the format of contents that do not begin with a record; null if it is not known.
+  const OtherFormat* other_format() const noexcept {
+    return find_other_format(held_.first(std::min(held_.size(), kOtherFormatHead)),
+                             held_.size() + contents_->most_left());
   }
 
   void deliver(ReadItem& item, std::span<const std::byte> data_and_footer) {

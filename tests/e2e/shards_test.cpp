@@ -182,6 +182,57 @@ TEST(Verify, LooksAtShardsBesideImagesAndSaysWhatItPassedOver) {
       AllOf(HasSubstr("a folder of images"), HasSubstr("a.tar: tar"), HasSubstr("2 other files")));
 }
 
+TEST(Inspect, AndOthersNameFormatsThatAreNotRead) {
+  using namespace std::string_literals;
+  const TempFolder folder;
+  std::string hundred;
+  for (char i = 0; i < 4; ++i) hundred += std::string{i, 47} + noise(3072);
+  struct Case {
+    std::string path;
+    std::string name;
+    std::string remedy;
+  };
+  const Case cases[] = {
+      {folder.write("z.npz", "PK\3\4"s + std::string(22, '\0') + "\5\0\0\0x.npy"s + noise(200)),
+       "an .npz archive", "numpy.load"},
+      {folder.write("data_batch_1", "\x80\2}q\1(U\x0b"s + noise(4000)), "a Python pickle",
+       "binary version"},
+      {folder.write("hundred.bin", hundred), "CIFAR-100", "--record-bytes 3074"},
+      {folder.write("x.parquet", "PAR1\x15\4"s + noise(900)), "a Parquet file", "read_parquet"},
+      {folder.write("x.csv", "\xfe\xff\0a\0,\0b\0\n"s), "text in UTF-16", "iconv"},
+      {folder.write("mds/shard.00000.mds", "\1\0\0\0\x0e\0\0\0\x12\0\0\0{\"abcd"s), "an MDS shard",
+       "tar shards"},
+  };
+  folder.write("mds/index.json", "{\"shards\": [], \"version\": 2}");
+  for (const Case& one : cases) {
+    const std::string parent = std::filesystem::path(one.path).parent_path().string();
+    std::vector<Flags> commands{
+        {"inspect", one.path},
+        {"verify", one.path},
+        {"profile", one.path, "--batch", "1"},
+        {"profile", "--npy", one.path, "--batch", "1"},
+        {"profile", "--cifar10", one.path, "--batch", "1"},
+        {"profile", "--lines", one.path, "--batch", "1"},
+        {"train", "--model", "cifar10", "--data", one.path, "--batch", "1"}};
+    if (parent.ends_with("mds"))
+      commands.insert(commands.end(), {{"inspect", parent},
+                                       {"profile", parent, "--batch", "1"},
+                                       {"profile", "--images", parent, "--batch", "1"},
+                                       {"pack", "--images", parent, "--jpeg", "indexed", "--out",
+                                        folder / "x.pnr"}});
+    for (const Flags& command : commands) {
+      const Outcome outcome = run_program(command);
+      EXPECT_NE(outcome.code, 0) << command[0];
+      EXPECT_THAT(outcome.out + outcome.err, AllOf(HasSubstr(one.name), HasSubstr(one.remedy)))
+          << command[0] << ' ' << command[1];
+    }
+  }
+  const std::string webp = folder.write("x.webp", "RIFF\x24\0\0\0WEBPVP8 "s + noise(36));
+  const Outcome decoded = run_program({"profile", "--images", webp, "--decode", "--batch", "1"});
+  EXPECT_EQ(decoded.code, 1);
+  EXPECT_THAT(decoded.err, HasSubstr("neither a JPEG nor a PNG, but a WebP image: convert it"));
+}
+
 TEST(Inspect, ShowsTextWithoutItsControls) {
   const TempFolder folder;
   const std::string file = folder.write("a.csv", "a,b\nx,\x1b]0;title\x07\n");

@@ -176,6 +176,31 @@ TEST(Csv, ColumnsWithoutANameOfTheirOwnNameTheOption) {
   EXPECT_THAT(texts_of(rows_of("a,,b,a\n1,2,3,4\n", options)), ElementsAre("3"));
 }
 
+TEST(Csv, OtherEncodingsAreRefusedByName) {
+  const auto wide = [](std::string_view text, bool big) {
+    std::string bytes;
+    for (const char c : text) {
+      if (big) bytes += '\0';
+      bytes += c;
+      if (!big) bytes += '\0';
+    }
+    return bytes;
+  };
+  for (const std::string& text :
+       {"\xff\xfe" + wide("id,name\n1,Ana\n", false), "\xfe\xff" + wide("id,name\n1,Ana\n", true),
+        "\xff\xfe" + wide("id\r\n1\r\n", false), wide("id,name\n1,Ana\n", false),
+        wide("id,name\n1,Ana\n", true)}) {
+    for (const bool header : {true, false}) {
+      CsvOptions options = csv_options({text});
+      options.header = header;
+      expect_error(ErrorCode::data_loss, "UTF-16", [&] { make_csv_source({"0"}, options); });
+    }
+    FileOptions lines;
+    lines.files = memory({text});
+    expect_error(ErrorCode::data_loss, "iconv", [&] { make_text_lines_source({"0"}, lines); });
+  }
+}
+
 TEST(Csv, AFirstRecordThatIsTooLongIsRefused) {
   constexpr std::size_t kMost = TextRecords::kLongestFirst;
   const auto of_size = [](std::size_t size) { return "a," + std::string(size - 3, 'b') + "\n"; };

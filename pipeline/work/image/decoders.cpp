@@ -4,6 +4,9 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <string>
+
+#include <penstock/other_format.h>
 
 #include "pipeline/work/image/png.h"
 #include "pipeline/work/jpeg/decoder.h"
@@ -38,8 +41,11 @@ Counters& counters() noexcept {
 
 Status unknown_format(const DecodeJob& job) noexcept {
   try {
-    return {ErrorCode::data_loss,
-            job.bytes.empty() ? "an empty image" : "neither a JPEG nor a PNG"};
+    if (job.bytes.empty()) return {ErrorCode::data_loss, "an empty image"};
+    const OtherFormat* const other = find_other_format(
+        job.bytes.first(std::min(job.bytes.size(), kOtherFormatHead)), job.bytes.size());
+    return {ErrorCode::data_loss, std::string("neither a JPEG nor a PNG") +
+                                      (other != nullptr ? ", but " + other->text() : "")};
   } catch (...) {
     return status_from_current_exception();
   }

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include <penstock/file_system.h>
 #include <penstock/find_files.h>
+#include <penstock/other_format.h>
 #include <penstock/sources.h>
 
 #include "pipelines/text.h"
@@ -60,9 +62,12 @@ Dataset read_table(const std::string& path, const std::vector<FeatureSpec>& feat
     const Dataset records = tfrecord(parts);
     return as_records ? records : records.map_op(parse_example(features));
   }
-  if (!name.ends_with(".csv"))
+  if (!name.ends_with(".csv")) {
+    if (std::error_code error; std::filesystem::is_regular_file(parts.front(), error))
+      refuse_other_format(*default_file_system()->open(parts.front()));
     throw UsageError("columns are of tf.Examples (.tfrecord) or of .csv, not of " +
                      in_quotes(path));
+  }
   CsvOptions options;
   for (const FeatureSpec& feature : features) {
     if (feature.shape.is_static() && feature.shape.volume() != 1)

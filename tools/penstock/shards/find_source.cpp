@@ -6,6 +6,7 @@
 
 #include <penstock/file_system.h>
 #include <penstock/find_files.h>
+#include <penstock/other_format.h>
 
 #include "pipelines/kinds.h"
 #include "pipelines/text.h"
@@ -60,6 +61,21 @@ bool is_plain(Format format) {
   return std::ranges::find(kPlain, format) != kPlain.end();
 }
 
+/// Throws Error{data_loss} that names the first file of a format that is not read, unless
+/// there are data beside it. Texts are not: other formats come with an index.json, or a list.
+void refuse_other_formats(const std::vector<Shard>& shards) {
+  const auto may_be_note = [](const Shard& shard) {
+    return shard.format == Format::lines || shard.format == Format::csv ||
+           shard.format == Format::unknown;
+  };
+  if (!std::ranges::all_of(shards, may_be_note)) return;
+  constexpr std::size_t kMostOpened = 16;
+  std::size_t opened = 0;
+  for (const Shard& shard : shards)
+    if (shard.format == Format::unknown && ++opened <= kMostOpened)
+      refuse_other_format(*default_file_system()->open(shard.path));
+}
+
 void set_paths(Settings& source, const std::vector<std::string>& given,
                const std::vector<Shard>& shards) {
   const Kind& kind = source.kind();
@@ -88,6 +104,7 @@ Settings find_source(const std::vector<std::string>& paths, bool hidden) {
   std::vector<Shard> shards;
   for (const std::string& path : paths) {
     std::vector<Shard> found = find_shards(path, hidden).found;
+    refuse_other_formats(found);
     // Next to data in a folder, a text is a note, such as the names of CIFAR-10's classes.
     const auto is_note = [](const Shard& shard) {
       return shard.format == Format::lines || shard.format == Format::unknown;

@@ -5,6 +5,7 @@
 
 #include <penstock/find_files.h>
 #include <penstock/image_records.h>
+#include <penstock/other_format.h>
 #include <penstock/remote_files.h>
 #include <penstock/sources.h>
 
@@ -203,7 +204,12 @@ Dataset open_shard(const Shard& shard, bool hidden) {
     case Format::unknown:
       break;
   }
-  throw Error(ErrorCode::data_loss, "this is no format that is known", Provenance{shard.path});
+  refuse_unknown(shard.path);
+}
+
+void refuse_unknown(const std::string& path) {
+  refuse_other_format(*default_file_system()->open(path));
+  throw Error(ErrorCode::data_loss, "this is no format that is known", Provenance{path});
 }
 
 Dataset open_samples(const Shard& shard, bool hidden) {

@@ -50,9 +50,12 @@ struct Shards {
 Shards find_shards(const std::string& path, bool hidden = false);
 
 /// Returns the records of a shard. For IDX, adds the labels from the file next to it with a
-/// matching name, if there is one. Throws the errors of the source, and Error{data_loss} for an
-/// unknown format.
+/// matching name, if there is one. Throws the errors of the source, and of `refuse_unknown`.
 Dataset open_shard(const Shard& shard, bool hidden = false);
+
+/// Throws Error{data_loss} for a file of unknown format. It names a format that is not read, and
+/// what to do, if that is known (see other_format.h).
+[[noreturn]] void refuse_unknown(const std::string& path);
 
 /// Returns the records, decoded as far as needed to know labels and images. Looks for a tf.Example
 /// among the first 1,000 records. If the first one found has an encoded image or a label, all are
