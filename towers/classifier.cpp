@@ -12,6 +12,7 @@
 #include "towers/class_shares.h"
 #include "towers/gpu/carrier.h"
 #include "towers/gpu/gpu.h"
+#include "towers/label_check.h"
 #include "towers/layers/relay.h"
 
 namespace penstock::towers {
@@ -92,14 +93,15 @@ void Classifier::build(const Scope& scope, const std::vector<LayerMaker>& makers
   weights_carrier_ = std::make_unique<Carrier>(*parts[0].gpu, *last_gpu_);
 }
 
-Dataset image_and_label(const Dataset& stored) {
+Dataset image_and_label(const Dataset& stored, std::int64_t classes) {
   const Spec& spec = stored.spec();
   std::vector<ComponentSpec> kept{spec[spec.require("image")], spec[spec.require("label")]};
   for (const ComponentSpec& carried : carried_in("a classifier", spec)) kept.push_back(carried);
   const Spec output(kept);
-  if (spec == output) return stored;
+  if (spec == output) return with_label_check(stored, classes);
   return stored.map(
-      [names = std::move(kept)](Element in) {
+      [names = std::move(kept), check = LabelCheck(stored, classes)](Element in) {
+        check(in, in["label"].item<std::int64_t>());
         Element out;
         for (const ComponentSpec& component : names) out.set(component.name, in[component.name]);
         return out;

@@ -6,6 +6,8 @@
 #include <penstock/error.h>
 #include <penstock/sources.h>
 
+#include "towers/label_check.h"
+
 namespace penstock::towers {
 namespace {
 
@@ -49,7 +51,8 @@ Dataset model_input(const ModelKind& kind, const Dataset& stored, bool training)
   const Spec output(kept);
   if (spec == output) return stored;
   return stored.map(
-      [names = std::move(kept)](Element in) {
+      [names = std::move(kept), check = LabelCheck(stored, kind.classes)](Element in) {
+        if (in.has("label")) check(in, in["label"].item<std::int64_t>());
         Element out;
         for (const ComponentSpec& component : names) out.set(component.name, in[component.name]);
         return out;

@@ -35,9 +35,10 @@ struct Provenance {
   std::int64_t index = -1;   ///< record index within the source
   std::string stage{};       ///< stage that failed, "map[2] decode_jpeg"
   std::int64_t length = -1;  ///< bytes of the record, from `offset` on
+  std::string member{};      ///< the part of the record that is at fault: "7.cls"
 
-  /// Returns "train-0.tar @1536 record 12, stage map[2] decode_jpeg", or an empty text if nothing
-  /// is known.
+  /// Returns "7.cls of train-0.tar @1536 record 12, stage map[2] decode_jpeg", or an empty text if
+  /// nothing is known.
   std::string to_string() const;
 };
 

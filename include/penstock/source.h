@@ -97,6 +97,9 @@ class Source {
 
   /// Returns the names that the labels count, in label order; empty if there are none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  /// Returns what follows the key of a record in the name of the part that holds its label: ".cls"
+  /// for members of tar shards. Empty if labels are no parts by themselves.
+  virtual std::string label_extension() const { return {}; }
 
   /// Returns the number of records of an indexed source; nothing for a stream.
   virtual std::optional<std::uint64_t> size() const { return std::nullopt; }

@@ -63,6 +63,8 @@ requires(N > 1) Dataset images(const char* const (&list)[N], ImagesOptions optio
 /// Returns the class names that the labels of `images`, `tar`, `cifar10` and `image_records` count,
 /// in label order. Returns an empty list for other datasets.
 std::vector<std::string> class_names(const Dataset& dataset);
+/// Returns `Source::label_extension` of the dataset's source.
+std::string label_extension(const Dataset& dataset);
 
 /// The options of `tar`.
 struct TarOptions : FileOptions {

@@ -36,7 +36,7 @@ std::string_view name_of(ErrorCode code) noexcept {
 }
 
 std::string Provenance::to_string() const {
-  std::string text = shard;
+  std::string text = member.empty() || shard.empty() ? member + shard : member + " of " + shard;
   if (offset >= 0) text += (text.empty() ? "@" : " @") + std::to_string(offset);
   if (index >= 0) text += (text.empty() ? "record " : " record ") + std::to_string(index);
   if (!stage.empty()) text += (text.empty() ? "stage " : ", stage ") + stage;

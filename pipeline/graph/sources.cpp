@@ -16,7 +16,20 @@ std::vector<std::string> class_names(const Node& node) {
   return {};
 }
 
+std::string label_extension(const Node& node) {
+  if (const SourcePtr source = node.source()) return source->label_extension();
+  for (const NodePtr& input : node.inputs()) {
+    std::string extension = label_extension(*input);
+    if (!extension.empty()) return extension;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string label_extension(const Dataset& dataset) {
+  return label_extension(*dataset.node());
+}
 
 std::vector<std::string> class_names(const Dataset& dataset) {
   return class_names(*dataset.node());

@@ -213,6 +213,7 @@ void put(StateWriter& to, const Status& status) {
   to.put(static_cast<std::uint64_t>(where.index + 1));
   to.put_bytes(where.stage);
   to.put(static_cast<std::uint64_t>(where.length + 1));
+  to.put_bytes(where.member);
 }
 
 Status get_status(StateReader& from) {
@@ -225,6 +226,7 @@ Status get_status(StateReader& from) {
   where.index = static_cast<std::int64_t>(from.get() - 1);
   where.stage = text(from.get_bytes());
   where.length = static_cast<std::int64_t>(from.get() - 1);
+  where.member = text(from.get_bytes());
   return Error(static_cast<ErrorCode>(code), std::move(cause), std::move(where));
 }
 

@@ -28,7 +28,7 @@ enum class Kind : std::uint8_t {
 };
 
 /// The version of the protocol. Both sides must have the same.
-inline constexpr std::uint64_t kProtocol = 3;
+inline constexpr std::uint64_t kProtocol = 4;
 
 struct Hello {
   std::string version;

@@ -173,6 +173,7 @@ class TarSource final : public Source {
   }
   Spec spec() const override { return layout_.spec(); }
   std::vector<std::string> class_names() const override { return layout_.class_names(); }
+  std::string label_extension() const override { return layout_.label_extension(); }
   std::optional<std::uint64_t> size() const override { return index_.size(); }
   bool blocking() const override { return blocking_; }
   std::uint64_t record_bytes(std::uint64_t index) const override {

@@ -28,6 +28,8 @@ class Layout {
   const Spec& spec() const noexcept { return spec_; }
   /// Returns the class names. Empty unless labels come from names.
   std::vector<std::string> class_names() const;
+  /// Returns ".cls" if that member holds the label.
+  std::string label_extension() const { return labels_ == Labels::number ? ".cls" : ""; }
 
   /// Returns true if members with this extension become a component or the label.
   bool reads(std::string_view extension) const noexcept {

@@ -7,6 +7,7 @@
 #include "tests/support/digits.h"
 #include "tests/support/files.h"
 #include "tests/support/program.h"
+#include "tests/support/tar.h"
 
 namespace penstock::test {
 namespace {
@@ -90,6 +91,42 @@ TEST_F(TrainInput, WrongCommandLinesAreRefused) {
   EXPECT_THAT(little.err, testing::HasSubstr("memory"));
 }
 
+TEST_F(TrainInput, AWrongLabelIsNamedWithItsRecord) {
+  std::string jpeg;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(images_))
+    if (file.path().extension() == ".jpg") jpeg = read_file(file.path().string());
+  const auto shard = [&](const std::string& name, const std::vector<std::string>& labels) {
+    std::string bytes;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::string key = "photos/" + std::to_string(i);
+      bytes += tar_member(key + ".jpg", jpeg) + tar_member(key + ".cls", labels[i]);
+    }
+    return folder_.write(name, bytes + tar_end());
+  };
+  const std::string sound = shard("sound.tar", {"0", "1", "9", "2"});
+  const struct {
+    std::string data;
+    std::string message;
+  } cases[] = {
+      {shard("one.tar", {"0", "1", "10", "1"}), "label 10 is none of 10 classes (photos/2.cls of "},
+      {shard("two.tar", {"-1", "1", "0", "2"}), "label -1 is none of 10 classes (photos/0.cls of "},
+      {shard("big.tar", {"1", "123456789012", "0", "3"}),
+       "label 123456789012 is none of 10 classes (photos/1.cls of "},
+  };
+  for (const auto& [data, message] : cases) {
+    for (const std::string& paths : {data, sound + "," + data}) {
+      const Outcome outcome = train_on(paths, {"--no-shuffle"});
+      EXPECT_EQ(outcome.code, 1);
+      EXPECT_THAT(outcome.err, testing::HasSubstr(message + data));
+    }
+    const Outcome evaluated = train_on(sound, {"--eval-data", data});
+    EXPECT_EQ(evaluated.code, 1);
+    EXPECT_THAT(evaluated.err, testing::HasSubstr(message + data));
+    const Outcome skips = train_on(sound + "," + data, {"--on-error", "skip"});
+    EXPECT_EQ(skips.code, 0) << skips.err;
+  }
+}
+
 TEST_F(TrainInput, WhatWasTrainedIsEvaluatedByItself) {
   const std::string model = folder_ / "model.safetensors";
   const std::string checkpoints = folder_ / "run";
@@ -127,6 +164,34 @@ TEST_F(TrainInput, WhatWasTrainedIsEvaluatedByItself) {
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   EXPECT_THAT(evaluate(folder_.write("damaged", bytes), images_).err,
               testing::HasSubstr("its digest is wrong"));
+}
+
+// Alone, the images of class_1 would be numbered from 0.
+TEST_F(TrainInput, ATestSetThatLacksAClassIsEvaluatedByName) {
+  const std::string model = folder_ / "model.safetensors";
+  ASSERT_EQ(train({"--export", model}).code, 0);
+  std::filesystem::create_directory(folder_ / "some");
+  std::filesystem::copy(images_ + "/class_1", folder_ / "some/class_1",
+                        std::filesystem::copy_options::recursive);
+  std::string tar;
+  for (const auto& file : std::filesystem::directory_iterator(folder_ / "some/class_1"))
+    tar +=
+        tar_member("class_1/" + file.path().filename().string(), read_file(file.path().string()));
+  folder_.write("some.tar", tar + tar_end());
+  ASSERT_EQ(run_program({"pack", "--images", folder_ / "some", "--jpeg", "indexed", "--out",
+                         folder_ / "some.pnr"})
+                .code,
+            0);
+  for (const char* data : {"some", "some.tar", "some.pnr"}) {
+    const Outcome outcome = run_program({"evaluate", "--model", "cifar10", "--variables", model,
+                                         "--data", folder_ / data, "--batch", "4", "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const nlohmann::json classes = outcome.json()["classes"];
+    EXPECT_EQ(classes[0]["class"], "class_0") << data;
+    EXPECT_EQ(classes[0]["rows"], 0) << data;
+    EXPECT_EQ(classes[1]["class"], "class_1") << data;
+    EXPECT_EQ(classes[1]["rows"], 12) << data;
+  }
 }
 
 TEST_F(TrainInput, EndsEarlyWhenEvaluationsGetNoBetter) {

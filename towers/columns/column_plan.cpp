@@ -52,6 +52,7 @@ void ColumnPlan::add_label(const Label& wanted, std::vector<ComponentSpec>& comp
                    std::string(name_of(wanted.dtype)) + ", the data have " +
                    std::string(name_of(found.dtype)) + " " + found.shape.to_string());
   classes = wanted.classes;
+  class_count = wanted.count;
   components.push_back({"label", DType::i64, {}});
 }
 

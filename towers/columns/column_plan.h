@@ -39,6 +39,7 @@ struct ColumnPlan {
   std::size_t columns_end = 0;
   int label = -1;                      // index of the feature
   std::vector<std::string> classes{};  // the label's
+  std::int64_t class_count = 0;        // of numbers; 0: not known
 
  private:
   const Spec& features() const noexcept { return source.features(); }

@@ -11,12 +11,19 @@ namespace {
 
 using Kind = Column::Kind;
 
-std::int64_t class_of(const FeatureValues& value, const std::vector<std::string>& classes) {
-  if (value.dtype == DType::i64) return value.integers[0];
+std::int64_t checked(std::int64_t label, std::int64_t count) {
+  if (count == 0 || (label >= 0 && label < count)) return label;
+  throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is none of " +
+                                       std::to_string(count) + " classes");
+}
+
+std::int64_t class_of(const FeatureValues& value, const std::vector<std::string>& classes,
+                      std::int64_t count) {
+  if (value.dtype == DType::i64) return checked(value.integers[0], count);
   if (value.dtype == DType::f32) {
     const float number = value.floats[0];
     if (number == std::trunc(number) && std::abs(number) < 1e9F)
-      return static_cast<std::int64_t>(number);
+      return checked(static_cast<std::int64_t>(number), count);
     throw Error(ErrorCode::mismatch, "label " + std::to_string(number) + " is no whole number");
   }
   const std::string_view text = value.texts[0];
@@ -32,7 +39,8 @@ std::int64_t class_of(const FeatureValues& value, const std::vector<std::string>
 void ColumnValues::compute(const ColumnPlan& plan, const Element& in) {
   plan.source.read(in, features_);
   if (plan.label >= 0)
-    label = class_of(features_.values[static_cast<std::size_t>(plan.label)], plan.classes);
+    label = class_of(features_.values[static_cast<std::size_t>(plan.label)], plan.classes,
+                     plan.class_count);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) compute(plan.steps[s], s);
   for (std::size_t s = 0; s < plan.steps.size(); ++s)
     if (plan.steps[s].output >= 0) std::ranges::replace(ids[s], kNoValue, kNoId);

@@ -18,6 +18,7 @@
 namespace penstock::towers {
 namespace {
 
+constexpr std::int64_t kObjects = 10;
 constexpr std::int64_t kCrop = 24;
 constexpr std::int64_t kPooled = kCrop / 4;
 
@@ -28,32 +29,32 @@ class Cifar10 final : public Classifier {
       return pool(s, {Pooling::max, 3, 2, Padding::same(kCrop, 3, 2)});
     };
     constexpr std::int64_t features = kPooled * kPooled * 64;
-    build(scope,
-          {[](const Scope& s) {
-             return conv2d(s / "conv1", {.in = 3,
-                                         .out = 64,
-                                         .kernel = 5,
-                                         .padding = {2, 2},
-                                         .initializer = Initializer::truncated_normal(0.05F),
-                                         .input_gradient = false});
-           },
-           relu, half, [](const Scope& s) { return lrn(s / "norm1"); },
-           [](const Scope& s) {
-             return conv2d(s / "conv2", {.in = 64,
-                                         .out = 64,
-                                         .kernel = 5,
-                                         .padding = {2, 2},
-                                         .initializer = Initializer::truncated_normal(0.05F),
-                                         .bias_initializer = Initializer::constant(0.1F)});
-           },
-           relu, [](const Scope& s) { return lrn(s / "norm2"); }, half,
-           [](const Scope& s) { return local(s / "local3", features, 384); }, relu,
-           [](const Scope& s) { return local(s / "local4", 384, 192); }, relu,
-           [](const Scope& s) {
-             return dense(
-                 s / "softmax",
-                 {.in = 192, .out = 10, .initializer = Initializer::truncated_normal(1.0F / 192)});
-           }});
+    build(scope, {[](const Scope& s) {
+                    return conv2d(s / "conv1", {.in = 3,
+                                                .out = 64,
+                                                .kernel = 5,
+                                                .padding = {2, 2},
+                                                .initializer = Initializer::truncated_normal(0.05F),
+                                                .input_gradient = false});
+                  },
+                  relu, half, [](const Scope& s) { return lrn(s / "norm1"); },
+                  [](const Scope& s) {
+                    return conv2d(s / "conv2", {.in = 64,
+                                                .out = 64,
+                                                .kernel = 5,
+                                                .padding = {2, 2},
+                                                .initializer = Initializer::truncated_normal(0.05F),
+                                                .bias_initializer = Initializer::constant(0.1F)});
+                  },
+                  relu, [](const Scope& s) { return lrn(s / "norm2"); }, half,
+                  [](const Scope& s) { return local(s / "local3", features, 384); }, relu,
+                  [](const Scope& s) { return local(s / "local4", 384, 192); }, relu,
+                  [](const Scope& s) {
+                    return dense(s / "softmax",
+                                 {.in = 192,
+                                  .out = kObjects,
+                                  .initializer = Initializer::truncated_normal(1.0F / 192)});
+                  }});
     // Half of the tutorial's factor, because decay is applied once per update, and the tutorial's
     // batches are smaller.
     decay_.add((scope / "local3").reuse().get("weights", {384, features}, {}), 0.002F);
@@ -75,14 +76,14 @@ std::vector<TakenComponent> cifar10_takes() {
 
 Dataset cifar10_input(const Dataset& stored, bool training) {
   check_input("cifar10", stored.spec(), cifar10_takes());
-  check_classes("cifar10", stored, 10);
+  check_classes("cifar10", stored, kObjects);
   const Shape& size = stored.spec()[stored.spec().require("image")].shape;
   for (int axis = 0; axis < std::min(2, size.rank()); ++axis)
     if (size[axis] >= 0 && size[axis] < kCrop)
       throw Error(ErrorCode::invalid_argument,
                   "cifar10 takes crops of 24x24; the data have image: u8 " + size.to_string());
   const bool encoded = stored.spec()[stored.spec().require("image")].dtype == DType::bytes;
-  const Dataset labelled = image_and_label(stored);
+  const Dataset labelled = image_and_label(stored, kObjects);
   const ImageOps pixels = encoded ? decode_image("image") : image_ops("image");
   const NormalizeOptions normal{.mean = {0.4914F, 0.4822F, 0.4465F},
                                 .deviation = {0.2470F, 0.2435F, 0.2616F},
@@ -102,7 +103,8 @@ ModelKind cifar10_kind() {
           .optimizer = "momentum:0.9",
           .schedule = "one_cycle:0.05",
           .takes = cifar10_takes(),
-          .ready = Spec({{"image", DType::f32, {kCrop, kCrop, 3}}, {"label", DType::i64, {}}})};
+          .ready = Spec({{"image", DType::f32, {kCrop, kCrop, 3}}, {"label", DType::i64, {}}}),
+          .classes = kObjects};
 }
 
 }  // namespace penstock::towers

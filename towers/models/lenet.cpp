@@ -12,11 +12,14 @@
 #include <penstock/towers/layers/relu.h>
 #include <penstock/towers/model_input.h>
 
+#include "towers/label_check.h"
 #include "towers/models/built_in.h"
 #include "towers/one_number.h"
 
 namespace penstock::towers {
 namespace {
+
+constexpr std::int64_t kDigits = 10;
 
 class LeNet final : public Classifier {
  public:
@@ -47,7 +50,7 @@ class LeNet final : public Classifier {
            relu,
            [](const Scope& s) {
              return dense(s / "fc3",
-                          {.in = 84, .out = 10, .initializer = Initializer::glorot(84, 10)});
+                          {.in = 84, .out = kDigits, .initializer = Initializer::glorot(84, 10)});
            }});
   }
 };
@@ -65,18 +68,20 @@ Spec lenet_ready() {
 /// the components that every model does.
 Dataset lenet_input(const Dataset& stored, bool /*training*/) {
   check_input("lenet", stored.spec(), lenet_takes());
-  check_classes("lenet", stored, 10);
+  check_classes("lenet", stored, kDigits);
   const Spec both = lenet_ready();
   std::vector<ComponentSpec> output(both.begin(), both.end());
   for (const ComponentSpec& carried : carried_in("lenet", stored.spec())) output.push_back(carried);
   const Spec spec(std::move(output));
   return stored.map(
-      [](const Element& in, Element& out, Rng&) {
+      [check = LabelCheck(stored, kDigits)](const Element& in, Element& out, Rng&) {
         const std::span<const std::uint8_t> from = in["image"].values<std::uint8_t>();
         const std::span<float> to = out["image"].mutable_values<float>();
         for (std::size_t i = 0; i < to.size(); ++i)
           to[i] = (static_cast<float>(from[i]) / 255 - 0.1307F) / 0.3081F;
-        out["label"].mutable_values<std::int64_t>()[0] = integer_in(in["label"]);
+        const std::int64_t label = integer_in(in["label"]);
+        check(in, label);
+        out["label"].mutable_values<std::int64_t>()[0] = label;
         carry(in, out);
       },
       {.name = "lenet_input", .output = spec});
@@ -92,7 +97,8 @@ ModelKind lenet_kind() {
           .optimizer = "momentum:0.9",
           .schedule = "one_cycle:0.05",
           .takes = lenet_takes(),
-          .ready = lenet_ready()};
+          .ready = lenet_ready(),
+          .classes = kDigits};
 }
 
 }  // namespace penstock::towers

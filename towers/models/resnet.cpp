@@ -118,7 +118,7 @@ Dataset resnet_input(const std::string& model, const Dataset& stored, bool train
   check_input(model, stored.spec(), resnet_takes());
   check_classes(model, stored, kClasses);
   const NormalizeOptions normal{.layout = Layout::hwc};
-  const Dataset labelled = image_and_label(stored);
+  const Dataset labelled = image_and_label(stored, kClasses);
   if (training)
     return labelled.map(
         decode_image("image").random_resized_crop(224).random_flip().normalize(normal));
@@ -137,7 +137,8 @@ ModelKind kind(const std::string& name, const std::string& help, const Plan& pla
           .optimizer = "momentum:0.9",
           .schedule = "cosine:0.1",
           .takes = resnet_takes(),
-          .ready = Spec({{"image", DType::f32, {224, 224, 3}}, {"label", DType::i64, {}}})};
+          .ready = Spec({{"image", DType::f32, {224, 224, 3}}, {"label", DType::i64, {}}}),
+          .classes = kClasses};
 }
 
 }  // namespace

@@ -116,7 +116,9 @@ ModelKind wide_deep_kind() {
       return std::make_unique<WideDeep>(scope, columns);
     };
     made.input = [columns](const Dataset& features, bool /*training*/) {
-      return transform_columns(features, columns.columns(), columns.label);
+      Label label = *columns.label;
+      label.count = columns.classes;
+      return transform_columns(features, columns.columns(), label);
     };
     return made;
   };

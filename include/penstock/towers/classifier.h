@@ -60,6 +60,7 @@ class Classifier : public Model {
 };
 
 /// Keeps only the components `image` and `label`, and those that are carried along (`carried_in`).
-Dataset image_and_label(const Dataset& stored);
+/// Labels of `classes` or more are errors of their records; 0: any are allowed.
+Dataset image_and_label(const Dataset& stored, std::int64_t classes = 0);
 
 }  // namespace penstock::towers

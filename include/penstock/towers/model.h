@@ -112,6 +112,7 @@ struct ModelKind {
   std::vector<TakenComponent> takes{};     ///< components that `input` reads; empty: not stated
   /// The spec of the elements that `input` makes. Data that have it go to the model unchanged.
   Spec ready{};
+  std::int64_t classes = 0;  ///< labels of data that are ready are below it; 0: any are
   /// For a model over feature columns, which has no `make` and no `input` until it is given
   /// columns. Returns the kind that has them. Throws Error{invalid_argument} for columns that it
   /// does not take.

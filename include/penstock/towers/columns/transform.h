@@ -1,6 +1,7 @@
 // The part of feature columns that runs in the pipeline.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct Label {
   DType dtype = DType::i64;  ///< i64, f32 (whole numbers) or bytes
   /// For bytes: the texts of the classes, in the order of their numbers.
   std::vector<std::string> classes{};
+  /// The number of classes: other numbers are errors of their records. 0: any are allowed.
+  std::int64_t count = 0;
 };
 
 /// Returns the feature that a label is read from. Throws Error{invalid_argument}, which names it.
