@@ -1,4 +1,4 @@
-// What a job of many ranks would do, by simulation: nobody here has so many machines.
+// Simulates a job of many ranks on one machine.
 //   penstock_cluster_scale [LATENCY_US GB_PER_S]
 // Costs of calls and messages are measured here, between two ranks over loopback; latency and
 // bandwidth of the network are those given, or loopback's. Meeting and signs of life are simulated

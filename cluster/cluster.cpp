@@ -58,7 +58,7 @@ Cluster resolve(const Environment& environment, const ClusterFlags& flags) {
   if (claims.empty()) {
     if (flags.rank) refuse("--rank needs --cluster: a rank among whom?");
     Cluster alone;
-    alone.source = "nobody";
+    alone.source = "none";
     alone.peers = {{Role::chief, 0, {}}};
     return alone;
   }

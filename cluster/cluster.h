@@ -52,7 +52,7 @@ struct Cluster {
   /// Empty: the process is alone.
   std::string rendezvous{};
   /// Where this came from: "TF_CONFIG", "torchrun", "Open MPI", "PMI", "Slurm", "flags", or
-  /// "nobody".
+  /// "none" for a process that is alone.
   std::string source{};
 
   bool trains() const noexcept { return rank >= 0; }

@@ -113,9 +113,9 @@ std::vector<Peer> members_of(Lists lists, const std::string& what) {
       members.push_back({role, index++, address});
     }
   }
-  if (members.empty()) refuse(what, "lists nobody");
+  if (members.empty()) refuse(what, "has no members");
   const bool trains = members.front().role == Role::chief || members.front().role == Role::worker;
-  if (!trains) refuse(what, "lists neither a chief nor workers: nobody trains");
+  if (!trains) refuse(what, "has neither a chief nor workers, so no process would train");
   return members;
 }
 

@@ -55,7 +55,7 @@ class Probe {
         error_code ignored;
         socket_.close(ignored);
       } else {
-        again(error == asio::error::connection_refused ? "refused: nobody listens there"
+        again(error == asio::error::connection_refused ? "refused: no process listens on this port"
                                                        : error.message());
       }
     });

@@ -1,4 +1,4 @@
-# CUDA if it is there; without it everything else builds and passes. What is missing is said, and the rest goes on.
+# Uses CUDA if it is installed. Without it everything else builds and passes; the configuration names what is missing.
 set(PENSTOCK_CUDA_DEFAULT AUTO)
 if(NOT PROJECT_IS_TOP_LEVEL)
   set(PENSTOCK_CUDA_DEFAULT OFF)

@@ -8,9 +8,9 @@
 #SBATCH --open-mode=append
 #SBATCH --signal=TERM@120
 # A run of training on the nodes of a Slurm job, with an evaluator on one core of the first. `sbatch deploy/slurm.sh`, with
-# PENSTOCK_DATA, PENSTOCK_KEPT and PENSTOCK_SECRETS as folders that all nodes see. Two minutes before the time is over
-# ranks are told to stop, and write a checkpoint; a job that is queued again goes on from it. So does one of which a rank
-# was lost: that ends all ranks with exit code 75.
+# PENSTOCK_DATA, PENSTOCK_KEPT and PENSTOCK_SECRETS as folders that all nodes see. Two minutes before the time limit Slurm
+# sends SIGTERM: all ranks write a checkpoint and stop. The job is queued again and resumes from it. If a rank is lost,
+# all others exit with code 75, and the job is queued again as well.
 set -euo pipefail
 
 data=${PENSTOCK_DATA:?the folder of cifar10-train.tar and cifar10-test.tar}
@@ -21,7 +21,7 @@ cores=${SLURM_CPUS_PER_TASK:-8}
 common=(--model cifar10 --checkpoint "$kept/checkpoints" --epochs 8
   --tensorboard "$kept/events" --quiet)
 
-# Of its own step, so that nobody waits for it, and it for nobody.
+# A step of its own: the evaluator and the training ranks do not wait for each other.
 srun --nodes=1 --ntasks=1 --cpus-per-task=1 --overlap \
   penstock train "${common[@]}" --role evaluator --tower-threads 1 \
   --eval-data "$data/cifar10-test.tar" --export-best "$kept/best.safetensors" &

@@ -1,4 +1,4 @@
-// Batches for a program in C: a pipeline that TOML describes, its columns, and a run that goes on
+// Batches for a program in C: a pipeline that TOML describes, its columns, and a run that resumes
 // where another stopped. Any C99 compiler; link penstock_pipelines (docs/c.md).
 //
 //     c_batches [FILE.toml]
@@ -9,7 +9,7 @@
 //     the others:
 //       value i64 [4] 1 4 9 3
 //       value i64 [2] 0 7
-//     the others, by a run that goes on behind the first:
+//     the others, by a resumed run:
 //       value i64 [4] 1 4 9 3
 //       value i64 [2] 0 7
 #include <inttypes.h>
@@ -89,11 +89,11 @@ int main(int argc, char** argv) {
   show_rest(run);
   penstock_run_close(run);
 
-  // Another run goes on from there, in this process or a later one.
+  // Another run resumes from the state, in this process or a later one.
   check(penstock_run_start(pipeline, state, state_size, &run));
   penstock_free(state);
   penstock_pipeline_close(pipeline);  // runs keep what they need of it
-  printf("the others, by a run that goes on behind the first:\n");
+  printf("the others, by a resumed run:\n");
   show_rest(run);
   penstock_run_close(run);
   return 0;

@@ -32,7 +32,9 @@ void check_options(const FeedOptions& options, std::size_t towers) {
                                                  std::to_string(held.first) + " on, of " +
                                                  std::to_string(held.of));
   if (!options.in_turn)
-    refuse("towers of several processes are served in turn: nobody knows which is first elsewhere");
+    refuse(
+        "towers of several processes need in_turn: no process knows which tower is first "
+        "elsewhere");
 }
 
 std::size_t towers_of(const FeedOptions& options, std::size_t devices) {

@@ -52,7 +52,7 @@ std::string why_everywhere(const Plan& plan, OnError on_error) {
   for (const PlannedStage& stage : plan.stages())
     if (!known_by_position(stage.execution)) return why(stage);
   if (!plan.batches() || !plan.batches()->in_place)
-    return plan.stages().back().label + " stands behind the batches";
+    return plan.stages().back().label + " follows the batches";
   if (plan.segments().size() != 1)
     return "what " + plan.segments().front().owner + " gives depends on values";
   if (plan.elements().cardinality() == kUnknown)

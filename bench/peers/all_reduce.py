@@ -59,7 +59,8 @@ def by_mpi(folder):
 
         return once
 
-    # mpirun gives its input to rank 0 alone, and who waits within MPI for the next command uses a CPU.
+    # mpirun forwards stdin to rank 0 only, and a rank that waits inside MPI for the next command spins on a
+    # CPU. So each rank reads its commands from a file.
     with open(os.path.join(folder, str(ranks.Get_rank()))) as commands:
         sys.stdout = open(os.path.join(folder, f"{ranks.Get_rank()}.said"), "w")
         serve(commands, sums)

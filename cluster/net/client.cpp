@@ -18,6 +18,7 @@
 #include "cluster/net/credentials.h"
 #include "cluster/net/ending.h"
 #include "cluster/net/open.h"
+#include "cluster/net/poll_value.h"
 #include "cluster/net/server.h"
 #include "cluster/net/verdict.h"
 
@@ -120,8 +121,7 @@ class GrpcRendezvous final : public Rendezvous {
   std::string get(const std::string& key, milliseconds timeout) override {
     wire::GetRequest request;
     request.set_key(key);
-    const Clock::time_point until = Clock::now() + timeout;
-    for (milliseconds wait(1);; wait = std::min(wait * 2, pause())) {
+    return poll_value(key, timeout, pause(), [&]() -> std::optional<std::string> {
       wire::GetReply reply;
       if (server_ != nullptr) {
         reply = server_->get(request);
@@ -132,11 +132,8 @@ class GrpcRendezvous final : public Rendezvous {
       }
       if (reply.found()) return reply.value();
       if (reply.verdict().ended()) throw Error(status_of(reply.verdict()).error());
-      if (Clock::now() >= until)
-        throw Error(ErrorCode::no_progress,
-                    "no rank has told " + key + " in " + std::to_string(timeout.count()) + " ms");
-      std::this_thread::sleep_for(wait);
-    }
+      return std::nullopt;
+    });
   }
 
   Status status() const override { return ending_.status(); }

@@ -20,6 +20,7 @@
 #include "cluster/net/etcd_run.h"
 #include "cluster/net/limits.h"
 #include "cluster/net/open.h"
+#include "cluster/net/poll_value.h"
 #include "cluster/net/verdict.h"
 
 namespace penstock::cluster {
@@ -77,21 +78,17 @@ class EtcdRendezvous final : public Rendezvous {
   }
 
   std::string get(const std::string& key, milliseconds timeout) override {
-    const Clock::time_point until = Clock::now() + timeout;
     EtcdTxn txn;
     txn.get(run_.value_key(key));
-    for (milliseconds wait(1);; wait = std::min(wait * 2, pause())) {
+    return poll_value(key, timeout, pause(), [&]() -> std::optional<std::string> {
       etcdserverpb::TxnResponse reply;
       const grpc::Status sent = client_.txn(txn.request(), reply);
       if (sent.ok())
         if (const etcdserverpb::KeyValue* found = read_by(reply, 0)) return found->value();
       const Status ended = ending_.status();
       if (!ended.ok()) throw Error(ended.error());
-      if (Clock::now() >= until)
-        throw Error(ErrorCode::no_progress,
-                    "no rank has told " + key + " in " + std::to_string(timeout.count()) + " ms");
-      std::this_thread::sleep_for(wait);
-    }
+      return std::nullopt;
+    });
   }
 
   Status status() const override { return ending_.status(); }

@@ -79,8 +79,8 @@ class GlooLinks final : public Links {
       : Links(rendezvous, cluster, options) {
     if (!options.interface.empty() && !options.insecure)
       throw Error(ErrorCode::invalid_argument,
-                  "values would go over " + options.interface +
-                      " without encryption: add --insecure-exchange if nobody else is on it");
+                  "the exchange would use " + options.interface +
+                      " without encryption: add --insecure-exchange if that network is private");
     if (!options.interface.empty() && ::if_nametoindex(options.interface.c_str()) == 0)
       throw Error(ErrorCode::not_found, "there is no network interface " + options.interface);
     if (size() == 1) return;

@@ -10,7 +10,7 @@ float* Places::of(std::uint32_t variable, std::uint64_t count) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
   if (taker_ == nullptr || count > kMost)
     throw Error(ErrorCode::mismatch, "a parameter server answers with values of variable " +
-                                         std::to_string(variable) + " that nobody asked for");
+                                         std::to_string(variable) + " that was not requested");
   const auto [at, is_new] = places_.try_emplace({variable, count}, nullptr);
   if (is_new) at->second = taker_->place(variable, count);
   return at->second;

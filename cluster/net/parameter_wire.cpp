@@ -17,7 +17,8 @@ std::vector<std::uint64_t> numbers_of(const Numbers& values) {
 
 towers::PushVerdict verdict_of(std::uint32_t number) {
   if (number > static_cast<std::uint32_t>(towers::PushVerdict::finished))
-    throw Error(ErrorCode::invalid_argument, "a verdict over a push that there is not");
+    throw Error(ErrorCode::invalid_argument,
+                "push verdict " + std::to_string(number) + " is unknown");
   return static_cast<towers::PushVerdict>(number);
 }
 

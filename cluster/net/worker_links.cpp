@@ -150,7 +150,7 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     auto stream = std::make_unique<Accepted>(link, 0, context);
     const std::shared_ptr<LinkListener> listener = accept_(link);
     if (listener == nullptr)
-      return new Refused("it takes nobody in", grpc::StatusCode::UNAVAILABLE);
+      return new Refused("it accepts no runs", grpc::StatusCode::UNAVAILABLE);
     Accepted* const reactor = stream.get();
     Status why(ErrorCode::unavailable, "the port was closed");
     try {

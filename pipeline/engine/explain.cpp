@@ -147,7 +147,7 @@ std::string Plan::to_string() const {
   if (!unsavable_.empty()) out << "  but " << unsavable_ << "\n";
   if (sharded_) {
     out << "another number of shards: "
-        << (inelastic_.empty() ? "goes on with the same order" : "refused, " + inelastic_) << "\n";
+        << (inelastic_.empty() ? "continues in the same order" : "refused, " + inelastic_) << "\n";
   }
   print_advice(out, stages_);
   return out.str();

@@ -51,7 +51,7 @@ std::string unsavable(const Node& root) {
   }
   if (!node->ordered() && ordered(*node->inputs()[0])) return {};
   return node->name() +
-         " stands behind an unordered map, whose order is another each time: its position can't be "
+         " follows an unordered map, whose order differs in each run: its position can't be "
          "saved";
 }
 
@@ -65,14 +65,13 @@ std::string inelastic(const Node& root) {
       return "it has no shard";
     }
     return node->name() +
-           " stands behind shard, where only maps, one batch that is written in place and "
-           "prefetches "
-           "may stand: it sees the elements of one consumer only";
+           " follows shard, after which only maps, one batch that is written in place and "
+           "prefetches may come: it sees the elements of one consumer only";
   }
-  if (shard->contiguous) return "its shards are contiguous: another count moves every border";
+  if (shard->contiguous) return "its shards are contiguous: another count moves every boundary";
   const Node& input = *node->inputs()[0];
   if (any_of(input, is_shard)) return "it has several shards";
-  if (!ordered(input)) return "an unordered map stands in front of shard";
+  if (!ordered(input)) return "an unordered map precedes shard";
   return {};
 }
 

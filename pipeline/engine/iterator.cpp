@@ -380,9 +380,9 @@ Iterator Dataset::restore(std::string_view state, RunOptions options) const {
             " differs: it was shard " + std::to_string(other.old_index) + " of " +
             std::to_string(other.old_count) + ", not " + std::to_string(other.index) + " of " +
             std::to_string(other.count) + "; " +
-            (why.empty() ? "a run goes on with another number of consumers from the states "
-                           "of all that stopped"
-                         : "this dataset can't go on with another number of consumers: " + why));
+            (why.empty() ? "to resume with another number of consumers, give the states of "
+                           "all that stopped"
+                         : "this dataset can't resume with another number of consumers: " + why));
   }
   return Iterator(std::make_unique<Iterator::Impl>(std::move(plan), options, saved));
 }

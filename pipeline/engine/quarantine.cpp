@@ -64,7 +64,7 @@ void Quarantine::open() {
 
 void Quarantine::give_up(const Error& error) {
   fd_ = UniqueFd();
-  log(LogLevel::warning, std::string("the quarantine goes on without its file: ") + error.what());
+  log(LogLevel::warning, std::string("quarantine continues without its file: ") + error.what());
 }
 
 void Quarantine::add(const Error& error) noexcept {

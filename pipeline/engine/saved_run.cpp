@@ -116,7 +116,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
   const Fingerprint graph(root, !trust_data);
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::invalid_argument,
-                "the run can't go on with another number of consumers: " + why);
+                "the run can't resume with another number of consumers: " + why);
   };
   if (!plan.inelastic().empty()) refuse(plan.inelastic());
   if (states.empty()) refuse("there are no states");

@@ -323,7 +323,7 @@ Asked decode_items(Incoming& message, const ProgramsByNumber& programs, Run& run
     if (!asked.rows)
       asked.element_bytes = saturating_sum(asked.element_bytes, reader.element_bytes());
   }
-  if (!head.at_end() || message.left() > 0) malformed("it goes on behind its end");
+  if (!head.at_end() || message.left() > 0) malformed("bytes follow its end");
   return asked;
 }
 

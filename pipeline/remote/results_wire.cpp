@@ -163,7 +163,7 @@ void decode_rows(StateReader& head, Incoming& message, Group& group, const std::
       message.take(place.slot->row(place.row).data(c), layout.strides[c] * place.count);
     });
   }
-  if (!head.at_end() || message.left() > 0) malformed("it goes on behind its end");
+  if (!head.at_end() || message.left() > 0) malformed("bytes follow its end");
   if (!texts.empty()) store_texts(group, layout, texts);
 }
 
@@ -201,7 +201,7 @@ void decode_values(StateReader& head, Incoming& message, Group& group, const std
       item.element = elements.get(head, message, *group.context);
     }
   }
-  if (!head.at_end() || message.left() > 0) malformed("it goes on behind its end");
+  if (!head.at_end() || message.left() > 0) malformed("bytes follow its end");
 }
 
 }  // namespace penstock::remote

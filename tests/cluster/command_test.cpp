@@ -50,7 +50,7 @@ TEST(ClusterCommand, FailsIfOthersAreNotReached) {
                "--check", "--timeout", "1", "--json", "-"});
   EXPECT_EQ(alone.code, 1) << alone.err;
   ASSERT_EQ(alone.json()["reached"].size(), 1U);
-  EXPECT_EQ(alone.json()["reached"][0]["problem"], "refused: nobody listens there");
+  EXPECT_EQ(alone.json()["reached"][0]["problem"], "refused: no process listens on this port");
 }
 
 }  // namespace

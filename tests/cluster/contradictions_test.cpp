@@ -113,7 +113,7 @@ std::vector<Refused> refused() {
       {"bare_v6", {}, list("fd00::2:1"), {"'fd00::2:1'", "[ ]"}},
       {"url", {}, list("http://a:1"), {"'http://a:1'"}},
       {"twice", {}, list("a:1,a:1"), {"--cluster", "worker 1", "a:1"}},
-      {"nobody_trains", {}, list("ps=a:1"), {"--cluster", "nobody trains"}},
+      {"nobody_trains", {}, list("ps=a:1"), {"--cluster", "no process would train"}},
       {"which_of_them", {}, {.cluster = "a:1,b:1"}, {"--rank"}},
       {"rank_not_listed", {}, {.cluster = "a:1,b:1", .rank = 2}, {"--rank 2", "lists 2"}},
       {"rank_alone", {}, {.rank = 1}, {"--rank", "--cluster"}},

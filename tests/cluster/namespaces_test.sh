@@ -76,7 +76,7 @@ ip netns exec $a env RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=5555 
   result=$?
 [ $result = 2 ] || fail "without TLS: $result"
 grep -q -- --tls-cert 0.out || fail "what is missing is not said"
-echo "without TLS nobody listens"
+echo "without TLS no process listens"
 
 plain psa$$
 rank $a 0 --epochs 100000 --checkpoint kept --checkpoint-every 3 >0.out 2>&1 &

@@ -52,7 +52,7 @@ TEST(Reach, NamesWhoIsMissing) {
   ASSERT_EQ(others.size(), 1U);
   EXPECT_EQ(others[0].who, "worker 1");
   EXPECT_EQ(others[0].address, addresses[1]);
-  EXPECT_EQ(others[0].problem, "refused: nobody listens there");
+  EXPECT_EQ(others[0].problem, "refused: no process listens on this port");
 }
 
 TEST(Reach, StopsWhenTold) {

@@ -34,11 +34,11 @@ struct Understood {
 std::vector<Understood> understood() {
   const auto tf = [](const char* task) { return Map{{"TF_CONFIG", tf_config(kTfCluster, task)}}; };
   return {
-      {"alone", {}, {}, "nobody", Role::chief, 0, 0, 1, 0, 1, ""},
+      {"alone", {}, {}, "none", Role::chief, 0, 0, 1, 0, 1, ""},
       {"set_to_nothing",
        {{"TF_CONFIG", ""}, {"RANK", ""}},
        {},
-       "nobody",
+       "none",
        Role::chief,
        0,
        0,
@@ -140,7 +140,7 @@ std::vector<Understood> understood() {
       {"tf_without_a_cluster",
        {{"TF_CONFIG", R"({"task":{"type":"worker","index":0}})"}},
        {},
-       "nobody",
+       "none",
        Role::chief,
        0,
        0,
@@ -230,7 +230,7 @@ std::vector<Understood> understood() {
       {"shell_of_an_allocation",
        {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}},
        {},
-       "nobody",
+       "none",
        Role::chief,
        0,
        0,

@@ -131,7 +131,7 @@ TEST(WorkerStrangers, ThatAWorkerTakesNotInMayTryAgain) {
       listen_for_runs("127.0.0.1:0", {}, [](WorkerLink& /*link*/) { return nullptr; });
   const auto [code, why] = why_refused(port->address(), {});
   EXPECT_EQ(code, ErrorCode::unavailable);
-  EXPECT_NE(why.find("takes nobody in"), std::string::npos) << why;
+  EXPECT_NE(why.find("accepts no runs"), std::string::npos) << why;
   EXPECT_EQ(port->refused(), 0U);
 }
 

@@ -224,7 +224,7 @@ TEST(DividedWork, NamesTheStageForWhichAllIsMade) {
     EXPECT_THAT(made_everywhere(dataset), testing::HasSubstr(what));
   };
   says(range(9).filter(all).batch(2), "filter[1] gives depends on values");
-  says(range(9).batch(2).map(same), "map[2] stands behind the batches");
+  says(range(9).batch(2).map(same), "map[2] follows the batches");
   says(range(9).map(same, {.ordered = false}).batch(2), "any order");
   RunOptions skipping;
   skipping.on_error = OnError::skip;

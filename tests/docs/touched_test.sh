@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # section TITLE: that part of the page.
 section() { awk -v title="## $1" '$0 == title { on = 1; next } /^## / { on = 0 } on' "$root/docs/extending.md"; }
 
-# listed: the files in the first column of the first table. Reads to the end: whoever writes must not find nobody there.
+# listed: the files in the first column of the first table. Reads to the end, so that the writer gets no SIGPIPE.
 # shellcheck disable=SC2016  # the backquotes are the page's
 listed() { awk '/^\|/ && !done { seen = 1; if (/^\| `/) print $0 } seen && !/^\|/ { done = 1 }' | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`' | sort; }
 

@@ -136,9 +136,9 @@ TEST(Elastic, RefusesWhatHasNoCommonOrder) {
   EXPECT_THAT(refusal([&] {
                 (void)early(3, 0).restore(States{state(early(2, 0), 1), state(early(2, 1), 1)});
               }),
-              HasSubstr("shuffle stands behind shard"));
+              HasSubstr("shuffle follows shard"));
   EXPECT_THAT(refusal([&] { (void)early(3, 0).restore(state(early(2, 0), 1)); }),
-              HasSubstr("can't go on with another number of consumers: shuffle stands behind"));
+              HasSubstr("can't resume with another number of consumers: shuffle follows"));
   EXPECT_NO_THROW((void)graph(3, 0).restore(States{zero, one}));
 }
 

@@ -221,9 +221,9 @@ TEST(Plan, SaysWhatCanBeSavedAndOnHowManyShardsItGoesOn) {
   EXPECT_TRUE(plain.ordered());
   const Plan behind = compile(same(numbers(9), false).take(3));
   EXPECT_FALSE(behind.ordered());
-  EXPECT_THAT(behind.unsavable(), testing::HasSubstr("take stands behind an unordered map"));
+  EXPECT_THAT(behind.unsavable(), testing::HasSubstr("take follows an unordered map"));
   EXPECT_THAT(compile(numbers(9).shard(2, 0).shuffle()).inelastic(),
-              testing::HasSubstr("shuffle stands behind shard"));
+              testing::HasSubstr("shuffle follows shard"));
 }
 
 TEST(Plan, IsSummedUpInALineForEachStage) {

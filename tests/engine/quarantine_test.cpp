@@ -84,7 +84,7 @@ TEST(Quarantine, GoesOnWithoutItsFileWhenTheDiskIsFull) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(values.size(), 19U);
-  EXPECT_EQ(log.count("the quarantine goes on without its file"), 1U);
+  EXPECT_EQ(log.count("quarantine continues without its file"), 1U);
   EXPECT_EQ(log.count(std::generic_category().message(EFBIG)), 1U) << "the reason, by its name";
 }
 

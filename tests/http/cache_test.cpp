@@ -256,7 +256,7 @@ TEST_F(HttpCache, AFolderThatCantBeWrittenToIsWarnedOfOnce) {
   use(1 << 30, folder_ / "file/cache");
   EXPECT_EQ(read(*open(server), 0, text_.size()), text_);
   EXPECT_EQ(read(*open(server), 10, 10), text_.substr(10, 10));
-  EXPECT_EQ(log.count("is not written to any more, and the run goes on without"), 1);
+  EXPECT_EQ(log.count("is no longer written, and the run continues without it"), 1);
 }
 
 TEST_F(HttpCache, AFullDiskEndsItAndNotTheRun) {
@@ -271,7 +271,7 @@ TEST_F(HttpCache, AFullDiskEndsItAndNotTheRun) {
   EXPECT_EQ(read(*file, 0, text_.size()), text_);
   EXPECT_EQ(read(*file, 0, text_.size()), text_);
   ::setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(log.count("is not written to any more, and the run goes on without"), 1);
+  EXPECT_EQ(log.count("is no longer written, and the run continues without it"), 1);
   // The last block is a small one; of the large ones nothing is left.
   for (const auto& block : cached_blocks(cache()))
     EXPECT_LT(std::filesystem::file_size(block), 100'000);

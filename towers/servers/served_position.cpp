@@ -66,7 +66,7 @@ ServedPosition ServedPosition::decode(std::string_view bytes) {
     replicas += feed.pushes.size();
   }
   if (!reader.at_end())
-    throw Error(ErrorCode::data_loss, "the position of a job goes on behind its end");
+    throw Error(ErrorCode::data_loss, "bytes follow the end of a job's position");
   if (position.heads.empty() || position.feeds.empty())
     throw Error(ErrorCode::data_loss, "the position of a job lacks servers or processes");
   for (const SnapshotHead& head : position.heads)

@@ -196,7 +196,7 @@ void BlockCache::give_up(const char* why) noexcept {
   if (!writes_.exchange(false)) return;
   try {
     log(LogLevel::warning,
-        "the cache of data on servers is not written to any more, and the run goes on without: " +
+        "the cache of remote data is no longer written, and the run continues without it: " +
             std::string(why));
   } catch (...) {  // no memory to say so
   }

@@ -161,7 +161,8 @@ class ListReader {
 
 ListPage parse_list_page(std::string_view xml) {
   ListPage page = ListReader(xml).read();
-  if (page.truncated && page.next_token.empty()) wrong_list("it goes on nowhere");
+  if (page.truncated && page.next_token.empty())
+    wrong_list("it is truncated and names no next page");
   return page;
 }
 

@@ -172,8 +172,8 @@ void Upload::abort() noexcept {
         .perform();
   } catch (const std::exception& error) {
     try {
-      log(LogLevel::warning, std::string("an upload could not be aborted, whose parts the store "
-                                         "keeps, and nobody sees: ") +
+      log(LogLevel::warning, std::string("an upload could not be aborted, so the store keeps its "
+                                         "hidden parts: ") +
                                  error.what());
     } catch (...) {  // no memory to say so
     }
