@@ -20,8 +20,8 @@ namespace penstock::cluster {
 namespace {
 
 using namespace std::chrono_literals;
-using test::free_addresses;
-using test::TimeLimit;
+using penstock::test::free_addresses;
+using penstock::test::TimeLimit;
 
 const auto never = [] { return false; };
 

@@ -8,7 +8,7 @@
 #include "tests/support/vectors.h"
 
 namespace penstock {
-namespace {
+namespace semantics_errors_test {
 
 using test::failing_at;
 using test::iota;
@@ -363,5 +363,5 @@ TEST(Errors, BeyondTheShareEndTheRun) {
   EXPECT_EQ(text.substr(text.size() - 1), "E");
 }
 
-}  // namespace
+}  // namespace semantics_errors_test
 }  // namespace penstock

@@ -9,7 +9,7 @@
 #include "tests/support/vectors.h"
 
 namespace penstock {
-namespace {
+namespace semantics_interleave_test {
 
 using test::expect_error;
 using test::expect_over_inputs;
@@ -341,5 +341,5 @@ TEST(SampleFrom, RefusesWrongArguments) {
   refuses("sample_from", [&] { (void)sample_from({two, two.enumerate()}, {1, 1}); });
 }
 
-}  // namespace
+}  // namespace semantics_interleave_test
 }  // namespace penstock

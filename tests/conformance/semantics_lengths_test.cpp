@@ -6,7 +6,7 @@
 #include "tests/support/vectors.h"
 
 namespace penstock {
-namespace {
+namespace semantics_lengths_test {
 
 using test::expect_error;
 using test::expect_over_inputs;
@@ -246,5 +246,5 @@ TEST(RaggedBatch, AnErrorCostsTheBatchSoFar) {
                   {"skip", dataset, "(0 2, 0 1 2) | (3 4, 0 1 2)", {.on_error = OnError::skip}}});
 }
 
-}  // namespace
+}  // namespace semantics_lengths_test
 }  // namespace penstock

@@ -6,7 +6,7 @@
 #include "tests/support/vectors.h"
 
 namespace penstock {
-namespace {
+namespace semantics_windows_test {
 
 using test::expect_error;
 using test::expect_over_inputs;
@@ -193,5 +193,5 @@ TEST(Fingerprint, SeesWhatIsDoneToAWindow) {
           runs_of({1}).bucket_by_length({.tokens = 6}));
 }
 
-}  // namespace
+}  // namespace semantics_windows_test
 }  // namespace penstock

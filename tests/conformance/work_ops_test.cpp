@@ -12,7 +12,7 @@
 #include "tests/support/context.h"
 
 namespace penstock {
-namespace {
+namespace work_ops_test {
 
 using test::HeapContext;
 using test::WorkOpCase;
@@ -233,5 +233,5 @@ INSTANTIATE_TEST_SUITE_P(Conformance, WorkOps, ::testing::ValuesIn(test::work_op
                            return name;
                          });
 
-}  // namespace
+}  // namespace work_ops_test
 }  // namespace penstock

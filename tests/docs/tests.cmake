@@ -57,12 +57,7 @@ function(penstock_docs page)
       test_numbers $<TARGET_NAME_IF_EXISTS:penstock_pipelines> penstock JPEG::JPEG TBB::tbb)
     target_compile_options(docs_${page}_test PRIVATE ${test_compile_options})
     target_precompile_headers(docs_${page}_test REUSE_FROM test_headers)
-    set(filter)
-    if(ARG_FILTER)
-      set(filter TEST_FILTER ${ARG_FILTER})
-    endif()
-    gtest_discover_tests(docs_${page}_test TEST_PREFIX docs/${page}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-      NO_PRETTY_VALUES ${filter} PROPERTIES TIMEOUT ${test_timeout})
+    penstock_discover(docs_${page}_test docs/${page} "${ARG_FILTER}")
   endif()
 endfunction()
 

@@ -11,7 +11,7 @@
 #include "tests/support/records.h"
 
 namespace penstock::test {
-namespace {
+namespace faults_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -223,5 +223,5 @@ TEST_F(Faults, ASoundDataSetVerifies) {
   }
 }
 
-}  // namespace
+}  // namespace faults_test
 }  // namespace penstock::test

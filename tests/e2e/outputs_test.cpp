@@ -13,7 +13,7 @@
 #include "tests/support/strangers.h"
 
 namespace penstock::test {
-namespace {
+namespace outputs_test {
 
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -228,5 +228,5 @@ TEST_F(Outputs, KeepTheirModes) {
   }
 }
 
-}  // namespace
+}  // namespace outputs_test
 }  // namespace penstock::test

@@ -5,7 +5,7 @@
 #include "tests/support/tar.h"
 
 namespace penstock::test {
-namespace {
+namespace paths_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -128,5 +128,5 @@ TEST_F(Paths, CommasInPathsAreNoSeparators) {
   EXPECT_EQ(elements({"--idx", pair}), 6) << pair;
 }
 
-}  // namespace
+}  // namespace paths_test
 }  // namespace penstock::test

@@ -14,7 +14,7 @@
 #include "tests/support/records.h"
 
 namespace penstock::test {
-namespace {
+namespace predict_columns_test {
 
 using testing::HasSubstr;
 
@@ -215,5 +215,5 @@ TEST_F(PredictColumns, WhatTheFolderLacksIsSaid) {
   EXPECT_THAT(said({}), HasSubstr("can't read the model's columns"));
 }
 
-}  // namespace
+}  // namespace predict_columns_test
 }  // namespace penstock::test

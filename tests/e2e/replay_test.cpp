@@ -6,7 +6,7 @@
 #include "tests/support/program.h"
 
 namespace penstock::test {
-namespace {
+namespace replay_test {
 
 using testing::HasSubstr;
 using Flags = std::vector<std::string>;
@@ -166,5 +166,5 @@ TEST_F(Replay, TellsTheErrorsOfADeterministicRun) {
   }
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace penstock::test

@@ -6,7 +6,7 @@
 #include "tests/support/program.h"
 
 namespace penstock::test {
-namespace {
+namespace shards_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -372,5 +372,5 @@ TEST(FindSource, NamesTheFlagThatReadsTheFiles) {
   EXPECT_EQ(run_program({"explain", "--records", photo, "--record-bytes", "1"}).code, 0);
 }
 
-}  // namespace
+}  // namespace shards_test
 }  // namespace penstock::test

@@ -17,7 +17,7 @@
 #include "tests/support/vectors.h"
 
 namespace penstock {
-namespace {
+namespace budget_test {
 
 using test::Clock;
 using test::DoubleOp;
@@ -331,5 +331,5 @@ TEST(Budget, CountsTheTextThatIsCopied) {
   }
 }
 
-}  // namespace
+}  // namespace budget_test
 }  // namespace penstock

@@ -13,7 +13,7 @@
 #include "tests/support/numbers.h"
 
 namespace penstock {
-namespace {
+namespace columns_test {
 
 using test::run;
 
@@ -242,5 +242,5 @@ TEST(ColumnSpecs, MustHaveAComponent) {
   EXPECT_THROW(range(3).map(none, {.output = Spec()}).map_batchwise(nothing), Error);
 }
 
-}  // namespace
+}  // namespace columns_test
 }  // namespace penstock

@@ -17,7 +17,7 @@
 #include "tests/support/numbers.h"
 
 namespace penstock {
-namespace {
+namespace exact_test {
 
 using test::noisy;
 using test::numbers;
@@ -368,5 +368,5 @@ TEST(Figures, ResumingFarInDecodesNothingAgain) {
   }
 }
 
-}  // namespace
+}  // namespace exact_test
 }  // namespace penstock

@@ -11,7 +11,7 @@
 #include "tests/support/numbers.h"
 
 namespace penstock {
-namespace {
+namespace keep_test {
 
 using test::expect_error;
 using test::numbers;
@@ -194,5 +194,5 @@ TEST(Keep, IsPartOfTheFingerprint) {
   expect_error(ErrorCode::invalid_argument, "keep", [&] { (void)data.keep({"c"}).restore(state); });
 }
 
-}  // namespace
+}  // namespace keep_test
 }  // namespace penstock

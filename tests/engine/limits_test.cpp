@@ -53,7 +53,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 }
 
 namespace penstock {
-namespace {
+namespace limits_test {
 
 /// What a run under a limit came to.
 enum Verdict : int { kRight = 0, kNamed = 10, kWrong = 11, kUnwarned = 12 };
@@ -213,5 +213,5 @@ TEST_F(Limits, NoLockedMemory) {
   test::figure("F9", "locked memory: none is needed");
 }
 
-}  // namespace
+}  // namespace limits_test
 }  // namespace penstock

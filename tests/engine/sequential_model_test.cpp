@@ -14,7 +14,7 @@
 #include "tests/support/time_limit.h"
 
 namespace penstock {
-namespace {
+namespace sequential_model_test {
 
 using test::Made;
 using test::numbers;
@@ -193,5 +193,5 @@ TEST(Sequential, IsWhatTheEngineGives) {
   }
 }
 
-}  // namespace
+}  // namespace sequential_model_test
 }  // namespace penstock

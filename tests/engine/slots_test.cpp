@@ -11,7 +11,7 @@
 #include "pipeline/engine/memory.h"
 
 namespace penstock {
-namespace {
+namespace slots_test {
 
 /// For text that nobody owns; there is none here.
 class NoContext final : public ReadContext {
@@ -106,5 +106,5 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-}  // namespace
+}  // namespace slots_test
 }  // namespace penstock

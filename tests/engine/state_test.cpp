@@ -19,7 +19,7 @@
 #include "tests/support/time_limit.h"
 
 namespace penstock {
-namespace {
+namespace state_test {
 
 using test::failing_at;
 using test::numbers;
@@ -331,5 +331,5 @@ TEST(State, RefusesAPositionBehindTheEnd) {
   }
 }
 
-}  // namespace
+}  // namespace state_test
 }  // namespace penstock

@@ -14,7 +14,7 @@
 #include "tests/support/numbers.h"
 
 namespace penstock {
-namespace {
+namespace texts_test {
 
 using test::run;
 
@@ -181,5 +181,5 @@ TEST(Texts, FitAnyBudget) {
   }
 }
 
-}  // namespace
+}  // namespace texts_test
 }  // namespace penstock

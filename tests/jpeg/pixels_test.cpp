@@ -16,7 +16,7 @@
 #include "tests/support/simd.h"
 
 namespace penstock::jpeg {
-namespace {
+namespace pixels_test {
 
 using image::DecodePlan;
 using image::Rect;
@@ -270,5 +270,5 @@ TEST(JpegPixels, OfMadeUpPhotographs) {
   expect_photographs_same(files);
 }
 
-}  // namespace
+}  // namespace pixels_test
 }  // namespace penstock::jpeg

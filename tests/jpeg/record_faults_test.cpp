@@ -16,13 +16,15 @@
 #include "tests/support/simd.h"
 
 namespace penstock::jpeg {
-namespace {
+namespace record_faults_test {
 
 using test::make_jpeg;
 using test::make_pixels;
 using Bytes = std::vector<std::byte>;
 
-TEST_P(Records, RefuseBadFiles) {
+class RecordFaults : public Records {};
+
+TEST_P(RecordFaults, RefuseBadFiles) {
   const MakeOptions options{.kind = GetParam()};
   const Bytes jpeg = make_jpeg(make_pixels(60, 60, 3));
   const Bytes cut(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(jpeg.size() / 2));
@@ -34,7 +36,7 @@ TEST_P(Records, RefuseBadFiles) {
   EXPECT_FALSE(make_record(jpeg, options).record.empty());
 }
 
-TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
+TEST_P(RecordFaults, ThatAreCutAreRefusedAtEveryLength) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   const auto decoder = make_record_decoder();
   for (std::size_t size = 0; size < record.size(); ++size) {
@@ -47,7 +49,7 @@ TEST_P(Records, ThatAreCutAreRefusedAtEveryLength) {
 }
 
 // By every back end, and when they are unpacked.
-TEST_P(Records, WithAFlippedBitAreRefused) {
+TEST_P(RecordFaults, WithAFlippedBitAreRefused) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   const auto decoder = make_record_decoder();
   for (std::size_t bit = 0; bit < 8 * record.size(); bit += 3) {
@@ -139,7 +141,7 @@ TEST(WriteJpeg, ThatFailsInTheMiddleHarmsNothing) {
   EXPECT_EQ(write_jpeg(image).size(), sound.size());
 }
 
-TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
+TEST_P(RecordFaults, ThatLieWithTheRightChecksumsDoNoHarm) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   test::for_each_target([&](const std::string&) {
     const auto decoder = make_record_decoder();
@@ -159,9 +161,9 @@ TEST_P(Records, ThatLieWithTheRightChecksumsDoNoHarm) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Records,
+INSTANTIATE_TEST_SUITE_P(Kinds, RecordFaults,
                          ::testing::Values(RecordKind::coefficients, RecordKind::indexed),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
-}  // namespace
+}  // namespace record_faults_test
 }  // namespace penstock::jpeg

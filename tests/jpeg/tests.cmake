@@ -1,7 +1,2 @@
-penstock_test(jpeg/header core io codec jpeg)
-penstock_test(jpeg/kernels core io codec jpeg)
-penstock_test(jpeg/pixels core io codec jpeg)
-penstock_test(jpeg/verdicts core io codec jpeg)
-penstock_test(jpeg/records core io codec jpeg image)
-penstock_test(jpeg/record_faults core io codec jpeg)
-penstock_test(jpeg/shared_tables core io codec jpeg image)
+penstock_tests(jpeg LAYERS core io codec jpeg image
+  FILES header kernels pixels verdicts records record_faults shared_tables)

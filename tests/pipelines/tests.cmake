@@ -1,6 +1,3 @@
 if(TARGET penstock_pipelines)
-  foreach(name numbers text toml c c_feed c_arrow)
-    penstock_test(pipelines/${name})
-    target_link_libraries(pipelines_${name}_test PRIVATE penstock_pipelines)
-  endforeach()
+  penstock_tests(pipelines FILES numbers text toml c c_feed c_arrow LIBRARIES penstock_pipelines)
 endif()

@@ -14,7 +14,7 @@
 #include "tests/support/records.h"
 
 namespace penstock {
-namespace {
+namespace csv_test {
 
 using test::expect_error;
 using test::read_source;
@@ -385,5 +385,5 @@ TEST(Csv, EveryCutIsAnAnswer) {
   }
 }
 
-}  // namespace
+}  // namespace csv_test
 }  // namespace penstock

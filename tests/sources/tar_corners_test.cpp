@@ -15,14 +15,14 @@
 #include "tests/support/tar.h"
 
 namespace penstock {
-namespace {
+namespace tar_corners_test {
 
 using test::gnu_long_member;
 using test::pax_member;
 using test::pax_record;
 using test::read;
 using test::read_source;
-using test::source_of;
+using test::tar_source;
 using test::tar_end;
 using test::tar_member;
 using test::tar_padded;
@@ -34,13 +34,13 @@ using ::testing::HasSubstr;
 
 /// The only outcome of a shard that holds one sample with a fault.
 std::string cause_of(const std::string& shard) {
-  const auto got = read(*source_of({shard + tar_end()}));
+  const auto got = read(*tar_source({shard + tar_end()}));
   EXPECT_EQ(got.size(), 1u);
   return got.at(0).at(0);
 }
 
 TEST(TarCorners, NamesAreData) {
-  const SourcePtr source = source_of(
+  const SourcePtr source = tar_source(
       {tar_member("../../etc/passwd.jpg", "up") + tar_member("/etc/shadow.jpg", "absolute") +
        tar_member("./a/../b.jpg", "dots") + tar_member("C:\\x.jpg", "windows") +
        tar_member("new\nline.jpg", "n") + tar_end()});
@@ -63,9 +63,9 @@ TEST(TarCorners, LinksAndDevicesAreErrorsNotFollowed) {
     const TarHeader nameless{.name = "passwd", .type = type, .link = "/etc/passwd"};
     EXPECT_THAT(cause_of(nameless.bytes()), HasSubstr(what));
   }
-  const SourcePtr source = source_of({tar_member("1.jpg", "1") +
-                                      TarHeader{.name = "1.cls", .type = '2', .link = "x"}.bytes() +
-                                      tar_member("2.jpg", "2") + tar_end()});
+  const SourcePtr source = tar_source(
+      {tar_member("1.jpg", "1") + TarHeader{.name = "1.cls", .type = '2', .link = "x"}.bytes() +
+       tar_member("2.jpg", "2") + tar_end()});
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("!data_loss", "2"));
 }
 
@@ -76,7 +76,7 @@ TEST(TarCorners, SparseFilesAreErrorsAndTheNextGoesOn) {
   old[482] = 1;
   old = TarHeader::with_checksum(old) + map + last + tar_padded("0123456789");
   const std::string pax = pax_member(pax_record("GNU.sparse.major", "1"), "2.jpg", "data");
-  const SourcePtr source = source_of({old + pax + tar_member("3.jpg", "3") + tar_end()});
+  const SourcePtr source = tar_source({old + pax + tar_member("3.jpg", "3") + tar_end()});
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("!data_loss", "!data_loss", "3"));
 }
 
@@ -88,14 +88,14 @@ TEST(TarCorners, RepeatedAndScatteredMembersAreErrors) {
                   std::to_string(byte)};
   };
   const SourcePtr interleaved =
-      source_of({tar_member("a.jpg", "A") + tar_member("b.jpg", "B") + tar_member("a.cls", "1") +
-                 tar_member("b.cls", "2") + tar_member("c.jpg", "C") + tar_end()});
+      tar_source({tar_member("a.jpg", "A") + tar_member("b.jpg", "B") + tar_member("a.cls", "1") +
+                  tar_member("b.cls", "2") + tar_member("c.jpg", "C") + tar_end()});
   EXPECT_THAT(read(*interleaved),
               ElementsAre(apart("a", 2048), apart("b", 3072), Values{"C", "0", "c"}));
-  const SourcePtr twice = source_of(
+  const SourcePtr twice = tar_source(
       {tar_member("a.jpg", "1") + tar_member("b.jpg", "2") + tar_member("a.jpg", "3") + tar_end()});
   EXPECT_THAT(texts_of(read_source(*twice)), ElementsAre("!data_loss", "2"));
-  const SourcePtr two_images = source_of(
+  const SourcePtr two_images = tar_source(
       {tar_member("z.jpg", "Z") + tar_member("a.jpg", "1") + tar_member("a.png", "2") + tar_end()});
   EXPECT_THAT(read(*two_images),
               ElementsAre(Values{"Z", "0", "z"}, Values{"!the sample \"a\" has two images"}));
@@ -107,7 +107,7 @@ TEST(TarCorners, MembersOfASampleAreBounded) {
     for (int i = 0; i < count; ++i) bytes += tar_member(key + "." + std::to_string(i), "");
     return bytes;
   };
-  const SourcePtr source = source_of({members("a", 1001) + members("b", 1000) + tar_end()});
+  const SourcePtr source = tar_source({members("a", 1001) + members("b", 1000) + tar_end()});
   EXPECT_EQ(source->spec().size(), 1001u);
   EXPECT_THAT(read(*source)[0], ElementsAre("!the sample \"a\" has more than 1000 members"));
   EXPECT_EQ(read(*source)[1].back(), "b");
@@ -120,8 +120,8 @@ TEST(TarCorners, MembersOfASampleAreBounded) {
 
 TEST(TarCorners, AFailedSampleIsAnErrorAlsoInFrontOfDamage) {
   const SourcePtr source =
-      source_of({tar_member("a.jpg", "1") + tar_member("a.txt", "1") + tar_member("b.jpg", "1") +
-                 tar_member("b.jpg", "2") + tar_member("b.txt", "2") + "cut"});
+      tar_source({tar_member("a.jpg", "1") + tar_member("a.txt", "1") + tar_member("b.jpg", "1") +
+                  tar_member("b.jpg", "2") + tar_member("b.txt", "2") + "cut"});
   const auto got = read(*source);
   ASSERT_EQ(got.size(), 3u);
   EXPECT_EQ(got[1].at(0), "!the sample \"b\" has two members .jpg");
@@ -138,7 +138,7 @@ TEST(TarCorners, PaxTricks) {
         pax_record("size", "-1"), pax_record("size", ""),
         pax_record("size", "18446744073709551616"), pax_record("size", "18446744073709551615"),
         pax_record("size", "9223372036854775807")}) {
-    const auto got = read(*source_of({good + pax_member(records, "1.jpg", "1") + tar_end()}));
+    const auto got = read(*tar_source({good + pax_member(records, "1.jpg", "1") + tar_end()}));
     ASSERT_EQ(got.size(), 2u) << records;
     EXPECT_EQ(got[0].at(0), "ok");
     EXPECT_EQ(got[1].at(0)[0], '!') << records;
@@ -155,7 +155,7 @@ TEST(TarCorners, PaxTricks) {
               HasSubstr("extended header"));
   EXPECT_THAT(cause_of(gnu_long_member(std::string(5000, 'n') + ".jpg", "1")), HasSubstr("5004"));
   const auto got =
-      read(*source_of({good + tar_member("x", pax_record("path", "y.jpg"), 'x') + tar_end()}));
+      read(*tar_source({good + tar_member("x", pax_record("path", "y.jpg"), 'x') + tar_end()}));
   EXPECT_THAT(got.back().at(0), HasSubstr("truncated"));
 }
 
@@ -168,20 +168,20 @@ TEST(TarCorners, HostileSizes) {
        {most, huge, std::string("77777777777\0", 12), std::string("00000002001\0", 12),
         std::string("0000000008x\0", 12), std::string("-0000000001\0", 12)}) {
     const TarHeader header{.name = "1.jpg", .size_field = field};
-    const auto got = read(*source_of({tar_member("ok.jpg", "ok") + header.bytes() + tar_end()}));
+    const auto got = read(*tar_source({tar_member("ok.jpg", "ok") + header.bytes() + tar_end()}));
     ASSERT_EQ(got.size(), 2u);
     EXPECT_EQ(got[1].at(0)[0], '!');
   }
   TarOptions options;
   options.limits.max_record_bytes = 2000;
-  const SourcePtr limited = source_of(
+  const SourcePtr limited = tar_source(
       {tar_member("1.jpg", std::string(2000, 'x')) + tar_member("2.jpg", "2") + tar_end()},
       options);
   EXPECT_THAT(texts_of(read_source(*limited)), ElementsAre("!out_of_range", "2"));
   options.limits = {.max_members = 2};
   const std::string member = tar_member("1.jpg", "1");
   EXPECT_THAT(
-      texts_of(read_source(*source_of(
+      texts_of(read_source(*tar_source(
           {member + tar_member("2.jpg", "2") + tar_member("3.jpg", "3") + tar_end()}, options))),
       ElementsAre("1", "2", "!out_of_range"));
 }
@@ -191,5 +191,5 @@ TEST(TarCorners, OtherFormatsAreNamed) {
   EXPECT_THAT(cause_of(test::noise(2000)), HasSubstr("corrupt header at byte 0"));
 }
 
-}  // namespace
+}  // namespace tar_corners_test
 }  // namespace penstock

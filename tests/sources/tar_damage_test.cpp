@@ -10,13 +10,13 @@
 #include "tests/support/tar.h"
 
 namespace penstock {
-namespace {
+namespace tar_damage_test {
 
 using test::gnu_long_member;
 using test::read;
 using test::read_source;
 using test::ReadOutcome;
-using test::source_of;
+using test::tar_source;
 using test::tar_end;
 using test::tar_member;
 using test::TarHeader;
@@ -32,7 +32,7 @@ std::string three_samples() {
 
 TEST(TarDamage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
   const std::string sound = three_samples();
-  const std::vector<std::string> texts = texts_of(read_source(*source_of({sound})));
+  const std::vector<std::string> texts = texts_of(read_source(*tar_source({sound})));
   ASSERT_EQ(texts.size(), 3u);
   const std::size_t data_end[] = {1024 + 512 + 1, 2048 + 2 * 1024 + 512 + 1024 + 512, 0};
   // Behind a whole member only the end-of-archive marker is missing, which loses nothing.
@@ -45,8 +45,8 @@ TEST(TarDamage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
   };
   for (std::size_t cut = 0; cut < sound.size() - 1024 + 1; ++cut) {
     const SourcePtr source =
-        source_of({sound.substr(0, cut),
-                   tar_member("d/9.jpg", "next") + tar_member("d/9.cls", "9") + tar_end()});
+        tar_source({sound.substr(0, cut),
+                    tar_member("d/9.jpg", "next") + tar_member("d/9.cls", "9") + tar_end()});
     const std::vector<ReadOutcome> got = read_source(*source);
     ASSERT_GE(got.size(), 2u) << cut;
     ASSERT_EQ(got.back().text(), "next");
@@ -74,18 +74,18 @@ TEST(TarDamage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
   }
   // Zeros of the marker may be missing as long as there is one block.
   for (std::size_t cut = sound.size() - 512; cut <= sound.size(); ++cut)
-    ASSERT_EQ(texts_of(read_source(*source_of({sound.substr(0, cut)}))), texts);
+    ASSERT_EQ(texts_of(read_source(*tar_source({sound.substr(0, cut)}))), texts);
 }
 
 TEST(TarDamage, EveryFlippedBitOfAHeaderIsFound) {
   const std::string sound = three_samples();
-  const auto values = read(*source_of({sound}));
+  const auto values = read(*tar_source({sound}));
   const std::size_t header_at = 1024;
   std::size_t harmless = 0;
   for (std::size_t bit = header_at * 8; bit < (header_at + 512) * 8; ++bit) {
     std::string shard = sound;
     shard[bit / 8] = static_cast<char>(shard[bit / 8] ^ (1 << (bit % 8)));
-    const auto got = read(*source_of({shard}));
+    const auto got = read(*tar_source({shard}));
     if (got == values) {
       ++harmless;  // blanks and NULs around the checksum's digits
       continue;
@@ -109,9 +109,9 @@ TEST(TarDamage, RandomDamageNeverCrashes) {
       if (seed % 3 != 0)
         shard.replace(block * 512, 512, TarHeader::with_checksum(shard.substr(block * 512, 512)));
     }
-    EXPECT_LE(read(*source_of({shard})).size(), 10u);
+    EXPECT_LE(read(*tar_source({shard})).size(), 10u);
   }
 }
 
-}  // namespace
+}  // namespace tar_damage_test
 }  // namespace penstock

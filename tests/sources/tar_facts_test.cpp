@@ -9,12 +9,12 @@
 #include "tests/support/tar.h"
 
 namespace penstock {
-namespace {
+namespace tar_facts_test {
 
 using test::LogCapture;
 using test::read;
 using test::read_source;
-using test::source_of;
+using test::tar_source;
 using test::tar_end;
 using test::tar_member;
 using test::texts_of;
@@ -32,7 +32,7 @@ TEST(TarFacts, AReadmeIsNoSampleWhereverItIs) {
                                      kTwo + readme + tar_member("a/3.jpg", "three"),
                                      kTwo + tar_member("a/3.jpg", "three") + readme}) {
       const LogCapture log;
-      const SourcePtr source = source_of({bytes + tar_end()});
+      const SourcePtr source = tar_source({bytes + tar_end()});
       EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("one", "two", "three"));
       EXPECT_THAT(source->class_names(), ElementsAre("a", "b"));
       EXPECT_EQ(log.count("1 samples have none of the usual members"), 1u);
@@ -50,7 +50,7 @@ TEST(TarFacts, AFirstSampleThatLacksAMemberDropsNothing) {
   for (const Case& c :
        {Case{tar_member("1.cls", "1"), "image"}, Case{tar_member("1.jpg", "one"), "member .cls"},
         Case{tar_member("1.jpg", "one") + tar_member("1.txt", "t"), "member .cls"}}) {
-    const auto got = read_source(*source_of({c.first + labelled + tar_end()}));
+    const auto got = read_source(*tar_source({c.first + labelled + tar_end()}));
     ASSERT_EQ(got.size(), 3u);
     ASSERT_TRUE(got[0].error);
     EXPECT_THAT(got[0].error->cause(), HasSubstr("the sample \"1\" has no " + c.lacks));
@@ -62,7 +62,7 @@ TEST(TarFacts, AFirstSampleThatLacksAMemberDropsNothing) {
 TEST(TarFacts, MembersThatFewSamplesHaveAreNamed) {
   const LogCapture log;
   const SourcePtr source =
-      source_of({kTwo + tar_member("b/3.jpg", "three") + tar_member("b/3.rare", "x") + tar_end()});
+      tar_source({kTwo + tar_member("b/3.jpg", "three") + tar_member("b/3.rare", "x") + tar_end()});
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("one", "two", "three"));
   EXPECT_EQ(log.count("1 samples have a member .rare (first \"b/3\"), which is not read"), 1u);
 }
@@ -72,13 +72,13 @@ TEST(TarFacts, AShardWithoutSamplesIsAnErrorThatSaysWhy) {
        {tar_member("cat/0", "x"), tar_member("d/.hidden", "x"),
         tar_member("__a__", "x") + tar_member("b.", "x") + tar_member("c", "x")}) {
     const std::optional<Error> error = test::thrown_by([&] {
-      (void)source_of({kTwo + tar_end(), bytes + tar_end()});
+      (void)tar_source({kTwo + tar_end(), bytes + tar_end()});
     });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
     EXPECT_THAT(error->what(), HasSubstr("no sample: "));
   }
-  const SourcePtr folders = source_of({tar_member("only/", "", '5') + tar_end()});
+  const SourcePtr folders = tar_source({tar_member("only/", "", '5') + tar_end()});
   EXPECT_EQ(folders->size(), 0u);
 }
 
@@ -90,21 +90,22 @@ TEST(TarFacts, HeadersThatAreNoFilesAreSkipped) {
           tar_member("a/1.jpg", "one") + tar_member("x", data, type) +
               tar_member("b/2.jpg", "two")}) {
       const LogCapture log;
-      EXPECT_THAT(texts_of(read_source(*source_of({bytes + tar_end()}))), ElementsAre("one", "two"))
+      EXPECT_THAT(texts_of(read_source(*tar_source({bytes + tar_end()}))),
+                  ElementsAre("one", "two"))
           << type;
       EXPECT_EQ(log.count("1 headers of a type that is no file are skipped"), 1u);
     }
   }
   // Within a sample, too.
-  const SourcePtr source = source_of({tar_member("1.jpg", "one") + tar_member("x", "", 'V') +
-                                      tar_member("1.cls", "7") + tar_end()});
+  const SourcePtr source = tar_source({tar_member("1.jpg", "one") + tar_member("x", "", 'V') +
+                                       tar_member("1.cls", "7") + tar_end()});
   EXPECT_THAT(read_source(*source)[0].values, ElementsAre("one", "7", "1"));
 }
 
 TEST(TarFacts, AMissingEndMarkerIsOneWarning) {
   std::vector<std::string> cut = {kTwo, kTwo.substr(0, kTwo.size() - 500)};  // without padding
   const LogCapture log;
-  EXPECT_THAT(texts_of(read_source(*source_of({kTwo + tar_end(), cut[0], cut[1]}))),
+  EXPECT_THAT(texts_of(read_source(*tar_source({kTwo + tar_end(), cut[0], cut[1]}))),
               ElementsAre("one", "two", "one", "two", "one", "two"));
   EXPECT_EQ(log.count("2 shards have no end-of-archive marker"), 1u);
   EXPECT_EQ(log.lines().size(), 1u);
@@ -115,16 +116,16 @@ TEST(TarFacts, AnotherArchiveBehindTheEndIsReported) {
   for (const std::string& zeros :
        {std::string(), std::string(512, '\0'), std::string(8192, '\0')}) {
     const LogCapture log;
-    EXPECT_THAT(texts_of(read_source(*source_of({kTwo + tar_end() + zeros + other}))),
+    EXPECT_THAT(texts_of(read_source(*tar_source({kTwo + tar_end() + zeros + other}))),
                 ElementsAre("one", "two"));
     EXPECT_EQ(log.count("at byte " + std::to_string(kTwo.size() + 1024 + zeros.size())), 1u);
     EXPECT_EQ(log.count("followed by another archive"), 1u);
   }
   const LogCapture log;
   for (const std::string& rest : {std::string("garbage"), std::string(4096, '\0'), std::string()})
-    EXPECT_EQ(source_of({kTwo + tar_end() + rest})->size(), 2u);
+    EXPECT_EQ(tar_source({kTwo + tar_end() + rest})->size(), 2u);
   EXPECT_EQ(log.lines().size(), 0u);
 }
 
-}  // namespace
+}  // namespace tar_facts_test
 }  // namespace penstock

@@ -10,7 +10,7 @@ namespace penstock::test {
 using Values = std::vector<std::string>;
 
 /// Returns a source over shards in memory, named "0", "1", …
-inline SourcePtr source_of(const std::vector<std::string>& shards, TarOptions options = {}) {
+inline SourcePtr tar_source(const std::vector<std::string>& shards, TarOptions options = {}) {
   std::vector<std::pair<std::string, std::string>> files;
   Paths paths;
   for (const std::string& shard : shards) {

@@ -16,7 +16,7 @@
 #include "tests/support/tar.h"
 
 namespace penstock {
-namespace {
+namespace tar_test {
 
 using test::gnu_long_member;
 using test::pax_member;
@@ -24,7 +24,7 @@ using test::pax_record;
 using test::read;
 using test::read_source;
 using test::ReadOutcome;
-using test::source_of;
+using test::tar_source;
 using test::tar_end;
 using test::tar_member;
 using test::tar_padded;
@@ -35,7 +35,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(Tar, ImagesAreLabelledByTheirFolder) {
-  const SourcePtr source = source_of(
+  const SourcePtr source = tar_source(
       {tar_member("train/dog/1.jpg", "dog one") + tar_member("train/cat/2.PNG", "cat") + tar_end(),
        tar_member("train/ant/3.jpeg", "ant") + tar_member("train/dog/4.jpg", "") + tar_end()});
   EXPECT_EQ(source->spec().to_string(), "{image: bytes [], label: i64 [], key: bytes []}");
@@ -46,7 +46,7 @@ TEST(Tar, ImagesAreLabelledByTheirFolder) {
 }
 
 TEST(Tar, ClsIsTheLabelOfAnImage) {
-  const SourcePtr source = source_of(
+  const SourcePtr source = tar_source(
       {tar_member("a.cls", "7") + tar_member("a.jpg", "A") + tar_member("b.jpg", "B") +
        tar_member("b.cls", " -12\n") + tar_member("c.jpg", "C") + tar_member("c.cls", "x") +
        tar_member("d.jpg", "D") + tar_member("e.cls", "3") + tar_member("f.jpg", "F") +
@@ -62,7 +62,7 @@ TEST(Tar, ClsIsTheLabelOfAnImage) {
 }
 
 TEST(Tar, OtherSamplesHaveAComponentPerExtension) {
-  const SourcePtr source = source_of(
+  const SourcePtr source = tar_source(
       {tar_member("x/1.txt", "one") + tar_member("x/1.seg.PNG", "mask") +
        tar_member("x/1.cls", "4") + tar_member("x/2.cls", "5") + tar_member("x/2.seg.png", "m2") +
        tar_member("x/2.txt", "two") + tar_member("x/2.extra", "left out") +
@@ -76,7 +76,7 @@ TEST(Tar, OtherSamplesHaveAComponentPerExtension) {
 
 TEST(Tar, WithoutLabelsThereIsNone) {
   const SourcePtr source =
-      source_of({tar_member("1.json", "{}") + tar_member("1.npy", "N") + tar_end()});
+      tar_source({tar_member("1.json", "{}") + tar_member("1.npy", "N") + tar_end()});
   EXPECT_EQ(source->spec().to_string(), "{json: bytes [], npy: bytes [], key: bytes []}");
   EXPECT_THAT(read(*source), ElementsAre(Values{"{}", "N", "1"}));
 }
@@ -86,14 +86,14 @@ TEST(Tar, LabelsByExpression) {
   options.label_regex = "^([a-z]+)_";
   const std::string shard = tar_member("t/cat_1.jpg", "C") + tar_member("t/dog_2.jpg", "D") +
                             tar_member("t/77.jpg", "?") + tar_end();
-  const SourcePtr source = source_of({shard}, options);
+  const SourcePtr source = tar_source({shard}, options);
   EXPECT_THAT(source->class_names(), ElementsAre("cat", "dog"));
   EXPECT_THAT(read(*source),
               ElementsAre(Values{"C", "0", "t/cat_1"}, Values{"D", "1", "t/dog_2"},
                           Values{"!the label expression does not match \"t/77.jpg\""}));
   options.label_regex = "^(x+)$";
   test::expect_error(ErrorCode::invalid_argument, "matches no member",
-                     [&] { source_of({shard}, options); });
+                     [&] { tar_source({shard}, options); });
 }
 
 TEST(Tar, OneClassForAllIsSaid) {
@@ -119,7 +119,7 @@ TEST(Tar, OneClassForAllIsSaid) {
 }
 
 TEST(Tar, WhatBelongsToNoSampleIsLeftOut) {
-  const SourcePtr source = source_of(
+  const SourcePtr source = tar_source(
       {tar_member("dir/", "", '5') + tar_member("README", "text") + tar_member("d/.hidden", "h") +
        tar_member("d/._1.jpg", "AppleDouble") + tar_member("__meta.json__", "{}") +
        tar_member("pax", pax_record("comment", "c"), 'g') + tar_member("d/1.jpg", "one") +
@@ -128,7 +128,7 @@ TEST(Tar, WhatBelongsToNoSampleIsLeftOut) {
 }
 
 TEST(Tar, AnEmptyArchiveIsAnEmptySource) {
-  const SourcePtr source = source_of({tar_end()});
+  const SourcePtr source = tar_source({tar_end()});
   EXPECT_EQ(source->size(), 0u);
   EXPECT_EQ(source->spec().to_string(), "{image: bytes [], label: i64 [], key: bytes []}");
 }
@@ -145,11 +145,11 @@ TEST(Tar, NamesOfEveryDialect) {
                .magic = std::string(8, '\0')};
   const std::string full(100, 'n');  // fills its field, without a NUL
   const SourcePtr source =
-      source_of({with_prefix.bytes() + tar_padded("1") + gnu.bytes() + tar_padded("2") +
-                 v7.bytes() + tar_padded("3") + gnu_long_member(longest + ".jpg", "4") +
-                 pax_member(pax_record("mtime", "1.5") + pax_record("path", longest + "p.jpg"),
-                            "short.jpg", "5") +
-                 tar_member("e/" + full.substr(6) + ".jpg", "6") + tar_end()});
+      tar_source({with_prefix.bytes() + tar_padded("1") + gnu.bytes() + tar_padded("2") +
+                  v7.bytes() + tar_padded("3") + gnu_long_member(longest + ".jpg", "4") +
+                  pax_member(pax_record("mtime", "1.5") + pax_record("path", longest + "p.jpg"),
+                             "short.jpg", "5") +
+                  tar_member("e/" + full.substr(6) + ".jpg", "6") + tar_end()});
   std::vector<std::string> keys, data;
   for (const Values& values : read(*source)) {
     data.push_back(values.at(0));
@@ -170,9 +170,9 @@ TEST(Tar, SizesOfEveryDialect) {
   TarHeader spaced{.name = "2.jpg", .size_field = "       1274 "};
   TarHeader in_pax{.name = "3.jpg", .size = 0};
   const SourcePtr source =
-      source_of({binary.bytes() + tar_padded(data) + spaced.bytes() + tar_padded(data) +
-                 tar_member("x", pax_record("size", "700"), 'x') + in_pax.bytes() +
-                 tar_padded(data) + tar_end()});
+      tar_source({binary.bytes() + tar_padded(data) + spaced.bytes() + tar_padded(data) +
+                  tar_member("x", pax_record("size", "700"), 'x') + in_pax.bytes() +
+                  tar_padded(data) + tar_end()});
   for (const Values& values : read(*source)) EXPECT_EQ(values.at(0), data);
   EXPECT_EQ(source->size(), 3u);
 }
@@ -180,7 +180,7 @@ TEST(Tar, SizesOfEveryDialect) {
 TEST(Tar, ALoneZeroBlockEndsNothing) {
   const std::string zero(512, '\0');
   const SourcePtr source =
-      source_of({tar_member("1.jpg", "1") + zero + tar_member("2.jpg", "2") + zero});
+      tar_source({tar_member("1.jpg", "1") + zero + tar_member("2.jpg", "2") + zero});
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("1", "2"));
 }
 
@@ -221,5 +221,5 @@ TEST(Tar, RealCifar10) {
   for (const auto& [label, count] : labels) EXPECT_EQ(count, 1000) << label;
 }
 
-}  // namespace
+}  // namespace tar_test
 }  // namespace penstock

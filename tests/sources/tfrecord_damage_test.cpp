@@ -19,14 +19,14 @@
 #include "tests/support/records.h"
 
 namespace penstock {
-namespace {
+namespace tfrecord_damage_test {
 
 using test::deflated;
 using test::read_indices;
 using test::read_source;
 using test::ReadOutcome;
 using test::some_records;
-using test::source_of;
+using test::tfrecord_source;
 using test::texts_of;
 using test::tfrecord_header;
 using test::tfrecord_of;
@@ -39,8 +39,8 @@ class Damage : public ::testing::TestWithParam<Wrapper> {
  protected:
   /// The damaged shard, plain or inside a sound wrapper, followed by a sound shard.
   std::vector<ReadOutcome> read_damaged(const std::string& shard) {
-    return read_source(
-        *source_of({deflated(shard, GetParam()), deflated(tfrecord_of("next shard"), GetParam())}));
+    return read_source(*tfrecord_source(
+        {deflated(shard, GetParam()), deflated(tfrecord_of("next shard"), GetParam())}));
   }
 };
 
@@ -100,7 +100,7 @@ TEST_P(Damage, HostileLengthsAllocateNothing) {
   std::uint64_t most = 0;
   for (const std::uint64_t length : lengths) {
     const std::string shard = tfrecord_of("ok") + tfrecord_header(length);
-    const SourcePtr source = source_of({deflated(shard, GetParam())});
+    const SourcePtr source = tfrecord_source({deflated(shard, GetParam())});
     test::HeapContext context;
     if (source->size()) {
       ASSERT_EQ(source->size(), 2u);
@@ -147,7 +147,7 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
         shard[at] = static_cast<char>(shard[at] ^ (1 << (i % 8)));
       }
       const auto got =
-          read_source(*source_of({shard, deflated(tfrecord_of("z"), wrapper)}, options));
+          read_source(*tfrecord_source({shard, deflated(tfrecord_of("z"), wrapper)}, options));
       ASSERT_FALSE(got.empty());
       EXPECT_EQ(got.back().text(), "z");
       std::size_t errors = 0;
@@ -172,10 +172,10 @@ TEST(TFRecord, DamageWithinARecordIsNotTakenForACut) {
   const std::string front = deflated(record.substr(0, record.size() / 2), Wrapper::gzip);
   std::string behind = deflated(record.substr(record.size() / 2), Wrapper::gzip);
   behind[2] = 9;  // no method of gzip
-  const auto damaged = read_source(*source_of({front + behind}));
+  const auto damaged = read_source(*tfrecord_source({front + behind}));
   ASSERT_EQ(damaged.size(), 1u);
   EXPECT_THAT(damaged[0].error->cause(), HasSubstr("its method is not deflate"));
-  const auto cut = read_source(*source_of({front}));
+  const auto cut = read_source(*tfrecord_source({front}));
   ASSERT_EQ(cut.size(), 1u);
   EXPECT_THAT(cut[0].error->cause(), HasSubstr("truncated"));
 }
@@ -186,7 +186,7 @@ TEST(TFRecord, GarbageBehindTheEndIsReportedAsSuch) {
     for (const std::string& garbage :
          {std::string("x"), std::string("trailing garbage"), test::noise(300'000),
           std::string("\x1f\x8c") + test::noise(20), std::string(600, '\0') + "text"}) {
-      const auto got = read_source(*source_of({sound + garbage}));
+      const auto got = read_source(*tfrecord_source({sound + garbage}));
       EXPECT_THAT(texts_of(got), ElementsAre("a", "b", "!data_loss"));
       const std::size_t begin = sound.size() + garbage.find_first_not_of('\0');
       EXPECT_THAT(got[2].error->cause(),
@@ -201,7 +201,7 @@ TEST(TFRecord, BombsAreBounded) {
   ASSERT_LT(bomb.size(), 50'000u);
   TFRecordOptions options;
   options.limits.max_record_bytes = 10 << 20;
-  const SourcePtr by_size = source_of({bomb}, options);
+  const SourcePtr by_size = tfrecord_source({bomb}, options);
   test::HeapContext context;
   ReadItem item;
   EXPECT_TRUE(by_size->stream()->next(item, context));
@@ -212,7 +212,7 @@ TEST(TFRecord, BombsAreBounded) {
                "allocated",
                bomb.size(), static_cast<unsigned long long>(context.allocated_bytes));
   options.limits = {.max_inflate_ratio = 200};
-  const SourcePtr by_ratio = source_of({bomb}, options);
+  const SourcePtr by_ratio = tfrecord_source({bomb}, options);
   ReadItem other;
   EXPECT_TRUE(by_ratio->stream()->next(other, context));
   EXPECT_FALSE(other.status.ok());
@@ -279,5 +279,5 @@ TEST(TFRecord, AShardThatChangesIsAnErrorNotAMixture) {
   test::figure("F5", "4 of 4 ways to replace a shard while it is read are errors, no mixture");
 }
 
-}  // namespace
+}  // namespace tfrecord_damage_test
 }  // namespace penstock

@@ -9,7 +9,8 @@
 namespace penstock::test {
 
 /// Returns a source over shards in memory, named "0", "1", …
-inline SourcePtr source_of(const std::vector<std::string>& shards, TFRecordOptions options = {}) {
+inline SourcePtr tfrecord_source(const std::vector<std::string>& shards,
+                                 TFRecordOptions options = {}) {
   std::vector<std::pair<std::string, std::string>> files;
   Paths paths;
   for (const std::string& shard : shards) {

@@ -11,13 +11,13 @@
 #include "tests/support/records.h"
 
 namespace penstock {
-namespace {
+namespace tfrecord_test {
 
 using test::deflated;
 using test::read_indices;
 using test::read_source;
 using test::some_records;
-using test::source_of;
+using test::tfrecord_source;
 using test::texts_of;
 using test::tfrecord_of;
 using test::tfrecords_of;
@@ -33,7 +33,7 @@ TEST(TFRecord, ReadsTensorFlowsBytes) {
       "\xbb\x1f\x1c\x19",
       21);
   EXPECT_EQ(tfrecord_of("hello"), golden);
-  const SourcePtr source = source_of({golden});
+  const SourcePtr source = tfrecord_source({golden});
   EXPECT_EQ(source->spec().to_string(), "{record: bytes []}");
   EXPECT_EQ(source->name(), "tfrecord");
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("hello"));
@@ -94,13 +94,13 @@ TEST(TFRecord, MixedShardsAndMembersAreOneStream) {
   const std::string a = tfrecord_of("a"), b = tfrecord_of("b"), c = tfrecord_of("c");
   const std::string members = deflated(a, Wrapper::gzip) + deflated(b, Wrapper::gzip);
   const SourcePtr source =
-      source_of({c, members + std::string(100, '\0'), deflated(c, Wrapper::zlib), ""});
+      tfrecord_source({c, members + std::string(100, '\0'), deflated(c, Wrapper::zlib), ""});
   EXPECT_FALSE(source->size());
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("c", "a", "b", "c"));
 }
 
 TEST(TFRecord, LocatesRecords) {
-  const SourcePtr source = source_of({tfrecords_of({"abc", "de"}), tfrecord_of("f")});
+  const SourcePtr source = tfrecord_source({tfrecords_of({"abc", "de"}), tfrecord_of("f")});
   EXPECT_EQ(source->locate(1).shard, "0");
   EXPECT_EQ(source->locate(1).offset, 19);
   EXPECT_EQ(source->locate(2).shard, "1");
@@ -144,12 +144,13 @@ TEST(TFRecord, TensorsOutliveTheSource) {
 TEST(TFRecord, RecordsBeyondTheLimitAreSkippedAndSaid) {
   TFRecordOptions options;
   options.limits.max_record_bytes = 5;
-  const auto got = read_source(*source_of({tfrecords_of({"12345", "123456", "1"})}, options));
+  const auto got = read_source(*tfrecord_source({tfrecords_of({"12345", "123456", "1"})}, options));
   EXPECT_THAT(texts_of(got), ElementsAre("12345", "!out_of_range", "1"));
   EXPECT_THAT(got[1].error->what(), HasSubstr("max_record_bytes"));
   options.limits = {.max_members = 2};
-  EXPECT_THAT(texts_of(read_source(*source_of({tfrecords_of({"a", "b", "c", "d"})}, options))),
-              ElementsAre("a", "b", "!out_of_range"));
+  EXPECT_THAT(
+      texts_of(read_source(*tfrecord_source({tfrecords_of({"a", "b", "c", "d"})}, options))),
+      ElementsAre("a", "b", "!out_of_range"));
 }
 
 TEST(TFRecord, WithoutVerifyDamagedDataPasses) {
@@ -157,7 +158,7 @@ TEST(TFRecord, WithoutVerifyDamagedDataPasses) {
   shard[13] = 'X';
   TFRecordOptions options;
   options.verify = false;
-  EXPECT_THAT(texts_of(read_source(*source_of({shard}, options))), ElementsAre("aXa", "bbb"));
+  EXPECT_THAT(texts_of(read_source(*tfrecord_source({shard}, options))), ElementsAre("aXa", "bbb"));
 }
 
 TEST(TFRecord, MissingShardsAreListedAtOnce) {
@@ -177,12 +178,12 @@ TEST(TFRecord, MissingShardsAreListedAtOnce) {
 TEST(TFRecord, TheFingerprintFollowsTheContents) {
   const auto describe = [](const std::string& shard) {
     Description description;
-    source_of({shard})->describe(description);
+    tfrecord_source({shard})->describe(description);
     return description.entries();
   };
   EXPECT_EQ(describe(tfrecords_of({"a", "bc"})), describe(tfrecords_of({"a", "bc"})));
   EXPECT_NE(describe(tfrecords_of({"a", "bc"})), describe(tfrecords_of({"ab", "c"})));
 }
 
-}  // namespace
+}  // namespace tfrecord_test
 }  // namespace penstock

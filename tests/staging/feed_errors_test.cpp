@@ -21,7 +21,7 @@
 #include "tests/support/time_limit.h"
 
 namespace penstock {
-namespace {
+namespace feed_errors_test {
 
 using test::failing;
 using test::Numbers;
@@ -350,5 +350,5 @@ TEST(FeedErrors, OfMisuseCostNothing) {
   EXPECT_EQ(got.numbers, Numbers({6, 7, 8, 9, 10, 11}));
 }
 
-}  // namespace
+}  // namespace feed_errors_test
 }  // namespace penstock

@@ -11,7 +11,7 @@
 #include "tests/staging/simulated_towers.h"
 
 namespace penstock {
-namespace {
+namespace feed_proof_test {
 
 constexpr std::int64_t kUs = 1'000;
 constexpr std::int64_t kMs = 1'000'000;
@@ -231,5 +231,5 @@ TEST(Feed, OutOfTurnASlowTowerDoesNotHoldTheOthersUp) {
   EXPECT_LT(result.stats.towers[1].stall_share(), 0.01);
 }
 
-}  // namespace
+}  // namespace feed_proof_test
 }  // namespace penstock

@@ -12,7 +12,7 @@
 #include "tests/staging/take.h"
 
 namespace penstock {
-namespace {
+namespace feed_state_test {
 
 using test::Numbers;
 using test::some_devices;
@@ -396,5 +396,5 @@ TEST(FeedState, AGraphWithoutAPositionRunsAndSaysWhy) {
   EXPECT_THAT(test::text_of(saves), testing::HasSubstr("no position"));
 }
 
-}  // namespace
+}  // namespace feed_state_test
 }  // namespace penstock

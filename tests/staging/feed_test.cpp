@@ -17,7 +17,7 @@
 #include "tests/support/time_limit.h"
 
 namespace penstock {
-namespace {
+namespace feed_test {
 
 using test::Numbers;
 using test::numbers_dataset;
@@ -379,5 +379,5 @@ TEST(Feed, KeepsWithinASmallBudget) {
   EXPECT_LE(feed.stats().run.memory.peak_bytes, 64U << 10);
 }
 
-}  // namespace
+}  // namespace feed_test
 }  // namespace penstock

@@ -1,25 +1,11 @@
-penstock_test(staging/in_place)
-penstock_test(staging/device)
-penstock_test(staging/host_device)
-penstock_test(staging/area)
-penstock_test(staging/area_contents)
-penstock_test(staging/area_proof)
-penstock_test(staging/area_faults)
-penstock_test(staging/steps)
+penstock_tests(staging FILES in_place host_device steps feed_proof feed feed_inputs feed_state feed_errors area_errors area_faults
+  share_slots dlpack reconstruct_feed LIBRARIES JPEG::JPEG PNG::PNG)
+penstock_test(staging/area_proof)  # it counts what operator new gives
 penstock_test(staging/gains SLOW "*")
-penstock_test(staging/feed_proof)
-penstock_test(staging/feed)
-penstock_test(staging/feed_inputs)
-penstock_test(staging/feed_state)
-penstock_test(staging/feed_errors)
-penstock_test(staging/area_errors)
-target_link_libraries(staging_area_errors_test PRIVATE JPEG::JPEG PNG::PNG)
-penstock_test(staging/share_slots)
-penstock_test(staging/dlpack)
-penstock_test(staging/finish)
-penstock_test(staging/reconstruct)
-penstock_test(staging/reconstruct_faults)
-penstock_test(staging/reconstruct_feed)
+# tools/gpu_check.py runs these by themselves.
+foreach(name device area area_contents finish reconstruct reconstruct_faults)
+  penstock_test(staging/${name})
+endforeach()
 penstock_test(staging/numa)  # of the CUDA module, and asks nothing of CUDA
 # The example is a program; here, its device is one of those that the tests run on.
 add_library(test_own_device OBJECT ${PROJECT_SOURCE_DIR}/examples/own_device.cpp)

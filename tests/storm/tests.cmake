@@ -1,11 +1,15 @@
 # What a victim runs, and who watches it, is the same whichever calls fail: those of the C library, or operator new,
 # which leaves malloc to AddressSanitizer. ThreadSanitizer forks no process that has its own threads.
+add_library(storm_victims OBJECT storm/delivered.cpp storm/places.cpp storm/rows.cpp storm/stack.cpp storm/victim.cpp)
+target_link_libraries(storm_victims PRIVATE penstock_private GTest::gtest GTest::gmock penstock penstock_towers TBB::tbb)
+target_include_directories(storm_victims PRIVATE ${PROJECT_SOURCE_DIR})
+target_compile_options(storm_victims PRIVATE ${test_compile_options})
+target_precompile_headers(storm_victims REUSE_FROM test_headers)
 function(storm_test name)
   set(slow library_jpegs coefficient_records indexed_records pngs tars stages trainer)
   list(TRANSFORM slow PREPEND "*AgainAndAgain/")
   penstock_test(storm/${name} SLOW "*InAFreshProcess*" ${slow})
-  target_sources(storm_${name}_test PRIVATE storm/delivered.cpp storm/places.cpp storm/rows.cpp storm/stack.cpp storm/victim.cpp)
-  target_link_libraries(storm_${name}_test PRIVATE penstock_towers ZLIB::ZLIB ${CMAKE_DL_LIBS})
+  target_link_libraries(storm_${name}_test PRIVATE storm_victims penstock_towers ZLIB::ZLIB ${CMAKE_DL_LIBS})
   set_target_properties(storm_${name}_test PROPERTIES ENABLE_EXPORTS ON)  # stacks have names then
 endfunction()
 

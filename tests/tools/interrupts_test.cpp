@@ -13,7 +13,7 @@
 #include "tests/support/wait_until.h"
 
 namespace penstock::tool {
-namespace {
+namespace interrupts_test {
 
 using testing::ExitedWithCode;
 
@@ -137,5 +137,5 @@ TEST(Interrupts, WhatDoesNotEndIsEnded) {
   }
 }
 
-}  // namespace
+}  // namespace interrupts_test
 }  // namespace penstock::tool

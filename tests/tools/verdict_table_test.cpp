@@ -17,7 +17,7 @@
 #include "tools/penstock/report/report.h"
 
 namespace penstock::tool {
-namespace {
+namespace verdict_table_test {
 
 constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kBatches = 60;
@@ -292,5 +292,5 @@ TEST(VerdictTable, NamesTinyElements) {
   EXPECT_EQ(verdict(report).cause, "hand-over");
 }
 
-}  // namespace
+}  // namespace verdict_table_test
 }  // namespace penstock::tool

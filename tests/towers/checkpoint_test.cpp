@@ -16,7 +16,7 @@
 #include "towers/run_folder.h"
 
 namespace penstock::towers {
-namespace {
+namespace checkpoint_test {
 
 using penstock::test::as_bytes;
 using penstock::test::expect_error;
@@ -288,5 +288,5 @@ TEST(Export, WritesTheVariablesAlone) {
                [&] { Trainer other(maker<test::Linear>(), points(40), std::nullopt, options); });
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace penstock::towers

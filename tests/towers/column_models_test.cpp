@@ -13,7 +13,7 @@
 #include "towers/batch_rows.h"
 
 namespace penstock::towers {
-namespace {
+namespace column_models_test {
 
 using penstock::test::expect_error;
 
@@ -147,5 +147,5 @@ TEST(TwoTower, FindsItemsThroughATableThatBothShare) {
   EXPECT_EQ(tables, 1U);
 }
 
-}  // namespace
+}  // namespace column_models_test
 }  // namespace penstock::towers

@@ -7,7 +7,7 @@
 #include "tests/towers/twins.h"
 
 namespace penstock::towers {
-namespace {
+namespace evaluation_test {
 
 using penstock::test::thrown_by;
 using test::Hidden;
@@ -79,5 +79,5 @@ TEST(ValidationTower, ItsErrorEndsTheRun) {
                                             testing::HasSubstr("bad point")));
 }
 
-}  // namespace
+}  // namespace evaluation_test
 }  // namespace penstock::towers

@@ -15,7 +15,7 @@
 #include "towers/gpu/gpu.h"
 
 namespace penstock::towers {
-namespace {
+namespace exchange_test {
 
 using penstock::test::expect_error;
 using penstock::test::thrown_by;
@@ -321,5 +321,5 @@ TEST(NcclExchange, TowersAreAllOnGpusOrNone) {
   });
 }
 
-}  // namespace
+}  // namespace exchange_test
 }  // namespace penstock::towers

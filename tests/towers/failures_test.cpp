@@ -9,7 +9,7 @@
 #include "tests/towers/twins.h"
 
 namespace penstock::towers {
-namespace {
+namespace failures_test {
 
 using penstock::test::thrown_by;
 using test::Hidden;
@@ -200,5 +200,5 @@ TEST(GpuFailures, AnExchangeThatFailsNamesTheRank) {
   EXPECT_THAT(error->what(), testing::HasSubstr("NCCL rank 1 (host:1) reported"));
 }
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace penstock::towers

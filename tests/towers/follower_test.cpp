@@ -18,7 +18,7 @@
 #include "towers/run_folder.h"
 
 namespace penstock::towers {
-namespace {
+namespace follower_test {
 
 using penstock::test::expect_error;
 using penstock::test::read_file;
@@ -272,5 +272,5 @@ TEST(RunFolder, TellsTheEnd) {
   }
 }
 
-}  // namespace
+}  // namespace follower_test
 }  // namespace penstock::towers

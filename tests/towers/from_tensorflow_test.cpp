@@ -19,7 +19,7 @@
 #include "tests/support/time_limit.h"
 
 namespace penstock::towers {
-namespace {
+namespace from_tensorflow_test {
 
 using penstock::test::TimeLimit;
 
@@ -133,5 +133,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"sync_replicas", StrategyKind::sync_replicas, "sgd"}),
     [](const auto& row) { return std::string(name_of(row.param.here)); });
 
-}  // namespace
+}  // namespace from_tensorflow_test
 }  // namespace penstock::towers

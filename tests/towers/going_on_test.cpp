@@ -15,7 +15,7 @@
 #include "towers/run_folder.h"
 
 namespace penstock::towers {
-namespace {
+namespace going_on_test {
 
 using penstock::test::expect_error;
 using penstock::test::read_file;
@@ -180,5 +180,5 @@ TEST(GoingOn, KeepNoVariablesThatAreNoNumbers) {
   }
 }
 
-}  // namespace
+}  // namespace going_on_test
 }  // namespace penstock::towers

@@ -22,7 +22,7 @@
 #include "towers/onednn.h"
 
 namespace penstock::towers {
-namespace {
+namespace layers_test {
 
 using penstock::test::expect_error;
 using test::array_of;
@@ -339,5 +339,5 @@ TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
   expect_error(ErrorCode::invalid_argument, "rate", [&] { dropout(store.tower(0), 1.0F); });
 }
 
-}  // namespace
+}  // namespace layers_test
 }  // namespace penstock::towers

@@ -15,7 +15,7 @@
 #include "tests/support/time_limit.h"
 
 namespace penstock::towers {
-namespace {
+namespace parameter_exchange_bits_test {
 
 using penstock::test::TimeLimit;
 
@@ -122,5 +122,5 @@ TEST(ParameterExchange, TrainsToTheTrainersBits) {
   }
 }
 
-}  // namespace
+}  // namespace parameter_exchange_bits_test
 }  // namespace penstock::towers

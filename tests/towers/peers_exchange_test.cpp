@@ -16,7 +16,7 @@
 #include "towers/strategies/gradient_exchange.h"
 
 namespace penstock::towers {
-namespace {
+namespace peers_exchange_test {
 
 using penstock::test::thrown_by;
 using penstock::test::TimeLimit;
@@ -172,5 +172,5 @@ TEST(PeersExchange, AProcessThatFailsEndsTheOthersTowers) {
   }
 }
 
-}  // namespace
+}  // namespace peers_exchange_test
 }  // namespace penstock::towers

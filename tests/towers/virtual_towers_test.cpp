@@ -14,7 +14,7 @@
 #include "tests/towers/twins.h"
 
 namespace penstock::towers {
-namespace {
+namespace virtual_towers_test {
 
 using penstock::test::expect_error;
 using penstock::test::TempFolder;
@@ -162,5 +162,5 @@ TEST(VirtualTowers, OnesOfADeviceComputeOneAfterTheOther) {
   }
 }
 
-}  // namespace
+}  // namespace virtual_towers_test
 }  // namespace penstock::towers

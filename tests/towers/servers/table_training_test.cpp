@@ -16,7 +16,7 @@
 #include "towers/gpu/gpu.h"
 
 namespace penstock::towers {
-namespace {
+namespace table_training_test {
 
 using penstock::test::TempFolder;
 using penstock::test::TimeLimit;
@@ -204,5 +204,5 @@ TEST(TableTraining, AnIdThatThereIsNotIsNamed) {
       << ended[0].error->what();
 }
 
-}  // namespace
+}  // namespace table_training_test
 }  // namespace penstock::towers

@@ -1,0 +1,22 @@
+# From GoogleTest's list of a program's tests, in JSON, to commands of ctest. See discover.cmake.
+function text_of(line) {  # "name": "Suite\/0",
+  sub(/^[^:]*: "/, "", line)
+  sub(/",?$/, "", line)
+  gsub(/\\\//, "/", line)
+  return line
+}
+/^      "name": / { suite = text_of($0) }
+/^          "name": / { test = text_of($0) }
+/^          "file": / {
+  file = name != "" ? name : text_of($0)
+  if (name == "") {
+    if (!sub(/^.*tests\//, "", file) || !sub(/_test\.cpp$/, "", file)) {
+      print "discover: " suite "." test " is in " file ", which is no test's file" > "/dev/stderr"
+      exit 1
+    }
+  }
+  full = "[=[" file "/" suite "." test "]=]"
+  printf "add_test(%s [=[%s]=] [=[--gtest_filter=%s.%s]=])\n", full, program, suite, test
+  printf "set_tests_properties(%s PROPERTIES TIMEOUT %s ENVIRONMENT [=[PENSTOCK_INDEX_DIR=%s]=] SKIP_REGULAR_EXPRESSION [=[\\[  SKIPPED \\]]=])\n",
+    full, timeout, indices
+}
