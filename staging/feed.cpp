@@ -33,7 +33,7 @@ void check_options(const FeedOptions& options, std::size_t towers) {
                                                  std::to_string(held.of));
   if (!options.in_turn)
     refuse(
-        "towers of several processes need in_turn: no process knows which tower is first "
+        "towers of several processes must be served in turn: no process knows which is first "
         "elsewhere");
 }
 

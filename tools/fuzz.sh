@@ -41,7 +41,8 @@ mkdir -p build/fuzz-logs build/fuzz-crashes
 runs_of() {
   case $1 in
     csv | jpeg | own_jpeg | state) echo 4000 ;;
-    example | png | toml) echo 80000 ;;
+    example | png) echo 80000 ;;
+    toml) echo 30000 ;;
     image_records | npy | safetensors) echo 60000 ;;
     *) echo 12000 ;;
   esac

@@ -36,8 +36,8 @@ TEST(Guarantee, IsNamedWithItsPrice) {
            {noisy(numbers(9)).batch(2), "restored: EXACT_IF_DETERMINISTIC.*costs position"},
            {noisy(numbers(9)).filter(keep), "EXACT_IF_DETERMINISTIC.*costs position"},
            {numbers(9).cache(), "costs work"},
-           {numbers(9).shuffle().shard(2, 0), "another number of shards: goes on"},
-           {numbers(9).shard(2, 0).shuffle(), "another number of shards: refused, shuffle stands"},
+           {numbers(9).shuffle().shard(2, 0), "another number of shards: continues"},
+           {numbers(9).shard(2, 0).shuffle(), "another number of shards: refused, shuffle follows"},
            {numbers(9).shard(2, 0, {.contiguous = true}), "refused, its shards are contiguous"},
        }) {
     EXPECT_THAT(test.dataset.explain(), testing::ContainsRegex(test.says));

@@ -186,7 +186,7 @@ TEST(Unordered, RefusesToSaveWhatWouldLoseElements) {
         free.skip(10).batch(2), free.shard(2, 0)}) {
     Iterator iterator = dataset.iterate();
     (void)iterator.next();
-    EXPECT_THAT(refusal([&] { (void)iterator.save(); }), HasSubstr("behind an unordered map"));
+    EXPECT_THAT(refusal([&] { (void)iterator.save(); }), HasSubstr("follows an unordered map"));
     EXPECT_THAT(dataset.explain(), HasSubstr("can't be saved"));
   }
 }

@@ -3,7 +3,8 @@
 add_library(storm_victims OBJECT storm/delivered.cpp storm/places.cpp storm/rows.cpp storm/stack.cpp storm/victim.cpp)
 target_link_libraries(storm_victims PRIVATE penstock_private GTest::gtest GTest::gmock penstock penstock_towers TBB::tbb)
 target_include_directories(storm_victims PRIVATE ${PROJECT_SOURCE_DIR})
-target_compile_options(storm_victims PRIVATE ${test_compile_options})
+target_compile_options(storm_victims PRIVATE ${test_compile_options} -fPIE)
+set_target_properties(storm_victims PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # as a program, for the precompiled header
 target_precompile_headers(storm_victims REUSE_FROM test_headers)
 function(storm_test name)
   set(slow library_jpegs coefficient_records indexed_records pngs tars stages trainer)

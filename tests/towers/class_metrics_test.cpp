@@ -67,13 +67,13 @@ struct Rows {
   std::vector<float> weights;
 };
 
-class Golden : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Cases, Golden,
+class GoldenMetrics : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenMetrics,
                          testing::Values("two", "two_tied", "two_weighted", "four", "four_lacking",
                                          "four_weighted"),
                          [](const auto& made) { return std::string(made.param); });
 
-TEST_P(Golden, FiguresAreScikitLearns) {
+TEST_P(GoldenMetrics, FiguresAreScikitLearns) {
   const std::string name = GetParam();
   const Rows rows(name);
   // Of one tower, and of two that had batches of their own.
