@@ -67,7 +67,7 @@ timeout 300 tools/check_deploy.sh build/release/bin/penstock
 tools/sanitized.sh --slow asan conformance/conformance image/resize storm/new remote/{record,deaths} staging/feed_inputs \
   report/{observed_runs,trace,environment} kernels/{finish,reconstruct,towers} pipelines/c_feed http/{files,sources} \
   cluster/contradictions e2e/{malformed,faults}
-tools/sanitized.sh --slow tsan staging/{feed_state,feed_proof,share_slots,area_errors} towers/{trainer,strategies} \
+tools/sanitized.sh --slow tsan staging/{feed_state,feed_proof,share_slots,area_errors} towers/{trainer,strategies,exchange} \
   engine/{texts,budget,budget_callers} http/files io/uring sources/{offset_index,hostile_index} conformance/{conformance,sources} \
   report/{trace,environment} kernels/{finish,reconstruct,towers} \
   conformance/semantics_{order,batch,errors,cache,interleave}

@@ -13,7 +13,7 @@
 #include "tests/support/canceller.h"
 
 namespace penstock {
-namespace {
+namespace source_runs_test {
 
 constexpr std::size_t kRecords = 11;
 constexpr std::size_t kBad = 6;
@@ -182,5 +182,5 @@ TEST_P(SourceRuns, ServeTwoRunsAtOnce) {
 INSTANTIATE_TEST_SUITE_P(Conformance, SourceRuns, ::testing::ValuesIn(test::sources()),
                          test::SourceSuite::name_of);
 
-}  // namespace
+}  // namespace source_runs_test
 }  // namespace penstock

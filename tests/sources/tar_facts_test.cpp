@@ -14,9 +14,9 @@ namespace tar_facts_test {
 using test::LogCapture;
 using test::read;
 using test::read_source;
-using test::tar_source;
 using test::tar_end;
 using test::tar_member;
+using test::tar_source;
 using test::texts_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
