@@ -30,6 +30,9 @@ ImageOps decoder(const Settings& stage, const Spec& input) {
   DecodeOptions options;
   options.orient = stage.get("orient", false);
   options.strict = !stage.get("lenient", false);
+  options.strict_images = stage.get("strict_images", false);
+  if (options.strict_images && !options.strict)
+    throw UsageError("contradicts lenient", "strict_images");
   options.channels = static_cast<int>(stage.get("channels", std::int64_t{3}));
   if (options.channels == 2) throw UsageError("channels must be 1 or 3", "decode");
   return decode_image(stage.get("component", image_component(input)), options);
@@ -123,7 +126,8 @@ std::vector<Kind> image_kinds() {
       {"decode",
        "decode the JPEG or PNG in the component image to RGB, u8, HWC",
        {flag("orient", "apply the EXIF orientation"),
-        flag("lenient", "a decoder's warning is no error"),
+        flag("strict_images", "a decoder's warning is an error, also where it changes no pixel"),
+        flag("lenient", "a decoder's warning is no error, also where it changes pixels"),
         flag("on_device", "leave all that it can to the device"),
         {"channels", ValueType::integer, "3: RGB, 1: gray", false, 1, 3},
         {"component", ValueType::text, "default image"}},

@@ -239,6 +239,11 @@ std::string report_text(const RunReport& report, bool colour, int width) {
     text += plural(report.lost, "element", "elements") +
             " left at the end of epochs: no full step for all towers" +
             (report.of_program ? " (--epoch-end)\n" : " (FeedOptions::end)\n");
+  if (report.decoding.images.warned > 0)
+    text += plural(report.decoding.images.warned, "image", "images") +
+            " decoded in spite of a warning" +
+            (report.of_program ? " (--strict-images refuses them)\n"
+                               : " (DecodeOptions::strict_images refuses them)\n");
   if (report.stats.errors.count > 0) text += "\n" + errors(report.stats.errors, colour);
   return text;
 }

@@ -17,8 +17,12 @@ enum class Layout { hwc, chw };
 /// The options of `decode_image`.
 struct DecodeOptions {
   bool orient = false;  ///< applies the EXIF orientation
-  /// True: a decoder's warning is an error. False: libjpeg's result is used, and counted.
+  /// True: a decoder's warning is an error, unless it changes no pixel, as of stray bytes in front
+  /// of a JPEG's marker, or of damaged metadata. False: the decoder's result is used. Images that
+  /// are decoded in spite of a warning are counted (DecoderStats::warned).
   bool strict = true;
+  /// True: a warning that changes no pixel is an error, too. Not with `strict` = false.
+  bool strict_images = false;
   /// 3: RGB (gray replicated, alpha dropped, CMYK as Pillow converts it); 1: gray.
   int channels = 3;
   /// Bounds for the sizes that files may ask for.
@@ -107,7 +111,11 @@ class ImageOps {
 };
 
 /// Returns a chain that decodes the JPEG or PNG in a bytes component. The content tells the format.
+/// Throws Error{invalid_argument} for options that contradict each other.
 ImageOps decode_image(std::string component = "image", DecodeOptions options = {});
+/// Sets `strict_images` in all strict chains that this process begins from now on, for programs
+/// that do not begin them themselves, such as those of a model. Thread-safe.
+void choose_strict_images(bool strict) noexcept;
 /// Returns a chain that starts from a component of pixels: u8, HWC, 1 or 3 channels.
 ImageOps image_ops(std::string component = "image");
 

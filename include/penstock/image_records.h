@@ -29,6 +29,8 @@ struct ImagePackOptions : FileOptions {
   std::string label_regex{};                  ///< as for images
   std::optional<std::int64_t> label_depth{};  ///< as for images
   bool hidden = false;                        ///< as for images
+  /// Refuses files with any warning of the decoder, also one that changes no pixel.
+  bool strict_images = false;
   bool skip_bad = false;  ///< leaves out files that do not decode; else the first ends the call
   int threads = 0;        ///< 0: all
   /// Receives, now and then, how many of all files are done; returns false to stop. The caller's

@@ -43,7 +43,7 @@ struct ErrorStats {
 struct DecoderStats {
   std::uint64_t jpeg = 0;    ///< JPEGs, failures included
   std::uint64_t png = 0;     ///< PNGs, failures included
-  std::uint64_t warned = 0;  ///< accepted by a lenient decoder in spite of a warning
+  std::uint64_t warned = 0;  ///< decoded in spite of a warning
 };
 
 /// The delivery of an epoch that was delivered to its end.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include <penstock/error.h>
 #include <penstock/image.h>
@@ -67,16 +68,16 @@ class PixelSink {
   virtual void make_room(std::uint64_t /*bytes*/) {}
 };
 
-/// One image to decode. `status` and `warned` are the answer. They judge the bytes that the region
+/// One image to decode. `status` and `warning` are the answer. They judge the bytes that the region
 /// needs; if the region is the whole image, they judge all bytes.
 struct DecodeJob {
   std::span<const std::byte> bytes;
   PixelSink* sink = nullptr;
   Status status{};
-  bool warned = false;  ///< decoded in spite of a warning, by a decoder that is not strict
-  int denominator = 0;  ///< the scale it was decoded at; 0: the header was enough
-  int rows = 0;         ///< decoded rows of the region, at that scale
-  int rows_spared = 0;  ///< rows above and below the region
+  std::string warning{};  ///< decoded in spite of this warning, its first; empty: without one
+  int denominator = 0;    ///< the scale it was decoded at; 0: the header was enough
+  int rows = 0;           ///< decoded rows of the region, at that scale
+  int rows_spared = 0;    ///< rows above and below the region
 };
 
 /// A decoder of images of one format. It keeps its working memory from one image to the next. Used

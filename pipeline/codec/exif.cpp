@@ -46,6 +46,12 @@ std::span<const std::byte> bytes_of(std::string_view text) noexcept {
   return std::as_bytes(std::span(text));
 }
 
+/// Returns the checksum of a PNG chunk's type and body.
+std::uint32_t checksum(std::string_view chunk) noexcept {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size()));
+}
+
 /// Returns the TIFF structure of data that may begin with the mark of a JPEG's segment.
 std::string_view without_exif(std::string_view data) noexcept {
   return data.starts_with(kExif) ? data.substr(kExif.size()) : data;
@@ -162,13 +168,13 @@ int jpeg_orientation(std::span<const std::byte> jpeg) noexcept {
   const Reader reader(jpeg, false);
   std::size_t at = 2;
   while (at + 4 <= jpeg.size()) {
-    if (jpeg[at] != std::byte{0xff}) return 1;
     const std::uint32_t marker = reader.number(at + 1, 1);
-    if (marker == 0xff) {  // a fill byte
+    // Stray bytes and fill bytes are skipped, as by libjpeg.
+    if (jpeg[at] != std::byte{0xff} || marker == 0xff) {
       ++at;
       continue;
     }
-    if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7)) {  // no length follows
+    if (marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd7)) {  // no length follows
       at += 2;
       continue;
     }
@@ -196,10 +202,17 @@ int png_orientation(std::span<const std::byte> png) {
     if (length > png.size() - at - kHead - kChecksum) break;
     const std::string_view type = text.substr(at + 4, 4);
     const std::string_view body = text.substr(at + kHead, length);
-    if (type == "eXIf") return exif_orientation(bytes_of(without_exif(body)));
+    const std::size_t end = at + kHead + length;
+    const auto sound = [&] {
+      return checksum(text.substr(at + 4, 4 + length)) == reader.number(end, kChecksum);
+    };
+    if (type == "eXIf" && sound()) return exif_orientation(bytes_of(without_exif(body)));
     if (type == "IEND") break;
-    if (profile.empty() && (type == "zTXt" || type == "tEXt")) profile = raw_profile(type, body);
-    at += kHead + length + kChecksum;
+    if (profile.empty() && (type == "zTXt" || type == "tEXt")) {
+      profile = raw_profile(type, body);
+      if (!profile.empty() && !sound()) profile.clear();
+    }
+    at = end + kChecksum;
   }
   return exif_orientation(bytes_of(without_exif(profile)));
 }

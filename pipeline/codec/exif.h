@@ -11,12 +11,13 @@ namespace penstock::image {
 /// stores a SHORT; some writers store a LONG.
 int exif_orientation(std::span<const std::byte> tiff) noexcept;
 
-/// Returns the orientation in a JPEG's first Exif segment in front of its first scan.
+/// Returns the orientation in a JPEG's first Exif segment in front of its first scan. Bytes between
+/// segments are skipped.
 int jpeg_orientation(std::span<const std::byte> jpeg) noexcept;
 
 /// Returns the orientation in a PNG's eXIf chunk, before or behind its pixels. Without one, returns
 /// that of the text "Raw profile type exif" or "… APP1", in which ImageMagick writes Exif as
-/// hexadecimal digits. Throws std::bad_alloc.
+/// hexadecimal digits. Chunks with a wrong checksum do not count. Throws std::bad_alloc.
 int png_orientation(std::span<const std::byte> png);
 
 }  // namespace penstock::image

@@ -132,8 +132,10 @@ class Packer {
   jpeg::Made record_of(std::span<const std::byte> file) const {
     const auto kind = static_cast<jpeg::RecordKind>(options_.kind);
     if (image::detect_format(file) == image::Format::jpeg)
-      return jpeg::make_record(file, {kind, options_.limits, tables_ ? &*tables_ : nullptr});
-    if (const Status status = image::verify_image(file, options_.limits); !status.ok())
+      return jpeg::make_record(
+          file, {kind, options_.limits, tables_ ? &*tables_ : nullptr, options_.strict_images});
+    const DecodeOptions strict{.strict_images = options_.strict_images, .limits = options_.limits};
+    if (const Status status = image::verify_image(file, strict); !status.ok())
       throw Error(status.error());
     return {{}, "png"};
   }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/malformed.h"
+#include "tests/support/odd_images.h"
 #include "tests/support/program.h"
 
 namespace penstock::test {
@@ -82,6 +83,62 @@ INSTANTIATE_TEST_SUITE_P(Formats, MalformedImages,
                          testing::Values(Kind{"jpeg", malformed_jpegs},
                                          Kind{"png", malformed_pngs}),
                          [](const auto& tested) { return std::string(tested.param.name); });
+
+/// Two images of which a decoder warns, and one without a fault.
+class OddImages : public testing::Test {
+ protected:
+  OddImages() {
+    folder_.write("jpeg/a/1.jpg", as_text(odd_jpegs().front().bytes));
+    folder_.write("jpeg/b/2.jpg", as_text(odd::jpegs().front().second));
+    folder_.write("png/c/3.png", as_text(odd_pngs().front().bytes));
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(OddImages, AreDecodedAndCounted) {
+  const std::vector<std::string> profile{"--images", folder_.path(), "--decode", "--batch", "1"};
+  const json report = profile_json(profile);
+  EXPECT_EQ(report["elements"], 3);
+  EXPECT_EQ(report["decoding"]["warned"], 2);
+  std::vector<std::string> plain{"profile"};
+  plain.insert(plain.end(), profile.begin(), profile.end());
+  const Outcome told = run_program(plain);
+  EXPECT_EQ(told.code, 0);
+  EXPECT_THAT(told.out + told.err,
+              HasSubstr("2 images decoded in spite of a warning (--strict-images refuses them)"));
+  EXPECT_THAT(told.err, HasSubstr("a JPEG is decoded in spite of a warning: Corrupt JPEG data"));
+  const Outcome verified = run_program({"verify", folder_.path()});
+  EXPECT_EQ(verified.code, 0);
+  EXPECT_THAT(verified.out, HasSubstr("3 good, 0 bad"));
+  EXPECT_THAT(verified.out, HasSubstr("2 images decoded in spite of a warning"));
+  for (const char* kind : {"coefficients", "indexed"}) {
+    const std::string packed = folder_ / kind + std::string(".pnr");
+    EXPECT_EQ(
+        run_program({"pack", "--images", folder_.path(), "--jpeg", kind, "--out", packed}).code, 0);
+    EXPECT_EQ(run_program({"verify", packed}).code, 0);
+  }
+}
+
+TEST_F(OddImages, AreRefusedWithStrictImages) {
+  const std::string path = folder_.path();
+  EXPECT_THAT(run_program({"verify", path, "--strict-images"}).out, HasSubstr("1 good, 2 bad"));
+  const Outcome toml =
+      run_program({"explain", "--images", path, "--resize", "8x8", "--strict-images", "--toml"});
+  EXPECT_THAT(toml.out, HasSubstr("strict_images = true"));
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"profile", "--images", path, "--decode", "--batch", "1"},
+           {"pack", "--images", path, "--jpeg", "indexed", "--out", folder_ / "out.pnr"},
+           {"train", "--quiet", "--model", "cifar10", "--data", path + "/jpeg", "--batch", "2",
+            "--max-steps", "1"}}) {
+    EXPECT_EQ(run_program(command).code, 0) << command[0];
+    std::vector<std::string> strict = command;
+    strict.push_back("--strict-images");
+    const Outcome refused = run_program(strict);
+    EXPECT_EQ(refused.code, 1) << command[0];
+    EXPECT_THAT(refused.err, HasSubstr("extraneous bytes before marker")) << command[0];
+  }
+}
 
 }  // namespace
 }  // namespace penstock::test

@@ -54,7 +54,9 @@ TEST(Exif, OrientationIsShortOrLong) {
 }
 
 std::string chunk(const std::string& type, const std::string& data) {
-  return number(data.size(), 4, false) + type + data + "crc.";
+  const std::string body = type + data;
+  const auto* bytes = reinterpret_cast<const Bytef*>(body.data());
+  return number(data.size(), 4, false) + body + number(crc32_z(0, bytes, body.size()), 4, false);
 }
 
 /// Returns the chunks of a PNG that matter here.

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "pipeline/work/jpeg/padding.h"
+#include "pipeline/work/jpeg/turbo/warnings.h"
 #include "tests/support/images.h"
 
 namespace penstock::test {
@@ -80,13 +82,25 @@ inline std::vector<std::byte> make_many_scans(int bands, int refinements) {
   return result;
 }
 
-enum class Verdict { good, warned, refused };
+/// `harmless`: with warnings that lose no coefficient. `warned`: with others.
+enum class Verdict { good, harmless, warned, refused };
 
 struct PlainDecode {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
   std::jmp_buf failed;
+  const JOCTET* file = nullptr;
+  long in_header = 0;  ///< warnings
+  bool lossy = false;
 };
+
+/// Notes that a file of several scans lacks coefficients, once they are read.
+inline void judge_scans(PlainDecode& decode) {
+  decode.in_header = decode.errors.num_warnings;
+  if (decode.errors.num_warnings > 0 && jpeg_has_multiple_scans(&decode.info) == TRUE &&
+      !image::is_complete(decode.info))
+    decode.lossy = true;
+}
 
 /// Returns the verdict of libjpeg-turbo with its defaults on a file that is read to its end.
 inline Verdict plain_verdict(std::span<const std::byte> bytes, JSAMPROW row) {
@@ -96,23 +110,33 @@ inline Verdict plain_verdict(std::span<const std::byte> bytes, JSAMPROW row) {
   decode.errors.error_exit = [](j_common_ptr info) {
     std::longjmp(static_cast<PlainDecode*>(info->client_data)->failed, 1);
   };
-  decode.errors.output_message = [](j_common_ptr) {};
+  decode.errors.emit_message = [](j_common_ptr info, int level) {
+    if (level >= 0) return;
+    ++info->err->num_warnings;
+    auto& plain = *static_cast<PlainDecode*>(info->client_data);
+    plain.lossy =
+        plain.lossy || !image::is_harmless(*reinterpret_cast<j_decompress_ptr>(info), plain.file);
+  };
   if (setjmp(decode.failed) != 0) {
     jpeg_destroy_decompress(&decode.info);
     return Verdict::refused;
   }
+  decode.file = reinterpret_cast<const JOCTET*>(bytes.data());
   jpeg_create_decompress(&decode.info);
   jpeg_mem_src(&decode.info, reinterpret_cast<const unsigned char*>(bytes.data()),
                static_cast<unsigned long>(bytes.size()));
   jpeg_read_header(&decode.info, TRUE);
   jpeg_start_decompress(&decode.info);
+  judge_scans(decode);
   while (decode.info.output_scanline < decode.info.output_height) {
     jpeg_read_scanlines(&decode.info, &row, 1);
   }
   jpeg_finish_decompress(&decode.info);
   const bool clean = decode.errors.num_warnings == 0;
+  if (decode.errors.num_warnings > decode.in_header && !jpeg::is_padded(bytes)) decode.lossy = true;
   jpeg_destroy_decompress(&decode.info);
-  return clean ? Verdict::good : Verdict::warned;
+  if (decode.lossy) return Verdict::warned;
+  return clean ? Verdict::good : Verdict::harmless;
 }
 
 }  // namespace penstock::test

@@ -12,6 +12,7 @@
 #include <penstock/limits.h>
 #include <penstock/rng.h>
 
+#include "pipeline/work/image/png_warnings.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
 
@@ -22,7 +23,8 @@ using ImageBytes = std::vector<std::byte>;
 struct Malformed {
   std::string name;  ///< with its extension
   ImageBytes bytes;
-  bool good = false;  ///< the library decodes all of it, within the limits and without a warning
+  /// The library decodes all of it, within the limits and without a warning that may lose pixels.
+  bool good = false;
 };
 
 /// Returns the number $PENSTOCK_MALFORMED, or else `few`.
@@ -151,7 +153,8 @@ inline std::vector<ImageBytes> jpegs() {
           make_jpeg(make_pixels(24, 24, 3), {.arithmetic = true})};
 }
 
-/// Returns libjpeg-turbo's verdict on a full decode, which ends at its first warning.
+/// Returns libjpeg-turbo's verdict on a full decode, which ends at its first warning that may lose
+/// a coefficient.
 inline bool jpeg_is_good(std::span<const std::byte> bytes, const Limits& limits) {
   PlainDecode decode;
   decode.info.err = jpeg_std_error(&decode.errors);
@@ -160,13 +163,18 @@ inline bool jpeg_is_good(std::span<const std::byte> bytes, const Limits& limits)
     std::longjmp(static_cast<PlainDecode*>(info->client_data)->failed, 1);
   };
   decode.errors.emit_message = [](j_common_ptr info, int level) {
-    if (level < 0) info->err->error_exit(info);
+    if (level >= 0) return;
+    ++info->err->num_warnings;
+    const auto& plain = *static_cast<PlainDecode*>(info->client_data);
+    if (!image::is_harmless(*reinterpret_cast<j_decompress_ptr>(info), plain.file))
+      info->err->error_exit(info);
   };
   std::vector<unsigned char> row(4 * 65'536);
   if (setjmp(decode.failed) != 0) {
     jpeg_destroy_decompress(&decode.info);
     return false;
   }
+  decode.file = reinterpret_cast<const JOCTET*>(bytes.data());
   jpeg_create_decompress(&decode.info);
   jpeg_mem_src(&decode.info, reinterpret_cast<const unsigned char*>(bytes.data()),
                static_cast<unsigned long>(bytes.size()));
@@ -175,11 +183,14 @@ inline bool jpeg_is_good(std::span<const std::byte> bytes, const Limits& limits)
       std::uint64_t{decode.info.image_width} * decode.info.image_height <= limits.max_pixels;
   if (good) {
     jpeg_start_decompress(&decode.info);
+    judge_scans(decode);
     JSAMPROW rows = row.data();
     while (decode.info.output_scanline < decode.info.output_height)
       jpeg_read_scanlines(&decode.info, &rows, 1);
     jpeg_finish_decompress(&decode.info);
-    good = decode.info.input_scan_number <= limits.max_scans;
+    if (decode.errors.num_warnings > decode.in_header && !jpeg::is_padded(bytes))
+      decode.lossy = true;
+    good = !decode.lossy && decode.info.input_scan_number <= limits.max_scans;
   }
   jpeg_destroy_decompress(&decode.info);
   return good;
@@ -270,13 +281,18 @@ struct PlainPng {
   std::jmp_buf failed;
 };
 
-/// Returns libpng's verdict on a full decode, which ends at its first warning.
+/// Returns libpng's verdict on a full decode, which ends at its first warning that may change a
+/// pixel.
 inline bool png_is_good(std::span<const std::byte> bytes, const Limits& limits) {
   PlainPng plain{bytes, {}};
   const auto fail = [](png_structp png, png_const_charp) {
     std::longjmp(static_cast<PlainPng*>(png_get_error_ptr(png))->failed, 1);
   };
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &plain, fail, fail);
+  const auto warn = [](png_structp png, png_const_charp message) {
+    if (!image::is_harmless(png, message))
+      std::longjmp(static_cast<PlainPng*>(png_get_error_ptr(png))->failed, 1);
+  };
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &plain, fail, warn);
   png_infop info = png_create_info_struct(png);
   std::vector<png_byte> pixels;
   std::vector<png_bytep> rows;

@@ -4,8 +4,10 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <new>
 #include <string>
 
+#include <penstock/log.h>
 #include <penstock/other_format.h>
 
 #include "pipeline/work/image/png.h"
@@ -109,10 +111,20 @@ void Decoders::count(Format format, std::span<const DecodeJob> jobs) noexcept {
   std::atomic<std::uint64_t>& images = format == Format::png ? all.png : all.jpeg;
   images.fetch_add(jobs.size(), std::memory_order_relaxed);
   if (format != Format::png) count_work(jobs);
-  const auto warned =
-      std::count_if(jobs.begin(), jobs.end(), [](const DecodeJob& job) { return job.warned; });
-  if (warned > 0) {
-    all.warned.fetch_add(static_cast<std::uint64_t>(warned), std::memory_order_relaxed);
+  for (const DecodeJob& job : jobs) {
+    if (job.warning.empty() || !job.status.ok()) continue;
+    all.warned.fetch_add(1, std::memory_order_relaxed);
+    log_warning(format, job.warning);
+  }
+}
+
+void Decoders::log_warning(Format format, const std::string& warning) noexcept {
+  try {
+    const std::string name = format == Format::png ? "PNG" : "JPEG";
+    log_once(LogLevel::warning, "warned " + name,
+             "a " + name + " is decoded in spite of a warning: " + warning +
+                 "; such images are counted, and --strict-images (strict_images) refuses them");
+  } catch (const std::bad_alloc&) {  // the count has it
   }
 }
 
@@ -152,11 +164,11 @@ DecoderStats decoder_stats() noexcept {
           all.warned.load(std::memory_order_relaxed)};
 }
 
-Status verify_image(std::span<const std::byte> bytes, const Limits& limits) {
+Status verify_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
   thread_local Decoders decoders;
   Verifier verifier;
   std::array<DecodeJob, 1> job = {DecodeJob{bytes, &verifier}};
-  decoders.decode(job, {.limits = limits});
+  decoders.decode(job, options);
   return job[0].status;
 }
 

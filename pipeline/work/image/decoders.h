@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
-#include <penstock/limits.h>
+#include <penstock/image.h>
 #include <penstock/stats.h>
 
 #include "pipeline/codec/codec.h"
@@ -31,6 +32,7 @@ class Decoders {
   Decoder& decoder_of(Format format) noexcept;
   static void count(Format format, std::span<const DecodeJob> jobs) noexcept;
   static void count_work(std::span<const DecodeJob> jobs) noexcept;
+  static void log_warning(Format format, const std::string& warning) noexcept;
 
   std::unique_ptr<Decoder> jpeg_;
   std::unique_ptr<Decoder> png_;
@@ -53,6 +55,6 @@ void count_timed(std::uint64_t all_ns, std::uint64_t pixels_ns) noexcept;
 JpegWork jpeg_work() noexcept;
 
 /// Decodes every byte of an image and keeps nothing. Returns success, or the error in the image.
-Status verify_image(std::span<const std::byte> bytes, const Limits& limits = {});
+Status verify_image(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 
 }  // namespace penstock::image

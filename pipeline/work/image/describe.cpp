@@ -93,6 +93,7 @@ void describe(const ImageOps::Chain& chain, Description& description) {
     const DecodeOptions& decode = *chain.decode;
     description.add("orient", decode.orient);
     description.add("strict", decode.strict);
+    if (decode.strict_images) description.add("strict_images", true);
     description.add("channels", decode.channels);
     description.add("max_pixels", decode.limits.max_pixels);
     description.add("max_scans", decode.limits.max_scans);

@@ -1,5 +1,6 @@
 // The public functions of image ops, which check the options and store them.
 
+#include <atomic>
 #include <cmath>
 
 #include "pipeline/work/image/chain.h"
@@ -14,6 +15,11 @@ constexpr int kMaxSide = 65'535;
 
 [[noreturn]] void refuse(const std::string& op, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, op + ": " + why);
+}
+
+std::atomic<bool>& strict_images() noexcept {
+  static std::atomic<bool> strict{false};
+  return strict;
 }
 
 image::Size checked(const std::string& op, int height, int width) {
@@ -155,10 +161,19 @@ ImageOps decode_image(std::string component, DecodeOptions options) {
   if (options.channels != 1 && options.channels != 3) {
     refuse("decode_image", std::to_string(options.channels) + " channels; it can be 1 or 3");
   }
+  if (options.strict_images && !options.strict) {
+    refuse("decode_image", "strict_images without strict");
+  }
+  if (options.strict && strict_images().load(std::memory_order_relaxed))
+    options.strict_images = true;
   auto chain = std::make_shared<ImageOps::Chain>();
   chain->component = std::move(component);
   chain->decode = options;
   return ImageOps(std::move(chain));
+}
+
+void choose_strict_images(bool strict) noexcept {
+  strict_images().store(strict, std::memory_order_relaxed);
 }
 
 ImageOps image_ops(std::string component) {

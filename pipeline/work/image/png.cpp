@@ -11,6 +11,7 @@
 
 #include "pipeline/codec/color.h"
 #include "pipeline/codec/exif.h"
+#include "pipeline/work/image/png_warnings.h"
 
 namespace penstock::image {
 
@@ -26,9 +27,10 @@ struct Session {
   std::span<const std::byte> left;
   std::jmp_buf failed;
   char message[kMessageSize] = {};
+  char warning[kMessageSize] = {};  // the first one that was no error
   bool out_of_memory = false;
   bool strict = true;
-  std::uint64_t warnings = 0;
+  bool strict_images = false;
 };
 
 void on_error(png_structp png, png_const_charp message) {
@@ -39,8 +41,9 @@ void on_error(png_structp png, png_const_charp message) {
 
 void on_warning(png_structp png, png_const_charp message) {
   Session& session = *static_cast<Session*>(png_get_error_ptr(png));
-  ++session.warnings;
-  if (session.strict) on_error(png, message);
+  if (session.strict && (session.strict_images || !is_harmless(png, message)))
+    on_error(png, message);
+  if (session.warning[0] == 0) std::strncpy(session.warning, message, kMessageSize - 1);
 }
 
 png_voidp on_malloc(png_structp png, png_alloc_size_t size) {
@@ -116,8 +119,8 @@ class PngDecoder final : public Decoder {
       Session session;
       try {
         decode_one(session, job, options);
+        job.warning = session.warning;
         job.status = Status();
-        job.warned = session.warnings > 0;
       } catch (...) {
         job.status = status_from_current_exception();
       }
@@ -138,6 +141,7 @@ class PngDecoder final : public Decoder {
   void decode_one(Session& session, DecodeJob& job, const DecodeOptions& options) {
     session.left = job.bytes;
     session.strict = options.strict;
+    session.strict_images = options.strict_images;
     require(read_header(session, options.limits), session);
     const std::size_t height = png_get_image_height(session.png, session.info);
     const std::size_t width = png_get_image_width(session.png, session.info);

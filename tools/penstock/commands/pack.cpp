@@ -63,6 +63,8 @@ class Pack final : public Command {
         ->type_name("N");
     app()->add_flag("--hidden", options_.hidden,
                     "take hidden files and folders, too, whose names begin with a dot");
+    app()->add_flag("--strict-images", options_.strict_images,
+                    "files of which the decoder warns are bad, also where no pixel changes");
     app()
         ->add_option("--on-error", on_error_, "what a bad file does: fail (default) or skip")
         ->check(CLI::IsMember({"fail", "skip"}))

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/image.h>
 #include <penstock/towers/model_input.h>
 
 #include "pipelines/numbers.h"
@@ -74,6 +75,9 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   app.add_flag("--hidden", hidden_,
                "of images and tar: take hidden files, folders and members, too, whose names begin "
                "with a dot")
+      ->group("Data");
+  app.add_flag("--strict-images", strict_images_,
+               "refuse images of which the decoder warns, also where no pixel changes")
       ->group("Data");
   if (use != DataUse::predict) {
     add("--weight-column", weight_column_, "NAME",
@@ -148,6 +152,7 @@ Dataset TrainInputFlags::open(const Data& data, const towers::ModelKind& kind) c
   }
   if (columns_.is_given() && !options.names.empty())
     throw UsageError("columns name their features", "--component");
+  if (strict_images_) choose_strict_images(true);  // the models' input stages decode
   const auto piped = [&](const PipelineSpec& spec) {
     const Dataset elements = build(spec);
     return columns_.is_given() ? columns_.piped(elements, options.labels) : elements;

@@ -94,7 +94,7 @@ class TrainInputFlags {
   std::string weight_column_, class_weights_;
   std::string label_regex_, memory_, on_error_ = "fail", max_errors_, quarantine_;
   std::optional<std::int64_t> label_depth_;
-  bool trust_data_ = false, hidden_ = false;
+  bool trust_data_ = false, hidden_ = false, strict_images_ = false;
 };
 
 }  // namespace penstock::tool

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <penstock/image_codec.h>
 #include <penstock/iterator.h>
 
 #include "pipelines/numbers.h"
@@ -26,6 +27,8 @@ class Verify final : public Command {
                 "penstock verify photos 'shards/*.tar' --json bad.json") {
     app()->add_option("PATH", paths_, "files, folders or patterns")->required();
     app()->add_flag("--hidden", hidden_, "take hidden files, folders and members of tar, too");
+    app()->add_flag("--strict-images", strict_images_,
+                    "images of which the decoder warns are bad, also where no pixel changes");
     app()->add_flag("--decode,!--no-decode", decode_, "decode images in full (the default)");
     app()
         ->add_option("--threads", threads_, "default: all")
@@ -50,6 +53,10 @@ class Verify final : public Command {
                    grouped(bad_).c_str(),
                    shards_ == 1 ? "1 shard" : (grouped(shards_) + " shards").c_str(),
                    human_seconds(elapsed.count()).c_str());
+    const std::uint64_t warned = decoding_counts().images.warned;
+    if (!quiet_ && warned > 0)
+      std::fprintf(stream(), "%s decoded in spite of a warning (--strict-images refuses them)\n",
+                   warned == 1 ? "1 image" : (grouped(warned) + " images").c_str());
     if (!quiet_ && passed_over_.count() > 0)
       std::fprintf(stream(), "%s\n", passed_over_.text().c_str());
     if (!json_.empty()) write_json(elapsed.count());
@@ -82,7 +89,8 @@ class Verify final : public Command {
   void check_shard(const Shard& shard, Interrupts& interrupts) {
     Dataset samples = decode_ ? open_samples(shard, hidden_) : open_shard(shard, hidden_);
     const auto component = encoded_component(samples.spec());
-    if (decode_ && component) samples = samples.map(decode_image(*component));
+    if (decode_ && component)
+      samples = samples.map(decode_image(*component, {.strict_images = strict_images_}));
     PassOptions options;
     options.title = "penstock verify · " + shard.path;
     options.threads = threads_;
@@ -104,6 +112,7 @@ class Verify final : public Command {
   void write_json(double seconds) const {
     Json json{{"good", good_},
               {"bad", bad_},
+              {"warned", decoding_counts().images.warned},
               {"shards", shards_},
               {"not_looked_at", passed_over_.count()},
               {"seconds", seconds}};
@@ -121,6 +130,7 @@ class Verify final : public Command {
   std::vector<std::string> paths_;
   bool decode_ = true;
   bool hidden_ = false;
+  bool strict_images_ = false;
   bool quiet_ = false;
   int threads_ = 0;
   std::string json_;

@@ -218,6 +218,8 @@ void PipelineFlags::add_stages(CLI::App& app) {
       {"--drop-remainder", StageRole::batch, "drop_remainder",
        "of --batch: drop a short last batch"},
       {"--orient", StageRole::decode, "orient", "of --decode: apply the EXIF orientation"},
+      {"--strict-images", StageRole::decode, "strict_images",
+       "of --decode: refuse images of which the decoder warns, also where no pixel changes"},
       {"--on-device", StageRole::decode, "on_device",
        "of --decode: coefficient records become images on the --device"},
   };

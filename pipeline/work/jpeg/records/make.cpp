@@ -41,9 +41,9 @@ class Fingerprint final : public image::PixelSink {
 };
 
 Status fingerprint(image::Decoder& decoder, std::span<const std::byte> bytes, const Limits& limits,
-                   Fingerprint& sink) {
+                   Fingerprint& sink, bool strict_images = false) {
   image::DecodeJob job{bytes, &sink};
-  decoder.decode({&job, 1}, {.orient = true, .limits = limits});
+  decoder.decode({&job, 1}, {.orient = true, .strict_images = strict_images, .limits = limits});
   return job.status;
 }
 
@@ -183,7 +183,8 @@ Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
   thread_local const std::unique_ptr<image::Decoder> records = make_record_decoder();
   const Limits& limits = options.limits;
   Fingerprint original;
-  if (const Status status = fingerprint(*library, file, limits, original); !status.ok())
+  if (const Status status = fingerprint(*library, file, limits, original, options.strict_images);
+      !status.ok())
     throw Error(status.error());
   CoefficientImage image;
   const Foreign foreign = read_coefficients(file, limits, image);

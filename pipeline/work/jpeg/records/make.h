@@ -18,6 +18,7 @@ struct MakeOptions {
   RecordKind kind = RecordKind::coefficients;
   Limits limits{};
   const SharedTables* tables = nullptr;  ///< for indexed records; null: each has its own tables
+  bool strict_images = false;            ///< as in DecodeOptions, for the file
 };
 
 struct Made {

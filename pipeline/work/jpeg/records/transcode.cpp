@@ -17,6 +17,7 @@
 
 #include "pipeline/codec/codec.h"
 #include "pipeline/work/jpeg/records/layout.h"
+#include "pipeline/work/jpeg/turbo/warnings.h"
 
 namespace penstock::jpeg {
 
@@ -46,6 +47,7 @@ struct Reader : Failure {
 
   jpeg_decompress_struct info{};
   jpeg_progress_mgr progress;
+  const unsigned char* file = nullptr;
   int max_scans = 0;
   jvirt_barray_ptr* arrays = nullptr;
 };
@@ -74,7 +76,12 @@ struct Writer : Failure {
 }
 
 void on_message(j_common_ptr info, int level) {
-  if (level < 0) on_error(info);
+  if (level >= 0) return;
+  if (info->is_decompressor == TRUE &&
+      image::is_harmless(*reinterpret_cast<j_decompress_ptr>(info),
+                         static_cast<Reader*>(static_cast<Failure*>(info->client_data))->file))
+    return;
+  on_error(info);
 }
 
 void on_output(j_common_ptr) {}
@@ -115,8 +122,8 @@ bool create(Writer& writer) {
 
 bool read_header(Reader& reader, std::span<const std::byte> jpeg) {
   if (setjmp(reader.failed) != 0) return false;
-  jpeg_mem_src(&reader.info, reinterpret_cast<const unsigned char*>(jpeg.data()),
-               static_cast<unsigned long>(jpeg.size()));
+  reader.file = reinterpret_cast<const unsigned char*>(jpeg.data());
+  jpeg_mem_src(&reader.info, reader.file, static_cast<unsigned long>(jpeg.size()));
   jpeg_read_header(&reader.info, TRUE);
   return true;
 }

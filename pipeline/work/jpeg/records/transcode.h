@@ -35,9 +35,9 @@ struct WriteOptions {
   const SharedTables* tables = nullptr;
 };
 
-/// Reads every byte of a file, as strictly as decoding does: a warning is an error. Throws
-/// Error{data_loss | out_of_range} for a bad file. Returns the reason why it can't be represented,
-/// or none; then `image` is complete.
+/// Reads every byte of a file. A warning is an error, unless it is harmless (turbo/warnings.h).
+/// Throws Error{data_loss | out_of_range} for a bad file. Returns the reason why it can't be
+/// represented, or none; then `image` is complete.
 Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
                           CoefficientImage& image);
 /// Writes a baseline file with the image's metadata, or an extended sequential file if its tables

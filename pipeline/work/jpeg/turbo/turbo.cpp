@@ -15,8 +15,10 @@
 
 #include "pipeline/codec/color.h"
 #include "pipeline/codec/exif.h"
+#include "pipeline/work/jpeg/padding.h"
 #include "pipeline/work/jpeg/turbo/memory.h"
 #include "pipeline/work/jpeg/turbo/tables.h"
+#include "pipeline/work/jpeg/turbo/warnings.h"
 
 namespace penstock::image {
 
@@ -40,7 +42,10 @@ struct Session {
   std::jmp_buf failed;
   Failure failure = Failure::none;
   char message[JMSG_LENGTH_MAX] = {};
+  char warning[JMSG_LENGTH_MAX] = {};  // the first one that was no error
   bool strict = true;
+  bool strict_images = false;
+  const unsigned char* file = nullptr;
   int max_scans = 0;
 };
 
@@ -71,8 +76,11 @@ static void on_error(j_common_ptr info) {
 
 static void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
-  ++info->err->num_warnings;
-  if (session_of(info).strict) on_error(info);
+  Session& session = session_of(info);
+  const bool harmless = session.strict && !session.strict_images &&
+                        is_harmless(*reinterpret_cast<j_decompress_ptr>(info), session.file);
+  if (session.strict && !harmless) on_error(info);
+  if (info->err->num_warnings++ == 0) (*info->err->format_message)(info, session.warning);
 }
 
 static void on_output(j_common_ptr) {}
@@ -106,6 +114,7 @@ bool create(Session& session) {
 bool read_header(Session& session, const unsigned char* data, std::size_t size) {
   if (setjmp(session.failed) != 0) return false;
   session.errors.num_warnings = 0;
+  session.file = data;
   jpeg_mem_src(&session.info, data, static_cast<unsigned long>(size));
   jpeg_read_header(&session.info, TRUE);
   return true;
@@ -216,8 +225,8 @@ class JpegDecoder final : public Decoder {
     for (DecodeJob& job : jobs) {
       try {
         decode_one(job, options);
+        if (session_.errors.num_warnings > 0) job.warning = session_.warning;
         job.status = Status();
-        job.warned = session_.errors.num_warnings > 0;
       } catch (...) {
         job.status = status_from_current_exception();
       }
@@ -241,6 +250,7 @@ class JpegDecoder final : public Decoder {
     if (info.mem == nullptr) require(create(session_), session_);  // also if that failed before
     tables_.mark(info);
     session_.strict = options.strict;
+    session_.strict_images = options.strict_images;
     session_.max_scans = options.limits.max_scans;
     constexpr std::uint64_t kMost = std::numeric_limits<long>::max();
     info.mem->max_memory_to_use =
@@ -267,6 +277,10 @@ class JpegDecoder final : public Decoder {
     info.scale_num = 1;
     info.scale_denom = static_cast<unsigned>(plan.denominator);
     require(start(session_), session_);
+    if (options.strict && session_.errors.num_warnings > 0 &&
+        jpeg_has_multiple_scans(&info) == TRUE && !is_complete(info))
+      throw lost();
+    const long in_header = session_.errors.num_warnings;
     const Size shrunk{static_cast<int>(info.output_height), static_cast<int>(info.output_width)};
     const bool whole = check_region(plan.region, shrunk);
     job.denominator = plan.denominator;
@@ -274,7 +288,12 @@ class JpegDecoder final : public Decoder {
     job.rows_spared = shrunk.height - plan.region.height;
     deliver(plan.region, options.channels, *job.sink);
     if (whole) require(finish(session_), session_);
+    if (options.strict && session_.errors.num_warnings > in_header && !jpeg::is_padded(job.bytes))
+      throw lost();
   }
+
+  /// The error of an image whose warnings were not harmless after all.
+  Error lost() const { return {ErrorCode::data_loss, std::string("JPEG: ") + session_.warning}; }
 
   void choose_color_space(int channels) {
     jpeg_decompress_struct& info = session_.info;

@@ -9,8 +9,9 @@ namespace penstock::image {
 /// region are entropy-decoded; rows below it are not read at all. The pixels are those of a full
 /// decode with libjpeg-turbo's defaults at the same scale, cropped.
 ///
-/// Strict unless told otherwise: the library's first warning about the bytes it reads is the error
-/// of the image. CMYK and YCCK become RGB as in Pillow: inverted, as Adobe writes them.
+/// Strict unless told otherwise: the library's first warning that may change a pixel is the error
+/// of the image, see warnings.h. CMYK and YCCK become RGB as in Pillow: inverted, as Adobe writes
+/// them.
 std::unique_ptr<Decoder> make_jpeg_decoder();
 
 }  // namespace penstock::image
