@@ -29,7 +29,7 @@ bool has_match(FileSystem& files, const std::string& path) {
       return has_pattern(one) ? !files.glob(one).empty() : exists(files, one);
     });
   } catch (const Error&) {
-    return false;  // whoever opens it reports the error
+    return false;  // opening the path reports the error
   }
 }
 

@@ -133,7 +133,7 @@ TEST_P(FindFiles, BracesAndPatterns) {
   EXPECT_EQ(found("{t-*,**/y}.tar"), "t-1.tar t-2.tar a/b/y.tar");
   EXPECT_EQ(found("c{1,2}.tar"), "c{1,2}.tar") << "a file has that name";
   EXPECT_EQ(found("c{1,{1}}.tar"), "c1.tar c{1}.tar")
-      << "whoever opens it finds that it is missing";
+      << "opening them reports that they are missing";
   expect_error(ErrorCode::not_found, "no file matches n*, m*", [&] { found("{n,x,m}*"); });
   expect_error(ErrorCode::not_found, "no file matches a/q*", [&] { found("a/{q,x}*"); });
   expect_error(ErrorCode::not_found, "no file matches **/q", [&] { found("**/q"); });
