@@ -166,6 +166,29 @@ void compare_values() {
             columns};
       },
       1e-12);
+  compare<double>(
+      [](Memory& m, int /*n*/) {
+        const std::int64_t rows = m.between(1, 300), channels = m.between(1, 3);
+        const double* sums =
+            m.fill<double>(2 * rows * channels, [&] { return static_cast<double>(m.real()); });
+        return Case<TotalsPlan>{{sums, m.leave<double>(2 * channels), rows, channels},
+                                2 * channels};
+      },
+      1e-12);
+  compare([](Memory& m, int n) {
+    const std::int64_t count = some(m, n);
+    const double* totals = m.fill<double>(count, [&] { return static_cast<double>(m.real()); });
+    return Case<GradientPlan>{{totals, floats(m, count), static_cast<float>(n % 2)}, count};
+  });
+  compare([](Memory& m, int n) {
+    const std::int64_t c = m.between(1, 300);
+    const double* totals = m.fill<double>(2 * c, [&] { return static_cast<double>(m.real(0, 9)); });
+    return Case<NormStatisticsPlan>{
+        {n % 3 == 0 ? nullptr : totals, floats(m, c), floats(m, c), floats(m, c),
+         floats(m, c, 0, 2), m.leave<float>(c), m.leave<float>(c), m.leave<float>(c),
+         m.leave<float>(c), c, static_cast<double>(m.between(1, 9)), 1e-3, 0.9F},
+        c};
+  });
 }
 
 template <typename T>
@@ -184,8 +207,9 @@ void compare_of() {
   });
   compare([](Memory& m, int n) {
     const std::int64_t count = some(m, n);
-    return Case<SumOfTwoPlan<T>>{{values<T>(m, count), values<T>(m, count), m.leave<T>(count)},
-                                 count};
+    return Case<SumOfTwoPlan<T>>{
+        {values<T>(m, count), values<T>(m, count), m.leave<T>(count), count},
+        (count + kWide<T> - 1) / kWide<T>};
   });
   compare([](Memory& m, int /*n*/) {
     const std::int64_t rows = m.between(1, 9), width = m.between(1, 70);
@@ -215,26 +239,36 @@ void compare_of() {
          m.leave<T>(rows * c), c, m.between(0, 4), 0.5F, 0.75F},
         rows * c};
   });
-  compare<T>(
-      [](Memory& m, int n) {
-        const std::int64_t rows = m.between(1, 300), c = 1 + n % 2;
-        return Case<NormSumsPlan<T>>{
-            {values<T>(m, rows * c), values<T>(m, rows * c), floats(m, c), floats(m, c),
-             m.fill<double>(2 * c, [] { return 0.0; }), rows, c, n % 3},
-            c};
-      },
-      1e-12);
-  compare([](Memory& m, int /*n*/) {
-    const std::int64_t rows = m.between(1, 60), c = m.between(1, 9);
-    return Case<NormPlan<T>>{
-        {values<T>(m, rows * c), m.leave<T>(rows * c), floats(m, c), floats(m, c), c}, rows * c};
+  // Some channels are whole vectors; some bands are narrower or wider than the lanes of a block.
+  const auto channels = [](Memory& m, int n) {
+    return n % 3 == 0 ? m.between(1, 9) : n % 3 == 1 ? 8 * m.between(1, 20) : m.between(120, 600);
+  };
+  const auto divided = [](Memory& m, std::int64_t rows, std::int64_t c) {
+    return Bands::of(rows * c, c, sizeof(T), m.between(1, 6));
+  };
+  compare([&](Memory& m, int n) {
+    const std::int64_t rows = m.between(1, 60), c = channels(m, n);
+    const Bands bands = divided(m, rows, c);
+    return Case<SumsPlan<T>>{{values<T>(m, rows * c), values<T>(m, rows * c), floats(m, c),
+                              floats(m, c), m.leave<double>(2 * bands.parts() * bands.width), bands,
+                              bands.parts(), static_cast<Sums>(n / 3 % 3)},
+                             bands.parts()};
   });
-  compare([](Memory& m, int /*n*/) {
-    const std::int64_t rows = m.between(1, 60), c = m.between(1, 9);
+  compare([&](Memory& m, int n) {
+    const std::int64_t rows = m.between(1, 60), c = channels(m, n);
+    const Bands bands = divided(m, rows, c);
+    return Case<NormPlan<T>>{
+        {values<T>(m, rows * c), m.leave<T>(rows * c), floats(m, c), floats(m, c), bands},
+        bands.parts()};
+  });
+  compare([&](Memory& m, int n) {
+    const std::int64_t rows = m.between(1, 60), c = channels(m, n);
+    const Bands bands = divided(m, rows, c);
+    const double* totals = m.fill<double>(2 * c, [&] { return static_cast<double>(m.real()); });
     return Case<NormBackPlan<T>>{
         {values<T>(m, rows * c), values<T>(m, rows * c), m.leave<T>(rows * c), floats(m, c),
-         floats(m, c), floats(m, c), floats(m, c), floats(m, c), c},
-        rows * c};
+         floats(m, c), floats(m, c), totals, bands, static_cast<double>(m.between(1, 9))},
+        bands.parts()};
   });
   compare<T>(
       [](Memory& m, int n) {

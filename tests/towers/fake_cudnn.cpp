@@ -1,6 +1,5 @@
 // cuDNN as loops.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -126,75 +125,6 @@ int filter(void*, const void* alpha, void* xd, const void* x, void* dyd, const v
   });
 }
 
-int norm_training(void*, int, const void*, const void*, void* xd, const void* x, void*, void* y,
-                  void* cd, const void* gamma, const void* beta, double move, void* mean,
-                  void* variance, double epsilon, void* saved_mean, void* saved_inverse) {
-  current_stream().synchronize();
-  const Descriptor& d = of(xd);
-  if (of(cd).c != d.c || of(cd).type != Cudnn::kFloat) return 3;
-  const std::int64_t rows = d.volume() / d.c;
-  for (int c = 0; c < d.c; ++c) {
-    double sum = 0;
-    double squares = 0;
-    for (std::int64_t r = 0; r < rows; ++r) sum += get(x, r * d.c + c, d.type);
-    const double center = sum / static_cast<double>(rows);
-    for (std::int64_t r = 0; r < rows; ++r)
-      squares += std::pow(get(x, r * d.c + c, d.type) - center, 2);
-    const double inverse = 1 / std::sqrt(squares / static_cast<double>(rows) + epsilon);
-    for (std::int64_t r = 0; r < rows; ++r)
-      put(y, r * d.c + c, d.type,
-          (get(x, r * d.c + c, d.type) - center) * inverse * get(gamma, c, 0) + get(beta, c, 0));
-    const double unbiased = squares / std::max(1.0, static_cast<double>(rows - 1));
-    put(mean, c, 0, (1 - move) * get(mean, c, 0) + move * center);
-    put(variance, c, 0, (1 - move) * get(variance, c, 0) + move * unbiased);
-    put(saved_mean, c, 0, center);
-    put(saved_inverse, c, 0, inverse);
-  }
-  return 0;
-}
-int norm_inference(void*, int, const void*, const void*, void* xd, const void* x, void*, void* y,
-                   void*, const void* gamma, const void* beta, const void* mean,
-                   const void* variance, double epsilon) {
-  current_stream().synchronize();
-  const Descriptor& d = of(xd);
-  for (std::int64_t i = 0; i < d.volume(); ++i) {
-    const std::int64_t c = i % d.c;
-    put(y, i, d.type,
-        (get(x, i, d.type) - get(mean, c, 0)) / std::sqrt(get(variance, c, 0) + epsilon) *
-                get(gamma, c, 0) +
-            get(beta, c, 0));
-  }
-  return 0;
-}
-int norm_backward(void*, int, const void*, const void*, const void*, const void* keep, void* xd,
-                  const void* x, void*, const void* dy, void*, void* dx, void*, const void* gamma,
-                  void* d_gamma, void* d_beta, double, const void* saved_mean,
-                  const void* saved_inverse) {
-  current_stream().synchronize();
-  const Descriptor& d = of(xd);
-  const std::int64_t rows = d.volume() / d.c;
-  const auto kept = static_cast<double>(*static_cast<const float*>(keep));
-  for (int c = 0; c < d.c; ++c) {
-    const auto normal = [&](std::int64_t r) {
-      return (get(x, r * d.c + c, d.type) - get(saved_mean, c, 0)) * get(saved_inverse, c, 0);
-    };
-    double sum = 0;
-    double product = 0;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      sum += get(dy, r * d.c + c, d.type);
-      product += get(dy, r * d.c + c, d.type) * normal(r);
-    }
-    for (std::int64_t r = 0; r < rows; ++r)
-      put(dx, r * d.c + c, d.type,
-          get(gamma, c, 0) * get(saved_inverse, c, 0) *
-              (get(dy, r * d.c + c, d.type) -
-               (sum + normal(r) * product) / static_cast<double>(rows)));
-    put(d_gamma, c, 0, product + (kept == 0 ? 0 : kept * get(d_gamma, c, 0)));
-    put(d_beta, c, 0, sum + (kept == 0 ? 0 : kept * get(d_beta, c, 0)));
-  }
-  return 0;
-}
-
 }  // namespace
 
 Cudnn fake_cudnn() {
@@ -212,8 +142,6 @@ Cudnn fake_cudnn() {
   dnn.choose_forward = dnn.choose_data = dnn.choose_filter = choose;
   dnn.room_forward = dnn.room_data = dnn.room_filter = room;
   dnn.forward = forward, dnn.data = data, dnn.filter = filter;
-  dnn.norm_training = norm_training, dnn.norm_inference = norm_inference;
-  dnn.norm_backward = norm_backward;
   add_fake_pointwise(dnn);
   return dnn;
 }

@@ -31,21 +31,6 @@ int add(void*, const void* alpha, void* ad, const void* a, const void* beta, voi
   return 0;
 }
 
-int bias_gradient(void*, const void* alpha, void* dyd, const void* dy, const void* beta, void* dbd,
-                  void* db) {
-  current_stream().synchronize();
-  const FakeDescriptor& from = of(dyd);
-  const FakeDescriptor& to = of(dbd);
-  if (from.type != to.type || from.c != to.c || to.volume() != to.c) return 3;
-  std::vector<double> sums(static_cast<std::size_t>(to.c));
-  for (std::int64_t i = 0; i < from.volume(); ++i)
-    sums[static_cast<std::size_t>(i % to.c)] += get(dy, i, from.type);
-  for (int c = 0; c < to.c; ++c)
-    put(db, c, to.type,
-        factor(alpha) * sums[static_cast<std::size_t>(c)] + kept(beta, db, c, to.type));
-  return 0;
-}
-
 int set_activation(void* object, int mode, int nan, double) {
   static_cast<FakeDescriptor*>(object)->mode = mode;
   return mode == Cudnn::kRelu && nan == Cudnn::kPropagateNan ? 0 : 9;
@@ -154,7 +139,7 @@ int pool_back(void*, void* form, const void* alpha, void* yd, const void*, void*
 }  // namespace
 
 void add_fake_pointwise(Cudnn& dnn) {
-  dnn.add = add, dnn.bias_gradient = bias_gradient;
+  dnn.add = add;
   dnn.create_activation = dnn.create_pooling = create_fake_descriptor;
   dnn.destroy_activation = dnn.destroy_pooling = destroy_fake_descriptor;
   dnn.set_activation = set_activation, dnn.set_pooling = set_pooling;

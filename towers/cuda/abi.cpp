@@ -61,9 +61,6 @@ PENSTOCK_SAME(Cudnn, room_filter, cudnnGetConvolutionBackwardFilterWorkspaceSize
 PENSTOCK_SAME(Cudnn, data, cudnnConvolutionBackwardData);
 PENSTOCK_SAME(Cudnn, forward, cudnnConvolutionForward);
 PENSTOCK_SAME(Cudnn, filter, cudnnConvolutionBackwardFilter);
-PENSTOCK_SAME(Cudnn, norm_training, cudnnBatchNormalizationForwardTraining);
-PENSTOCK_SAME(Cudnn, norm_inference, cudnnBatchNormalizationForwardInference);
-PENSTOCK_SAME(Cudnn, norm_backward, cudnnBatchNormalizationBackward);
 PENSTOCK_SAME(Cudnn, create_pooling, cudnnCreatePoolingDescriptor);
 PENSTOCK_SAME(Cudnn, destroy_pooling, cudnnDestroyPoolingDescriptor);
 PENSTOCK_SAME(Cudnn, set_pooling, cudnnSetPooling2dDescriptor);
@@ -75,7 +72,6 @@ PENSTOCK_SAME(Cudnn, pool_back, cudnnPoolingBackward);
 PENSTOCK_SAME(Cudnn, activate, cudnnActivationForward);
 PENSTOCK_SAME(Cudnn, activate_back, cudnnActivationBackward);
 PENSTOCK_SAME(Cudnn, add, cudnnAddTensor);
-PENSTOCK_SAME(Cudnn, bias_gradient, cudnnConvolutionBackwardBias);
 static_assert(Cudnn::kFloat == CUDNN_DATA_FLOAT && Cudnn::kBf16 == CUDNN_DATA_BFLOAT16);
 static_assert(Cudnn::kNchw == CUDNN_TENSOR_NCHW && Cudnn::kNhwc == CUDNN_TENSOR_NHWC);
 static_assert(Cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION);
@@ -83,8 +79,6 @@ static_assert(Cudnn::kDefaultMath == CUDNN_DEFAULT_MATH &&
               Cudnn::kTensorMath == CUDNN_TENSOR_OP_MATH &&
               Cudnn::kTensorMathConverting == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION &&
               Cudnn::kFmaMath == CUDNN_FMA_MATH);
-static_assert(Cudnn::kSpatial == CUDNN_BATCHNORM_SPATIAL &&
-              Cudnn::kSpatialPersistent == CUDNN_BATCHNORM_SPATIAL_PERSISTENT);
 static_assert(Cudnn::kDeterministic == CUDNN_DETERMINISTIC);
 static_assert(Cudnn::kMaximum == CUDNN_POOLING_MAX_DETERMINISTIC &&
               Cudnn::kAverage == CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING);

@@ -42,6 +42,33 @@ PENSTOCK_TWIN inline void store(Bf16& to, float value) {
                 : static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
+/// The values that a thread reads or writes at once.
+template <typename T>
+inline constexpr int kWide = 16 / sizeof(T);
+
+/// Some values that lie next to each other.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Values {
+  T of[kCount];
+
+  PENSTOCK_TWIN static Values at(const T* from) {
+#if defined(__CUDA_ARCH__)
+    return *reinterpret_cast<const Values*>(from);
+#else
+    Values values;
+    for (int i = 0; i < kCount; ++i) values.of[i] = from[i];
+    return values;
+#endif
+  }
+  PENSTOCK_TWIN void put(T* to) const {
+#if defined(__CUDA_ARCH__)
+    *reinterpret_cast<Values*>(to) = *this;
+#else
+    for (int i = 0; i < kCount; ++i) to[i] = of[i];
+#endif
+  }
+};
+
 /// Adds while other threads may add to the same value; the order is undefined.
 PENSTOCK_TWIN inline void add_shared(float& to, float value) {
 #if defined(__CUDA_ARCH__) || defined(PENSTOCK_EMULATED)

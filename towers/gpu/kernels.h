@@ -6,6 +6,7 @@
 
 #include <penstock/device.h>
 
+#include "towers/gpu/channel_plans.h"
 #include "towers/gpu/image_plans.h"
 #include "towers/gpu/loss_plans.h"
 #include "towers/gpu/value_plans.h"
@@ -40,14 +41,14 @@ struct OfBoth {
 
 using Launches =
     OfBoth<PackWeightsPlan, UnpackWeightsPlan, SumOfTwoPlan, DropoutPlan, PadPlan, LrnPlan,
-           LrnBackPlan, NormSumsPlan, NormPlan, NormBackPlan, SoftmaxPlan, TripletPlan, InBatchPlan,
-           InBatchBackPlan, EmbeddingPlan,
-           EmbeddingBackPlan>::With<FillPlan, ScalePlan, AddPlan, ToBf16Plan, SgdPlan, MomentumPlan,
-                                    AdamPlan, SquareSumPlan, ColumnsPlan, ClipPlan>;
+           LrnBackPlan, SumsPlan, NormPlan, NormBackPlan, SoftmaxPlan, TripletPlan, InBatchPlan,
+           InBatchBackPlan, EmbeddingPlan, EmbeddingBackPlan>::
+        With<FillPlan, ScalePlan, AddPlan, ToBf16Plan, SgdPlan, MomentumPlan, AdamPlan,
+             SquareSumPlan, ColumnsPlan, ClipPlan, TotalsPlan, GradientPlan, NormStatisticsPlan>;
 
 /// The table that the CUDA module exports as kKernelsSymbol.
 struct Kernels {
-  static constexpr int kVersion = 4;
+  static constexpr int kVersion = 5;
   int version = kVersion;
   Launches launches{};
   /// Makes the stream's device the calling thread's current one, for libraries that need that.

@@ -21,8 +21,8 @@ namespace penstock::towers {
 LayerPtr gpu_conv2d(Gpu& gpu, const Scope& scope, const Conv2dOptions& options);
 /// Makes a dense layer with cuBLASLt.
 LayerPtr gpu_dense(Gpu& gpu, const Scope& scope, const DenseOptions& options);
-/// Makes a batch normalisation with cuDNN. A synchronised one uses kernels of our own, whose sums
-/// are exchanged through the host.
+/// Makes a batch normalisation with kernels of our own: cuDNN's are slow with channels last. The
+/// sums of a synchronised one are exchanged through the host.
 LayerPtr gpu_batch_norm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options);
 /// Make a pooling with cuDNN. Uneven padding is done by a copy, for maxima only. If several values
 /// are the maximum, the library decides which one gets the gradient, the same in every run.

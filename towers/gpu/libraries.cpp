@@ -67,9 +67,6 @@ Cudnn open_cudnn() {
   library.find(t.forward, "cudnnConvolutionForward");
   library.find(t.data, "cudnnConvolutionBackwardData");
   library.find(t.filter, "cudnnConvolutionBackwardFilter");
-  library.find(t.norm_training, "cudnnBatchNormalizationForwardTraining");
-  library.find(t.norm_inference, "cudnnBatchNormalizationForwardInference");
-  library.find(t.norm_backward, "cudnnBatchNormalizationBackward");
   library.find(t.create_pooling, "cudnnCreatePoolingDescriptor");
   library.find(t.destroy_pooling, "cudnnDestroyPoolingDescriptor");
   library.find(t.set_pooling, "cudnnSetPooling2dDescriptor");
@@ -81,7 +78,6 @@ Cudnn open_cudnn() {
   library.find(t.activate, "cudnnActivationForward");
   library.find(t.activate_back, "cudnnActivationBackward");
   library.find(t.add, "cudnnAddTensor");
-  library.find(t.bias_gradient, "cudnnConvolutionBackwardBias");
   return t;
 }
 

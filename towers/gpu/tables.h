@@ -14,7 +14,6 @@ struct Cudnn {
   static constexpr int kNchw = 0, kNhwc = 1;
   static constexpr int kCrossCorrelation = 1;
   static constexpr int kDefaultMath = 0, kTensorMath = 1, kTensorMathConverting = 2, kFmaMath = 3;
-  static constexpr int kSpatial = 1, kSpatialPersistent = 2;
   static constexpr int kDeterministic = 1;
   static constexpr int kMaximum = 3;  // the deterministic variant
   static constexpr int kAverage = 2;  // excludes padding
@@ -55,19 +54,6 @@ struct Cudnn {
   using Convolve = int (*)(void*, const void*, void*, const void*, void*, const void*, void*, int,
                            void*, std::size_t, const void*, void*, void*);
   Convolve forward = nullptr, data = nullptr, filter = nullptr;
-  int (*norm_training)(void*, int mode, const void* alpha, const void* beta, void* x_desc,
-                       const void* x, void* y_desc, void* y, void* desc, const void* gamma,
-                       const void* beta_values, double keep, void* mean, void* variance,
-                       double epsilon, void* saved_mean, void* saved_inverse) = nullptr;
-  int (*norm_inference)(void*, int mode, const void* alpha, const void* beta, void* x_desc,
-                        const void* x, void* y_desc, void* y, void* desc, const void* gamma,
-                        const void* beta_values, const void* mean, const void* variance,
-                        double epsilon) = nullptr;
-  int (*norm_backward)(void*, int mode, const void* alpha, const void* beta,
-                       const void* alpha_values, const void* beta_values, void* x_desc,
-                       const void* x, void* dy_desc, const void* dy, void* dx_desc, void* dx,
-                       void* desc, const void* gamma, void* d_gamma, void* d_beta, double epsilon,
-                       const void* saved_mean, const void* saved_inverse) = nullptr;
   int (*create_pooling)(void**) = nullptr;
   int (*destroy_pooling)(void*) = nullptr;
   int (*set_pooling)(void*, int mode, int nan, int height, int width, int pad_h, int pad_w,
@@ -85,8 +71,6 @@ struct Cudnn {
   /// Computes c = alpha * a + beta * c, where a has extent 1 in some dimensions.
   int (*add)(void*, const void* alpha, void* a_desc, const void* a, const void* beta, void* c_desc,
              void* c) = nullptr;
-  int (*bias_gradient)(void*, const void* alpha, void* dy_desc, const void* dy, const void* beta,
-                       void* db_desc, void* db) = nullptr;
 };
 
 /// A part of cublasLt.h, column-major.

@@ -65,11 +65,24 @@ struct UnpackWeightsPlan {
   }
 };
 
+/// The sums of `count` values, kWide<T> for each `i`.
 template <typename T>
 struct SumOfTwoPlan {
   const T *a, *b;
   T* out;
-  PENSTOCK_TWIN void operator()(std::int64_t i) const { store(out[i], load(a[i]) + load(b[i])); }
+  std::int64_t count;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const std::int64_t at = i * kWide<T>;
+    if (at + kWide < T >> count) {
+      for (std::int64_t each = at; each < count; ++each)
+        store(out[each], load(a[each]) + load(b[each]));
+      return;
+    }
+    auto sum = Values<T, kWide<T>>::at(a + at);
+    const auto more = Values<T, kWide<T>>::at(b + at);
+    for (int k = 0; k < kWide<T>; ++k) store(sum.of[k], load(sum.of[k]) + load(more.of[k]));
+    sum.put(out + at);
+  }
 };
 
 /// Whether value i of row r is kept depends only on the key and the row's element, so forward and
@@ -155,6 +168,17 @@ struct ColumnsPlan {
       sum += from[row * columns + column];
     sum = lanes.sum(sum);
     if (lanes.first() == 0) to[column] += factor * sum;
+  }
+};
+
+/// A gradient from its total, added to the previous one unless `keep` is 0.
+struct GradientPlan {
+  const double* totals;
+  float* to;
+  float keep;
+  PENSTOCK_TWIN void operator()(std::int64_t i) const {
+    const auto value = static_cast<float>(totals[i]);
+    to[i] = keep == 0 ? value : to[i] + value;
   }
 };
 

@@ -1,9 +1,18 @@
 #include "towers/gpu/layers/bias.h"
 
+#include "towers/gpu/channel_sums.h"
+
 namespace penstock::towers {
 GpuBias::GpuBias(Gpu& gpu, Variable& biases)
-    : gpu_(gpu), biases_(biases), one_(gpu), all_(gpu), rounded_(gpu.array()) {
-  describe(gpu, one_, {1, static_cast<std::int64_t>(biases.value.size())});
+    : gpu_(gpu),
+      biases_(biases),
+      one_(gpu),
+      all_(gpu),
+      rounded_(gpu.array()),
+      totals_(gpu.array(DType::f64)) {
+  const auto channels = static_cast<std::int64_t>(biases.value.size());
+  describe(gpu, one_, {1, channels});
+  totals_.resize({2, channels});
   if (gpu.dtype() == DType::bf16) rounded_.resize(biases.value.shape());
 }
 
@@ -20,15 +29,15 @@ void GpuBias::add(Array& activations) {
 }
 
 void GpuBias::backward(const Array& gradient) {
-  describe(gpu_, all_, gradient.shape());
-  const bool rounds = gpu_.dtype() == DType::bf16;
-  const float keep = biases_.accumulate();
-  gpu_.check_cudnn(gpu_.cudnn().bias_gradient(
-      gpu_.cudnn_handle(), &kOne, all_.get(), gradient.bytes(), rounds ? &kZero : &keep, one_.get(),
-      rounds ? rounded_.bytes() : biases_.gradient.bytes()));
-  if (rounds)
-    gpu_.run(UnpackWeightsPlan<Bf16>{rounded_.as<Bf16>(), biases_.gradient.data(), 1, 1, keep},
-             static_cast<std::int64_t>(rounded_.size()));
+  const auto channels = static_cast<std::int64_t>(biases_.value.size());
+  sum_channels(gpu_,
+               {.what = Sums::moments,
+                .in = gradient,
+                .rows = static_cast<std::int64_t>(gradient.size()) / channels,
+                .channels = channels},
+               totals_);
+  gpu_.run(GradientPlan{totals_.as<double>(), biases_.gradient.data(), biases_.accumulate()},
+           channels);
   biases_.added();
 }
 

@@ -7,8 +7,8 @@
 
 namespace penstock::towers {
 
-/// A bias for each channel of activations [..., channels], by cuDNN. In bf16, the bias and the sums
-/// of its gradient are rounded.
+/// A bias for each channel of activations [..., channels], added by cuDNN. In bf16, the bias is
+/// rounded. We compute its gradient ourselves, because cuDNN has no such sum of bf16.
 class GpuBias {
  public:
   GpuBias(Gpu& gpu, Variable& biases);
@@ -20,7 +20,7 @@ class GpuBias {
   Gpu& gpu_;
   Variable& biases_;
   const TensorDescriptor one_, all_;
-  Array rounded_;
+  Array rounded_, totals_;
 };
 
 }  // namespace penstock::towers

@@ -102,7 +102,8 @@ LayerPtr gpu_lrn(Gpu& gpu, std::string name, const LrnOptions& options) {
 void gpu_add(Gpu& gpu, const Array& a, const Array& b, Array& out) {
   out.resize(a.shape());
   with_type(gpu, [&]<typename T>(T) {
-    gpu.run(SumOfTwoPlan<T>{a.as<T>(), b.as<T>(), out.as<T>()}, count_of(a));
+    gpu.run(SumOfTwoPlan<T>{a.as<T>(), b.as<T>(), out.as<T>(), count_of(a)},
+            (count_of(a) + kWide<T> - 1) / kWide<T>);
   });
 }
 
