@@ -65,6 +65,8 @@ void finish_images(StreamView stream, const DeviceTensor& images, const FinishSa
   }
   if (in[2] * in[3] > std::numeric_limits<std::int32_t>::max())
     refuse(text_of(images) + " has rows of 2 GiB and more");
+  if (out.shape[1] * out.shape[2] > std::numeric_limits<std::int32_t>::max() / out.shape[3])
+    refuse(text_of(out) + " is too large");
   FinishPlan plan;
   plan.images = reinterpret_cast<const std::uint8_t*>(images.data);
   plan.samples = samples;

@@ -1,5 +1,4 @@
-// The finishing kernels. They avoid divisions: a row of thread blocks handles one sample. A thread
-// handles four pixels of a row with all their channels, in every 32nd of its block's rows.
+// The finishing kernels. A row of thread blocks handles one sample.
 #pragma once
 
 #include <cstdint>
@@ -60,89 +59,152 @@ struct alignas(16) Four<FinishType::f32> {
   }
 };
 
-/// The threads along a row of a block; each has four pixels.
-inline constexpr int kFinishLanes = 8;
-inline constexpr int kFinishRows = 32;
+/// Reads an aligned word.
+PENSTOCK_DEVICE inline std::uint32_t word_at(const std::uint8_t* at) {
+#if defined(__CUDA_ARCH__)
+  return __ldg(reinterpret_cast<const std::uint32_t*>(at));
+#else
+  std::uint32_t word = 0;
+  memcpy(&word, at, sizeof(word));
+  return word;
+#endif
+}
 
+/// Returns the four bytes that begin `offset` bytes behind the first of `low`. REQUIRES: offset
+/// < 4.
+PENSTOCK_DEVICE inline std::uint32_t joined(std::uint32_t low, std::uint32_t high,
+                                            std::uint32_t offset) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, 8 * offset);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (8 * offset));
+#endif
+}
+
+/// The memory that the threads of a block share: with channels last, the values that they store.
 template <FinishType kType, bool kFirst, int kChannels>
-struct FinishBody {
-  static constexpr unsigned kThreads = kFinishLanes * kFinishRows;
+struct FinishMemory {};
+template <FinishType kType, int kChannels>
+struct FinishMemory<kType, false, kChannels> {
+  struct Shared {
+    Four<kType> fours[256 * kChannels];
+  };
+};
+
+/// The finishing kernel. A thread makes a unit of four pixels of a row. Threads follow the output
+/// in memory, across the ends of rows, too, so that the stores of a warp adjoin; with channels
+/// last, they exchange their values for that. Bytes are read as whole words if the words lie in the
+/// batch and the pixels in the image.
+template <FinishType kType, bool kFirst, int kChannels>
+struct FinishBody : FinishMemory<kType, kFirst, kChannels> {
+  static constexpr unsigned kThreads = 256;
   static constexpr std::int64_t kSize = Four<kType>::kSize;
   FinishPlan plan;
-  /// Not 0: four values of a row are aligned so that they can be stored at once.
-  std::int32_t aligned;
+  std::uint32_t lanes = 0;  ///< the units of a row
+  std::uint32_t units = 0;  ///< the units of a sample
+  /// Rows are whole units, aligned so that four values can be stored at once.
+  bool whole = false;
 
-  PENSTOCK_DEVICE void operator()() const {
-    const auto lane = static_cast<std::int32_t>(blockIdx.x) * kFinishLanes +
-                      static_cast<std::int32_t>(threadIdx.x % kFinishLanes);
-    const std::int32_t x = 4 * lane;
-    if (x >= plan.out_width) return;
-    for (std::int64_t sample = blockIdx.y; sample < plan.count; sample += gridDim.y) {
-      FinishSample where;
-      if (plan.samples != nullptr) where = plan.samples[sample];
-      if (aligned != 0 && x + 4 <= plan.out_width) {
-        rows<true>(sample, where, x);
-      } else {
-        rows<false>(sample, where, x);
-      }
-    }
+  PENSTOCK_DEVICE void operator()() const requires kFirst { finish(nullptr); }
+  template <typename Shared>
+  PENSTOCK_DEVICE void operator()(Shared& shared) const {
+    finish(shared.fours);
   }
 
  private:
-  template <bool kWhole>
-  PENSTOCK_DEVICE void rows(std::int64_t sample, const FinishSample& where, std::int32_t x) const {
-    const std::int32_t in_row = plan.width * kChannels;
-    const std::uint8_t* const image = plan.images + sample * plan.height * in_row;
-    const std::uint8_t* columns[4];
-    for (int p = 0; p < 4; ++p) {
-      const std::int32_t at = where.flip != 0 ? plan.out_width - 1 - x - p : x + p;
-      columns[p] = image + clamped(where.left + at, plan.width) * kChannels;
-    }
-    const std::int32_t out_row = plan.out_width * (kFirst ? 1 : kChannels);
-    const std::int64_t plane = static_cast<std::int64_t>(plan.out_height) * plan.out_width * kSize;
-    std::uint8_t* const out = static_cast<std::uint8_t*>(plan.out) + sample * plane * kChannels +
-                              static_cast<std::int64_t>(x) * (kFirst ? 1 : kChannels) * kSize;
-    const auto step = static_cast<std::int32_t>(gridDim.z) * kFinishRows;
-    for (std::int32_t y = static_cast<std::int32_t>(blockIdx.z) * kFinishRows +
-                          static_cast<std::int32_t>(threadIdx.x / kFinishLanes);
-         y < plan.out_height; y += step) {
-      const std::int64_t from =
-          static_cast<std::int64_t>(clamped(where.top + y, plan.height)) * in_row;
-      float values[4][kChannels];
-      for (int p = 0; p < 4; ++p) {
+  static constexpr int kBytes = 4 * kChannels;
+
+  PENSTOCK_DEVICE void finish(Four<kType>* shared) const {
+    const std::uint32_t begin = blockIdx.x * kThreads;
+    const std::uint32_t unit = begin + threadIdx.x;
+    const std::uint32_t y = unit / lanes;
+    const auto x = static_cast<std::int32_t>(4 * (unit - y * lanes));
+    const std::int64_t pixels = static_cast<std::int64_t>(plan.out_height) * plan.out_width;
+    for (std::int64_t sample = blockIdx.y; sample < plan.count; sample += gridDim.y) {
+      FinishSample where;
+      if (plan.samples != nullptr) where = plan.samples[sample];
+      std::uint8_t bytes[kBytes] = {};
+      if (unit < units) read(sample, where, x, static_cast<std::int32_t>(y), bytes);
+      std::uint8_t* const out =
+          static_cast<std::uint8_t*>(plan.out) + sample * pixels * kChannels * kSize;
+      if (!whole) {
+        if (unit < units) store_each(out, pixels, x, y, bytes);
+      } else if constexpr (kFirst) {
+        if (unit >= units) continue;
         for (int c = 0; c < kChannels; ++c)
-          values[p][c] = static_cast<float>(columns[p][from + c]) * plan.scale[c] + plan.shift[c];
-      }
-      std::uint8_t* const to = out + static_cast<std::int64_t>(y) * out_row * kSize;
-      if constexpr (kWhole) {
-        store_four(to, plane, values);
+          *reinterpret_cast<Four<kType>*>(out + (c * pixels + 4 * std::int64_t{unit}) * kSize) =
+              Four<kType>::of(value(bytes, c), value(bytes, kChannels + c),
+                              value(bytes, 2 * kChannels + c), value(bytes, 3 * kChannels + c));
       } else {
-        store_each(to, plane, x, values);
+        for (int i = 0; i < kChannels; ++i)
+          shared[threadIdx.x * kChannels + i] =
+              Four<kType>::of(value(bytes, 4 * i), value(bytes, 4 * i + 1), value(bytes, 4 * i + 2),
+                              value(bytes, 4 * i + 3));
+        __syncthreads();
+        auto* const to = reinterpret_cast<Four<kType>*>(out) + std::int64_t{begin} * kChannels;
+        const std::uint32_t count = both::least(units - begin, kThreads) * kChannels;
+        for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) to[i] = shared[i];
+        __syncthreads();
       }
     }
   }
 
-  PENSTOCK_DEVICE static void store_four(std::uint8_t* to, std::int64_t plane,
-                                         const float (&v)[4][kChannels]) {
-    for (int c = 0; c < kChannels; ++c) {
-      if constexpr (kFirst) {
-        *reinterpret_cast<Four<kType>*>(to + c * plane) =
-            Four<kType>::of(v[0][c], v[1][c], v[2][c], v[3][c]);
-      } else {
-        const auto value = [&](int i) { return v[i / kChannels][i % kChannels]; };
-        reinterpret_cast<Four<kType>*>(to)[c] =
-            Four<kType>::of(value(4 * c), value(4 * c + 1), value(4 * c + 2), value(4 * c + 3));
+  PENSTOCK_DEVICE float value(const std::uint8_t (&bytes)[kBytes], int i) const {
+    return static_cast<float>(bytes[i]) * plan.scale[i % kChannels] + plan.shift[i % kChannels];
+  }
+
+  /// Reads four pixels, in the order of the output.
+  PENSTOCK_DEVICE void read(std::int64_t sample, const FinishSample& where, std::int32_t x,
+                            std::int32_t y, std::uint8_t (&to)[kBytes]) const {
+    const std::int64_t row_bytes = std::int64_t{plan.width} * kChannels;
+    const std::uint8_t* const row =
+        plan.images + (sample * plan.height + clamped(where.top + y, plan.height)) * row_bytes;
+    const bool flip = where.flip != 0;
+    const std::int32_t low = where.left + (flip ? plan.out_width - 4 - x : x);
+    if (low >= 0 && low <= plan.width - 4) {
+      std::uint32_t words[kChannels];
+      if (read_words(row + std::int64_t{low} * kChannels, words)) {
+        for (int i = 0; i < kBytes; ++i) {
+          const int mirrored = (3 - i / kChannels) * kChannels + i % kChannels;
+          to[i] = static_cast<std::uint8_t>(flip ? words[mirrored / 4] >> (8 * (mirrored % 4))
+                                                 : words[i / 4] >> (8 * (i % 4)));
+        }
+        return;
       }
+    }
+    for (int p = 0; p < 4; ++p) {
+      const std::int32_t at = where.left + (flip ? plan.out_width - 1 - x - p : x + p);
+      const std::uint8_t* const pixel = row + std::int64_t{clamped(at, plan.width)} * kChannels;
+      for (int c = 0; c < kChannels; ++c) to[p * kChannels + c] = pixel[c];
     }
   }
 
-  PENSTOCK_DEVICE void store_each(std::uint8_t* to, std::int64_t plane, std::int32_t x,
-                                  const float (&v)[4][kChannels]) const {
+  /// Reads four pixels by whole words. Returns false if one of the words is not wholly in the
+  /// batch.
+  PENSTOCK_DEVICE bool read_words(const std::uint8_t* from, std::uint32_t (&to)[kChannels]) const {
+    const auto offset = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
+    const std::uint8_t* const first = from - offset;
+    const std::uint8_t* const end =
+        plan.images + plan.count * plan.height * (std::int64_t{plan.width} * kChannels);
+    const int count = kChannels + (offset != 0 ? 1 : 0);
+    if (first < plan.images || end - first < 4 * count) return false;
+    std::uint32_t low = word_at(first);
+    for (int i = 0; i < kChannels; ++i) {
+      const std::uint32_t high = i + 1 < count ? word_at(first + 4 * (i + 1)) : 0;
+      to[i] = joined(low, high, offset);
+      low = high;
+    }
+    return true;
+  }
+
+  PENSTOCK_DEVICE void store_each(std::uint8_t* out, std::int64_t pixels, std::int32_t x,
+                                  std::uint32_t y, const std::uint8_t (&bytes)[kBytes]) const {
     for (int p = 0; p < 4; ++p) {
       if (x + p >= plan.out_width) return;
+      const std::int64_t pixel = std::int64_t{y} * plan.out_width + x + p;
       for (int c = 0; c < kChannels; ++c)
-        Four<kType>::store_one(to + (kFirst ? c * plane + p * kSize : (p * kChannels + c) * kSize),
-                               v[p][c]);
+        Four<kType>::store_one(out + (kFirst ? c * pixels + pixel : pixel * kChannels + c) * kSize,
+                               value(bytes, p * kChannels + c));
     }
   }
 };
@@ -189,34 +251,36 @@ struct BusyBody {
   }
 };
 
+template <FinishType kType, bool kFirst, int kChannels, typename Launch>
+void finish_channels(const FinishPlan& plan, const Launch& launch) {
+  // One channel has one layout.
+  FinishBody<kType, kFirst || kChannels == 1, kChannels> body;
+  body.plan = plan;
+  body.lanes = static_cast<std::uint32_t>(both::divide_up<std::int64_t>(plan.out_width, 4));
+  body.units = body.lanes * static_cast<std::uint32_t>(plan.out_height);
+  body.whole =
+      plan.out_width % 4 == 0 && reinterpret_cast<std::uintptr_t>(plan.out) % (4 * body.kSize) == 0;
+  launch(body, Grid{.x = blocks(both::divide_up<std::int64_t>(body.units, body.kThreads),
+                                std::int64_t{1} << 30),
+                    .y = blocks(plan.count, kMostY)});
+}
+
 template <FinishType kType, bool kFirst, typename Launch>
 void finish_as(const FinishPlan& plan, const Launch& launch) {
-  constexpr std::int64_t kSize = Four<kType>::kSize;
-  const bool aligned =
-      plan.out_width % 4 == 0 && reinterpret_cast<std::uintptr_t>(plan.out) % (4 * kSize) == 0;
-  // If samples and columns are few, rows are divided too, to make enough blocks for the whole
-  // device.
-  constexpr std::int64_t kEnough = 2048;
-  Grid grid;
-  grid.x = blocks(both::divide_up(plan.out_width, 4 * kFinishLanes), std::int64_t{1} << 30);
-  grid.y = blocks(plan.count, kMostY);
-  grid.z = blocks(both::least<std::int64_t>(both::divide_up(plan.out_height, kFinishRows),
-                                            kEnough / (std::int64_t{grid.x} * grid.y)),
-                  kMostY);
   switch (plan.channels) {
     case 1:
-      return launch(FinishBody<kType, kFirst, 1>{plan, aligned ? 1 : 0}, grid);
+      return finish_channels<kType, kFirst, 1>(plan, launch);
     case 2:
-      return launch(FinishBody<kType, kFirst, 2>{plan, aligned ? 1 : 0}, grid);
+      return finish_channels<kType, kFirst, 2>(plan, launch);
     case 3:
-      return launch(FinishBody<kType, kFirst, 3>{plan, aligned ? 1 : 0}, grid);
+      return finish_channels<kType, kFirst, 3>(plan, launch);
     default:
-      return launch(FinishBody<kType, kFirst, 4>{plan, aligned ? 1 : 0}, grid);
+      return finish_channels<kType, kFirst, 4>(plan, launch);
   }
 }
 
-/// Launches the finishing kernel. REQUIRES: 1 to 4 channels, finite factors and offsets, and an
-/// input row of less than 2^31 bytes.
+/// Launches the finishing kernel. REQUIRES: 1 to 4 channels, finite factors and offsets, rows of
+/// less than 2^31 bytes and samples of less than 2^31 values.
 template <typename Launch>
 void finish(const FinishPlan& plan, const Launch& launch) {
   const auto as = [&]<FinishType kType>() {
