@@ -2,10 +2,10 @@
 //
 // Prints one JSON object. `copies`: staged batches beside a loop that asks for the same copies from
 // the same pinned memory and for nothing else; the same loop from pageable memory is given beside
-// it. `hidden`: the share of the copies that steps of equal length hide, beyond what such steps
-// take alone, so that gaps between launches are not taken for lost overlap. `finish`: the finishing
-// kernel beside a copy on the device, both in bytes read and written. Compared rates are taken in
-// turn, and the median of their ratios is given.
+// it. `hidden`: the share of the copies that steps of equal length hide, with two slots and with
+// three, beyond what such steps take alone, so that gaps between launches are not taken for lost
+// overlap. `finish`: the finishing kernel beside a copy on the device, both in bytes read and
+// written. Compared rates are taken in turn, and the median of their ratios is given.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -75,10 +75,12 @@ std::vector<Element> batches_of(Device& device, std::size_t bytes, int count) {
 
 /// Seconds a batch of a tower whose steps take so long.
 double staged_seconds(const DevicePtr& device, const std::vector<Element>& batches, int times,
-                      std::int64_t step_ns) {
+                      std::int64_t step_ns, int slots) {
   constexpr int kWarm = 4;
   const auto bytes = static_cast<std::int64_t>(batches[0][0].nbytes());
-  StagingArea area(device, Spec({{"x", DType::u8, Shape({-1, bytes})}}), 1);
+  StagingOptions options;
+  options.slots = slots;
+  StagingArea area(device, Spec({{"x", DType::u8, Shape({-1, bytes})}}), 1, options);
   const Stream compute(device, "compute");
   std::jthread producer([&] {
     for (int k = 0; k < kWarm + times; ++k) {
@@ -127,16 +129,18 @@ void copies(const DevicePtr& device, double seconds) {
     std::vector<double> pageable;
     std::vector<double> staged;
     std::vector<double> ratio;
-    std::vector<double> share;
+    std::vector<double> share[2];  // with two slots, and with three
     for (int round = 0; round < kRounds; ++round) {
       bare.push_back(seconds_of(stream, times, copy));
       pageable.push_back(seconds_of(stream, std::max(times / 10, 3), copy_pageable));
-      staged.push_back(staged_seconds(device, batches, times, 0));
+      staged.push_back(staged_seconds(device, batches, times, 0, 2));
       ratio.push_back(bare.back() / staged.back());
       const auto step_ns = static_cast<std::int64_t>(bare.back() * 1e9);
       const double steps = seconds_of(alone, times, [&] { alone.view().busy(step_ns); });
-      const double both = staged_seconds(device, batches, times, step_ns);
-      share.push_back(1 - std::max(0.0, both - steps) / bare.back());
+      for (int more = 0; more < 2; ++more) {
+        const double both = staged_seconds(device, batches, times, step_ns, 2 + more);
+        share[more].push_back(1 - std::max(0.0, both - steps) / bare.back());
+      }
     }
     const double gb = 1e-9 * static_cast<double>(bytes);
     std::printf(
@@ -144,9 +148,9 @@ void copies(const DevicePtr& device, double seconds) {
         "\"ratio\": %.4f}",
         mib == sizes.front() ? "" : ", ", mib, gb / median(bare), gb / median(pageable),
         gb / median(staged), median(ratio));
-    char text[64];
-    std::snprintf(text, sizeof(text), "%s{\"mib\": %zu, \"share\": %.4f}",
-                  mib == sizes.front() ? "" : ", ", mib, median(share));
+    char text[96];
+    std::snprintf(text, sizeof(text), "%s{\"mib\": %zu, \"share\": %.4f, \"share_of_3\": %.4f}",
+                  mib == sizes.front() ? "" : ", ", mib, median(share[0]), median(share[1]));
     hidden += text;
   }
   std::printf("],\n  \"hidden\": [%s],\n", hidden.c_str());

@@ -226,7 +226,7 @@ def plan_of(check):
         most=40)
     add("benchmarks", "packed", penstock("pack", "--images", "images", "--jpeg", "coefficients", "--out", "images.pnr"), until=400,
         most=40, needs=["images"])
-    add("benchmarks", "staging", [program("penstock_staging_bench"), check.device, "1" if small else "50"], until=400, least=20,
+    add("benchmarks", "staging", [program("penstock_staging_bench"), check.device, "1" if small else "40"], until=400, least=20,
         most=80, into="staging.json", result="staging.json", needs=["device"])
     add("benchmarks", "load", call=lambda: check.ask("nvidia-smi", f"--query-gpu={GPU}", "--format=csv"), least=0)
     batch = "8" if small else "256"
@@ -262,6 +262,9 @@ def plan_of(check):
         add("benchmarks", name, penstock("train", "--model", "cifar10", "--data", os.path.join(check.out, "cifar", "data_batch_1.bin"),
             "--batch", "8", "--epochs", "1", "--device", f"{check.device},{check.device}", "--deterministic", "--quiet", *alone, "--json",
             f"{name}.json"), until=400, most=40, result=f"{name}.json", needs=["device", "made_cifar"])
+    add("benchmarks", "on_host", penstock("train", "--model", "cifar10", "--data", os.path.join(check.out, "cifar", "data_batch_1.bin"),
+        "--batch", "8", "--epochs", "1", "--device", "host:0,host:1", "--deterministic", "--quiet", "--json", "on_host.json"),
+        until=400, most=60, result="on_host.json", needs=["made_cifar"])
 
     # What is left: PyTorch, a profile, sanitizers, the dearest last.
     torch = not small and "yes" in check.ask(sys.executable, "-c", "import torch, torchvision; print('yes')")
@@ -301,6 +304,9 @@ def limits_of(check):
             want(f"images made on the device have the host's digest ({source})", lambda d=digests: d[0] == d[1])
     want("NCCL of one rank changes no bit", lambda: results["nccl_alone"]["variables_digest"] ==
          results["without_nccl"]["variables_digest"])
+    want("losses are the host's within 1 in 1,000", lambda: all(
+        abs(there - here) <= 1e-3 * here for there, here in
+        zip(results["without_nccl"]["train_loss"], results["on_host"]["train_loss"], strict=True)))
     throttled = check.json_of("throttled.json")
     want("what throttles a run is named", lambda: "synthetic" in max(throttled["towers"][0]["causes"].items(), key=lambda c: c[1])[0])
     trainer = check.json_of("trainer.json")

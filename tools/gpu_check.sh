@@ -5,6 +5,7 @@
 # all that gpu_check.py plans within 540 s, and keeps $OUT/gpu_check.json whole whenever it is cut off. Without arguments: run
 # if this is a bundle, else build.
 set -euo pipefail
+from=$PWD
 cd "$(dirname "$0")"
 
 suite=(staging_device_test staging_area_test staging_area_contents_test staging_finish_test staging_reconstruct_test
@@ -18,7 +19,10 @@ fail() {
 }
 
 build() {
-  local file=${1:-../build/gpu_check.tar.xz} photos=${2:-} bundle size
+  local file=${1:-$PWD/../build/gpu_check.tar.xz} photos=${2:-} bundle size
+  # Names are relative to where the caller is.
+  [[ $file == /* ]] || file=$from/$file
+  [[ -z $photos || $photos == /* ]] || photos=$from/$photos
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || fail "no nvcc here: install the CUDA toolkit"
   ./build.sh cuda penstock_tool penstock_cuda penstock_towers_cuda "${programs[@]:1}" >&2
   bundle=$(mktemp -d)
