@@ -20,7 +20,7 @@ void set_log_sink(LogSink sink);
 /// Passes a message to the sink. Thread-safe.
 void log(LogLevel level, std::string_view message) noexcept;
 /// Logs `message` only the first time `once` is seen in this process. For degradations ("io_uring
-/// refused").
-void log_once(LogLevel level, std::string_view once, std::string_view message) noexcept;
+/// refused"). Returns whether it is logged, now or before; without a sink, it is not.
+bool log_once(LogLevel level, std::string_view once, std::string_view message) noexcept;
 
 }  // namespace penstock

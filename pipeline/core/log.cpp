@@ -52,17 +52,19 @@ void log(LogLevel level, std::string_view message) noexcept {
   }
 }
 
-void log_once(LogLevel level, std::string_view once, std::string_view message) noexcept {
+bool log_once(LogLevel level, std::string_view once, std::string_view message) noexcept {
   try {
     Sinks& all = sinks();
     const MutexLock lock(all.mutex);
     // Without a sink, the message does not count as logged, so that a later sink still gets it.
-    if (!all.current || all.said_once.contains(once)) return;
+    if (!all.current) return false;
+    if (all.said_once.contains(once)) return true;
     all.said_once.emplace(once);
   } catch (...) {
-    return;
+    return false;
   }
   log(level, message);
+  return true;
 }
 
 }  // namespace penstock

@@ -17,16 +17,6 @@ namespace {
 
 constexpr std::size_t kNotes = 2;  // in front of the classes
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t to = std::min(text.find(separator, from), text.size());
-    parts.push_back(text.substr(from, to - from));
-    from = to + 1;
-  }
-  return parts;
-}
-
 /// Adds the counts of layouts that several shards have.
 std::vector<tar_file::SampleLayout> layouts_of(const OffsetIndex& index, std::size_t shards) {
   std::vector<tar_file::SampleLayout> all;
@@ -68,11 +58,13 @@ tar_file::Layout layout_of(const Shards& shards, const OffsetIndex& index,
                          : ""));
   tar_file::Layout layout(extensions, !label_regex.empty(), std::move(classes));
   for (const tar_file::SampleLayout& other : layouts) {
-    for (const std::string& extension : split(other.extensions, '/')) {
+    for (const std::string_view part : tar_file::parts_of(other.extensions, '/')) {
+      const std::string extension(part);
       if (!layout.reads(extension))
         log_once(LogLevel::warning, "unread ." + extension + " of " + shards.path(0),
                  shards.path(0) + ": " + std::to_string(other.samples) +
-                     " samples have a member ." + extension + " (first \"" + other.first +
+                     (other.samples == 1 ? " sample has" : " samples have") + " a member ." +
+                     extension + " (first \"" + other.first +
                      "\"), which is not read, because most samples have none");
     }
   }
@@ -109,24 +101,25 @@ void say_facts(const Shards& shards, const OffsetIndex& index) {
     if (facts.another && joined++ == 0)
       first_joined = shards.path(i) + " at byte " + std::to_string(*facts.another);
   }
-  const auto say = [&](std::uint64_t count, LogLevel level, const std::string& what) {
-    if (count > 0) log(level, shards.path(0) + ": " + std::to_string(count) + what);
+  const auto say = [&](std::uint64_t count, LogLevel level, const char* one, const char* many,
+                       const std::string& rest) {
+    if (count > 0)
+      log(level, shards.path(0) + ": " + std::to_string(count) + (count == 1 ? one : many) + rest);
   };
-  say(all.nameless, LogLevel::info,
-      " members belong to no sample and are skipped (first \"" + all.first_nameless + "\")");
-  say(all.hidden, LogLevel::warning,
-      (all.hidden == 1 ? " hidden member is" : " hidden members are") +
-          std::string(" skipped (--hidden reads ") + (all.hidden == 1 ? "it)" : "them)"));
-  say(all.strange, LogLevel::warning,
-      " samples have none of the usual members, and are skipped (first \"" + all.first_strange +
-          "\")");
-  say(all.unknown, LogLevel::warning,
-      " headers of a type that is no file are skipped, such as a volume's label");
-  say(cut, LogLevel::warning,
-      " shards have no end-of-archive marker, and may have been cut between members (first " +
-          first_cut + ")");
-  say(joined, LogLevel::warning,
-      " shards are followed by another archive, which is not read (first " + first_joined +
+  say(all.nameless, LogLevel::info, " member belongs to no sample and is",
+      " members belong to no sample and are", " skipped (first \"" + all.first_nameless + "\")");
+  say(all.hidden, LogLevel::warning, " hidden member is skipped (--hidden reads it)",
+      " hidden members are skipped (--hidden reads them)", "");
+  say(all.strange, LogLevel::warning, " sample has none of the usual members, and is",
+      " samples have none of the usual members, and are",
+      " skipped (first \"" + all.first_strange + "\")");
+  say(all.unknown, LogLevel::warning, " header of a type that is no file is",
+      " headers of a type that is no file are", " skipped, such as a volume's label");
+  say(cut, LogLevel::warning, " shard has no end-of-archive marker, and may have been",
+      " shards have no end-of-archive marker, and may have been",
+      " cut between members (first " + first_cut + ")");
+  say(joined, LogLevel::warning, " shard is", " shards are",
+      " followed by another archive, which is not read (first " + first_joined +
           "); `tar --concatenate` joins archives, and cat does not");
 }
 

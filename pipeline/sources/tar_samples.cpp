@@ -12,6 +12,17 @@
 #include "pipeline/sources/window.h"
 
 namespace penstock::tar_file {
+
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t to = std::min(text.find(separator, from), text.size());
+    parts.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
+  return parts;
+}
+
 namespace {
 
 std::string joined(const std::vector<std::string>& words) {
@@ -23,23 +34,13 @@ std::string joined(const std::vector<std::string>& words) {
 constexpr std::uint32_t kNoLayout = UINT32_MAX;
 constexpr std::size_t kMostLayouts = 100;  // in one shard; the last counts for all others
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t to = std::min(text.find(separator, from), text.size());
-    parts.push_back(text.substr(from, to - from));
-    from = to + 1;
-  }
-  return parts;
-}
-
 /// Every extension of an image means the same component.
 std::string_view component(std::string_view extension) {
   return is_image(extension) ? "jpg" : extension;
 }
 
 bool has(std::string_view extensions, std::string_view wanted) {
-  return std::ranges::any_of(split(extensions, '/'), [wanted](std::string_view extension) {
+  return std::ranges::any_of(parts_of(extensions, '/'), [wanted](std::string_view extension) {
     return component(extension) == component(wanted);
   });
 }
@@ -301,7 +302,7 @@ std::vector<std::string> usual_extensions(const std::vector<SampleLayout>& layou
   for (const SampleLayout& layout : layouts) {
     samples += layout.samples;
     std::size_t images = 0;
-    for (const std::string_view extension : split(layout.extensions, '/')) {
+    for (const std::string_view extension : parts_of(layout.extensions, '/')) {
       count[std::string(extension)] += layout.samples;
       images += is_image(extension);
     }
@@ -322,7 +323,7 @@ std::vector<std::string> usual_extensions(const std::vector<SampleLayout>& layou
   if (image != nullptr && is_usual(with_images)) usual.push_back(image->first);
   if (usual.empty() && samples > 0) {
     const auto most = std::ranges::max_element(layouts, {}, &SampleLayout::samples);
-    for (const std::string_view extension : split(most->extensions, '/'))
+    for (const std::string_view extension : parts_of(most->extensions, '/'))
       usual.emplace_back(extension);
   }
   std::ranges::sort(usual);
@@ -337,7 +338,7 @@ std::string text_of(const std::vector<SampleLayout>& layouts) {
 }
 
 std::vector<SampleLayout> layouts_in(std::string_view note) {
-  const std::vector<std::string_view> lines = split(note, '\n');
+  const std::vector<std::string_view> lines = parts_of(note, '\n');
   std::vector<SampleLayout> layouts;
   for (std::size_t i = 0; i + 2 < lines.size(); i += 3)
     layouts.push_back({std::string(lines[i + 1]), number_of(lines[i]), std::string(lines[i + 2])});
@@ -353,7 +354,7 @@ std::string text_of(const ShardFacts& facts) {
 }
 
 ShardFacts facts_in(std::string_view note) {
-  const std::vector<std::string_view> lines = split(note, '\n');
+  const std::vector<std::string_view> lines = parts_of(note, '\n');
   ShardFacts facts;
   if (lines.size() < 8) return facts;
   facts.nameless = number_of(lines[0]);

@@ -42,6 +42,8 @@ struct SampleLayout {
   std::uint64_t samples = 0;  ///< that have them
   std::string first;          ///< the key of the first of these
 };
+/// Returns the parts of a text between separators.
+std::vector<std::string_view> parts_of(std::string_view text, char separator);
 /// Returns the extensions that at least half of the samples have, sorted. The extensions of images
 /// count as one, unless most samples have several of them. If there is none, returns those
 /// that most samples have.

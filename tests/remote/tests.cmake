@@ -16,4 +16,5 @@ if(TARGET penstock_cluster_module AND NOT PENSTOCK_SANITIZE)
   add_dependencies(remote_record_test penstock_cluster_module)
 endif()
 penstock_remote_test(remote/deaths)
-penstock_tests(remote FILES shared element_cache memory pixels packed SOURCES remote/loop_transport.cpp)
+penstock_remote_test(remote/memory SLOW "*")  # it measures its process
+penstock_tests(remote FILES shared element_cache pixels packed SOURCES remote/loop_transport.cpp)

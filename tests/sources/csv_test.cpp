@@ -8,15 +8,16 @@
 #include <ctime>
 #include <limits>
 
-#include "pipeline/io/memory.h"
 #include "pipeline/sources/csv_format.h"
 #include "tests/support/errors.h"
+#include "tests/support/memory_files.h"
 #include "tests/support/records.h"
 
 namespace penstock {
 namespace csv_test {
 
 using test::expect_error;
+using test::memory_files;
 using test::read_source;
 using test::ReadOutcome;
 using test::texts_of;
@@ -24,20 +25,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::shared_ptr<MemoryFileSystem> memory(const std::vector<std::string>& contents) {
-  auto files = std::make_shared<MemoryFileSystem>();
-  for (std::size_t i = 0; i < contents.size(); ++i) files->add(std::to_string(i), contents[i]);
-  return files;
-}
-
 CsvOptions csv_options(const std::vector<std::string>& contents) {
   CsvOptions options;
-  options.files = memory(contents);
+  options.files = memory_files(contents);
   return options;
 }
 
 std::vector<ReadOutcome> rows_of(const std::string& text, CsvOptions options = {}) {
-  options.files = memory({text});
+  options.files = memory_files({text});
   return read_source(*make_csv_source({"0"}, options));
 }
 
@@ -92,7 +87,7 @@ TEST(Csv, TypesAndDefaults) {
                      {.name = "n", .dtype = DType::i64, .default_value = {}},
                      {.name = "s", .dtype = DType::bytes, .default_value = "none"}};
   options.files =
-      memory({"n,unused,s,f\n1,x,word,2.25\n+2,\"a\nb\",,\n,x,w,1\n 3 ,x,w,nan\n1.5,x,w,1\n"});
+      memory_files({"n,unused,s,f\n1,x,word,2.25\n+2,\"a\nb\",,\n,x,w,1\n 3 ,x,w,nan\n1.5,x,w,1\n"});
   const SourcePtr source = make_csv_source({"0"}, options);
   EXPECT_EQ(source->spec().to_string(), "{f: f32 [], n: i64 [], s: bytes []}");
   std::vector<ReadItem> items(5);
@@ -196,7 +191,7 @@ TEST(Csv, OtherEncodingsAreRefusedByName) {
       expect_error(ErrorCode::data_loss, "UTF-16", [&] { make_csv_source({"0"}, options); });
     }
     FileOptions lines;
-    lines.files = memory({text});
+    lines.files = memory_files({text});
     expect_error(ErrorCode::data_loss, "iconv", [&] { make_text_lines_source({"0"}, lines); });
   }
 }
@@ -211,7 +206,7 @@ TEST(Csv, AFirstRecordThatIsTooLongIsRefused) {
       EXPECT_EQ(rows_of(of_size(size) + "1,2\n", options).size(), header ? 1U : 2U) << size;
     for (const std::size_t size : {kMost + 1, kMost + 2, 3 * kMost}) {
       for (const char* rest : {"", "1,2\n"}) {
-        options.files = memory({of_size(size) + rest});
+        options.files = memory_files({of_size(size) + rest});
         expect_error(ErrorCode::invalid_argument, "longer than 1 MiB",
                      [&] { make_csv_source({"0"}, options); });
       }
@@ -225,7 +220,7 @@ TEST(Csv, WithoutAHeader) {
   options.delimiter = '\t';
   const std::vector<ReadOutcome> outcomes = rows_of("1\t2\n3\t4\n", options);
   EXPECT_THAT(outcomes[1].values, ElementsAre("3", "4"));
-  options.files = memory({"1\t2\n"});
+  options.files = memory_files({"1\t2\n"});
   EXPECT_EQ(make_csv_source({"0"}, options)->spec().to_string(), "{c0: bytes [], c1: bytes []}");
   options.columns = {{.name = "x", .dtype = DType::i64, .default_value = {}}};
   EXPECT_EQ(make_csv_source({"0"}, options)->spec().to_string(), "{x: i64 []}");

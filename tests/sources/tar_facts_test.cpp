@@ -35,7 +35,7 @@ TEST(TarFacts, AReadmeIsNoSampleWhereverItIs) {
       const SourcePtr source = tar_source({bytes + tar_end()});
       EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("one", "two", "three"));
       EXPECT_THAT(source->class_names(), ElementsAre("a", "b"));
-      EXPECT_EQ(log.count("1 samples have none of the usual members"), 1u);
+      EXPECT_EQ(log.count("1 sample has none of the usual members"), 1u);
     }
   }
 }
@@ -64,7 +64,7 @@ TEST(TarFacts, MembersThatFewSamplesHaveAreNamed) {
   const SourcePtr source =
       tar_source({kTwo + tar_member("b/3.jpg", "three") + tar_member("b/3.rare", "x") + tar_end()});
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("one", "two", "three"));
-  EXPECT_EQ(log.count("1 samples have a member .rare (first \"b/3\"), which is not read"), 1u);
+  EXPECT_EQ(log.count("1 sample has a member .rare (first \"b/3\"), which is not read"), 1u);
 }
 
 TEST(TarFacts, AShardWithoutSamplesIsAnErrorThatSaysWhy) {
@@ -93,7 +93,7 @@ TEST(TarFacts, HeadersThatAreNoFilesAreSkipped) {
       EXPECT_THAT(texts_of(read_source(*tar_source({bytes + tar_end()}))),
                   ElementsAre("one", "two"))
           << type;
-      EXPECT_EQ(log.count("1 headers of a type that is no file are skipped"), 1u);
+      EXPECT_EQ(log.count("1 header of a type that is no file is skipped"), 1u);
     }
   }
   // Within a sample, too.

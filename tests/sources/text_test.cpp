@@ -4,26 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/io/memory.h"
 #include "tests/support/files.h"
+#include "tests/support/memory_files.h"
 #include "tests/support/records.h"
 
 namespace penstock {
 namespace {
 
 using test::read_indices;
+using test::memory_files;
 using test::read_source;
 using test::ReadOutcome;
 using test::texts_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::shared_ptr<MemoryFileSystem> memory(const std::vector<std::string>& contents) {
-  auto files = std::make_shared<MemoryFileSystem>();
-  for (std::size_t i = 0; i < contents.size(); ++i) files->add(std::to_string(i), contents[i]);
-  return files;
-}
 
 Paths paths_of(std::size_t count) {
   Paths paths;
@@ -33,7 +28,7 @@ Paths paths_of(std::size_t count) {
 
 std::vector<std::string> lines_of(const std::vector<std::string>& contents) {
   FileOptions options;
-  options.files = memory(contents);
+  options.files = memory_files(contents);
   return texts_of(read_source(*make_text_lines_source(paths_of(contents.size()), options)));
 }
 
@@ -68,7 +63,7 @@ TEST(TextLines, AcrossTheEdgesOfParts) {
 
 TEST(TextLines, AnyOrderAndProvenance) {
   FileOptions options;
-  options.files = memory({"one\ntwo\n", "three\n"});
+  options.files = memory_files({"one\ntwo\n", "three\n"});
   const SourcePtr source = make_text_lines_source({"0", "1"}, options);
   EXPECT_THAT(texts_of(read_indices(*source, {2, 1, 0, 1})),
               ElementsAre("three", "two", "one", "two"));
@@ -79,7 +74,7 @@ TEST(TextLines, AnyOrderAndProvenance) {
 
 TEST(TextLines, Limits) {
   FileOptions options;
-  options.files = memory({"1\n2\n3\n", "a long line\n4\n"});
+  options.files = memory_files({"1\n2\n3\n", "a long line\n4\n"});
   options.limits.max_members = 2;
   options.limits.max_record_bytes = 5;
   const std::vector<ReadOutcome> outcomes =

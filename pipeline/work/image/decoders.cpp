@@ -119,11 +119,17 @@ void Decoders::count(Format format, std::span<const DecodeJob> jobs) noexcept {
 }
 
 void Decoders::log_warning(Format format, const std::string& warning) noexcept {
+  // All images of a data set may have a warning: only the first ones take the log's lock.
+  static std::array<std::atomic<bool>, 4> logged{};
+  std::atomic<bool>& done = logged[static_cast<std::size_t>(format)];
+  if (done.load(std::memory_order_relaxed)) return;
   try {
     const std::string name = format == Format::png ? "PNG" : "JPEG";
-    log_once(LogLevel::warning, "warned " + name,
-             "a " + name + " is decoded in spite of a warning: " + warning +
-                 "; such images are counted, and --strict-images (strict_images) refuses them");
+    const std::string text =
+        "a " + name + " is decoded in spite of a warning: " + warning +
+        "; such images are counted, and --strict-images (strict_images) refuses them";
+    if (log_once(LogLevel::warning, "warned " + name, text))
+      done.store(true, std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {  // the count has it
   }
 }
