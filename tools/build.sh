@@ -14,7 +14,7 @@ fi
 if [ "$preset" = tsan ]; then tools/build_tsan_tbb.sh; fi
 mkdir -p build
 echo "build: $preset (build/$preset)"
-if ! cmake --preset "$preset" --log-level=STATUS >build/configure.log 2>&1; then
+if ! cmake --preset "$preset" ${PENSTOCK_TESTS:+"-DPENSTOCK_TESTS=$PENSTOCK_TESTS"} --log-level=STATUS >build/configure.log 2>&1; then
   cat build/configure.log >&2
   exit 1
 fi

@@ -12,14 +12,13 @@ if [ "${1:-}" = --slow ]; then
 fi
 preset=${1:?usage: tools/sanitized.sh [--slow] asan|tsan FOLDER/NAME...}
 tests=("${@:2}")
-programs=("${tests[@]//\//_}")
 extra=()
 only=$(IFS='|' && echo "${tests[*]}")
 if [ "$preset" = tsan ]; then
   extra=(house_race)
   only+='|house/tsan'
 fi
-tools/build.sh "$preset" "${extra[@]}" "${programs[@]/%/_test}"
+PENSTOCK_TESTS=$(IFS=';' && echo "${tests[*]}") tools/build.sh "$preset" "${extra[@]}" chosen_tests
 # Shadow memory of GCC 12 and Clang 14 leaves no room for more random bits of address (google/sanitizers #1614, #1716).
 steady=()
 if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)" -gt 28 ]; then steady=(setarch -R); fi
