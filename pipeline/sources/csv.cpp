@@ -44,9 +44,9 @@ TextFormat format_of(const CsvOptions& options) {
 }
 
 /// The position of each name among the fields. Names that occur more than once have none.
-using Places = std::map<std::string_view, std::optional<std::size_t>>;
-Places places_of(const std::vector<std::string>& fields) {
-  Places places;
+using Positions = std::map<std::string_view, std::optional<std::size_t>>;
+Positions places_of(const std::vector<std::string>& fields) {
+  Positions places;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const auto [place, is_new] = places.emplace(fields[i], i);
     if (!is_new) place->second.reset();
@@ -84,7 +84,7 @@ class CsvSource final : public Source {
     }
     std::vector<ComponentSpec> components;
     std::vector<std::string> names;
-    const Places places = places_of(fields);
+    const Positions places = places_of(fields);
     for (std::size_t i = 0; i < columns.size(); ++i) {
       keep(columns[i], places, i);
       components.push_back({columns[i].name, columns[i].dtype, {}});
@@ -123,7 +123,7 @@ class CsvSource final : public Source {
 
  private:
   std::vector<std::string> read_fields() const;
-  void keep(const CsvOptions::Column& column, const Places& places, std::size_t position);
+  void keep(const CsvOptions::Column& column, const Positions& places, std::size_t position);
   void parse(std::string_view record, const BufferPtr& owner, std::vector<CsvField>& fields,
              ReadItem& item, ReadContext& context) const;
   Tensor value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
@@ -177,7 +177,8 @@ std::vector<std::string> CsvSource::read_fields() const {
   return names;
 }
 
-void CsvSource::keep(const CsvOptions::Column& column, const Places& places, std::size_t position) {
+void CsvSource::keep(const CsvOptions::Column& column, const Positions& places,
+                     std::size_t position) {
   const std::string& path = records_.shards().path(0);
   if (column.name.empty()) {
     throw refused(path, "column " + std::to_string(position) + " has no name; " + kChoose);

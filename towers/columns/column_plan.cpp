@@ -11,11 +11,11 @@ namespace {
 
 using Kind = Column::Kind;
 
-[[noreturn]] void refuse_columns(const std::string& why) {
+}  // namespace
+
+void refuse_columns(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, why);
 }
-
-}  // namespace
 
 ColumnPlan::ColumnPlan(const std::vector<ColumnPtr>& all, const std::optional<Label>& wanted_label,
                        const Spec& elements)

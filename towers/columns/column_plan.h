@@ -11,6 +11,9 @@
 
 namespace penstock::towers {
 
+/// Throws Error{invalid_argument}.
+[[noreturn]] void refuse_columns(const std::string& why);
+
 /// The inputs of one column, and the place of its results.
 struct ColumnStep {
   ColumnPtr column;

@@ -17,10 +17,6 @@ namespace {
 
 using Kind = Column::Kind;
 
-[[noreturn]] void refuse_columns(const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, why);
-}
-
 Tensor make_values(DType dtype, const Shape& shape, std::byte* row, WorkContext& context) {
   if (row != nullptr) return {dtype, shape, row, {}};
   const std::size_t bytes = static_cast<std::size_t>(shape.volume()) * size_of(dtype);
