@@ -79,6 +79,14 @@ TEST(PipelineFlags, TakeStagesThatGroupAndKeep) {
   EXPECT_EQ(spec.stages[12].get("layout", std::string()), "hwc");
 }
 
+TEST(PipelineFlags, TakeCommasInTheOnlyText) {
+  const PipelineSpec spec =
+      parse("--lines t --cache a,b=c.cache --snapshot folder=x,y --unique component=p,q");
+  EXPECT_EQ(spec.stages[0].get("file", std::string()), "a,b=c.cache");
+  EXPECT_EQ(spec.stages[1].get("folder", std::string()), "x,y");
+  EXPECT_EQ(spec.stages[2].get("component", std::string()), "p,q");
+}
+
 TEST(PipelineFlags, TakeMoreValuesByName) {
   const PipelineSpec spec =
       parse("--range 9 --shard 4,1,contiguous --shuffle 100,seed=3 --flip probability=0.25");
