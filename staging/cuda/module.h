@@ -20,7 +20,7 @@ struct Batch;
 /// copies of them are not those of the program.
 struct CudaServices {
   TimeSource* clock = nullptr;
-  void (*log_once)(LogLevel level, std::string_view once, std::string_view message) = nullptr;
+  bool (*log_once)(LogLevel level, std::string_view once, std::string_view message) = nullptr;
 };
 
 /// The functions that the module offers.
