@@ -183,8 +183,8 @@ void Settings::set_text(std::string_view name, std::string_view text) {
 void Settings::set_positional(std::string_view text) {
   const std::vector<Parameter>& parameters = kind_->parameters;
   // A list divides itself, and the comma in a file's only name divides nothing.
-  if (parameters.size() == 1 && (parameters.front().type == ValueType::list ||
-                                 parameters.front().type == ValueType::text)) {
+  if (parameters.size() == 1 &&
+      (parameters.front().type == ValueType::list || parameters.front().type == ValueType::text)) {
     const std::string name = parameters.front().name + "=";
     return set_text(parameters.front().name,
                     text.starts_with(name) ? text.substr(name.size()) : text);

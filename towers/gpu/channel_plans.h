@@ -43,7 +43,7 @@ PENSTOCK_TWIN void each_place(const Plan& plan, std::int64_t part, const Lanes& 
   }
 }
 
-/// What SumsPlan sums.
+/// The terms that SumsPlan sums.
 enum class Sums : std::int32_t {
   moments,   ///< x, and x²
   squares,   ///< (x - center)²

@@ -6,7 +6,7 @@
 
 namespace penstock::towers {
 
-/// What is summed over `rows` rows of activations [..., channels]. Only Sums::gradients needs a
+/// The terms of a sum over `rows` rows of activations [..., channels]. Only Sums::gradients needs a
 /// gradient and `inverse`; Sums::moments needs no `center` either.
 struct ChannelSums {
   Sums what = Sums::moments;
