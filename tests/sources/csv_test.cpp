@@ -86,8 +86,8 @@ TEST(Csv, TypesAndDefaults) {
   options.columns = {{.name = "f", .dtype = DType::f32, .default_value = "0.5"},
                      {.name = "n", .dtype = DType::i64, .default_value = {}},
                      {.name = "s", .dtype = DType::bytes, .default_value = "none"}};
-  options.files =
-      memory_files({"n,unused,s,f\n1,x,word,2.25\n+2,\"a\nb\",,\n,x,w,1\n 3 ,x,w,nan\n1.5,x,w,1\n"});
+  options.files = memory_files(
+      {"n,unused,s,f\n1,x,word,2.25\n+2,\"a\nb\",,\n,x,w,1\n 3 ,x,w,nan\n1.5,x,w,1\n"});
   const SourcePtr source = make_csv_source({"0"}, options);
   EXPECT_EQ(source->spec().to_string(), "{f: f32 [], n: i64 [], s: bytes []}");
   std::vector<ReadItem> items(5);

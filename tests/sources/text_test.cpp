@@ -11,8 +11,8 @@
 namespace penstock {
 namespace {
 
-using test::read_indices;
 using test::memory_files;
+using test::read_indices;
 using test::read_source;
 using test::ReadOutcome;
 using test::texts_of;
