@@ -1,8 +1,11 @@
 // Layers, losses, optimizers and schedules against what PyTorch computes; see
 // tests/golden/layers_torch.py.
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -21,6 +24,7 @@
 
 #include "tests/support/places.h"
 #include "tests/towers/arrays.h"
+#include "towers/layers/sigmoid_loss.h"
 #include "towers/updater.h"
 
 namespace penstock::towers {
@@ -38,16 +42,26 @@ const std::map<std::string, std::vector<float>>& golden() {
       std::istringstream words(line);
       std::string name;
       words >> name;
-      for (float value = 0; words >> value;) values[name].push_back(value);
+      // Streams read no "nan".
+      for (std::string word; words >> word;)
+        values[name].push_back(std::strtof(word.c_str(), nullptr));
     }
     return values;
   }();
   return all;
 }
 
+/// Near, or the same infinity, or both NaN.
+MATCHER(IsLike, "") {
+  const float got = std::get<0>(arg);
+  const float wanted = std::get<1>(arg);
+  return got == wanted || std::abs(got - wanted) <= 2e-5F ||
+         (std::isnan(got) && std::isnan(wanted));
+}
+
 void expect_golden(const std::string& name, const Array& got) {
   ASSERT_TRUE(golden().contains(name)) << name;
-  EXPECT_THAT(list(got), testing::Pointwise(testing::FloatNear(2e-5F), golden().at(name))) << name;
+  EXPECT_THAT(list(got), testing::Pointwise(IsLike(), golden().at(name))) << name;
 }
 
 Array wave(const Shape& shape, double phase) {
@@ -69,23 +83,53 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 
 class Golden : public testing::TestWithParam<Case> {};
 
-TEST_P(Golden, IsPyTorchs) {
+/// Replaces a value of an array, if this is the array of `place`.
+void replace(Array& array, float odd, int place, int here) {
+  if (place == here) array.data()[std::min<std::size_t>(5, array.size() - 1)] = odd;
+}
+
+/// One layer forwards and backwards. `odd` is in the array of `place`: 0 the input, 1 the gradient
+/// of the output, then the variables.
+void expect_layer(const Case& one, const std::string& name, float odd, int place) {
   VariableStore store = host_store();
-  const LayerPtr layer = GetParam().make(store.tower(0));
-  double phase = 2;
+  const LayerPtr layer = one.make(store.tower(0));
   std::vector<Variable*> learnt;
   for (Variable* variable : store.of(0)) {
     if (!variable->trainable) continue;
-    variable->value = wave(variable->value.shape(), phase++);
+    const int number = 2 + static_cast<int>(learnt.size());
+    variable->value = wave(variable->value.shape(), number);
+    replace(variable->value, odd, place, number);
     learnt.push_back(variable);
   }
-  const Array in = wave(GetParam().in, 1);
+  Array in = wave(one.in, 1);
+  replace(in, odd, place, 0);
   const Pass pass = pass_over(in.dim(0));
   const Array& out = layer->forward(in, pass);
-  expect_golden(GetParam().name + ".out", out);
-  expect_golden(GetParam().name + ".in_gradient", layer->backward(wave(out.shape(), 4), pass));
+  expect_golden(name + ".out", out);
+  Array gradient = wave(out.shape(), 4);
+  replace(gradient, odd, place, 1);
+  expect_golden(name + ".in_gradient", layer->backward(gradient, pass));
   for (std::size_t i = 0; i < learnt.size(); ++i)
-    expect_golden(GetParam().name + ".gradient" + std::to_string(i), learnt[i]->gradient);
+    expect_golden(name + ".gradient" + std::to_string(i), learnt[i]->gradient);
+}
+
+const std::pair<const char*, float> kOdd[] = {
+    {"nan", std::numeric_limits<float>::quiet_NaN()},
+    {"inf", std::numeric_limits<float>::infinity()},
+    {"minus_inf", -std::numeric_limits<float>::infinity()},
+    {"minus_zero", -0.0F},
+    {"denormal", 1e-42F}};
+
+TEST_P(Golden, IsPyTorchs) {
+  const std::string& name = GetParam().name;
+  expect_layer(GetParam(), name, 0, -1);
+  if (name == "conv2d_strided") return;  // conv2d has them
+  for (const auto& [word, odd] : kOdd) {
+    for (int place = 0; place < 4; ++place) {
+      const std::string full = name + "." + word + "." + std::to_string(place);
+      if (golden().contains(full + ".out")) expect_layer(GetParam(), full, odd, place);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -138,6 +182,49 @@ TEST(GoldenLosses, ArePyTorchs) {
   expect_golden("triplet.in_gradient", triplet.query_gradient());
   expect_golden("triplet.gradient0", triplet.positive_gradient());
   expect_golden("triplet.gradient1", triplet.negative_gradient());
+}
+
+TEST(GoldenLosses, OfOddNumbersArePyTorchs) {
+  for (const auto& [word, odd] : kOdd) {
+    SCOPED_TRACE(word);
+    const auto expect_loss = [&](const std::string& name, double sum, double rows) {
+      const float wanted = golden().at(name + "." + word + ".out")[0];
+      if (std::isnan(wanted)) {
+        EXPECT_TRUE(std::isnan(sum)) << name << ' ' << sum;
+      } else if (std::isinf(wanted)) {
+        EXPECT_EQ(sum, wanted) << name;
+      } else {
+        EXPECT_NEAR(sum / rows, wanted, 1e-6) << name;
+      }
+    };
+    const std::string end = std::string(".") + word;
+    Array logits = wave({4, 5}, 1);
+    logits.data()[5] = odd;
+    SoftmaxLoss softmax;
+    const std::vector<std::int64_t> classes{0, 3, 4, 1};
+    expect_loss("softmax_loss", softmax.forward(logits, classes, pass_over(4)).loss_sum, 4);
+    expect_golden("softmax_loss" + end + ".in_gradient", softmax.backward());
+    Array scores = wave({4, 1}, 1);
+    scores.data()[1] = odd;
+    SigmoidLoss sigmoid;
+    const std::vector<std::int64_t> labels{0, 1, 1, 0};
+    const double loss = sigmoid.forward(scores, labels, pass_over(4)).loss_sum;
+    // PyTorch's form multiplies minus infinity by 0; ours is TensorFlow's.
+    if (odd == -std::numeric_limits<float>::infinity()) {
+      EXPECT_EQ(loss, std::numeric_limits<double>::infinity());
+    } else {
+      expect_loss("sigmoid_loss", loss, 4);
+    }
+    expect_golden("sigmoid_loss" + end + ".in_gradient", sigmoid.backward());
+    Array query = wave({3, 4}, 1);
+    query.data()[4] = odd;
+    TripletLoss triplet(1.5F);
+    expect_loss("triplet",
+                triplet.forward(query, wave({3, 4}, 2), wave({3, 4}, 3), pass_over(3)).loss_sum, 3);
+    expect_golden("triplet" + end + ".in_gradient", triplet.query_gradient());
+    expect_golden("triplet" + end + ".gradient0", triplet.positive_gradient());
+    expect_golden("triplet" + end + ".gradient1", triplet.negative_gradient());
+  }
 }
 
 TEST(GoldenUpdates, ArePyTorchs) {

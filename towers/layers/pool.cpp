@@ -1,6 +1,9 @@
 #include <penstock/towers/layers/pool.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <vector>
 
 #include "towers/gpu/layers.h"
 #include "towers/onednn.h"
@@ -14,6 +17,11 @@ class Pool final : public Layer {
 
   const Array& forward(const Array& in, const Pass& /*pass*/) override {
     if (!(in.shape() == in_shape_)) prepare(in.shape());
+    winners_.clear();
+    if (options_.kind == Pooling::max && has_nan(in)) {
+      choose(in);
+      return out_;
+    }
     std::unordered_map<int, dnnl::memory> arguments{
         {DNNL_ARG_SRC, memory_of(forward_->src_desc(), in)},
         {DNNL_ARG_DST, memory_of(forward_->dst_desc(), out_)}};
@@ -25,6 +33,12 @@ class Pool final : public Layer {
 
   const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
     in_gradient_.resize(in_shape_);
+    if (!winners_.empty()) {
+      in_gradient_.fill(0);
+      for (std::size_t i = 0; i < winners_.size(); ++i)
+        in_gradient_.data()[winners_[i]] += gradient.data()[i];
+      return in_gradient_;
+    }
     std::unordered_map<int, dnnl::memory> arguments{
         {DNNL_ARG_DIFF_DST, memory_of(backward_->diff_dst_desc(), gradient)},
         {DNNL_ARG_DIFF_SRC, memory_of(backward_->diff_src_desc(), in_gradient_)}};
@@ -35,6 +49,41 @@ class Pool final : public Layer {
   }
 
  private:
+  static bool has_nan(const Array& array) {
+    int found = 0;
+    for (std::size_t i = 0; i < array.size(); ++i) found |= std::isnan(array.data()[i]) ? 1 : 0;
+    return found != 0;
+  }
+
+  /// Finds maxima where there are NaN, which oneDNN may lose: NaN is above all, and the last of
+  /// several gets the gradient, as in PyTorch.
+  void choose(const Array& in) {
+    const std::int64_t height = in.dim(1);
+    const std::int64_t width = in.dim(2);
+    const std::int64_t channels = in.dim(3);
+    winners_.resize(out_.size());
+    for (std::size_t to = 0; to < winners_.size(); ++to) {
+      const auto at = static_cast<std::int64_t>(to);
+      const std::int64_t left =
+          at / channels % out_.dim(2) * options_.stride - options_.padding.low;
+      const std::int64_t top =
+          at / channels / out_.dim(2) % out_.dim(1) * options_.stride - options_.padding.low;
+      const std::int64_t image = at / channels / out_.dim(2) / out_.dim(1) * height;
+      std::int64_t best = -1;
+      for (std::int64_t y = std::max<std::int64_t>(0, top);
+           y < std::min(height, top + options_.kernel); ++y) {
+        for (std::int64_t x = std::max<std::int64_t>(0, left);
+             x < std::min(width, left + options_.kernel); ++x) {
+          const std::int64_t from = ((image + y) * width + x) * channels + at % channels;
+          if (best < 0 || in.data()[from] > in.data()[best] || std::isnan(in.data()[from]))
+            best = from;
+        }
+      }
+      winners_[to] = best;
+      out_.data()[to] = in.data()[best];
+    }
+  }
+
   void prepare(const Shape& in) {
     const Shape out = pooled(name_, in, options_);
     const auto method = options_.kind == Pooling::max
@@ -67,6 +116,7 @@ class Pool final : public Layer {
   std::optional<dnnl::pooling_backward::primitive_desc> backward_;
   dnnl::primitive forward_run_, backward_run_;
   dnnl::memory chosen_;
+  std::vector<std::int64_t> winners_;  // of inputs with NaN: where each maximum was
   Array out_, in_gradient_;
 };
 

@@ -5,13 +5,15 @@
 namespace penstock::towers {
 namespace {
 
+/// A value that is not above 0 is one that is at most 0, or NaN, which stays and passes its
+/// gradient, as in PyTorch.
 class Relu final : public Layer {
  public:
   const Array& forward(const Array& in, const Pass& /*pass*/) override {
     out_.resize(in.shape());
     const float* from = in.data();
     float* to = out_.data();
-    for (std::size_t i = 0; i < in.size(); ++i) to[i] = from[i] > 0 ? from[i] : 0;
+    for (std::size_t i = 0; i < in.size(); ++i) to[i] = from[i] <= 0 ? 0 : from[i];
     return out_;
   }
 
@@ -20,7 +22,7 @@ class Relu final : public Layer {
     const float* from = gradient.data();
     const float* out = out_.data();
     float* to = in_gradient_.data();
-    for (std::size_t i = 0; i < out_.size(); ++i) to[i] = out[i] > 0 ? from[i] : 0;
+    for (std::size_t i = 0; i < out_.size(); ++i) to[i] = out[i] <= 0 ? 0 : from[i];
     return in_gradient_;
   }
 
