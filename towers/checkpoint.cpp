@@ -57,7 +57,7 @@ void check_finite(const Named& named, std::uint64_t step) {
   for (std::size_t i = 0; i < named.tensors.size(); ++i)
     if (!std::ranges::all_of(named.copies[i].values(),
                              [](float value) { return std::isfinite(value); }))
-      throw Error(ErrorCode::out_of_range,
+      throw Error(ErrorCode::diverged,
                   named.tensors[i].name + " has values that are no numbers after step " +
                       std::to_string(step) +
                       ", so that no checkpoint is kept of it; a lower learning rate may help");

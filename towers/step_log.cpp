@@ -7,6 +7,7 @@
 #include <string>
 
 #include <penstock/error.h>
+#include <penstock/log.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/numbers.h"
@@ -30,20 +31,38 @@ void StepLog::add(const Loss& loss) {
   add_locked(first_, loss);
 }
 
-void StepLog::add_finite(std::uint64_t step, const Loss& loss, bool together) {
+namespace {
+
+bool has_diverged(double loss) {
+  return !(std::abs(loss) <= kMostLoss);
+}
+
+std::string divergence(double loss, std::uint64_t step) {
+  return "the loss is " +
+         (std::isfinite(loss) ? exact_text(loss) + ", beyond " + exact_text(kMostLoss) + ","
+                              : std::string("no number")) +
+         " at step " + std::to_string(step) + "; a lower learning rate may help";
+}
+
+}  // namespace
+
+void StepLog::add_checked(std::uint64_t step, const Loss& loss, bool together) {
   const double mean = loss.mean();
-  if (!(std::abs(mean) <= kMostLoss))
-    throw Error(
-        ErrorCode::out_of_range,
-        "the loss is " +
-            (std::isfinite(mean) ? exact_text(mean) + ", beyond " + exact_text(kMostLoss) + ","
-                                 : std::string("no number")) +
-            " at step " + std::to_string(step) + "; a lower learning rate may help");
+  if (has_diverged(mean)) {
+    if (stop_if_diverged_) throw Error(ErrorCode::diverged, divergence(mean, step));
+    log_once(LogLevel::warning, "diverged", divergence(mean, step) + "; the run continues");
+  }
   if (together) {
     add(step, loss);
   } else {
     add(loss);
   }
+}
+
+void StepLog::report(TrainResult& result) const {
+  result.losses = losses_;
+  result.elements = elements_;
+  result.diverged_steps = diverged_;
 }
 
 void StepLog::add_locked(std::uint64_t step, const Loss& loss) {
@@ -59,6 +78,7 @@ void StepLog::add_locked(std::uint64_t step, const Loss& loss) {
     const Loss total = total_of(mine);
     elements_ += static_cast<std::uint64_t>(total.rows);
     losses_.push_back(static_cast<float>(total.mean()));
+    if (has_diverged(total.mean())) ++diverged_;
     observer_.on_step({first_, epoch_, total.mean(),
                        static_cast<double>(total.correct) /
                            static_cast<double>(std::max<std::int64_t>(1, total.rows)),

@@ -10,8 +10,8 @@
 
 namespace penstock::towers {
 
-/// A mean loss above this is an error. The square of a gradient of that size is close to the limit
-/// of f32.
+/// A mean loss above this means divergence. The square of a gradient of that size is close to the
+/// limit of f32.
 inline constexpr double kMostLoss = 1e18;
 
 /// A log that collects the losses of each tower, and reports a step once every tower has added its
@@ -20,19 +20,23 @@ class StepLog {
  public:
   /// `parts` is the number of this process's towers that make a step together. `peers` are the
   /// other processes that make it with them; null if there are none.
-  StepLog(int parts, TrainObserver& observer, const Schedule& schedule, Peers* peers)
-      : parts_(parts), observer_(observer), schedule_(schedule), peers_(peers) {}
+  StepLog(int parts, TrainObserver& observer, const UpdateOptions& update, Peers* peers)
+      : parts_(parts),
+        observer_(observer),
+        schedule_(update.schedule),
+        stop_if_diverged_(update.stop_if_diverged),
+        peers_(peers) {}
 
   void begin(std::uint64_t first_step, std::uint64_t epoch);
   void add(std::uint64_t step, const Loss& loss);
   /// Adds the next step of a tower that makes steps of its own. REQUIRES: parts is 1.
   void add(const Loss& loss);
-  /// Calls one of the two `add` functions: towers make steps `together`, or each makes its own.
-  /// Throws Error{out_of_range} for a loss that is not a number, or above kMostLoss.
-  void add_finite(std::uint64_t step, const Loss& loss, bool together);
+  /// Calls one of the two `add` functions: towers make steps `together`, or each makes its own. If
+  /// a loss is not a number, or above kMostLoss, throws Error{diverged}, or logs the first one.
+  void add_checked(std::uint64_t step, const Loss& loss, bool together);
 
-  const std::vector<float>& losses() const noexcept { return losses_; }
-  std::uint64_t elements() const noexcept { return elements_; }
+  /// Sets the result's losses, elements and diverged steps.
+  void report(TrainResult& result) const;
 
  private:
   void add_locked(std::uint64_t step, const Loss& loss);
@@ -47,6 +51,7 @@ class StepLog {
   const int parts_;
   TrainObserver& observer_;
   const Schedule schedule_;
+  const bool stop_if_diverged_;
   Peers* const peers_;
   std::mutex mutex_;
   // Guarded by mutex_.
@@ -54,6 +59,7 @@ class StepLog {
   std::uint64_t first_ = 0;
   std::uint64_t epoch_ = 0;
   std::uint64_t elements_ = 0;
+  std::uint64_t diverged_ = 0;
   std::vector<float> losses_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/log.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/checkpoint.h"
@@ -82,8 +83,8 @@ class Trainer::Impl {
   const std::vector<std::string>& classes() const noexcept { return classes_; }
 
   TrainResult run(TrainObserver& observer) try {
-    StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer,
-                options_.strategy.update.schedule, peers());
+    StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer, options_.strategy.update,
+                peers());
     TrainResult result;
     while (!over()) {
       const bool ended = run_steps(log, next_stop());
@@ -99,8 +100,7 @@ class Trainer::Impl {
     result.stopped = stopping() && !early_stopped_;
     result.resumed_at = resumed_at_;
     result.steps = strategy_->step();
-    result.losses = log.losses();
-    result.elements = log.elements();
+    log.report(result);
     result.train_s = train_s_;
     result.strategy = strategy_->stats();
     if (served_) served_->report(result);
@@ -176,7 +176,12 @@ class Trainer::Impl {
       now.early_stop = evaluations_->early_stop().save();
       now.best_step = evaluations_->early_stop().best_step();
     }
-    checkpoints_->save(store(), *strategy_, now);
+    try {
+      checkpoints_->save(store(), *strategy_, now);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::diverged || options_.strategy.update.stop_if_diverged) throw;
+      log(LogLevel::warning, error.cause());
+    }
   }
 
   /// Waits for the other processes. The chief then has and saves variables with all updates.
@@ -297,7 +302,7 @@ class Trainer::Impl {
   TowerSteps steps_for(StepLog& log, int tower) {
     const bool together = strategy_->synchronous();
     const auto tell = [&log, together](const LateLoss::Told& told) {
-      log.add_finite(told.step, told.loss, together);
+      log.add_checked(told.step, told.loss, together);
     };
     return TowerSteps(towers_, tower, *strategy_, options_.feed.mode, tell);
   }

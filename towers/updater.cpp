@@ -60,10 +60,9 @@ void Updater::clip(std::span<Variable* const> variables, std::uint64_t step) {
   if (options_.clip_norm <= 0 || variables.empty()) return;
   if (variables[0]->gpu != nullptr) return clip_on_gpus(variables);
   const double norm = gradient_norm(variables);
-  if (!std::isfinite(norm))
-    throw Error(ErrorCode::out_of_range, "the norm of the gradients is no number at step " +
-                                             std::to_string(step) +
-                                             "; a lower learning rate may help");
+  if (!std::isfinite(norm) && options_.stop_if_diverged)
+    throw Error(ErrorCode::diverged, "the norm of the gradients is no number at step " +
+                                         std::to_string(step) + "; a lower learning rate may help");
   const float scale = clip_scale(norm, options_.clip_norm);
   if (scale == 1) return;
   for (Variable* variable : variables)

@@ -18,7 +18,8 @@ class Updater {
   /// Makes the optimizer's state of each variable, on the same device as the variable given here.
   Updater(std::span<Variable* const> variables, UpdateOptions options);
   /// Updates the variables; those without a gradient stay unchanged. Clips the gradients in place.
-  /// Throws Error{out_of_range} if the host has to know their norm and it is not a number.
+  /// Throws Error{diverged} if the host has to know their norm and it is not a number, unless the
+  /// run continues then.
   void apply(std::span<Variable* const> variables, std::uint64_t step);
   /// Do the two halves of that: `clip` scales all gradients, and the second `apply` updates one
   /// variable. Threads may update different variables at the same time.

@@ -23,6 +23,7 @@ enum class ErrorCode : std::uint8_t {
   device_lost,         ///< a device failed for good: nothing on it can be used any more
   no_progress,         ///< something that should have ended did not
   mismatch,  ///< an element that does not fit its stage: rows of two shapes, an unknown class
+  diverged,  ///< training whose loss, gradients or variables are no numbers any more
 };
 
 /// Returns the name of the code, "data_loss".

@@ -31,6 +31,8 @@ std::string_view name_of(ErrorCode code) noexcept {
       return "no_progress";
     case ErrorCode::mismatch:
       return "mismatch";
+    case ErrorCode::diverged:
+      return "diverged";
   }
   return "unknown";
 }

@@ -36,6 +36,8 @@ penstock_status status_of(ErrorCode code) noexcept {
       return PENSTOCK_NO_PROGRESS;
     case ErrorCode::mismatch:
       return PENSTOCK_MISMATCH;
+    case ErrorCode::diverged:  // the C interface does not train
+      return PENSTOCK_INTERNAL;
   }
   return PENSTOCK_INTERNAL;
 }

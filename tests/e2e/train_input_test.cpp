@@ -1,5 +1,6 @@
 // What `penstock train` is told of how its data are read, and of when to end.
 #include <filesystem>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -210,6 +211,44 @@ TEST_F(TrainInput, EndsEarlyWhenEvaluationsGetNoBetter) {
   EXPECT_EQ(again.json()["steps"], 4 * 6);
   EXPECT_EQ(again.json()["resumed_at"], 4 * 6);
   EXPECT_TRUE(std::filesystem::exists(checkpoints + "/finished"));
+}
+
+TEST_F(TrainInput, ADivergedRunKeepsTheLastGoodCheckpoint) {
+  const std::string checkpoints = folder_ / "run";
+  const std::vector<std::string> run{"--schedule",
+                                     "constant:1000",
+                                     "--optimizer",
+                                     "momentum:0.9",
+                                     "--epochs",
+                                     "5",
+                                     "--checkpoint",
+                                     checkpoints,
+                                     "--checkpoint-every",
+                                     "1",
+                                     "--keep",
+                                     "40"};
+  const auto kept = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+      if (entry.path().extension() == ".safetensors") names.insert(entry.path().filename());
+    return names;
+  };
+  const Outcome stops = train(run);
+  EXPECT_EQ(stops.code, 76) << stops.err;
+  EXPECT_THAT(stops.err, testing::AnyOf(testing::HasSubstr("the loss is "),
+                                        testing::HasSubstr(" has values that are no numbers")));
+  const std::set<std::string> good = kept();
+  ASSERT_FALSE(good.empty());
+  EXPECT_LT(good.size(), 30U);
+  EXPECT_FALSE(std::filesystem::exists(checkpoints + "/finished"));
+  std::vector<std::string> more = run;
+  more.insert(more.end(), {"--on-divergence", "continue"});
+  const Outcome continues = train(more);
+  ASSERT_EQ(continues.code, 0) << continues.err;
+  EXPECT_EQ(continues.json()["steps"], 30);
+  EXPECT_GT(continues.json()["diverged_steps"], 0);
+  EXPECT_EQ(kept(), good);
+  EXPECT_THAT(train({"--on-divergence", "ignore"}).err, testing::HasSubstr("stop"));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // What goes wrong in a run of training, with towers on host devices and with towers as on GPUs.
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -96,7 +98,20 @@ TEST_P(Failures, ALossThatIsNoNumberIsAnError) {
   options.epochs = 20;
   const std::optional<Error> error = outcome(maker<Hidden>(), points(100), options);
   ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::diverged);
   EXPECT_THAT(error->what(), testing::HasSubstr("the loss is no number at step"));
+}
+
+TEST_P(Failures, ALossThatIsNoNumberIsCountedIfTheRunContinues) {
+  TrainOptions options = options_for(2, 4);
+  options.strategy.update.schedule = Schedule::constant(1e38);
+  options.strategy.update.stop_if_diverged = false;
+  options.epochs = 2;
+  const TrainResult result = Trainer(maker<Hidden>(), points(100), points(10), options).run(nobody);
+  const auto bad =
+      std::ranges::count_if(result.losses, [](float loss) { return !(std::abs(loss) <= 1e18F); });
+  EXPECT_GT(bad, 0);
+  EXPECT_EQ(result.diverged_steps, static_cast<std::uint64_t>(bad));
 }
 
 /// Of a constant loss.
@@ -124,7 +139,7 @@ TEST(Losses, BeyondTheBoundAreAnErrorThatNamesStepAndTower) {
       trainer.run(nobody);
     });
     ASSERT_TRUE(error) << loss;
-    EXPECT_EQ(error->code(), ErrorCode::out_of_range);
+    EXPECT_EQ(error->code(), ErrorCode::diverged);
     EXPECT_THAT(error->what(), testing::AllOf(testing::HasSubstr("tower 0: the loss is "),
                                               testing::HasSubstr(", beyond 1e+18, at step 0")));
   }

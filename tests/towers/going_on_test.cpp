@@ -172,10 +172,16 @@ TEST(GoingOn, KeepNoVariablesThatAreNoNumbers) {
     const std::string text = clip_norm > 0
                                  ? "the norm of the gradients is no number at step 4"
                                  : "fc/weights has values that are no numbers after step 5";
-    expect_error(ErrorCode::out_of_range, text, [&] {
+    expect_error(ErrorCode::diverged, text, [&] {
       Trainer trainer(maker<Burst>(), points(200), std::nullopt, options);
       trainer.run(nobody);
     });
+    EXPECT_EQ(checkpoint_files(folder.path()).back().step, 4U);
+    // A run that continues keeps none of the later steps either.
+    options.max_steps = 9;
+    options.strategy.update.stop_if_diverged = false;
+    Trainer trainer(maker<Burst>(), points(200), std::nullopt, options);
+    EXPECT_EQ(trainer.run(nobody).steps, 9U);
     EXPECT_EQ(checkpoint_files(folder.path()).back().step, 4U);
   }
 }

@@ -46,6 +46,9 @@ struct UpdateOptions {
   Schedule schedule = Schedule::constant(0.01);
   /// Scales gradients so that the norm of all together is at most this; 0: they stay as they are.
   float clip_norm = 0;
+  /// Ends the run with Error{diverged} at a loss, or a norm of gradients, that is no number, or at
+  /// a loss beyond 1e18. Otherwise a warning tells of the first of them.
+  bool stop_if_diverged = true;
 };
 
 /// The arrays that the optimizer keeps for a variable, and their place.

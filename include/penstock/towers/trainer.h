@@ -110,6 +110,7 @@ struct TrainResult {
   std::uint64_t steps = 0;                 ///< updates made
   bool stopped = false;                    ///< by `stop`, here or in another process
   bool early_stopped = false;              ///< by `patience`
+  std::uint64_t diverged_steps = 0;        ///< steps whose loss was no number, or beyond 1e18
   std::uint64_t resumed_at = 0;            ///< updates that earlier runs had made
   std::vector<float> losses{};             ///< of each step of this run
   std::optional<Evaluation> evaluation{};  ///< the last one

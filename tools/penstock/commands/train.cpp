@@ -63,6 +63,10 @@ class Train final : public Command {
         "constant:R, step:R:FACTOR:EVERY, cosine:R or one_cycle:R[:WARM]; default: the model's");
     add("Model", "--clip-norm", clip_norm_, "NORM", "bounds the norm of all gradients together")
         ->check(above_zero());
+    choose<bool>(add("Model", "--on-divergence", options_.strategy.update.stop_if_diverged, "HOW",
+                     "a loss that is no number, or beyond 1e18: stop (default) with exit code 76, "
+                     "or continue with a warning; neither keeps a checkpoint of such variables"),
+                 {{"stop", true}, {"continue", false}});
     add_towers();
     cluster_.add_to(*app());
     cluster_.add_exchange_to(*app());
@@ -150,14 +154,19 @@ class Train final : public Command {
       const Status why = status_from_current_exception();
       servers.failed(why);
       if (job == nullptr) {
-        if (!servers.is_loss(why)) throw;
+        const bool diverged = why.error().code() == ErrorCode::diverged;
+        if (!diverged && !servers.is_loss(why)) throw;
         print_error(why.error().what());
-        return kNoProgress;
+        return diverged ? kDiverged : kNoProgress;
       }
       const Status ended = job->status();
       job->fail(why);  // the other processes wait for this one
       const bool by_others =
           !ended.ok() && why.error().cause().find(ended.error().cause()) != std::string::npos;
+      if (!by_others && why.error().code() == ErrorCode::diverged) {
+        print_error(why.error().what());
+        return kDiverged;
+      }
       if (!by_others) throw;
       print_error(ended.error().what());
       return kNoProgress;

@@ -70,6 +70,7 @@ cluster::Facts facts_of(const towers::TrainOptions& options) {
           {"optimizer", strategy.update.optimizer->describe()},
           {"schedule", strategy.update.schedule.describe()},
           {"clip norm", towers::exact_text(strategy.update.clip_norm)},
+          {"on divergence", strategy.update.stop_if_diverged ? "stop" : "continue"},
           {"checkpoint every", std::to_string(options.checkpoint_every)},
           {"evaluate every", std::to_string(options.evaluate_every)},
           {"deterministic", options.deterministic ? "yes" : "no"},

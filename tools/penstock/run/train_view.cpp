@@ -193,6 +193,9 @@ std::string train_text(const towers::TrainResult& result, const std::vector<Rank
                      grouped(result.elements) + " images in " + human_seconds(result.train_s) +
                      ": " + human_count(result.elements_per_second()) + " images/s\n";
   if (result.early_stopped) text += "ended early, as evaluations got no better\n";
+  if (result.diverged_steps > 0)
+    text += "diverged: the loss of " + grouped(result.diverged_steps) +
+            (result.diverged_steps == 1 ? " step" : " steps") + " was no number, or beyond 1e18\n";
   for (std::size_t t = 0; t < result.feed.towers.size(); ++t) {
     const TowerStats& tower = result.feed.towers[t];
     text += "tower " + std::to_string(t) + " on " + tower.device + ": " + grouped(tower.steps) +
@@ -220,6 +223,7 @@ std::string train_json(const towers::TrainResult& result, const std::vector<Rank
   json["steps"] = result.steps;
   json["resumed_at"] = result.resumed_at;
   json["early_stopped"] = result.early_stopped;
+  json["diverged_steps"] = result.diverged_steps;
   json["images"] = result.elements;
   json["images_per_second"] = result.elements_per_second();
   json["train_seconds"] = result.train_s;

@@ -9,6 +9,7 @@ enum ExitCode : int {
   kUsage = 2,        ///< the command line or the description of the pipeline is wrong
   kDeviceLost = 70,  ///< a device was lost
   kNoProgress = 75,  ///< nothing was delivered for too long
+  kDiverged = 76,    ///< training had a loss, gradients or variables that are no numbers
   kInterrupted = 130,
   kTerminated = 143,
 };
