@@ -87,9 +87,14 @@ OptimizerPtr make_optimizer(const std::string& text) {
   if ((parsed.name == "momentum" || parsed.name == "nesterov") && parsed.numbers.size() <= 1)
     return std::make_shared<Momentum>(static_cast<float>(in_unit(parsed.at(0, 0.9))),
                                       parsed.name == "nesterov");
-  if (parsed.name == "adam" && parsed.numbers.size() <= 3)
+  if (parsed.name == "adam" && parsed.numbers.size() <= 3) {
+    const double epsilon = parsed.at(2, 1e-8);
+    if (epsilon < 0)
+      throw Error(ErrorCode::invalid_argument,
+                  "optimizer " + text + ": epsilon must not be below 0");
     return std::make_shared<Adam>(in_unit(parsed.at(0, 0.9)), in_unit(parsed.at(1, 0.999)),
-                                  parsed.at(2, 1e-8));
+                                  epsilon);
+  }
   throw Error(ErrorCode::invalid_argument,
               "optimizer: expected sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON, got " + text);
 }

@@ -49,6 +49,15 @@ TEST(Optimizers, FollowTheirFormulas) {
   EXPECT_NEAR(trace("adam", {1, 3})[1], 0.9 - 0.1 * mean / std::sqrt(square), 1e-5);
 }
 
+TEST(Optimizers, RefuseWhatPyTorchRefuses) {
+  for (const char* text :
+       {"momentum:1", "momentum:-0.1", "nesterov:1.5", "adam:1", "adam:0.9:1", "adam:-1:0.9",
+        "adam:0.9:0.999:-1e-8", "adam:0.9:0.999:1e-8:1", "sgd:0.1", "momentum:nan", "adam:inf"})
+    penstock::test::expect_error(ErrorCode::invalid_argument, "optimizer",
+                                 [&] { make_optimizer(text); });
+  EXPECT_EQ(make_optimizer("adam:0:0:0")->describe(), "adam:0:0:0");
+}
+
 TEST(Optimizers, LeaveVariablesWithoutGradientAlone) {
   VariableStore store = host_store();
   Variable& with = store.tower(0).get("with", {1}, {});
