@@ -15,7 +15,7 @@
 #include "tests/support/simd.h"
 
 namespace penstock::jpeg {
-namespace {
+namespace verdicts_test {
 
 using image::Rect;
 using test::JpegPair;
@@ -224,5 +224,5 @@ TEST(JpegVerdicts, OfNeighboursAreTheirOwn) {
   EXPECT_GT(refused, 2);
 }
 
-}  // namespace
+}  // namespace verdicts_test
 }  // namespace penstock::jpeg

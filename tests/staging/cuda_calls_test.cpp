@@ -33,8 +33,8 @@ class CudaCalls : public testing::Test {
   /// right.
   std::optional<ErrorCode> feed() {
     return test::code_of([&] {
-      const CudaServices services{&TimeSource::real(),
-                                  [](LogLevel, std::string_view, std::string_view) {}};
+      const CudaServices services{
+          &TimeSource::real(), [](LogLevel, std::string_view, std::string_view) { return true; }};
       const DevicePtr device = cuda::make_device(0, services);
       const Stream compute(device, "compute");
       Feed feed(range(kBatches * kRows).batch(kRows), {device}, {.slots = 2});

@@ -35,7 +35,8 @@ class CudaDeviceOverFakes : public testing::Test {
   DevicePtr make(int index = 0) { return make_device(index, services_); }
 
   VirtualClock clock_;
-  const CudaServices services_{&clock_, [](LogLevel, std::string_view, std::string_view) {}};
+  const CudaServices services_{&clock_,
+                               [](LogLevel, std::string_view, std::string_view) { return true; }};
 };
 
 TEST_F(CudaDeviceOverFakes, IsLostWhateverRuntimeSawItFirst) {
@@ -126,7 +127,7 @@ TEST_F(CudaDeviceOverFakes, AnErrorThatIsThrownIsToldOnce) {
 /// One that hangs keeps neither another one, nor a kick, nor a loss from ending the wait.
 TEST_F(CudaDeviceOverFakes, AHangingEventHoldsUpNoWait) {
   const CudaServices services{&TimeSource::real(),
-                              [](LogLevel, std::string_view, std::string_view) {}};
+                              [](LogLevel, std::string_view, std::string_view) { return true; }};
   runtime.clock = &TimeSource::real();
   const DevicePtr device = make_device(0, services);
   const Event hanging(device);
