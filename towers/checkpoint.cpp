@@ -53,14 +53,13 @@ Named values_of(const VariableStore& store) {
   return named;
 }
 
-void check_finite(const Named& named, std::uint64_t step) {
+/// Returns the first array that has a value that is not a number; empty: there is none.
+std::string no_number_in(const Named& named) {
   for (std::size_t i = 0; i < named.tensors.size(); ++i)
     if (!std::ranges::all_of(named.copies[i].values(),
                              [](float value) { return std::isfinite(value); }))
-      throw Error(ErrorCode::diverged,
-                  named.tensors[i].name + " has values that are no numbers after step " +
-                      std::to_string(step) +
-                      ", so that no checkpoint is kept of it; a lower learning rate may help");
+      return named.tensors[i].name;
+  return {};
 }
 
 std::string slot_name(const Variable& variable, std::size_t slot) {
@@ -234,14 +233,21 @@ Checkpoints::Checkpoints(std::string folder, bool to_read, int keep)
                                           folder_ + ": wait for its end, or name another folder");
 }
 
-void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPosition& position) {
+void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPosition& position,
+                       bool stop_if_diverged) {
   Named named = values_of(store);
   for (std::size_t v = 0; v < store.of(0).size(); ++v) {
     const Slots slots = strategy.slots(v);
     for (std::size_t s = 0; s < slots.arrays.size(); ++s)
       named.add(slot_name(*store.of(0)[v], s), slots.gpu, slots.arrays[s]);
   }
-  check_finite(named, position.step);
+  if (const std::string wrong = no_number_in(named); !wrong.empty()) {
+    const std::string text =
+        wrong + " has values that are no numbers after step " + std::to_string(position.step) +
+        ", so that no checkpoint is kept of it; a lower learning rate may help";
+    if (stop_if_diverged) throw Error(ErrorCode::diverged, text);
+    return log(LogLevel::warning, text);
+  }
   std::vector<NamedTensor>& tensors = named.tensors;
   tensors.push_back({"#feed",
                      DType::u8,

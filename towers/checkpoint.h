@@ -87,10 +87,11 @@ class Checkpoints {
 
   /// Saves a checkpoint. Once it has returned, the checkpoint survives a crash. If it is
   /// interrupted, earlier checkpoints stay whole. Throws Error{unavailable | resource_exhausted}
-  /// naming the file. If a variable has a value that is not a number, it keeps no checkpoint and
-  /// throws Error{out_of_range} naming the variable. A successful save also removes the checkpoints
-  /// that `newest` found damaged.
-  void save(VariableStore& store, Strategy& strategy, const RunPosition& position);
+  /// naming the file. If a variable has a value that is not a number, it keeps no checkpoint, and
+  /// throws Error{diverged} naming the variable, or logs that if not `stop_if_diverged`. A
+  /// successful save also removes the checkpoints that `newest` found damaged.
+  void save(VariableStore& store, Strategy& strategy, const RunPosition& position,
+            bool stop_if_diverged = true);
   /// Returns the newest whole checkpoint, or nothing if the folder has none. Skips a damaged one
   /// with a warning in the log. Throws Error{data_loss} if all are damaged.
   std::optional<StoredRun> newest();

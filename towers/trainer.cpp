@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <penstock/error.h>
-#include <penstock/log.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/checkpoint.h"
@@ -176,12 +175,7 @@ class Trainer::Impl {
       now.early_stop = evaluations_->early_stop().save();
       now.best_step = evaluations_->early_stop().best_step();
     }
-    try {
-      checkpoints_->save(store(), *strategy_, now);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::diverged || options_.strategy.update.stop_if_diverged) throw;
-      log(LogLevel::warning, error.cause());
-    }
+    checkpoints_->save(store(), *strategy_, now, options_.strategy.update.stop_if_diverged);
   }
 
   /// Waits for the other processes. The chief then has and saves variables with all updates.

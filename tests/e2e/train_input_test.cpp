@@ -247,7 +247,7 @@ TEST_F(TrainInput, ADivergedRunKeepsTheLastGoodCheckpoint) {
   ASSERT_EQ(continues.code, 0) << continues.err;
   EXPECT_EQ(continues.json()["steps"], 30);
   EXPECT_GT(continues.json()["diverged_steps"], 0);
-  EXPECT_EQ(kept(), good);
+  EXPECT_THAT(kept(), testing::IsSupersetOf(good));
   EXPECT_THAT(train({"--on-divergence", "ignore"}).err, testing::HasSubstr("stop"));
 }
 
