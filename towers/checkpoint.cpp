@@ -115,19 +115,23 @@ SafeTensors checked(SafeTensors file) {
   return file;
 }
 
-void load(const SafeTensors& file, const std::string& name, Gpu* gpu, Array& into) {
+void load(const SafeTensors& file, const std::string& name, Gpu* gpu, Array& into,
+          bool cast = false) {
   const NamedTensor& tensor = file.at(name);
-  if (tensor.dtype != DType::f32 || !(tensor.shape == into.shape()))
+  if (!(tensor.shape == into.shape()))
     throw Error(ErrorCode::invalid_argument, "variable " + name + " has shape " +
                                                  into.shape().to_string() + ", in the file " +
                                                  tensor.shape.to_string());
-  std::vector<float> values(into.size());
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  assign(gpu, values, into);
+  if (tensor.dtype != DType::f32 && !cast)
+    throw Error(ErrorCode::invalid_argument,
+                "variable " + name + " is f32, in the file " + std::string(name_of(tensor.dtype)) +
+                    "; --init-cast (cast_initial_variables) converts f16, bf16 and f64");
+  assign(gpu, f32_values(tensor), into);
 }
 
-void load_variables(const SafeTensors& file, VariableStore& store) {
-  for (Variable* variable : store.of(0)) load(file, variable->name, variable->gpu, variable->value);
+void load_variables(const SafeTensors& file, VariableStore& store, bool cast = false) {
+  for (Variable* variable : store.of(0))
+    load(file, variable->name, variable->gpu, variable->value, cast);
 }
 
 /// "adam:0.9:0.999:1e-08" as files say it whose settings are not exact.
@@ -364,9 +368,9 @@ void StoredRun::restore_variables(VariableStore& store) const {
   }
 }
 
-void import_variables(VariableStore& store, const std::string& path) {
+void import_variables(VariableStore& store, const std::string& path, bool cast) {
   try {
-    load_variables(SafeTensors(read_file(path)), store);
+    load_variables(SafeTensors(read_file(path)), store, cast);
   } catch (const Error& error) {
     throw Error(error.code(), error.cause(), {.shard = path});
   }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <set>
 #include <span>
 #include <utility>
@@ -135,6 +138,39 @@ NamedTensor parse_tensor(const std::string& name, const Json& entry, std::string
 }
 
 }  // namespace
+
+std::vector<float> f32_values(const NamedTensor& tensor) {
+  std::vector<float> values(tensor.bytes.size() / size_of(tensor.dtype));
+  const auto convert = [&]<typename T>(T, const auto& to_float) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      T value{};
+      std::memcpy(&value, tensor.bytes.data() + i * sizeof(T), sizeof(T));
+      values[i] = to_float(value);
+    }
+  };
+  switch (tensor.dtype) {
+    case DType::f32:
+      convert(float(), [](float value) { return value; });
+      break;
+    case DType::f16:
+      convert(Half(), float_from_half);
+      break;
+    case DType::bf16:
+      convert(BFloat16(), float_from_bfloat16);
+      break;
+    case DType::f64:
+      convert(double(), [&](double value) {
+        if (std::isfinite(value) && std::abs(value) > std::numeric_limits<float>::max())
+          throw Error(ErrorCode::invalid_argument, tensor.name + " has a number beyond f32");
+        return static_cast<float>(value);
+      });
+      break;
+    default:
+      throw Error(ErrorCode::invalid_argument,
+                  tensor.name + " is " + std::string(name_of(tensor.dtype)) + ", and not floats");
+  }
+  return values;
+}
 
 std::string encode_safetensors(std::span<const NamedTensor> tensors,
                                const std::map<std::string, std::string>& metadata) {

@@ -22,6 +22,10 @@ struct NamedTensor {
   std::span<const std::byte> bytes{};
 };
 
+/// Returns the values as f32: of f32, f16, bf16 and f64. Throws Error{invalid_argument} for other
+/// types, and for a number that f32 does not hold.
+std::vector<float> f32_values(const NamedTensor& tensor);
+
 /// Returns the bytes of a safetensors file: 8 bytes of header length, a JSON header, the values.
 /// Tensors are written in the given order. Source: the format's description by Hugging Face.
 std::string encode_safetensors(std::span<const NamedTensor> tensors,

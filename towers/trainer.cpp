@@ -51,7 +51,7 @@ class Trainer::Impl {
     if (found_) position = go_on_from(*found_, store(), *strategy_, options_, steps_);
     found_.reset();
     if (!position && !options_.initial_variables.empty()) {
-      import_variables(store(), options_.initial_variables);
+      import_variables(store(), options_.initial_variables, options_.cast_initial_variables);
       strategy_->restore(0);
     }
     batches_of_tower_ = batches_of_tower(train, options_);

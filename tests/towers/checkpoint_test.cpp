@@ -2,6 +2,9 @@
 #include "towers/checkpoint.h"
 
 #include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <deque>
 #include <filesystem>
 
 #include <unistd.h>
@@ -286,6 +289,66 @@ TEST(Export, WritesTheVariablesAlone) {
   EXPECT_EQ(again.run(nobody).digest, trainer.variables().digest());
   expect_error(ErrorCode::not_found, "no tensor fc/weights",
                [&] { Trainer other(maker<test::Linear>(), points(40), std::nullopt, options); });
+}
+
+/// The variables of a model in another type.
+template <typename T, typename Make>
+std::string file_of(const VariableStore& store, DType dtype, const Make& make) {
+  std::deque<std::vector<T>> values;
+  std::vector<NamedTensor> tensors;
+  for (const Variable* variable : store.of(0)) {
+    std::vector<T>& own = values.emplace_back();
+    for (const float value : variable->value.values()) own.push_back(make(value));
+    tensors.push_back(
+        {variable->name, dtype, variable->value.shape(), std::as_bytes(std::span(own))});
+  }
+  return encode_safetensors(tensors, {});
+}
+
+TEST(Export, OtherFloatsAreConvertedIfAsked) {
+  const TempFolder folder;
+  Trainer trainer(maker<Hidden>(), points(40), std::nullopt, options_for(1, 8));
+  const VariableStore& from = trainer.variables();
+  const struct {
+    const char* type;
+    std::string file;
+    double within;  // of the value
+  } kCases[] = {{"f16", file_of<Half>(from, DType::f16, half_from_float), 0x1p-11},
+                {"bf16", file_of<BFloat16>(from, DType::bf16, bfloat16_from_float), 0x1p-8},
+                {"f64", file_of<double>(from, DType::f64, [](float v) { return double{v}; }), 0}};
+  for (const auto& one : kCases) {
+    const std::string path = folder.write(one.type, one.file);
+    VariableStore into = test::host_store();
+    const ModelPtr model = maker<Hidden>()(into.tower(0));
+    into.pack();
+    expect_error(ErrorCode::invalid_argument,
+                 std::string("variable a/weights is f32, in the file ") + one.type +
+                     "; --init-cast (cast_initial_variables) converts",
+                 [&] { import_variables(into, path); });
+    import_variables(into, path, true);
+    for (std::size_t v = 0; v < from.of(0).size(); ++v) {
+      const std::vector<float> wanted = test::list(from.of(0)[v]->value);
+      const std::vector<float> got = test::list(into.of(0)[v]->value);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        ASSERT_LE(std::abs(got[i] - wanted[i]), one.within * std::abs(wanted[i]) + 1e-7)
+            << one.type;
+    }
+    TrainOptions options = options_for(1, 8);
+    options.initial_variables = path;
+    options.cast_initial_variables = true;
+    Trainer again(maker<Hidden>(), points(40), std::nullopt, options);
+    EXPECT_EQ(again.variables().digest(), into.digest()) << one.type;
+  }
+  VariableStore into = test::host_store();
+  const ModelPtr model = maker<Hidden>()(into.tower(0));
+  into.pack();
+  const auto refused = [&](const std::string& file, const char* text) {
+    const std::string path = folder.write("wrong", file);
+    expect_error(ErrorCode::invalid_argument, text, [&] { import_variables(into, path, true); });
+  };
+  refused(file_of<double>(from, DType::f64, [](float) { return 1e300; }), "a number beyond f32");
+  refused(file_of<std::int32_t>(from, DType::i32, [](float) { return 1; }),
+          "is i32, and not floats");
 }
 
 }  // namespace checkpoint_test

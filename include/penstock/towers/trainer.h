@@ -55,6 +55,7 @@ struct TrainOptions {
   /// A safetensors file with the values that variables begin with; empty: their initializers give
   /// them.
   std::string initial_variables{};
+  bool cast_initial_variables = false;  ///< converts f16, bf16 and f64 in that file to f32
   /// The weights of the rows of classes, in training and in evaluations. Other classes have 1.
   std::vector<ClassWeight> class_weights{};
   /// The folder of checkpoints, which is also searched for one at the start; empty: none. It may be

@@ -57,6 +57,11 @@ class Train final : public Command {
         ->group("Data");
     add("Model", "--init", options_.initial_variables, "FILE",
         "safetensors with the values that variables begin with");
+    app()
+        ->add_flag("--init-cast", options_.cast_initial_variables,
+                   "convert f16, bf16 and f64 in that file to f32")
+        ->group("Model")
+        ->needs("--init");
     add("Model", "--optimizer", optimizer_, "RULE",
         "sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON; default: the model's");
     add("Model", "--schedule", schedule_, "RATE",
