@@ -16,8 +16,6 @@
 
 namespace penstock::jpeg {
 
-using Bytes = std::vector<std::byte>;
-
 inline int below(Rng& rng, int limit) {
   return static_cast<int>(rng.below(static_cast<std::uint64_t>(limit)));
 }
@@ -32,7 +30,7 @@ inline image::DecodePlan random_plan(const image::ImageInfo& info, Rng& rng, int
 
 class Records : public ::testing::TestWithParam<RecordKind> {
  protected:
-  Bytes make(std::span<const std::byte> jpeg) {
+  std::vector<std::byte> make(std::span<const std::byte> jpeg) {
     Made made = make_record(jpeg, {.kind = GetParam()});
     EXPECT_EQ(made.why, "");
     return std::move(made.record);

@@ -15,7 +15,7 @@
 #include "tests/support/simd.h"
 
 namespace penstock::jpeg {
-namespace verdicts_test {
+namespace {
 
 using image::Rect;
 using test::JpegPair;
@@ -224,5 +224,5 @@ TEST(JpegVerdicts, OfNeighboursAreTheirOwn) {
   EXPECT_GT(refused, 2);
 }
 
-}  // namespace verdicts_test
+}  // namespace
 }  // namespace penstock::jpeg
