@@ -97,12 +97,12 @@ void StagingState::throw_if_over() {
   if (closed_) throw Error(ErrorCode::cancelled, "the staging area is closed");
 }
 
-void StagingState::wait_for_change(std::int64_t since) {
+void StagingState::wait_for_change(std::int64_t since, std::int64_t until) {
   const std::int64_t now = clock_.now();
   const std::int64_t waited = now - since;
   if (waited >= watchdog_ns_) find_what_hangs();
   if (!failed_.ok()) return;
-  wait_on(clock_, mutex_, change_, now + watchdog_ns_ - waited % watchdog_ns_);
+  wait_on(clock_, mutex_, change_, std::min(until, now + watchdog_ns_ - waited % watchdog_ns_));
 }
 
 void StagingState::await_copy(const Flight& flight) {

@@ -104,10 +104,11 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
     std::optional<StagedBatch> batch{};
     Status error{};
     bool over = false;  ///< nothing ever follows
+    bool late = false;  ///< there was no entry in time
   };
-  /// Waits for the next entry. Throws an error that has no place in the order; the next entry is
-  /// then still to come.
-  Taken next() EXCLUDES(mutex_);
+  /// Waits for the next entry, which was asked for at `asked`, until a deadline. Throws an error
+  /// that has no place in the order; the next entry is then still to come.
+  Taken next(std::int64_t asked, std::int64_t until = TimeSource::kNever) EXCLUDES(mutex_);
   StagedBatch peek(std::size_t i) EXCLUDES(mutex_);
   std::size_t size() const EXCLUDES(mutex_);
   void clear() EXCLUDES(mutex_);
@@ -142,8 +143,10 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   void give_slot(Flight& flight) REQUIRES(mutex_);
   void ask_for_slots(bool asked) REQUIRES(mutex_);
   void throw_if_over() REQUIRES(mutex_);
-  /// Waits for a change. If none comes within the watchdog's time, looks for work that hangs.
-  void wait_for_change(std::int64_t since) REQUIRES(mutex_);
+  /// Waits for a change, or until a deadline. If none comes within the watchdog's time, looks for
+  /// work that hangs.
+  void wait_for_change(std::int64_t since, std::int64_t until = TimeSource::kNever)
+      REQUIRES(mutex_);
   /// Fails the area if the device's work hangs.
   void find_what_hangs() REQUIRES(mutex_);
   /// Throws if all slots are held, and `get` has waited for the watchdog's time in which no lease

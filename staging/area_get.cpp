@@ -27,10 +27,9 @@ StagedBatch StagingState::lease(Flight& flight) {
   return {shared_from_this(), flight};
 }
 
-StagingState::Taken StagingState::next() {
+StagingState::Taken StagingState::next(std::int64_t asked, std::int64_t until) {
   const Range range(backend_, "penstock: wait for a batch");
   MutexLock lock(mutex_);
-  const std::int64_t asked = clock_.now();
   ask_for_slots(true);
   for (;;) {
     if (!failed_.ok()) return {.error = failed_, .over = true};
@@ -59,7 +58,8 @@ StagingState::Taken StagingState::next() {
       flight.times.asked = asked;
       return {.batch = lease(flight)};
     }
-    wait_for_change(asked);
+    if (clock_.now() >= until) return {.late = true};
+    wait_for_change(asked, until);
   }
 }
 

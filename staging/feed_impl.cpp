@@ -66,6 +66,7 @@ Feed::Impl::Impl(Parts parts)
       maker_(views_of(sources_), options_, all_, parts.rules),
       journal_(all_),
       queue_(clock_, static_cast<int>(parts.devices.size())),
+      turns_(options_.watchdog_s),
       last_end_(options_.run.epochs) {
   FeedState& state = parts.state;
   maker_.go_on_at(state.position);
@@ -178,33 +179,20 @@ void Feed::Impl::guarded(const std::function<void()>& body) noexcept {
   }
 }
 
-std::optional<StagedBatch> Feed::Impl::next(int number) {
-  Tower& tower = named(number);
-  if (ended(number)) return std::nullopt;
-  StagingState::Taken taken =
-      tower.area.state_->next();  // errors that it throws have no place in the order
-  if (taken.over) {
-    tower.over.store(true, std::memory_order_release);
-    if (taken.error.ok()) return std::nullopt;
-    throw Error(taken.error.error());
-  }
-  given(number, taken.batch ? taken.batch->valid_rows() : -1);
-  ++tower.taken;
-  if (!taken.error.ok()) throw Error(taken.error.error());
-  if (!taken.batch) tower.ends.fetch_add(1, std::memory_order_acq_rel);
-  return std::move(taken.batch);
-}
-
 StagingPermit Feed::Impl::reserve(int tower) {
   const std::int64_t begin = now();
+  if (options_.in_turn) turns_.set({tower, begin});
   StagingPermit permit = tower_at(tower).area.reserve();
+  if (options_.in_turn) turns_.set({});
   timeline_.add(FeederTimeline::Doing::room, tower, begin, now());
   return permit;
 }
 
 void Feed::Impl::put(int tower, StagingPermit permit, Share& share) {
   const std::int64_t begin = now();
+  if (options_.in_turn) turns_.set({tower, begin});
   tower_at(tower).area.state_->put(std::move(permit), share.pieces, share.padded_rows);
+  if (options_.in_turn) turns_.set({});
   timeline_.add(FeederTimeline::Doing::room, tower, begin, now());
 }
 

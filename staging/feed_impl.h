@@ -21,6 +21,7 @@
 #include "staging/share_queue.h"
 #include "staging/source.h"
 #include "staging/steps.h"
+#include "staging/turn_watch.h"
 
 namespace penstock {
 
@@ -79,7 +80,8 @@ class Feed::Impl {
     // Ends of epochs that were delivered, by this run and those before.
     std::atomic<std::uint64_t> ends{0};
     std::atomic<std::uint64_t> taken{0};
-    std::atomic<bool> over{false};  // nothing follows any more, and the tower has been told
+    std::atomic<std::int64_t> took_ns{0};  // when it took an entry last
+    std::atomic<bool> over{false};         // nothing follows any more, and the tower has been told
     StagingArea area;
   };
 
@@ -89,6 +91,8 @@ class Feed::Impl {
   bool is_here(int number) const noexcept { return number >= first_ && number - first_ < towers(); }
   void assign_elsewhere(std::uint64_t event, const Step& step);
   void given(int number, std::int64_t rows);
+  /// Takes the next entry of the tower's area, and watches the wait for it.
+  StagingState::Taken take(Tower& tower);
   void feed_in_turn();
   // For towers that are not served in turn.
   void fill_queue();
@@ -135,6 +139,7 @@ class Feed::Impl {
   StepMaker maker_;
   FeedJournal journal_;
   ShareQueue queue_;
+  TurnWatch turns_;
   std::optional<Error> cant_save_;  // does not change once threads run
   // Made in advance, so that cancelling allocates nothing.
   const Status cancelled_error_{ErrorCode::cancelled, "the feed was cancelled"};

@@ -4,10 +4,17 @@
 #include <utility>
 
 namespace penstock {
+namespace {
+
+Error closed() {
+  return {ErrorCode::cancelled, "the feed is closed"};
+}
+
+}  // namespace
 
 void ShareQueue::push(Queued share) {
   MutexLock lock(mutex_);
-  while (queue_.size() >= most_ && !closed_) wait_on(clock_, mutex_, changed_);
+  wait_for_room(most_);
   queue_.push_back(std::move(share));
   clock_.notify(changed_);
 }
@@ -16,7 +23,25 @@ void ShareQueue::push_for_all(std::vector<Queued> queued) {
   MutexLock lock(mutex_);
   for (Queued& each : queued) queue_.push_back(std::move(each));
   clock_.notify(changed_);
-  while (!queue_.empty() && !closed_) wait_on(clock_, mutex_, changed_);
+  wait_for_room(1);
+}
+
+void ShareQueue::wait_for_room(std::size_t entries) {
+  while (queue_.size() >= entries && !closed_) {
+    if (waits_since_ == kDoesNotWait) waits_since_ = clock_.now();
+    wait_on(clock_, mutex_, changed_);
+  }
+  waits_since_ = kDoesNotWait;
+  if (closed_) throw closed();
+}
+
+FeederWait ShareQueue::waits_for(int asks) const {
+  MutexLock lock(mutex_);
+  const auto first = std::find_if(queue_.begin(), queue_.end(), [asks](const Queued& queued) {
+    return queued.tower != FeedJournal::kNobody && queued.tower != asks;
+  });
+  if (waits_since_ == kDoesNotWait || first == queue_.end()) return {};
+  return {first->tower, waits_since_};
 }
 
 Queued ShareQueue::take(int tower) {
@@ -34,7 +59,7 @@ Queued ShareQueue::take(int tower) {
     }
     wait_on(clock_, mutex_, changed_);
   }
-  throw Error(ErrorCode::cancelled, "the feed is closed");
+  throw closed();
 }
 
 void ShareQueue::close() noexcept {

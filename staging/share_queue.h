@@ -11,6 +11,7 @@
 #include "staging/clock.h"
 #include "staging/journal.h"
 #include "staging/steps.h"
+#include "staging/turn_watch.h"
 
 namespace penstock {
 
@@ -32,21 +33,30 @@ class ShareQueue {
   ShareQueue(TimeSource& clock, int towers)
       : clock_(clock), most_(static_cast<std::size_t>(towers)) {}
 
-  /// Waits until there is room.
+  /// Waits until there is room. Throws Error{cancelled} once the queue is closed, as the other two
+  /// do that wait.
   void push(Queued share) EXCLUDES(mutex_);
   /// Adds all entries at once, after those in the queue. Returns when everything was taken.
   void push_for_all(std::vector<Queued> queued) EXCLUDES(mutex_);
-  /// Waits for an entry. Throws Error{cancelled} once the queue is closed.
+  /// Waits for an entry.
   Queued take(int tower) EXCLUDES(mutex_);
+  /// Returns the tower other than `asks` that must take an entry before the thread that fills the
+  /// queue continues.
+  FeederWait waits_for(int asks) const EXCLUDES(mutex_);
   /// Wakes all waiting threads. Idempotent.
   void close() noexcept EXCLUDES(mutex_);
 
  private:
+  static constexpr std::int64_t kDoesNotWait = -1;
+  /// Waits until the queue holds fewer than `entries`. Throws Error{cancelled} once it is closed.
+  void wait_for_room(std::size_t entries) REQUIRES(mutex_);
+
   TimeSource& clock_;
   const std::size_t most_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Signal changed_;
   std::deque<Queued> queue_ GUARDED_BY(mutex_);
+  std::int64_t waits_since_ GUARDED_BY(mutex_) = kDoesNotWait;
   bool closed_ GUARDED_BY(mutex_) = false;
 };
 

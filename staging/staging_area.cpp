@@ -167,7 +167,7 @@ void StagingArea::put_error(Error error) {
   state_->put_error(Status(std::move(error)));
 }
 std::optional<StagedBatch> StagingArea::get() {
-  StagingState::Taken taken = state_->next();
+  StagingState::Taken taken = state_->next(state_->device().backend().time().now());
   if (!taken.error.ok()) throw Error(taken.error.error());
   return std::move(taken.batch);
 }

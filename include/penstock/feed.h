@@ -59,9 +59,10 @@ struct FeedOptions {
   int ahead = -1;                     ///< see StagingOptions
   std::uint64_t device_memory = 0;    ///< bounds each tower's slots, in bytes; 0: unlimited
   std::uint64_t max_bytes = 1 << 20;  ///< see StagingOptions
-  double watchdog_s = 60;             ///< see StagingOptions
-  TowersHeld towers_held{};           ///< not with `in_turn = false`
-  RunOptions run{};  ///< the feed chooses slots and slot_allocator if they are unset
+  /// See StagingOptions. A tower also waits no longer than this for another tower.
+  double watchdog_s = 60;
+  TowersHeld towers_held{};  ///< not with `in_turn = false`
+  RunOptions run{};          ///< the feed chooses slots and slot_allocator if they are unset
 };
 
 /// The work and the waits of one tower. `stall_s + step_s + other_s` is `wall_s`, and the causes
@@ -181,7 +182,9 @@ class Feed {
   /// `cancel`, a lost device, work that hangs. Such an error is thrown to each tower once; then
   /// there is nothing for ever. Errors of the call itself take no step's place:
   /// Error{invalid_argument} for an unknown tower, and what StagingArea::get throws where every
-  /// slot is held.
+  /// slot is held. If no batch comes because another tower of this process has neither taken nor
+  /// released one for `watchdog_s`, that is Error{no_progress}, which names both towers. After 10 s
+  /// the wait is logged, once for a feed.
   std::optional<StagedBatch> next(int tower);
   /// Returns true once the last epoch's end was returned, or if nothing comes any more.
   bool ended(int tower) const noexcept;

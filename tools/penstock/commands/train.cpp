@@ -320,7 +320,7 @@ class Train final : public Command {
     choose_epoch_end(add(group, "--epoch-end", options_.feed.end, "POLICY",
                          "drop (default), pad, wrap or stop"));
     add(group, "--watchdog", options_.feed.watchdog_s, "S",
-        "give up (exit code 75) when a copy takes so long (default 60)")
+        "give up (exit code 75) when a copy or another tower's turn takes so long (default 60)")
         ->check(above_zero());
     add(group, "--tower-threads", options_.threads, "N",
         "that compute a tower's steps; default: all, divided among the processes on this host")
