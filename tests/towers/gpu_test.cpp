@@ -1,9 +1,11 @@
 // What towers on GPUs do, with NVIDIA's libraries and our kernels replaced by loops on the host:
 // each layer against its form on host devices, whole runs of training, and the exchange of
 // gradients.
+#include <array>
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -352,6 +354,59 @@ TEST_P(GpuLosses, OfVectorsAreTheHosts) {
   expect_near(pair.down(others_there.query_gradient()), list(others.query_gradient()), 1e-6, "q");
   expect_near(pair.down(others_there.positive_gradient()), list(others.positive_gradient()), 1e-6,
               "p");
+}
+
+std::vector<bool> nans_of(const std::vector<float>& values) {
+  std::vector<bool> nans;
+  for (const float value : values) nans.push_back(std::isnan(value));
+  return nans;
+}
+
+TEST_P(GpuLosses, KeepNan) {
+  const auto where = open(GetParam());
+  if (!where) GTEST_SKIP() << "no GPU here";
+  Pair pair(*where);
+  for (int place = 0; place < 3; ++place) {
+    std::array<Array, 3> texts{spread_array({4, 5}, 1), spread_array({4, 5}, 2),
+                               spread_array({4, 5}, 3)};
+    texts[static_cast<std::size_t>(place)].data()[7] = std::numeric_limits<float>::quiet_NaN();
+    const std::array<Array, 3> up{pair.up(texts[0]), pair.up(texts[1]), pair.up(texts[2])};
+    TripletLoss triplet(1.5F);
+    TripletLoss triplet_there(1.5F);
+    EXPECT_TRUE(std::isnan(triplet.forward(texts[0], texts[1], texts[2], pass_over(3)).loss_sum));
+    pair.gpu.clear(pair.gpu.result());
+    triplet_there.forward(up[0], up[1], up[2], pair.pass(3));
+    EXPECT_TRUE(std::isnan(pair.result()[0])) << place;
+    EXPECT_EQ(nans_of(pair.down(triplet_there.query_gradient())),
+              nans_of(list(triplet.query_gradient())));
+    EXPECT_EQ(nans_of(pair.down(triplet_there.positive_gradient())),
+              nans_of(list(triplet.positive_gradient())));
+    EXPECT_EQ(nans_of(pair.down(triplet_there.negative_gradient())),
+              nans_of(list(triplet.negative_gradient())));
+    if (place == 2) continue;
+    InBatchNegativesLoss others(5);
+    InBatchNegativesLoss others_there(5);
+    EXPECT_TRUE(std::isnan(others.forward(texts[0], texts[1], pass_over(3)).loss_sum));
+    pair.gpu.clear(pair.gpu.result());
+    others_there.forward(up[0], up[1], pair.pass(3));
+    EXPECT_TRUE(std::isnan(pair.result()[0])) << place;
+    EXPECT_EQ(nans_of(pair.down(others_there.query_gradient())),
+              nans_of(list(others.query_gradient())));
+    EXPECT_EQ(nans_of(pair.down(others_there.positive_gradient())),
+              nans_of(list(others.positive_gradient())));
+  }
+  Array logits = spread_array({4, 7}, 1);
+  logits.data()[9] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::int64_t> labels{3, 0, 6, 99};
+  SoftmaxLoss here;
+  SoftmaxLoss there;
+  EXPECT_TRUE(std::isnan(here.forward(logits, labels, pass_over(3)).loss_sum));
+  pair.gpu.clear(pair.gpu.result());
+  const Array logits_there = pair.up(logits);
+  const auto labels_there = pair.up(labels);
+  there.forward(logits_there, labels_there, pair.pass(3));
+  EXPECT_TRUE(std::isnan(pair.result()[0]));
+  EXPECT_EQ(nans_of(pair.down(there.backward())), nans_of(list(here.backward())));
 }
 
 TEST_P(GpuLosses, EmbeddingAndDecayAreTheHosts) {

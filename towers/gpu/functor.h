@@ -46,7 +46,8 @@ PENSTOCK_TWIN inline void store(Bf16& to, float value) {
 template <typename T>
 inline constexpr int kWide = 16 / sizeof(T);
 
-/// Some values that lie next to each other.
+/// Some values that lie next to each other. On a device, `at` and `put` need a place that is
+/// aligned to all of them together.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Values {
   T of[kCount];

@@ -101,7 +101,7 @@ struct TripletPlan {
     const CosineParts near = cosine_of(q, p, width);
     const CosineParts far = cosine_of(q, n, width);
     const double loss = margin - near.value + far.value;
-    const bool active = row < valid && loss > 0;
+    const bool active = row < valid && !(loss <= 0);  // a NaN counts
     const double weight = weights != nullptr && active ? static_cast<double>(weights[row]) : 1;
     const double share = active ? weight / static_cast<double>(valid) : 0;
     for (std::int64_t d = 0; d < width; ++d) {

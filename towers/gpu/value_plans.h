@@ -73,7 +73,7 @@ struct SumOfTwoPlan {
   std::int64_t count;
   PENSTOCK_TWIN void operator()(std::int64_t i) const {
     const std::int64_t at = i * kWide<T>;
-    if (at + kWide < T >> count) {
+    if (count - at < kWide<T>) {
       for (std::int64_t each = at; each < count; ++each)
         store(out[each], load(a[each]) + load(b[each]));
       return;
