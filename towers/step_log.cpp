@@ -50,7 +50,8 @@ void StepLog::add_checked(std::uint64_t step, const Loss& loss, bool together) {
   const double mean = loss.mean();
   if (has_diverged(mean)) {
     if (stop_if_diverged_) throw Error(ErrorCode::diverged, divergence(mean, step));
-    log_once(LogLevel::warning, "diverged", divergence(mean, step) + "; the run continues");
+    if (!warned_.exchange(true))
+      log(LogLevel::warning, divergence(mean, step) + "; the run continues");
   }
   if (together) {
     add(step, loss);

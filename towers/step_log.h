@@ -1,6 +1,7 @@
 // The losses of steps, put together from the towers' parts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -52,6 +53,7 @@ class StepLog {
   TrainObserver& observer_;
   const Schedule schedule_;
   const bool stop_if_diverged_;
+  std::atomic<bool> warned_{false};  // that the loss diverged
   Peers* const peers_;
   std::mutex mutex_;
   // Guarded by mutex_.

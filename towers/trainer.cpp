@@ -27,13 +27,10 @@
 #include "towers/update_tickets.h"
 
 namespace penstock::towers {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 class Trainer::Impl {
+  using Clock = std::chrono::steady_clock;
+
  public:
   Impl(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,
        TrainOptions options)
@@ -82,16 +79,17 @@ class Trainer::Impl {
   const std::vector<std::string>& classes() const noexcept { return classes_; }
 
   TrainResult run(TrainObserver& observer) try {
+    observer_ = &observer;
     StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer, options_.strategy.update,
                 peers());
     TrainResult result;
     while (!over()) {
       const bool ended = run_steps(log, next_stop());
       if (served_) served_->told(*feed_);
-      make_stop(ended, result, observer);
+      make_stop(ended, result);
     }
     if (served_) end_served();
-    if (!stopping()) evaluate_now(result, observer);
+    if (!stopping()) evaluate_now(result);
     if (evaluations_) evaluations_->take(result, observer);
     if (served_ && served_->is_chief())
       served_->end(stopping() ? Error(ErrorCode::cancelled, "the chief was stopped") : Status());
@@ -153,16 +151,16 @@ class Trainer::Impl {
   }
 
   /// The work between two runs of steps: evaluations and checkpoints.
-  void make_stop(bool epoch_ended, TrainResult& result, TrainObserver& observer) {
+  void make_stop(bool epoch_ended, TrainResult& result) {
     const bool last = over();
     // If other processes are still training, this is not the end.
     if (!is_first() || (served_ && last)) return;
     const bool save = checkpoints_ && (last || is_save_due(epoch_ended));
     const bool look = !stopping() && evaluations_ &&
                       (last || is_due(options_.evaluate_every, evaluations_->last(), epoch_ended));
-    if (options_.patience > 0) return make_patient_stop(look, save, result, observer);
+    if (options_.patience > 0) return make_patient_stop(look, save, result);
     if (save || (look && served_)) save_now(save);
-    if (look) evaluate_now(result, observer);
+    if (look) evaluate_now(result);
   }
 
   /// Fetches the variables if there are parameter servers. Then saves a checkpoint if `save`.
@@ -175,6 +173,7 @@ class Trainer::Impl {
       now.early_stop = evaluations_->early_stop().save();
       now.best_step = evaluations_->early_stop().best_step();
     }
+    observer_->before_checkpoint(*saved_);
     checkpoints_->save(store(), *strategy_, now, options_.strategy.update.stop_if_diverged);
   }
 
@@ -187,14 +186,14 @@ class Trainer::Impl {
     if (is_first()) save_now(true);
   }
 
-  void evaluate_now(TrainResult& result, TrainObserver& observer) {
-    if (evaluations_ && is_first()) evaluations_->make(strategy_->step(), result, observer);
+  void evaluate_now(TrainResult& result) {
+    if (evaluations_ && is_first()) evaluations_->make(strategy_->step(), result, *observer_);
   }
 
   /// Takes all evaluations so far before it saves: the checkpoint stores the early stop's state.
-  void make_patient_stop(bool look, bool save, TrainResult& result, TrainObserver& observer) {
-    if (look) evaluate_now(result, observer);
-    evaluations_->take(result, observer);
+  void make_patient_stop(bool look, bool save, TrainResult& result) {
+    if (look) evaluate_now(result);
+    evaluations_->take(result, *observer_);
     const EarlyStop& early = evaluations_->early_stop();
     const bool best = look && early.best_step() == strategy_->step();
     if (early.due()) stopped_ = early_stopped_ = true;
@@ -352,6 +351,7 @@ class Trainer::Impl {
   std::uint64_t batches_before_ = 0;    // before this run
   std::vector<std::uint64_t> begun_;    // batches and ends that towers have asked for
   std::optional<std::uint64_t> saved_;  // the step that was saved last
+  TrainObserver* observer_ = nullptr;   // of the run
   double train_s_ = 0;
   std::unique_ptr<Feed> feed_;
   std::optional<Evaluations> evaluations_;

@@ -1,6 +1,8 @@
 // `penstock train` as a user runs it: what it writes, killed and resumed, and what it refuses.
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -10,6 +12,7 @@
 #include "tests/support/digits.h"
 #include "tests/support/files.h"
 #include "tests/support/program.h"
+#include "tests/support/tensorboard.h"
 #include "tests/support/wait_until.h"
 
 namespace penstock::test {
@@ -80,18 +83,57 @@ TEST(Train, WritesWhatTensorBoardReads) {
     EXPECT_THAT(bytes, testing::HasSubstr(text));
 }
 
+/// Expects one point at each step from 1 on.
+void expect_each_step_once(const std::map<std::uint64_t, int>& points, std::uint64_t steps) {
+  std::map<std::uint64_t, int> once;
+  for (std::uint64_t step = 1; step <= steps; ++step) once[step] = 1;
+  EXPECT_EQ(points, once);
+}
+
+// As a run that was killed after its last checkpoint but one leaves it.
+TEST(Train, ResumedItShowsEachStepOnceInTensorBoard) {
+  const Digits digits(100);
+  const TempFolder folder;
+  const auto run = [&](const char* epochs) {
+    const Outcome outcome = run_program(
+        flags(digits, {"--epochs", epochs, "--schedule", "constant:0.01", "--eval-data",
+                       digits.path(), "--checkpoint", folder / "kept", "--checkpoint-every", "4",
+                       "--eval-every", "4", "--tensorboard", folder / "events"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json()["resumed_at"].get<std::uint64_t>();
+  };
+  EXPECT_EQ(run("3"), 0U);
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "kept"))
+    if (entry.path().filename().string().find("8") == std::string::npos)
+      std::filesystem::remove_all(entry.path());
+  EXPECT_EQ(run("5"), 8U);
+  EXPECT_EQ(run("5"), 15U);  // it has nothing left to do but to evaluate
+  const ShownPoints points = shown_points(folder / "events");
+  for (const char* tag : {"loss", "train/loss", "train/learning_rate"})
+    expect_each_step_once(points.at(tag), 15);
+  const std::map<std::uint64_t, int> evaluations{{4, 1}, {8, 1}, {12, 1}, {15, 2}};
+  EXPECT_EQ(points.at("test/loss"), evaluations);
+  for (const auto& [step, times] : points.at("train/stall_share/tower0"))
+    EXPECT_EQ(times, 1) << step;
+}
+
 TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
   const Digits digits(400);
-  const std::vector<std::string> run{"--epochs", "12", "--schedule", "cosine:0.02"};
+  const char* wanted = std::getenv("PENSTOCK_KILLS");  // by tools/reliability.sh
+  const int most = wanted == nullptr ? 40 : std::stoi(wanted);
+  const std::vector<std::string> run{
+      "--epochs", wanted == nullptr ? "12" : std::to_string(5 * most), "--schedule", "cosine:0.02"};
   const Outcome whole = run_program(flags(digits, run));
   ASSERT_EQ(whole.code, 0) << whole.err;
   const TempFolder folder;
   std::vector<std::string> resumable = run;
-  for (const std::string flag : {"--checkpoint", "--checkpoint-every"}) resumable.push_back(flag);
-  resumable.insert(resumable.end() - 1, folder.path());
-  resumable.emplace_back("3");
+  const TempFolder events;
+  for (const std::string& more :
+       {std::string("--checkpoint"), folder.path(), std::string("--checkpoint-every"),
+        std::string("3"), std::string("--tensorboard"), events.path()})
+    resumable.push_back(more);
   int killed = 0;
-  for (int delay_ms = 60; killed < 40; delay_ms += 23) {
+  for (int delay_ms = 60; killed < most; delay_ms += 23) {
     Program program(flags(digits, resumable));
     if (killed == 0) {  // the first is killed after a checkpoint, not before it starts
       ASSERT_TRUE(wait_until([&] { return has_checkpoint(folder); }));
@@ -104,8 +146,9 @@ TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
     } else if (killed > 0) {
       break;  // it was done before
     } else {
-      for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
-        std::filesystem::remove(entry);
+      for (const TempFolder* each : {&folder, &events})
+        for (const auto& entry : std::filesystem::directory_iterator(each->path()))
+          std::filesystem::remove(entry);
     }
   }
   const Outcome last = run_program(flags(digits, resumable));
@@ -113,6 +156,8 @@ TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
   EXPECT_EQ(last.json()["variables_digest"], whole.json()["variables_digest"]);
   EXPECT_GE(killed, 1);
   RecordProperty("killed", killed);
+  expect_each_step_once(shown_points(events.path()).at("train/loss"),
+                        last.json()["steps"].get<std::uint64_t>());
 }
 
 TEST(Train, ToldToStopItSavesAndGoesOn) {

@@ -47,7 +47,7 @@ struct UpdateOptions {
   /// Scales gradients so that the norm of all together is at most this; 0: they stay as they are.
   float clip_norm = 0;
   /// Ends the run with Error{diverged} at a loss, or a norm of gradients, that is no number, or at
-  /// a loss beyond 1e18. Otherwise a warning tells of the first of them.
+  /// a loss beyond 1e18. Otherwise a warning tells of the run's first such loss.
   bool stop_if_diverged = true;
 };
 

@@ -99,6 +99,9 @@ class TrainObserver {
   virtual void on_step(const StepReport& /*report*/) {}
   /// Receives each evaluation.
   virtual void on_evaluation(const Evaluation& /*evaluation*/) {}
+  /// Receives the number of updates of a checkpoint that is about to be written. A run that is
+  /// resumed from it does not report the steps before it again.
+  virtual void before_checkpoint(std::uint64_t /*step*/) {}
   /// Receives each evaluation with the variables that were evaluated, those of tower 0. The trainer
   /// calls this function, which calls `on_evaluation` unless you override it.
   virtual void on_evaluated(const Evaluation& evaluation, const VariableStore& /*variables*/) {

@@ -198,7 +198,7 @@ class Train final : public Command {
     std::string trace;
     {
       std::optional<EventFile> events;
-      if (!events_.empty() && first) events.emplace(events_);
+      if (!events_.empty() && first) events.emplace(events_, before + 1);
       TrainView view(quiet_ || !first ? nullptr : stderr, trainer, watch,
                      events ? &*events : nullptr, best.get());
       const Cancellation cancellation(interrupts, [&] { trainer.stop(); });

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <new>
@@ -88,13 +89,44 @@ std::string scalar_event(std::uint64_t step, double wall_time, const Scalars& sc
   return record_of(message);
 }
 
-EventFile::EventFile(const std::string& folder) {
+std::string start_event(std::uint64_t step, double wall_time) {
+  std::string session;
+  put_key(session, 1, kVarint);
+  put_varint(session, 1);  // SessionLog.START
+  std::string message = event(wall_time, step);
+  put_bytes(message, 7, session);
+  return record_of(message);
+}
+
+namespace {
+
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+/// Returns a number for a name after all that the folder has: the time in seconds, or more if
+/// another run began in this second, or a clock was set back.
+std::int64_t number_after(const std::string& folder) {
+  auto number = static_cast<std::int64_t>(now());
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(folder, ignored), end; at != end;
+       at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    std::int64_t other = 0;
+    if (!name.starts_with(kPrefix)) continue;
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), other);
+    if (other >= number && other < INT32_MAX) number = other + 1;
+  }
+  return number;
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::string& folder, std::uint64_t first_step) {
   refuse_scheme(folder);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw error_from_errno(error.value(), "make the folder", folder);
-  const std::string name = folder + "/events.out.tfevents." +
-                           std::to_string(static_cast<std::int64_t>(now())) + ".penstock." +
+  const std::string name = folder + "/" + std::string(kPrefix) +
+                           std::to_string(number_after(folder)) + ".penstock." +
                            std::to_string(::getpid());
   for (int number = 0; !fd_; ++number) {
     path_ = number == 0 ? name : name + "." + std::to_string(number);
@@ -107,6 +139,8 @@ EventFile::EventFile(const std::string& folder) {
     return;
   }
   write(first_event(now()));
+  write(start_event(first_step, now()));
+  flush();
 }
 
 void EventFile::add(std::uint64_t step, double wall_time, const Scalars& scalars) {

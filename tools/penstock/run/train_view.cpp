@@ -72,7 +72,7 @@ void TrainView::on_step(const towers::StepReport& report) {
   if (events_ != nullptr) {
     const double seconds = std::chrono::duration<double>(now - began_).count();
     events_->add(
-        report.step, unix_time(),
+        report.step + 1, unix_time(),
         {{"loss", report.loss},
          {"accuracy", report.accuracy},
          {"train/loss", report.loss},
@@ -81,12 +81,16 @@ void TrainView::on_step(const towers::StepReport& report) {
          {"train/images", static_cast<double>(elements_)},
          {"train/images_per_second", first ? 0 : static_cast<double>(elements_) / seconds}});
   }
-  if (!first) look_at_stalls(report.step, now);
+  if (!first) look_at_stalls(report.step + 1, now);
   if (stream_ != nullptr && !first) show(report, now);
 }
 
+void TrainView::before_checkpoint(std::uint64_t /*step*/) {
+  if (events_ != nullptr) events_->flush();
+}
+
 void TrainView::end(const towers::TrainResult& result) {
-  add_stalls(result.steps, result.feed);
+  if (elements_ > 0 && stalls_at_ != result.steps) add_stalls(result.steps, result.feed);
 }
 
 // Only now and then, because it reads the statistics of every tower.
@@ -132,6 +136,7 @@ std::vector<std::string> TrainView::rank_lines() const {
 
 void TrainView::add_stalls(std::uint64_t step, const FeedStats& feed) {
   if (events_ == nullptr) return;
+  stalls_at_ = step;
   std::vector<std::pair<std::string, double>> shares;
   for (const TowerStats& tower : feed.towers)
     shares.emplace_back("train/stall_share/tower" + std::to_string(shares.size()),

@@ -25,6 +25,7 @@ class TrainView final : public towers::TrainObserver {
             EventFile* events = nullptr, towers::BestExport* best = nullptr);
   ~TrainView() override;
   void on_step(const towers::StepReport& report) override;
+  void before_checkpoint(std::uint64_t step) override;
   void on_evaluation(const towers::Evaluation& evaluation) override;
   void on_evaluated(const towers::Evaluation& evaluation,
                     const towers::VariableStore& variables) override;
@@ -52,6 +53,7 @@ class TrainView final : public towers::TrainObserver {
   std::uint64_t elements_ = 0;
   double loss_ = 0, accuracy_ = 0;  // decaying averages
   double stalled_ = 0;              // the stall share of the tower that waited most
+  std::uint64_t stalls_at_ = 0;     // the step of the last stall shares in `events_`
   std::chrono::steady_clock::time_point began_{}, shown_{}, looked_{};
 };
 
