@@ -22,6 +22,7 @@
 #include "towers/classes.h"
 #include "towers/gpu/gpu.h"
 #include "towers/run_folder.h"
+#include "towers/train_plan.h"
 
 namespace penstock::towers {
 namespace {
@@ -153,12 +154,14 @@ RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strat
                   const std::map<std::string, std::string>& setting) {
   for (const auto& [key, value] : setting) {
     const auto found = file.metadata().find(kSetting + key);
+    // Files of earlier builds lack these two, and the feed checks them, too.
+    if (found == file.metadata().end() && (key == kFeedSetting || key == kEndSetting)) continue;
     const std::string was = found != file.metadata().end() ? found->second : "unknown";
     const bool same =
         was == value || (!file.metadata().contains(kExact) && was == with_six_digits(value));
     if (!same)
-      throw Error(ErrorCode::invalid_argument,
-                  "the checkpoint is of a run whose " + key + " is " + was + ", not " + value);
+      throw Error(ErrorCode::invalid_argument, "the checkpoint is of a run whose " + key + " is " +
+                                                   was + ", not " + value + flags_of(key));
   }
   for (std::size_t v = 0; v < store.of(0).size(); ++v) {
     Variable& variable = *store.of(0)[v];
@@ -354,7 +357,9 @@ std::vector<std::string> StoredRun::classes() const {
 RunPosition StoredRun::restore(VariableStore& store, Strategy& strategy,
                                const std::map<std::string, std::string>& setting) const {
   try {
-    return apply(file_, store, strategy, setting);
+    RunPosition position = apply(file_, store, strategy, setting);
+    position.file = name_;
+    return position;
   } catch (const Error& error) {
     throw Error(error.code(), error.cause(), {.shard = name_});
   }

@@ -30,6 +30,7 @@ struct RunPosition {
   std::string early_stop{};            ///< EarlyStop::save; empty: early stopping is off
   /// The step with the best result. Its checkpoint is kept besides the newest.
   std::optional<std::uint64_t> best_step{};
+  std::string file{};  ///< the checkpoint that it was read from
 };
 
 /// Returns the digest of everything in a checkpoint except this number itself, which is stored as

@@ -33,6 +33,7 @@ void check_towers(const StoredRun& found, const TrainOptions& options,
     throw Error(ErrorCode::invalid_argument,
                 "the checkpoint is of a run whose number of towers is " +
                     std::to_string(kept.towers) + ", not " + std::to_string(towers) +
+                    flags_of(kTowersSetting) +
                     "; others make the same steps only where towers divide batches (feed split, "
                     "and no epoch end stop) with as many rows an update as " +
                     text(kept.towers, kept.batch) + ", not " + text(towers, options.batch));
@@ -58,14 +59,26 @@ RunPosition go_on_from(const StoredRun& found, VariableStore& store, Strategy& s
   RunPosition position = found.restore(store, strategy, setting);
   const std::string weighed = found.setting(kWeightsSetting);
   if (!weighed.empty() && !position.setting.contains(kWeightsSetting))
-    throw Error(ErrorCode::invalid_argument, "the checkpoint is of a run whose " +
-                                                 std::string(kWeightsSetting) + " is " + weighed +
-                                                 ", which this one has not");
+    throw Error(ErrorCode::invalid_argument,
+                "the checkpoint is of a run whose " + std::string(kWeightsSetting) + " is " +
+                    weighed + ", which this one has not" + flags_of(kWeightsSetting));
   const std::string was = found.setting(kStepsSetting);
   if (!now.empty() && !was.empty() && was != now.mapped())
     log(LogLevel::warning, "schedule " + options.strategy.update.schedule.describe() + " is over " +
                                now.mapped() + " steps from here on, before over " + was);
   return position;
+}
+
+std::unique_ptr<Feed> open_feed_at(const std::string& position, const std::string& file,
+                                   const Dataset& batches, const std::vector<DevicePtr>& devices,
+                                   const FeedOptions& options) {
+  if (position.empty()) return std::make_unique<Feed>(batches, devices, options);
+  try {
+    return std::make_unique<Feed>(Feed::restore(position, batches, devices, options));
+  } catch (const Error& error) {
+    if (file.empty() || error.code() != ErrorCode::invalid_argument) throw;
+    throw Error(error.code(), file + ": " + error.cause(), error.where(), error.original());
+  }
 }
 
 std::vector<std::string> classes_to_learn(const Dataset& train, const StoredRun* found,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ namespace penstock::towers {
 /// with the rows of their batches, if the towers make the same steps.
 RunPosition go_on_from(const StoredRun& found, VariableStore& store, Strategy& strategy,
                        const TrainOptions& options, std::uint64_t steps);
+/// Opens the feed at a position; empty: at the start. If the position does not fit, the error names
+/// the checkpoint `file`.
+std::unique_ptr<Feed> open_feed_at(const std::string& position, const std::string& file,
+                                   const Dataset& batches, const std::vector<DevicePtr>& devices,
+                                   const FeedOptions& options);
 /// Returns the towers of the checkpoint's run.
 KeptTowers kept_towers(const StoredRun& found);
 inline constexpr const char* kTrainingData = "the training data";

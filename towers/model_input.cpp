@@ -49,7 +49,7 @@ Dataset model_input(const ModelKind& kind, const Dataset& stored, bool training)
   std::vector<ComponentSpec> kept(kind.ready.begin(), kind.ready.end());
   for (const ComponentSpec& carried : carried_in(kind.name, spec)) kept.push_back(carried);
   const Spec output(kept);
-  if (spec == output) return stored;
+  if (spec == output) return with_label_check(stored, kind.classes);
   return stored.map(
       [names = std::move(kept), check = LabelCheck(stored, kind.classes)](Element in) {
         if (in.has("label")) check(in, in["label"].item<std::int64_t>());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -217,12 +218,38 @@ TrainOptions planned(const Dataset& train, TrainOptions options, const KeptTower
   return options;
 }
 
+std::string flags_of(const std::string& setting) {
+  constexpr std::pair<std::string_view, const char*> kFlags[] = {
+      {"seed", "--seed"},
+      {kTowersSetting, "--device"},
+      {kBatchSetting, "--batch"},
+      {kFeedSetting, "--feed"},
+      {kEndSetting, "--epoch-end"},
+      {"strategy", "--strategy"},
+      {"combination", "--combine"},
+      {"optimizer", "--optimizer"},
+      {"schedule", "--schedule"},
+      {"clip norm", "--clip-norm"},
+      {kWeightsSetting, "--class-weights"},
+      {"gradients for an update", "--aggregate"},
+      {"largest staleness", "--max-staleness"},
+      {"threads of a tower", "--tower-threads"},
+      {"device", "--device"}};
+  for (const auto& [name, flag] : kFlags)
+    if (name == setting) return std::string(" (") + flag + ")";
+  return {};
+}
+
 std::map<std::string, std::string> setting_of(const TrainOptions& options, std::uint64_t steps) {
+  constexpr const char* kModes[] = {"split", "per_tower", "sharded"};
+  constexpr const char* kEnds[] = {"drop", "pad", "wrap", "stop"};
   const StrategyOptions& strategy = options.strategy;
   std::map<std::string, std::string> all{
       {"seed", std::to_string(options.seed)},
       {kTowersSetting, std::to_string(all_towers(options))},
       {kBatchSetting, std::to_string(options.batch)},
+      {kFeedSetting, kModes[static_cast<std::size_t>(options.feed.mode)]},
+      {kEndSetting, kEnds[static_cast<std::size_t>(options.feed.end)]},
       {"strategy", std::string(name_of(strategy.kind))},
       {"combination", strategy.combine == Combine::sum ? "sum" : "average"},
       {"optimizer", strategy.update.optimizer->describe()},

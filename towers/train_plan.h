@@ -48,10 +48,14 @@ inline constexpr const char* kTowersSetting = "number of towers";
 inline constexpr const char* kBatchSetting = "batch";
 inline constexpr const char* kProcessesSetting = "number of processes";
 inline constexpr const char* kStepsSetting = "number of steps";
+inline constexpr const char* kFeedSetting = "feed mode";
+inline constexpr const char* kEndSetting = "epoch end";
 /// Set only if classes have weights.
 inline constexpr const char* kWeightsSetting = "weight of classes";
 /// Returns the settings that determine a run's result, by name, with all digits. A run that resumes
 /// must have the same, except for kStepsSetting. That one is set if a schedule needs it.
 std::map<std::string, std::string> setting_of(const TrainOptions& options, std::uint64_t steps);
+/// Returns the flags of `penstock train` that give a setting, " (--batch)"; empty if none does.
+std::string flags_of(const std::string& setting);
 
 }  // namespace penstock::towers

@@ -55,7 +55,8 @@ class Trainer::Impl {
     const std::string input = begin_or_enter(position);
     resumed_at_ = strategy_->step();
     if (peers() != nullptr) check_alike(*peers(), resumed_at_, store().digest());
-    open_feed(labelled(train, classes_, options_.class_weights, kTrainingData), input);
+    open_feed(labelled(train, classes_, options_.class_weights, kTrainingData), input,
+              position ? position->file : "");
     epoch_ = ended_epochs();
     batches_before_ = feed_->stats().batches;
     for (int t = 0; t < towers_.size(); ++t) begun_.push_back(feed_->taken(number(t)));
@@ -116,7 +117,7 @@ class Trainer::Impl {
     return strategy;
   }
 
-  void open_feed(const Dataset& train, const std::string& position) {
+  void open_feed(const Dataset& train, const std::string& position, const std::string& file) {
     FeedOptions feed = options_.feed;
     feed.run.seed = options_.seed;
     feed.run.epochs = options_.epochs;
@@ -125,9 +126,7 @@ class Trainer::Impl {
     const Dataset batches = batches_to_train(train, options_);
     // The feed is for all processes' towers: its elements, ends and positions are those of one.
     if (peers() != nullptr || served_) feed.towers_held = {towers_.first(), towers_.all()};
-    feed_ = std::make_unique<Feed>(position.empty()
-                                       ? Feed(batches, options_.devices, feed)
-                                       : Feed::restore(position, batches, options_.devices, feed));
+    feed_ = open_feed_at(position, file, batches, options_.devices, feed);
   }
 
   /// Begins or enters the run of parameter servers. Returns the position of this process's input.

@@ -244,12 +244,16 @@ TEST(Checkpoints, AnotherRunsAreRefusedByName) {
     change(options);
     expect_error(ErrorCode::invalid_argument, text, [&] { train(options); });
   };
-  refused([](TrainOptions& o) { o.seed = 9; }, "whose seed is 0, not 9");
-  refused([](TrainOptions& o) { o.batch = 4; }, "whose batch is 8, not 4");
-  refused([](TrainOptions& o) { o.virtual_towers = 4; }, "whose number of towers is 2, not 4");
+  refused([](TrainOptions& o) { o.seed = 9; }, "whose seed is 0, not 9 (--seed)");
+  refused([](TrainOptions& o) { o.batch = 4; }, "whose batch is 8, not 4 (--batch)");
+  refused([](TrainOptions& o) { o.virtual_towers = 4; },
+          "whose number of towers is 2, not 4 (--device)");
   refused([](TrainOptions& o) { o.threads = 2; }, "whose threads of a tower is 1, not 2");
   refused([](TrainOptions& o) { o.strategy.update.optimizer = make_optimizer("sgd"); }, "sgd");
-  refused([](TrainOptions& o) { o.feed.mode = FeedMode::split; }, "another feed: its mode");
+  refused([](TrainOptions& o) { o.feed.mode = FeedMode::split; },
+          "whose feed mode is per_tower, not split (--feed)");
+  refused([](TrainOptions& o) { o.feed.end = EpochEnd::pad; },
+          "whose epoch end is drop, not pad (--epoch-end)");
   refused([](TrainOptions& o) { o.strategy.kind = StrategyKind::async; }, "not deterministic");
 }
 

@@ -126,8 +126,9 @@ TEST(ModelInput, ThatIsReadyGoesToTheModelAsItIs) {
   const Spec with_more = kind.ready.with({"key", DType::i64, {}}).with({kWeight, DType::f32, {}});
   const Dataset data = generate([] { return [](Element&) { return false; }; }, with_more);
   EXPECT_EQ(model_input(kind, data, true).spec(), kind.ready.with({kWeight, DType::f32, {}}));
-  const Dataset exact = generate([] { return [](Element&) { return false; }; }, kind.ready);
-  EXPECT_EQ(model_input(kind, exact, true).node(), exact.node());
+  const ModelKind& texts = model_kind("text_match");
+  const Dataset exact = generate([] { return [](Element&) { return false; }; }, texts.ready);
+  EXPECT_EQ(model_input(texts, exact, true).node(), exact.node());
   // What rows weigh goes along with what the model prepares, too.
   const Dataset raw = labelled({28, 28}).map([](const Element&) { return 1.0F; },
                                              {.name = "w", .adds = {{kWeight, DType::f32, {}}}});
@@ -136,6 +137,28 @@ TEST(ModelInput, ThatIsReadyGoesToTheModelAsItIs) {
                                                {.name = "w", .adds = {{kWeight, DType::i64, {}}}});
   expect_error(ErrorCode::invalid_argument, "lenet takes #weight: f32 []",
                [&] { model_input(kind, wrong, true); });
+}
+
+// A tower sees rows of a batch; only a stage knows the record.
+TEST(ModelInput, ThatIsReadyNamesTheRecordOfAWrongLabel) {
+  const ModelKind& kind = model_kind("lenet");
+  const Tensor image = Tensor::of<float>({4, 28, 28, 1}, std::vector<float>(4 * 28 * 28));
+  const struct {
+    std::vector<std::int64_t> labels;
+    std::string message;
+  } cases[] = {
+      {{0, 1, 10, 2}, "label 10 is none of 10 classes (tensors record 2"},
+      {{-1, 1, 0, 2}, "label -1 is none of 10 classes (tensors record 0"},
+      {{3, 1, 0, 123456789012}, "label 123456789012 is none of 10 classes (tensors record 3"}};
+  for (const auto& [labels, message] : cases) {
+    const Dataset data =
+        tensors({{"image", image}, {"label", Tensor::of<std::int64_t>({4}, labels)}});
+    ASSERT_EQ(data.spec(), kind.ready);
+    expect_error(ErrorCode::mismatch, message, [&] {
+      for (const Element& element : model_input(kind, data, true).iterate())
+        EXPECT_TRUE(element.has("label"));
+    });
+  }
 }
 
 TEST(SameLabels, AreToldOfOnce) {
