@@ -43,6 +43,19 @@ std::uint32_t frame_crc(std::span<const std::byte> frame_and_key) noexcept {
               {.shard = file.path(), .offset = static_cast<std::int64_t>(offset), .stage = {}});
 }
 
+/// Returns the kind of the records, or nothing if the bytes are no header. Refuses an unknown
+/// version.
+std::optional<ImageRecordKind> parse_header(const File& file, std::span<const std::byte> bytes) {
+  if (bytes.size() < kHeaderBytes || !starts_with(bytes, kMagic)) return std::nullopt;
+  if (crc32c(bytes.first(60)) != load<std::uint32_t>(bytes, 60)) return std::nullopt;
+  const auto version = load<std::uint32_t>(bytes, 8);
+  if (version != kVersion)
+    refuse(file, 8, "version " + std::to_string(version) + " is not known here");
+  const auto kind = load<std::uint32_t>(bytes, 12);
+  if (kind != 1 && kind != 2) return std::nullopt;
+  return static_cast<ImageRecordKind>(kind);
+}
+
 }  // namespace
 
 std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind) {
@@ -52,18 +65,6 @@ std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind) {
   store(bytes, 12, static_cast<std::uint32_t>(kind));
   store(bytes, 60, crc32c(std::span(bytes).first(60)));
   return bytes;
-}
-
-std::optional<ImageRecordKind> parse_header(std::span<const std::byte> bytes) {
-  if (bytes.size() < kHeaderBytes || !starts_with(bytes, kMagic)) return std::nullopt;
-  if (crc32c(bytes.first(60)) != load<std::uint32_t>(bytes, 60)) return std::nullopt;
-  const auto version = load<std::uint32_t>(bytes, 8);
-  if (version != kVersion)
-    throw Error(ErrorCode::data_loss, "image records of version " + std::to_string(version) +
-                                          ", which is not known here");
-  const auto kind = load<std::uint32_t>(bytes, 12);
-  if (kind != 1 && kind != 2) return std::nullopt;
-  return static_cast<ImageRecordKind>(kind);
 }
 
 std::vector<std::byte> make_frame(const Frame& frame, std::string_view key) {
@@ -141,7 +142,7 @@ ShardIndex scan(File& file, const Limits& limits) {
   };
   if (size < kHeaderBytes + kIndexHead + kFooterBytes) refuse_start("the file is cut off");
   file.read_exactly(0, header);
-  const auto kind = parse_header(header);
+  const auto kind = parse_header(file, header);
   if (!kind) refuse_start("the file's header is damaged, or none");
   file.read_exactly(size - kFooterBytes, footer);
   const auto offset = load<std::uint64_t>(footer, 0);

@@ -26,9 +26,6 @@ inline constexpr std::array<char, 8> kMagic = {'P', 'N', 'S', 'T', 'R', 'E', 'C'
 
 /// Returns the header of a file with records of this kind.
 std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind);
-/// Returns the kind of the records, or nothing if the bytes are no header. Throws Error{data_loss}
-/// for an unknown version.
-std::optional<ImageRecordKind> parse_header(std::span<const std::byte> bytes);
 
 /// The fields in front of a record's key and image.
 struct Frame {

@@ -16,6 +16,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
+#include "tests/support/image_records.h"
 #include "tests/support/jpeg_coefficients.h"
 
 namespace penstock {
@@ -260,6 +261,14 @@ TEST_P(ImageRecords, SayWhatTheyAre) {
   EXPECT_THAT(text, HasSubstr(GetParam() == ImageRecordKind::coefficients ? "coefficients=3"
                                                                           : "indexed=3"));
   EXPECT_THAT(text, HasSubstr("as_they_are=2"));
+}
+
+TEST_P(ImageRecords, OfAnUnknownVersionAreRefused) {
+  pack();
+  std::string file = test::read_file(out_);
+  file[8] = 3;
+  test::sign_records(file);
+  EXPECT_THAT(verdict(file), HasSubstr("image records: version 3 is not known here"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ImageRecords,
