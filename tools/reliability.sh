@@ -66,7 +66,7 @@ tests/cluster/same_bits_test.sh build/release/bin/penstock full
 tests/house/subproject_test.sh . build/release full
 tests/cluster/other_launchers_test.sh build/release/bin/penstock
 timeout 300 tools/check_deploy.sh build/release/bin/penstock
-tools/sanitized.sh --slow asan conformance/conformance image/resize storm/new remote/{record,deaths} staging/feed_inputs \
+tools/sanitized.sh --slow asan conformance/conformance image/resize sources/image_tails storm/new remote/{record,deaths} staging/feed_inputs \
   report/{observed_runs,trace,environment} kernels/{finish,reconstruct,towers} pipelines/c_feed http/{files,sources} \
   cluster/contradictions e2e/{malformed,faults}
 tools/sanitized.sh --slow tsan staging/{feed_state,feed_proof,share_slots,area_errors} towers/{trainer,strategies,exchange} \

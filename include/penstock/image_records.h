@@ -31,6 +31,10 @@ struct ImagePackOptions : FileOptions {
   bool hidden = false;                        ///< as for images
   /// Refuses files with any warning of the decoder, also one that changes no pixel.
   bool strict_images = false;
+  /// Stores the bytes after a JPEG's end with its record: gain maps, motion photos, previews.
+  /// `unpack_image` puts them back. They are read with the record, and no decoder looks at them.
+  /// Earlier versions of Penstock refuse such a file. False: the bytes are counted and dropped.
+  bool keep_tail = false;
   bool skip_bad = false;  ///< leaves out files that do not decode; else the first ends the call
   int threads = 0;        ///< 0: all
   /// Receives, now and then, how many of all files are done; returns false to stop. The caller's
@@ -47,15 +51,21 @@ struct ImagePackResult {
   std::uint64_t left_out = 0;  ///< bad files
   /// Records that hold the file itself, by reason: "png", "components", "markers"…
   std::map<std::string, std::uint64_t> as_they_are{};
-  std::uint64_t bytes_in = 0;   ///< of the files that became records
-  std::uint64_t bytes_out = 0;  ///< of the file written
-  bool stopped = false;         ///< by `progress`: the finished records are kept for the next call
+  /// Files that have bytes after the JPEG's end, of those that this call made image records of.
+  /// Files that are stored as they are keep such bytes and do not count.
+  std::uint64_t tails = 0;
+  std::uint64_t tail_bytes = 0;  ///< after their ends: stored with `keep_tail`, else dropped
+  std::uint64_t zero_tails = 0;  ///< of `tails`, those that are only zeros, as padding is
+  std::uint64_t bytes_in = 0;    ///< of the files that became records
+  std::uint64_t bytes_out = 0;   ///< of the file written
+  bool stopped = false;          ///< by `progress`: the finished records are kept for the next call
 };
 
 /// Writes the images of a folder or pattern as one file of records at `path`. It finds, labels and
 /// orders them as `images` does. Pixels, coefficients, metadata and orientation are those of the
-/// files. Every record is decoded and compared before it is written, and so is the JPEG that
-/// `unpack_image` makes of it. Images that can't be represented (PNG, CMYK) are stored as they are.
+/// files, and with `keep_tail` so are the bytes after a JPEG's end. Every record is decoded and
+/// compared before it is written, and so is the JPEG that `unpack_image` makes of it. Images that
+/// can't be represented (PNG, CMYK) are stored as they are.
 ///
 /// The file appears in full or not at all. A call that was stopped or killed leaves `path`.partial,
 /// and the next call continues from it if files and options are the same; it leaves nothing of an
@@ -78,8 +88,14 @@ requires(N > 1) ImagePackResult pack_images(const char* const (&list)[N], const 
 Dataset image_records(const Paths& paths, FileOptions options = {});
 
 /// Returns a JPEG with the coefficients and the metadata of the one that was packed, from the
-/// `image` of an element. Bytes of another format are returned as they are. Throws Error{data_loss}
-/// for a damaged image, and Error{out_of_range} for one with more pixels than the limits allow.
+/// `image` of an element. If the bytes after that JPEG's end were kept, they follow. Bytes of
+/// another format are returned as they are. Throws Error{data_loss} for a damaged image, and
+/// Error{out_of_range} for one with more pixels than the limits allow.
 std::string unpack_image(std::string_view image, const Limits& limits = {});
+
+/// Checks all bytes of an image record, from the `image` of an element, without decoding them.
+/// No-op for another format. Throws Error{data_loss} for a damaged record. Decoders check only the
+/// bytes that they need.
+void check_image_record(std::string_view image);
 
 }  // namespace penstock

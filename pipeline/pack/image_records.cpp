@@ -42,7 +42,7 @@ class Packer {
               {.label_regex = options.label_regex,
                .label_depth = options.label_depth,
                .hidden = options.hidden}),
-        writer_(path, options.kind, options.limits,
+        writer_(path, records_file::make_header(options.kind, options.keep_tail), options.limits,
                 [this](const Frame& frame, std::string_view key, std::span<const std::byte> image) {
                   return keep(frame, key, image);
                 }) {
@@ -132,8 +132,8 @@ class Packer {
   jpeg::Made record_of(std::span<const std::byte> file) const {
     const auto kind = static_cast<jpeg::RecordKind>(options_.kind);
     if (image::detect_format(file) == image::Format::jpeg)
-      return jpeg::make_record(
-          file, {kind, options_.limits, tables_ ? &*tables_ : nullptr, options_.strict_images});
+      return jpeg::make_record(file, {kind, options_.limits, tables_ ? &*tables_ : nullptr,
+                                      options_.strict_images, options_.keep_tail});
     const DecodeOptions strict{.strict_images = options_.strict_images, .limits = options_.limits};
     if (const Status status = image::verify_image(file, strict); !status.ok())
       throw Error(status.error());
@@ -177,6 +177,15 @@ class Packer {
     frame.image_crc = crc32c(image);
     writer_.append(frame, key, image);
     count(frame, packing.made.why);
+    count_tail(packing.made.tail);
+  }
+
+  void count_tail(std::span<const std::byte> tail) {
+    if (tail.empty()) return;
+    ++result_.tails;
+    result_.tail_bytes += tail.size();
+    if (std::ranges::all_of(tail, [](std::byte b) { return b == std::byte{0}; }))
+      ++result_.zero_tails;
   }
 
   const ImagePackOptions& options_;
@@ -203,8 +212,22 @@ Dataset image_records(const Paths& paths, FileOptions options) {
 std::string unpack_image(std::string_view image, const Limits& limits) {
   const auto bytes = std::as_bytes(std::span(image));
   if (!jpeg::is_record(bytes)) return std::string(image);
-  const std::vector<std::byte> jpeg = jpeg::jpeg_of(jpeg::read_record(bytes), limits);
-  return {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()};
+  const jpeg::Record record = jpeg::read_record(bytes);
+  const std::vector<std::byte> jpeg = jpeg::jpeg_of(record, limits);
+  const std::span<const std::byte> tail = record.read_tail();
+  std::string file;
+  file.reserve(jpeg.size() + tail.size());
+  file.append(reinterpret_cast<const char*>(jpeg.data()), jpeg.size());
+  file.append(reinterpret_cast<const char*>(tail.data()), tail.size());
+  return file;
+}
+
+void check_image_record(std::string_view image) {
+  const auto bytes = std::as_bytes(std::span(image));
+  if (!jpeg::is_record(bytes)) return;
+  const jpeg::Record record = jpeg::read_record(bytes);
+  record.check_all();
+  static_cast<void>(record.read_tail());
 }
 
 }  // namespace penstock

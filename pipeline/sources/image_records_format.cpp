@@ -14,6 +14,7 @@ static_assert(std::endian::native == std::endian::little);
 namespace {
 
 constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersionWithTails = 2;
 constexpr std::array<char, 4> kFrameMagic = {'P', 'R', 'E', 'C'};
 constexpr std::array<char, 8> kFooterMagic = {'P', 'N', 'S', 'T', 'R', 'E', 'C', 'E'};
 constexpr std::size_t kFrameCrcAt = 44;
@@ -49,7 +50,7 @@ std::optional<ImageRecordKind> parse_header(const File& file, std::span<const st
   if (bytes.size() < kHeaderBytes || !starts_with(bytes, kMagic)) return std::nullopt;
   if (crc32c(bytes.first(60)) != load<std::uint32_t>(bytes, 60)) return std::nullopt;
   const auto version = load<std::uint32_t>(bytes, 8);
-  if (version != kVersion)
+  if (version != kVersion && version != kVersionWithTails)
     refuse(file, 8, "version " + std::to_string(version) + " is not known here");
   const auto kind = load<std::uint32_t>(bytes, 12);
   if (kind != 1 && kind != 2) return std::nullopt;
@@ -58,10 +59,10 @@ std::optional<ImageRecordKind> parse_header(const File& file, std::span<const st
 
 }  // namespace
 
-std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind) {
+std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind, bool tails) {
   std::array<std::byte, kHeaderBytes> bytes{};
   store(bytes, 0, kMagic);
-  store(bytes, 8, kVersion);
+  store(bytes, 8, tails ? kVersionWithTails : kVersion);
   store(bytes, 12, static_cast<std::uint32_t>(kind));
   store(bytes, 60, crc32c(std::span(bytes).first(60)));
   return bytes;

@@ -24,8 +24,9 @@ inline constexpr std::size_t kFrameBytes = 48;
 inline constexpr std::size_t kFooterBytes = 32;
 inline constexpr std::array<char, 8> kMagic = {'P', 'N', 'S', 'T', 'R', 'E', 'C', '1'};
 
-/// Returns the header of a file with records of this kind.
-std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind);
+/// Returns the header of a file with records of this kind. If they may have tails, it is of another
+/// version, which readers that know no tails refuse.
+std::array<std::byte, kHeaderBytes> make_header(ImageRecordKind kind, bool tails = false);
 
 /// The fields in front of a record's key and image.
 struct Frame {

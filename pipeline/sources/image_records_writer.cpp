@@ -11,9 +11,9 @@ using records_file::Frame;
 using records_file::kFrameBytes;
 using records_file::kHeaderBytes;
 
-ImageRecordsWriter::ImageRecordsWriter(const std::string& path, ImageRecordKind kind,
+ImageRecordsWriter::ImageRecordsWriter(const std::string& path,
+                                       const std::array<std::byte, kHeaderBytes>& header,
                                        const Limits& limits, const Fits& fits) {
-  const std::array<std::byte, kHeaderBytes> header = records_file::make_header(kind);
   if (is_remote(path)) {
     file_ = default_file_system()->create(path);
     append(header);

@@ -1,6 +1,8 @@
 // Writes a file of image records, and resumes one that was not finished.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,10 +24,11 @@ class ImageRecordsWriter {
   using Fits = std::function<bool(const records_file::Frame& frame, std::string_view key,
                                   std::span<const std::byte> image)>;
 
-  /// Keeps the leading records of `path`.partial that are whole and fit. In a store nothing can be
-  /// kept.
-  ImageRecordsWriter(const std::string& path, ImageRecordKind kind, const Limits& limits,
-                     const Fits& fits);
+  /// Keeps the leading records of `path`.partial that are whole and fit, if its header is the one
+  /// that this writer would write. In a store nothing can be kept.
+  ImageRecordsWriter(const std::string& path,
+                     const std::array<std::byte, records_file::kHeaderBytes>& header,
+                     const Limits& limits, const Fits& fits);
 
   /// Returns the number of records so far.
   std::uint64_t size() const noexcept { return entries_.size(); }

@@ -188,6 +188,93 @@ TEST_F(Pack, AKilledRunIsGoneOnWith) {
   EXPECT_EQ(test::read_file(path), test::read_file(whole));
 }
 
+/// A folder of some of the images, with these bytes after their ends.
+std::string with_tails(const test::TempFolder& folder, const std::string& images,
+                       const std::string& name, const std::vector<std::string>& tails) {
+  auto file = std::filesystem::recursive_directory_iterator(images);
+  for (std::size_t i = 0; i < tails.size(); ++i, ++file) {
+    while (file->path().extension() != ".jpg") ++file;
+    folder.write(name + "/" + std::to_string(i) + ".jpg",
+                 test::read_file(file->path().string()) + tails[i]);
+  }
+  return folder / name;
+}
+
+TEST_F(Pack, SaysHowManyBytesFollowTheImages) {
+  const auto said = [&](const std::string& name, const std::vector<std::string>& tails) {
+    const std::string images = with_tails(*folder_, in(), name, tails);
+    const Outcome packed = run_program(
+        {"pack", "--images", images, "--jpeg", "indexed", "--out", *folder_ / (name + ".pnr")});
+    EXPECT_EQ(packed.code, 0) << packed.err;
+    return packed.out;
+  };
+  const std::string end = " dropped (--keep-tail keeps them)\n";
+  EXPECT_THAT(said("no_tails", {"", ""}), testing::Not(HasSubstr("after the image's end")));
+  EXPECT_THAT(said("one_tail", {"x", ""}),
+              HasSubstr("\n1 file has bytes after the image's end: 1 byte" + end));
+  EXPECT_THAT(
+      said("zero_tails", {std::string(2, '\0'), std::string(1500, '\0')}),
+      HasSubstr("\n2 files have bytes after the image's end, only zeros: 1,502 bytes" + end));
+  EXPECT_THAT(said("mixed_tails", {"", test::noise(1390), std::string(64, '\0')}),
+              HasSubstr("\n2 files have bytes after the image's end, 1 of them only zeros: "
+                        "1,454 bytes" +
+                        end));
+  // Two records are there from the run before.
+  const std::string path = *folder_ / "mixed_tails.pnr";
+  const std::string whole = test::read_file(path);
+  folder_->write("mixed_tails.pnr.partial", whole.substr(0, whole.rfind("PREC")));
+  const Outcome resumed = run_program(
+      {"pack", "--images", *folder_ / "mixed_tails", "--jpeg", "indexed", "--out", path});
+  EXPECT_EQ(test::read_file(path), whole);
+  EXPECT_THAT(resumed.out, HasSubstr("\n2 of them were there from a run before\n"
+                                     "1 file of this run has bytes after the image's end, only "
+                                     "zeros: 64 bytes" +
+                                     end));
+}
+
+TEST_F(Pack, KeepsTheBytesThatFollowTheImages) {
+  const std::vector<std::string> tails{"", test::noise(1390), std::string(64, '\0')};
+  const std::string images = with_tails(*folder_, in(), "kept_tails", tails);
+  for (const char* kind : {"coefficients", "indexed"}) {
+    const std::string path = *folder_ / (std::string("kept_") + kind + ".pnr");
+    const Flags pack{"pack",  "--images", images,        "--jpeg", kind,
+                     "--out", path,       "--keep-tail", "--json", "-"};
+    const Outcome packed = run_program(pack);
+    ASSERT_EQ(packed.code, 0) << packed.err;
+    const json report = packed.json();
+    EXPECT_EQ(report["keep_tail"], true);
+    EXPECT_EQ(report["tails"], 2);
+    EXPECT_EQ(report["tail_bytes"], 1454);
+    EXPECT_EQ(report["zero_tails"], 1);
+    EXPECT_THAT(packed.err, HasSubstr("1 of them only zeros: 1,454 bytes kept\n"));
+    EXPECT_THAT(run_program({"verify", path}).out, HasSubstr("3 good, 0 bad"));
+    const std::string out = *folder_ / (std::string("kept_out_") + kind);
+    ASSERT_EQ(run_program({"unpack", path, "--out", out}).code, 0);
+    for (std::size_t i = 0; i < tails.size(); ++i)
+      EXPECT_TRUE(
+          test::read_file(out + "/" + std::to_string(i) + ".jpg").ends_with("\xff\xd9" + tails[i]))
+          << i;
+    EXPECT_EQ(digest_of({"--images", out})["digest"], digest_of({"--images", images})["digest"]);
+
+    std::string bytes = test::read_file(path);
+    const std::size_t at = bytes.find(tails[1]);
+    ASSERT_NE(at, bytes.npos);
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    const std::string damaged = folder_->write("damaged_tail.pnr", bytes);
+    for (const char* decode : {"--decode", "--no-decode"}) {
+      const Outcome verified = run_program({"verify", damaged, decode});
+      EXPECT_EQ(verified.code, 1);
+      EXPECT_THAT(verified.out,
+                  testing::AllOf(HasSubstr("2 good, 1 bad"), HasSubstr(damaged + " @"),
+                                 HasSubstr("the tail fails its CRC32C")));
+    }
+    const Outcome unpacked =
+        run_program({"unpack", damaged, "--out", *folder_ / (std::string("damaged_") + kind)});
+    EXPECT_EQ(unpacked.code, 1);
+    EXPECT_THAT(unpacked.err, HasSubstr("1.jpg: image record: the tail fails its CRC32C"));
+  }
+}
+
 TEST_F(Pack, SaysHowItIsUsed) {
   EXPECT_EQ(run_program({"pack", "--images", in(), "--out", "x"}).code, 2);
   EXPECT_EQ(run_program({"pack", "--images", in(), "--jpeg", "gif", "--out", "x"}).code, 2);

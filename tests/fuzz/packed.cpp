@@ -43,6 +43,9 @@ std::vector<std::vector<std::byte>> records() {
                              test::with_segment(make_jpeg(make_pixels(8, 8, 3)), JPEG_APP0 + 1,
                                                 std::vector<std::byte>(5000))})
       all.push_back(jpeg::make_record(file, {.kind = kind}).record);
+    std::vector<std::byte> with_tail = make_jpeg(make_pixels(8, 8, 3));
+    with_tail.resize(with_tail.size() + 40, std::byte{7});
+    all.push_back(jpeg::make_record(with_tail, {.kind = kind, .keep_tail = true}).record);
   }
   return all;
 }
@@ -91,6 +94,7 @@ void run_image_record(Bytes bytes) {
   try {
     const jpeg::Record read = jpeg::read_record(record);
     static_cast<void>(jpeg::jpeg_of(read, options.limits));
+    static_cast<void>(read.read_tail());
   } catch (const Error& error) {
     require_answer(error);
   }

@@ -1,5 +1,7 @@
 // Image records of bad files, and bad image records.
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -161,6 +163,117 @@ TEST_P(RecordFaults, ThatLieWithTheRightChecksumsDoNoHarm) {
   });
 }
 
+class RecordTails : public RecordFaults {
+ protected:
+  RecordTails() {
+    const Bytes gain_map = make_jpeg(make_pixels(9, 12, 1));
+    file_ = jpeg_;
+    file_.insert(file_.end(), gain_map.begin(), gain_map.end());
+    Made made = make_record(file_, {.kind = GetParam(), .keep_tail = true});
+    EXPECT_EQ(made.tail.size(), gain_map.size());
+    record_ = std::move(made.record);
+  }
+
+  const Bytes jpeg_ = make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2});
+  Bytes file_;
+  Bytes record_;
+};
+
+TEST_P(RecordTails, AreApartFromTheImage) {
+  Rng rng(9, 0, 0);
+  expect_same(jpeg_, record_, rng, "with a tail");
+  const Record record = read_record(record_);
+  EXPECT_EQ(make(file_), make(jpeg_));
+  EXPECT_EQ(jpeg_of(record), jpeg_of(read_record(make(jpeg_))));
+  EXPECT_TRUE(std::ranges::equal(record.read_tail(), std::span(file_).subspan(jpeg_.size())));
+}
+
+TEST_P(RecordTails, ThatAreCutAreRefused) {
+  for (std::size_t size = 0; size < record_.size(); ++size) {
+    const Bytes cut(record_.begin(), record_.begin() + static_cast<std::ptrdiff_t>(size));
+    test::expect_error(ErrorCode::data_loss, "image record", [&] { read_record(cut); });
+  }
+}
+
+TEST_P(RecordTails, AreTheOnlyBytesThatNoDecoderChecks) {
+  const auto decoder = make_record_decoder();
+  const std::size_t tail = record_.size() - (file_.size() - jpeg_.size());
+  for (std::size_t bit = 0; bit < 8 * record_.size(); bit += 7) {
+    Bytes flipped = record_;
+    flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    const test::DecodeOutcome outcome = test::decode(*decoder, flipped, test::all);
+    ASSERT_EQ(outcome.status.ok(), bit / 8 >= tail) << "byte " << bit / 8;
+    test::expect_error(ErrorCode::data_loss, "image record", [&] {
+      const Record record = read_record(flipped);
+      record.check_all();
+      static_cast<void>(record.read_tail());
+    });
+  }
+}
+
+// Lengths that add up, and others, under checksums that fit them.
+TEST_P(RecordTails, ThatLieWithTheRightChecksumsDoNoHarm) {
+  const auto number = [](Bytes& bytes, std::size_t at, std::size_t value) {
+    const auto small = static_cast<std::uint32_t>(value);
+    std::memcpy(bytes.data() + at, &small, sizeof(small));
+  };
+  const Record sound = read_record(record_);
+  const std::size_t size = sound.tail.size();
+  for (const std::size_t wrong :
+       {std::size_t{0}, size - 1, size + 1, size + 256, record_.size(), std::size_t{0xffffffff}}) {
+    Bytes lying = record_;
+    number(lying, kRecordHead, wrong);
+    test::sign_record(lying);
+    test::expect_error(ErrorCode::data_loss, "another length", [&] { read_record(lying); });
+  }
+  // The payload ends in the tail, so that no zeros are where they should be.
+  Bytes shifted = record_;
+  number(shifted, 24, sound.payload.size() + size);
+  number(shifted, kRecordHead, 0);
+  test::sign_record(shifted);
+  test::expect_error(ErrorCode::data_loss, "image record",
+                     [&] { read_record(shifted).check_all(); });
+  // A record of version 1 has no tail, and one of version 2 has the fields of one.
+  for (const int version : {0, 1, 3, 255}) {
+    Bytes other = record_;
+    other[4] = static_cast<std::byte>(version);
+    test::sign_record(other);
+    test::expect_error(ErrorCode::data_loss, "image record", [&] { read_record(other); });
+  }
+  Bytes none = make(jpeg_);
+  none[4] = std::byte{kRecordWithTail};
+  test::sign_record(none);
+  test::expect_error(ErrorCode::data_loss, "image record", [&] { read_record(none); });
+}
+
+TEST_P(RecordTails, DoNoHarmWhereAnyByteLies) {
+  const Limits limits{.max_pixels = 1'000'000};
+  Rng rng(10, 0, 0);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Bytes wrong = record_;
+    // Every other one has its damage in the head.
+    const auto end = static_cast<int>(i % 2 == 0 ? wrong.size() : kRecordHead + kRecordTailHead);
+    for (int k = 0; k <= i % 3; ++k)
+      wrong[static_cast<std::size_t>(below(rng, end))] = static_cast<std::byte>(below(rng, 256));
+    test::sign_record(wrong);
+    const std::optional<Error> error = test::thrown_by([&] {
+      const Record record = read_record(wrong);
+      EXPECT_LE(record.tail.size(), wrong.size());
+      static_cast<void>(jpeg_of(record, limits));
+      static_cast<void>(record.read_tail());
+    });
+    if (!error) continue;
+    ++refused;
+    ASSERT_TRUE(error->code() == ErrorCode::data_loss || error->code() == ErrorCode::out_of_range)
+        << error->what();
+  }
+  EXPECT_GT(refused, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RecordTails,
+                         ::testing::Values(RecordKind::coefficients, RecordKind::indexed),
+                         [](const auto& kind) { return std::string(name_of(kind.param)); });
 INSTANTIATE_TEST_SUITE_P(Kinds, RecordFaults,
                          ::testing::Values(RecordKind::coefficients, RecordKind::indexed),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });

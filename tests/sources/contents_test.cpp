@@ -61,7 +61,8 @@ std::string tar_of(const std::vector<std::string>& words) {
 std::string image_records_of(const std::vector<std::string>& words) {
   const TempFolder folder;
   const std::string path = folder / "records";
-  ImageRecordsWriter writer(path, ImageRecordKind::indexed, {}, nullptr);
+  ImageRecordsWriter writer(path, records_file::make_header(ImageRecordKind::indexed, false), {},
+                            nullptr);
   for (const std::string& word : words) {
     const auto image = std::as_bytes(std::span(word));
     writer.append({.key_bytes = 1,

@@ -14,6 +14,7 @@
 #include <penstock/image.h>
 #include <penstock/iterator.h>
 
+#include "tests/sources/packed_images.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/image_records.h"
@@ -23,33 +24,15 @@ namespace penstock {
 namespace {
 
 using test::as_text;
+using test::decoded;
 using test::expect_error;
 using test::make_jpeg;
 using test::make_pixels;
+using test::name_of_kind;
+using test::packed_kinds;
 using ::testing::HasSubstr;
 
-struct Sample {
-  std::string key;
-  std::int64_t label;
-  std::vector<std::uint8_t> pixels;
-
-  friend bool operator==(const Sample&, const Sample&) = default;
-};
-
-/// The decoded images of a dataset, or its first error.
-std::vector<Sample> decoded(const Dataset& dataset) {
-  std::vector<Sample> samples;
-  Iterator iterator = dataset.map(decode_image("image")).iterate({.threads = 2});
-  for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
-    const Element& element = next.value();
-    samples.push_back({std::string(element["key"].bytes_at()),
-                       element["label"].item<std::int64_t>(),
-                       element["image"].to_vector<std::uint8_t>()});
-  }
-  return samples;
-}
-
-class ImageRecords : public ::testing::TestWithParam<ImageRecordKind> {
+class ImageRecords : public test::PackedImages {
  protected:
   void SetUp() override {
     folder_.write("in/cat/a.jpg", as_text(make_jpeg(make_pixels(40, 30, 3), {.horizontal = 2})));
@@ -62,17 +45,7 @@ class ImageRecords : public ::testing::TestWithParam<ImageRecordKind> {
                   as_text(test::make_png(5, 7, gray.values, {.color_type = PNG_COLOR_TYPE_GRAY})));
   }
 
-  ImagePackOptions options() const {
-    ImagePackOptions options;
-    options.kind = GetParam();
-    options.threads = 2;
-    return options;
-  }
   ImagePackResult pack() const { return pack_images(in_, out_, options()); }
-
-  test::TempFolder folder_;
-  const std::string in_ = folder_ / "in";
-  const std::string out_ = folder_ / "photos.pnr";
 };
 
 TEST_P(ImageRecords, AreTheImagesOfTheFolder) {
@@ -271,13 +244,7 @@ TEST_P(ImageRecords, OfAnUnknownVersionAreRefused) {
   EXPECT_THAT(verdict(file), HasSubstr("image records: version 3 is not known here"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ImageRecords,
-                         ::testing::Values(ImageRecordKind::coefficients, ImageRecordKind::indexed),
-                         [](const auto& kind) {
-                           return std::string(kind.param == ImageRecordKind::coefficients
-                                                  ? "coefficients"
-                                                  : "indexed");
-                         });
+INSTANTIATE_TEST_SUITE_P(Kinds, ImageRecords, packed_kinds(), name_of_kind);
 
 }  // namespace
 }  // namespace penstock

@@ -3,5 +3,4 @@ penstock_tests(sources LAYERS core io sources FILES tfrecord tfrecord_damage tar
   other_formats known_files)
 penstock_test(sources/datasets)
 penstock_test(sources/contents)
-penstock_test(sources/image_records)
-target_link_libraries(sources_image_records_test PRIVATE JPEG::JPEG PNG::PNG)
+penstock_tests(sources PROGRAM sources_image_tests FILES image_records image_tails LIBRARIES JPEG::JPEG PNG::PNG)

@@ -42,6 +42,12 @@ inline void sign_record(std::span<std::byte> record) {
       put(index + kPart * i + 4, crc32c(all.subspan(head + begin, end - begin)));
   }
   put(32, crc32c(all.subspan(head + payload, metadata)));
+  const bool tailed = record[4] == std::byte{jpeg::kRecordWithTail};
+  if (tailed && head >= jpeg::kRecordHead + jpeg::kRecordTailHead) {
+    const std::size_t tail = word(jpeg::kRecordHead);
+    if (tail <= record.size() - head - payload - metadata)
+      put(jpeg::kRecordHead + 4, crc32c(all.last(tail)));
+  }
   put(36, crc32c(all.subspan(40, head - 40), crc32c(all.first(36))));
 }
 

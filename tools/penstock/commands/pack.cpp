@@ -65,6 +65,9 @@ class Pack final : public Command {
                     "take hidden files and folders, too, whose names begin with a dot");
     app()->add_flag("--strict-images", options_.strict_images,
                     "files of which the decoder warns are bad, also where no pixel changes");
+    app()->add_flag("--keep-tail", options_.keep_tail,
+                    "store the bytes after a JPEG's end, too (gain maps, motion photos, "
+                    "previews), for unpack; earlier versions of penstock refuse such a file");
     app()
         ->add_option("--on-error", on_error_, "what a bad file does: fail (default) or skip")
         ->check(CLI::IsMember({"fail", "skip"}))
@@ -123,6 +126,30 @@ class Pack final : public Command {
 
   void print(const ImagePackResult& result, double seconds) const {
     std::FILE* stream = json_ == "-" ? stderr : stdout;
+    print_records(result, seconds, stream);
+    // A run that stopped has dropped bytes that the next run does not see.
+    if (result.tails > 0) std::fprintf(stream, "%s\n", tails_text(result).c_str());
+  }
+
+  /// "2 files have bytes after the image's end, 1 of them only zeros: 599 bytes dropped …".
+  std::string tails_text(const ImagePackResult& result) const {
+    const auto number = [](std::uint64_t count, const char* one, const char* many) {
+      return grouped(count) + (count == 1 ? one : many);
+    };
+    std::string text = number(result.tails, " file", " files");
+    if (result.resumed > 0 || result.stopped) text += " of this run";
+    text += result.tails == 1 ? " has" : " have";
+    text += " bytes after the image's end";
+    if (result.zero_tails > 0) {
+      text += result.zero_tails == result.tails
+                  ? ", only zeros"
+                  : ", " + grouped(result.zero_tails) + " of them only zeros";
+    }
+    text += ": " + number(result.tail_bytes, " byte", " bytes");
+    return text + (options_.keep_tail ? " kept" : " dropped (--keep-tail keeps them)");
+  }
+
+  void print_records(const ImagePackResult& result, double seconds, std::FILE* stream) const {
     if (result.stopped) {
       if (is_remote(out_)) {
         std::fprintf(stream, "stopped after %s records; nothing of them is kept at %s\n",
@@ -157,6 +184,10 @@ class Pack final : public Command {
               {"resumed", result.resumed},
               {"left_out", result.left_out},
               {"as_they_are", Json::object()},
+              {"keep_tail", options_.keep_tail},
+              {"tails", result.tails},
+              {"tail_bytes", result.tail_bytes},
+              {"zero_tails", result.zero_tails},
               {"bytes_in", result.bytes_in},
               {"bytes_out", result.bytes_out},
               {"stopped", result.stopped},

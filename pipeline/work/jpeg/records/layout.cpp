@@ -83,6 +83,11 @@ std::span<const std::byte> Record::read_part(std::size_t i) const {
   return bytes;
 }
 
+std::span<const std::byte> Record::read_tail() const {
+  if (crc32c(tail) != tail_crc) refuse("the tail fails its CRC32C");
+  return tail;
+}
+
 void Record::check_rest() const {
   if (crc32c(metadata) != metadata_crc) refuse("the metadata fails its CRC32C");
   const std::byte* slack = metadata.data() + metadata.size();
@@ -102,17 +107,22 @@ bool is_record(std::span<const std::byte> bytes) noexcept {
 
 Record read_record(std::span<const std::byte> bytes) {
   if (!is_record(bytes) || bytes.size() < kRecordHead) refuse("it is cut off");
-  if (byte_at(bytes, 4) != kRecordVersion)
-    refuse("version " + std::to_string(byte_at(bytes, 4)) + " is not known here");
+  const int version = byte_at(bytes, 4);
+  if (version != kRecordVersion && version != kRecordWithTail)
+    refuse("version " + std::to_string(version) + " is not known here");
+  const bool tailed = version == kRecordWithTail;
+  const std::size_t fixed_bytes = kRecordHead + (tailed ? kRecordTailHead : 0);
   const auto head_bytes = std::size_t{load<std::uint32_t>(bytes.data() + 16)};
   const auto part_count = std::size_t{load<std::uint32_t>(bytes.data() + 20)};
   const auto payload_bytes = std::size_t{load<std::uint32_t>(bytes.data() + 24)};
   const auto metadata_bytes = std::size_t{load<std::uint32_t>(bytes.data() + 28)};
-  if (head_bytes < kRecordHead || head_bytes > bytes.size()) refuse("it is cut off");
+  if (head_bytes < fixed_bytes || head_bytes > bytes.size()) refuse("it is cut off");
   const std::uint32_t crc =
       crc32c(bytes.subspan(kComponentsAt, head_bytes - kComponentsAt), crc32c(bytes.first(kCrcAt)));
   if (crc != load<std::uint32_t>(bytes.data() + kCrcAt)) refuse("the head fails its CRC32C");
-  if (bytes.size() != head_bytes + payload_bytes + metadata_bytes + kRecordSlack)
+  const auto tail_bytes =
+      tailed ? std::size_t{load<std::uint32_t>(bytes.data() + kRecordHead)} : std::size_t{0};
+  if (bytes.size() != head_bytes + payload_bytes + metadata_bytes + kRecordSlack + tail_bytes)
     refuse("it has another length than its head says");
 
   Record record;
@@ -139,15 +149,17 @@ Record read_record(std::span<const std::byte> bytes) {
   const std::size_t tables =
       packed ? static_cast<std::size_t>(header.component_count) * kTableBytes : 0;
   if (part_count > head_bytes / sizeof(RecordPart) ||
-      head_bytes != kRecordHead + tables + part_count * sizeof(RecordPart))
+      head_bytes != fixed_bytes + tables + part_count * sizeof(RecordPart))
     refuse("its index has another length than its head says");
-  if (packed) read_tables(bytes.data() + kRecordHead, header);
+  if (packed) read_tables(bytes.data() + fixed_bytes, header);
   if (packed ? part_count != BlockGrid(header).part_count() : part_count < 1)
     refuse("its index does not fit its dimensions");
   record.part_count = part_count;
-  record.parts = bytes.data() + kRecordHead + tables;
+  record.parts = bytes.data() + fixed_bytes + tables;
   record.payload = bytes.subspan(head_bytes, payload_bytes);
   record.metadata = bytes.subspan(head_bytes + payload_bytes, metadata_bytes);
+  record.tail = bytes.last(tail_bytes);
+  if (tailed) record.tail_crc = load<std::uint32_t>(bytes.data() + kRecordHead + 4);
   if (record.part(0).offset != 0) refuse("its index is no order");
   return record;
 }

@@ -23,10 +23,14 @@ inline constexpr std::size_t kRecordKinds = 2;
 const char* name_of(RecordKind kind) noexcept;
 
 inline constexpr std::uint8_t kRecordVersion = 1;
+/// The version of records that hold a tail. Readers that know no tails refuse it.
+inline constexpr std::uint8_t kRecordWithTail = 2;
 inline constexpr std::array<std::uint8_t, 4> kRecordMagic = {0x89, 'P', 'N', 'R'};
 /// The bytes in front of tables and index.
 inline constexpr std::size_t kRecordHead = 56;
-/// The number of zeros at a record's end. They let kernels read whole vectors.
+/// In records with a tail, its size and CRC32C follow these bytes.
+inline constexpr std::size_t kRecordTailHead = 8;
+/// The number of zeros behind payload and metadata. They let kernels read whole vectors.
 inline constexpr std::size_t kRecordSlack = 256;
 
 /// A row of blocks, or a group of restart intervals: its offset in the payload and the CRC32C of
@@ -48,14 +52,18 @@ struct Record {
   std::span<const std::byte> payload;
   std::span<const std::byte> metadata;  ///< APPn and COM segments, one after the other
   std::uint32_t metadata_crc = 0;
+  std::span<const std::byte> tail;  ///< bytes of the file after the image's end; no decoder's
+  std::uint32_t tail_crc = 0;
 
   RecordPart part(std::size_t i) const noexcept;
   /// Returns the bytes of a part. Throws Error{data_loss} if they fail its CRC32C or lie outside of
   /// the payload.
   std::span<const std::byte> read_part(std::size_t i) const;
-  /// Throws Error{data_loss} if the metadata or the bytes at the record's end are damaged.
+  /// Returns the tail. Throws Error{data_loss} if it fails its CRC32C.
+  std::span<const std::byte> read_tail() const;
+  /// Throws Error{data_loss} if the metadata or the zeros behind it are damaged.
   void check_rest() const;
-  /// Throws Error{data_loss} if any part or the rest of the record is damaged.
+  /// Throws Error{data_loss} if any part or the rest of the record, its tail aside, is damaged.
   void check_all() const;
 };
 

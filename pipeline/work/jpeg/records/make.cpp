@@ -52,20 +52,22 @@ void put(std::vector<std::byte>& out, std::size_t at, T value) {
   std::memcpy(out.data() + at, &value, sizeof(value));
 }
 
-/// Assembles a record from head, tables, index, payload and metadata.
+/// Assembles a record from head, tables, index, payload, metadata and tail.
 std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orientation,
                                 int interval, std::span<const RecordPart> parts,
                                 std::span<const std::byte> payload,
-                                std::span<const std::byte> metadata) {
+                                std::span<const std::byte> metadata,
+                                std::span<const std::byte> tail) {
   constexpr std::size_t kTable = kBlockSize * sizeof(std::uint16_t);
   const auto components = static_cast<std::size_t>(header.component_count);
   const std::size_t tables = kind == RecordKind::coefficients ? components * kTable : 0;
-  const std::size_t head = kRecordHead + tables + parts.size_bytes();
-  if (head + payload.size() + metadata.size() > std::numeric_limits<std::uint32_t>::max())
-    return {};
+  const std::size_t fixed = kRecordHead + (tail.empty() ? 0 : kRecordTailHead);
+  const std::size_t head = fixed + tables + parts.size_bytes();
+  const std::size_t size = head + payload.size() + metadata.size() + kRecordSlack + tail.size();
+  if (size > std::numeric_limits<std::uint32_t>::max()) return {};
   std::vector<std::byte> out(head);
   std::memcpy(out.data(), kRecordMagic.data(), kRecordMagic.size());
-  put(out, 4, kRecordVersion);
+  put(out, 4, tail.empty() ? kRecordVersion : kRecordWithTail);
   put(out, 5, static_cast<std::uint8_t>(kind));
   put(out, 6, static_cast<std::uint8_t>(header.component_count));
   put(out, 7, static_cast<std::uint8_t>(header.color));
@@ -84,21 +86,27 @@ std::vector<std::byte> assemble(RecordKind kind, const Header& header, int orien
     put(out, 42 + 4 * i, static_cast<std::uint8_t>(component.vertical));
     if (tables > 0)
       std::memcpy(
-          out.data() + kRecordHead + i * kTable,
+          out.data() + fixed + i * kTable,
           header.quantisation[static_cast<std::size_t>(component.quantisation)].values.data(),
           kTable);
   }
   put(out, 52, static_cast<std::int32_t>(interval));
-  std::memcpy(out.data() + kRecordHead + tables, parts.data(), parts.size_bytes());
+  if (!tail.empty()) {
+    put(out, kRecordHead, static_cast<std::uint32_t>(tail.size()));
+    put(out, kRecordHead + 4, crc32c(tail));
+  }
+  std::memcpy(out.data() + fixed + tables, parts.data(), parts.size_bytes());
   put(out, 36, crc32c(std::span(out).subspan(40), crc32c(std::span(out).first(36))));
-  out.reserve(head + payload.size() + metadata.size() + kRecordSlack);
+  out.reserve(size);
   out.insert(out.end(), payload.begin(), payload.end());
   out.insert(out.end(), metadata.begin(), metadata.end());
   out.resize(out.size() + kRecordSlack);
+  out.insert(out.end(), tail.begin(), tail.end());
   return out;
 }
 
-std::vector<std::byte> pack(const CoefficientImage& image, int orientation) {
+std::vector<std::byte> pack(const CoefficientImage& image, int orientation,
+                            std::span<const std::byte> tail) {
   const Header& header = image.header;
   const BlockGrid grid(header);
   std::vector<RecordPart> parts;
@@ -119,11 +127,12 @@ std::vector<std::byte> pack(const CoefficientImage& image, int orientation) {
       }
     }
   }
-  return assemble(RecordKind::coefficients, header, orientation, 0, parts, payload, image.metadata);
+  return assemble(RecordKind::coefficients, header, orientation, 0, parts, payload, image.metadata,
+                  tail);
 }
 
 std::vector<std::byte> index(const CoefficientImage& image, int orientation,
-                             const SharedTables* tables) {
+                             const SharedTables* tables, std::span<const std::byte> tail) {
   const Header& header = image.header;
   const int interval = restart_interval_of(header);
   if (!encodable(image)) tables = nullptr;
@@ -144,7 +153,7 @@ std::vector<std::byte> index(const CoefficientImage& image, int orientation,
     const std::size_t end = i + 1 < parts.size() ? parts[i + 1].offset : jpeg.size();
     parts[i].crc = crc32c(std::span(jpeg).subspan(parts[i].offset, end - parts[i].offset));
   }
-  return assemble(RecordKind::indexed, header, orientation, interval, parts, jpeg, {});
+  return assemble(RecordKind::indexed, header, orientation, interval, parts, jpeg, {}, tail);
 }
 
 /// Reads all coefficients and the metadata of a record of coefficients.
@@ -192,9 +201,11 @@ Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
   const int orientation = image::jpeg_orientation(file);
   try {
     Made made;
+    made.tail = file.subspan(image.file_bytes);
+    const auto kept = options.keep_tail ? made.tail : std::span<const std::byte>();
     made.record = options.kind == RecordKind::coefficients
-                      ? pack(image, orientation)
-                      : index(image, orientation, options.tables);
+                      ? pack(image, orientation, kept)
+                      : index(image, orientation, options.tables, kept);
     if (made.record.size() > limits.max_record_bytes) return {{}, "size"};
     Fingerprint same;
     if (made.record.empty() || !fingerprint(*records, made.record, limits, same).ok() ||

@@ -19,11 +19,14 @@ struct MakeOptions {
   Limits limits{};
   const SharedTables* tables = nullptr;  ///< for indexed records; null: each has its own tables
   bool strict_images = false;            ///< as in DecodeOptions, for the file
+  bool keep_tail = false;                ///< stores the bytes after the image's end
 };
 
 struct Made {
   std::vector<std::byte> record;  ///< empty: the image is better stored as it is
   std::string why;                ///< …for this reason: "components", "range", "markers"
+  /// If there is a record: the bytes of the file after the image's end. A view of the file.
+  std::span<const std::byte> tail{};
 };
 
 /// Makes the record of a JPEG file. The record, and the JPEG that it is unpacked to, decode to the
@@ -31,9 +34,9 @@ struct Made {
 /// file that does not decode. Thread-safe.
 Made make_record(std::span<const std::byte> file, const MakeOptions& options = {});
 
-/// Returns the JPEG of a record. For an indexed record that is the file it holds; for coefficients
-/// a file is written. Throws Error{data_loss} for a damaged record, and Error{out_of_range} for
-/// more pixels than the limits allow.
+/// Returns the JPEG of a record, without the tail. For an indexed record that is the file it holds;
+/// for coefficients a file is written. Throws Error{data_loss} for a damaged record, and
+/// Error{out_of_range} for more pixels than the limits allow.
 std::vector<std::byte> jpeg_of(const Record& record, const Limits& limits = {});
 
 }  // namespace penstock::jpeg

@@ -327,6 +327,7 @@ Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
   }
   image.metadata = metadata_of(reader.info);
   require(finish(reader));
+  image.file_bytes = jpeg.size() - reader.info.src->bytes_in_buffer;
   return Foreign::none;
 }
 

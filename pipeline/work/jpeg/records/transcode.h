@@ -20,6 +20,7 @@ struct CoefficientImage {
   /// Row by row as in BlockGrid, in natural order.
   std::array<std::vector<std::int16_t>, 3> blocks;
   std::vector<std::byte> metadata;  ///< APPn and COM segments, in their order
+  std::size_t file_bytes = 0;       ///< of the file that was read, up to the end of its EOI
 };
 
 /// Huffman tables that many images share. Table 0 is for the first component, and for all
