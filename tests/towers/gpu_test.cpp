@@ -1,10 +1,8 @@
 // What towers on GPUs do, with NVIDIA's libraries and our kernels replaced by loops on the host:
 // each layer against its form on host devices, whole runs of training, the exchange of gradients.
-#include <array>
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -353,59 +351,6 @@ TEST_P(GpuLosses, OfVectorsAreTheHosts) {
   expect_near(pair.down(others_there.query_gradient()), list(others.query_gradient()), 1e-6, "q");
   expect_near(pair.down(others_there.positive_gradient()), list(others.positive_gradient()), 1e-6,
               "p");
-}
-
-std::vector<bool> nans_of(const std::vector<float>& values) {
-  std::vector<bool> nans;
-  for (const float value : values) nans.push_back(std::isnan(value));
-  return nans;
-}
-
-TEST_P(GpuLosses, KeepNan) {
-  const auto where = open(GetParam());
-  if (!where) GTEST_SKIP() << "no GPU here";
-  Pair pair(*where);
-  for (int place = 0; place < 3; ++place) {
-    std::array<Array, 3> texts{spread_array({4, 5}, 1), spread_array({4, 5}, 2),
-                               spread_array({4, 5}, 3)};
-    texts[static_cast<std::size_t>(place)].data()[7] = std::numeric_limits<float>::quiet_NaN();
-    const Array q = pair.up(texts[0]), p = pair.up(texts[1]), n = pair.up(texts[2]);
-    TripletLoss triplet(1.5F);
-    TripletLoss triplet_there(1.5F);
-    EXPECT_TRUE(std::isnan(triplet.forward(texts[0], texts[1], texts[2], pass_over(3)).loss_sum));
-    pair.gpu.clear(pair.gpu.result());
-    triplet_there.forward(q, p, n, pair.pass(3));
-    EXPECT_TRUE(std::isnan(pair.result()[0])) << place;
-    const std::array of_there{&triplet_there.query_gradient(), &triplet_there.positive_gradient(),
-                              &triplet_there.negative_gradient()};
-    const std::array of_here{&triplet.query_gradient(), &triplet.positive_gradient(),
-                             &triplet.negative_gradient()};
-    for (std::size_t i = 0; i < 3; ++i)
-      EXPECT_EQ(nans_of(pair.down(*of_there[i])), nans_of(list(*of_here[i])));
-    if (place == 2) continue;
-    InBatchNegativesLoss others(5);
-    InBatchNegativesLoss others_there(5);
-    EXPECT_TRUE(std::isnan(others.forward(texts[0], texts[1], pass_over(3)).loss_sum));
-    pair.gpu.clear(pair.gpu.result());
-    others_there.forward(q, p, pair.pass(3));
-    EXPECT_TRUE(std::isnan(pair.result()[0])) << place;
-    EXPECT_EQ(nans_of(pair.down(others_there.query_gradient())),
-              nans_of(list(others.query_gradient())));
-    EXPECT_EQ(nans_of(pair.down(others_there.positive_gradient())),
-              nans_of(list(others.positive_gradient())));
-  }
-  Array logits = spread_array({4, 7}, 1);
-  logits.data()[9] = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<std::int64_t> labels{3, 0, 6, 99};
-  SoftmaxLoss here;
-  SoftmaxLoss there;
-  EXPECT_TRUE(std::isnan(here.forward(logits, labels, pass_over(3)).loss_sum));
-  pair.gpu.clear(pair.gpu.result());
-  const Array up = pair.up(logits);
-  const auto labels_there = pair.up(labels);
-  there.forward(up, labels_there, pair.pass(3));
-  EXPECT_TRUE(std::isnan(pair.result()[0]));
-  EXPECT_EQ(nans_of(pair.down(there.backward())), nans_of(list(here.backward())));
 }
 
 TEST_P(GpuLosses, EmbeddingAndDecayAreTheHosts) {

@@ -1,6 +1,8 @@
 // Losses, and what texts begin with, against finite differences.
+#include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -13,6 +15,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
+#include "towers/gpu/loss_plans.h"
 #include "towers/layers/sigmoid_loss.h"
 
 namespace penstock::towers {
@@ -36,6 +39,40 @@ void expect_loss_gradient(const std::function<double()>& loss, Array& input,
     const double low = loss();
     input.data()[i] = old;
     EXPECT_NEAR(gradient[i], (high - low) / 2e-3, 2e-3) << i;
+  }
+}
+
+// A kernel that asks whether the loss is above zero takes NaN for a row that is right.
+TEST(Similarity, KernelsKeepTheNanOfARow) {
+  for (int input = 0; input < 3; ++input) {
+    std::array<Array, 3> in{spread_array({2, 5}, 1), spread_array({2, 5}, 2),
+                            spread_array({2, 5}, 3)};
+    in[static_cast<std::size_t>(input)].data()[7] = std::numeric_limits<float>::quiet_NaN();
+    std::array<std::vector<float>, 3> out{std::vector<float>(10), std::vector<float>(10),
+                                          std::vector<float>(10)};
+    std::array<RowResult, 2> results{};
+    const TripletPlan<float> plan{in[0].data(),
+                                  in[1].data(),
+                                  in[2].data(),
+                                  nullptr,
+                                  out[0].data(),
+                                  out[1].data(),
+                                  out[2].data(),
+                                  results.data(),
+                                  5,
+                                  2,
+                                  1.5};
+    TripletLoss host(1.5F);
+    EXPECT_TRUE(std::isnan(host.forward(in[0], in[1], in[2], pass_over(2)).loss_sum));
+    for (std::int64_t row = 0; row < 2; ++row) plan(row);
+    EXPECT_FALSE(std::isnan(results[0].loss)) << input;
+    EXPECT_TRUE(std::isnan(results[1].loss)) << input;
+    const std::array expected{list(host.query_gradient()), list(host.positive_gradient()),
+                              list(host.negative_gradient())};
+    for (std::size_t of = 0; of < 3; ++of) {
+      for (std::size_t i = 0; i < 10; ++i)
+        EXPECT_EQ(std::isnan(out[of][i]), std::isnan(expected[of][i])) << input << of << i;
+    }
   }
 }
 
