@@ -22,7 +22,7 @@
 #include "towers/classes.h"
 #include "towers/gpu/gpu.h"
 #include "towers/run_folder.h"
-#include "towers/train_plan.h"
+#include "towers/run_settings.h"
 
 namespace penstock::towers {
 namespace {
@@ -118,6 +118,9 @@ SafeTensors checked(SafeTensors file) {
 
 void load(const SafeTensors& file, const std::string& name, Gpu* gpu, Array& into,
           bool cast = false) {
+  if (!file.has(name))
+    throw Error(ErrorCode::invalid_argument,
+                "variable " + name + " is not in the file, which is of another model (--model)");
   const NamedTensor& tensor = file.at(name);
   if (!(tensor.shape == into.shape()))
     throw Error(ErrorCode::invalid_argument, "variable " + name + " has shape " +
@@ -135,34 +138,16 @@ void load_variables(const SafeTensors& file, VariableStore& store, bool cast = f
     load(file, variable->name, variable->gpu, variable->value, cast);
 }
 
-/// "adam:0.9:0.999:1e-08" as files say it whose settings are not exact.
-std::string with_six_digits(const std::string& text) {
-  std::string rounded;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(':', at), text.size());
-    const std::string part = text.substr(at, end - at);
-    double value = 0;
-    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    const bool number = error == std::errc() && stop == part.data() + part.size();
-    rounded += (at > 0 ? ":" : "") + (number ? std::to_string(value) : part);
-    at = end + 1;
-  }
-  return rounded;
+std::map<std::string, std::string> settings_in(const SafeTensors& file) {
+  std::map<std::string, std::string> settings;
+  for (const auto& [key, value] : file.metadata())
+    if (key.starts_with(kSetting)) settings[key.substr(kSetting.size())] = value;
+  return settings;
 }
 
 RunPosition apply(const SafeTensors& file, VariableStore& store, Strategy& strategy,
                   const std::map<std::string, std::string>& setting) {
-  for (const auto& [key, value] : setting) {
-    const auto found = file.metadata().find(kSetting + key);
-    // Files of earlier builds lack these two, and the feed checks them, too.
-    if (found == file.metadata().end() && (key == kFeedSetting || key == kEndSetting)) continue;
-    const std::string was = found != file.metadata().end() ? found->second : "unknown";
-    const bool same =
-        was == value || (!file.metadata().contains(kExact) && was == with_six_digits(value));
-    if (!same)
-      throw Error(ErrorCode::invalid_argument, "the checkpoint is of a run whose " + key + " is " +
-                                                   was + ", not " + value + flags_of(key));
-  }
+  check_settings(settings_in(file), file.metadata().contains(kExact), setting);
   for (std::size_t v = 0; v < store.of(0).size(); ++v) {
     Variable& variable = *store.of(0)[v];
     load(file, variable.name, variable.gpu, variable.value);

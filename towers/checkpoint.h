@@ -47,6 +47,7 @@ class StoredRun {
   /// that does not exist any more.
   static StoredRun read(const std::string& path);
 
+  const std::string& name() const noexcept { return name_; }
   const std::string& bytes() const noexcept { return file_.bytes(); }
   std::uint64_t step() const;
   std::uint64_t epoch() const;

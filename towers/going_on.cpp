@@ -9,6 +9,7 @@
 #include <penstock/log.h>
 
 #include "towers/classes.h"
+#include "towers/run_settings.h"
 #include "towers/strategies/kinds.h"
 
 namespace penstock::towers {
@@ -48,7 +49,7 @@ void check_towers(const StoredRun& found, const TrainOptions& options,
 
 KeptTowers kept_towers(const StoredRun& found) {
   return {static_cast<int>(number_in(found.setting(kTowersSetting))),
-          number_in(found.setting(kBatchSetting))};
+          number_in(found.setting(kBatchSetting)), found.name()};
 }
 
 RunPosition go_on_from(const StoredRun& found, VariableStore& store, Strategy& strategy,

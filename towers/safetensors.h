@@ -44,6 +44,7 @@ class SafeTensors {
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
   /// Returns the tensors in the order of their bytes.
   const std::vector<NamedTensor>& tensors() const noexcept { return tensors_; }
+  bool has(std::string_view name) const { return places_.contains(name); }
   /// Throws Error{not_found}, which names the tensor.
   const NamedTensor& at(std::string_view name) const;
 

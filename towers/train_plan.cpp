@@ -12,6 +12,7 @@
 #include "towers/batch_rows.h"
 #include "towers/numbers.h"
 #include "towers/onednn.h"
+#include "towers/run_settings.h"
 #include "towers/servers/served_job.h"
 #include "towers/strategies/kinds.h"
 
@@ -104,13 +105,17 @@ void divide_towers(TrainOptions& options, const KeptTowers& kept) {
   if (towers != devices && !may)
     refuse("on " + std::to_string(devices) +
            " devices: only replicated, parameter_device and spread on host devices have others");
-  if (towers < devices || towers % devices != 0)
+  if (towers < devices || towers % devices != 0) {
+    if (options.virtual_towers == 0)
+      throw Error(ErrorCode::invalid_argument,
+                  "the checkpoint is of a run whose number of towers is " + std::to_string(towers) +
+                      ", not " + std::to_string(devices) + flags_of(kTowersSetting) +
+                      "; others resume it only where they divide its towers, or divide batches "
+                      "(--feed split) with as many rows an update",
+                  {.shard = kept.file});
     refuse("can't be divided among " + std::to_string(devices) +
-           " devices: their number has to divide that of towers" +
-           (options.virtual_towers == 0
-                ? ", which is the checkpoint's; other towers go on only where they divide batches "
-                  "(feed split) with as many rows an update"
-                : ""));
+           " devices: their number has to divide that of towers");
+  }
   const std::size_t here = options.devices.size() * static_cast<std::size_t>(towers / devices);
   // Otherwise the towers of a process are not a branch of the tree over all towers.
   if (options.strategy.peers != nullptr && !std::has_single_bit(here))
@@ -216,58 +221,6 @@ TrainOptions planned(const Dataset& train, TrainOptions options, const KeptTower
                     " needs the number of steps, which these data do not tell without max_steps");
   schedule = schedule.over(steps);
   return options;
-}
-
-std::string flags_of(const std::string& setting) {
-  constexpr std::pair<std::string_view, const char*> kFlags[] = {
-      {"seed", "--seed"},
-      {kTowersSetting, "--device"},
-      {kBatchSetting, "--batch"},
-      {kFeedSetting, "--feed"},
-      {kEndSetting, "--epoch-end"},
-      {"strategy", "--strategy"},
-      {"combination", "--combine"},
-      {"optimizer", "--optimizer"},
-      {"schedule", "--schedule"},
-      {"clip norm", "--clip-norm"},
-      {kWeightsSetting, "--class-weights"},
-      {"gradients for an update", "--aggregate"},
-      {"largest staleness", "--max-staleness"},
-      {"threads of a tower", "--tower-threads"},
-      {"device", "--device"}};
-  for (const auto& [name, flag] : kFlags)
-    if (name == setting) return std::string(" (") + flag + ")";
-  return {};
-}
-
-std::map<std::string, std::string> setting_of(const TrainOptions& options, std::uint64_t steps) {
-  constexpr const char* kModes[] = {"split", "per_tower", "sharded"};
-  constexpr const char* kEnds[] = {"drop", "pad", "wrap", "stop"};
-  const StrategyOptions& strategy = options.strategy;
-  std::map<std::string, std::string> all{
-      {"seed", std::to_string(options.seed)},
-      {kTowersSetting, std::to_string(all_towers(options))},
-      {kBatchSetting, std::to_string(options.batch)},
-      {kFeedSetting, kModes[static_cast<std::size_t>(options.feed.mode)]},
-      {kEndSetting, kEnds[static_cast<std::size_t>(options.feed.end)]},
-      {"strategy", std::string(name_of(strategy.kind))},
-      {"combination", strategy.combine == Combine::sum ? "sum" : "average"},
-      {"optimizer", strategy.update.optimizer->describe()},
-      {"schedule", strategy.update.schedule.describe()},
-      {"clip norm", exact_text(strategy.update.clip_norm)}};
-  if (strategy.update.schedule.needs_total()) all[kStepsSetting] = std::to_string(steps);
-  if (!options.class_weights.empty()) all[kWeightsSetting] = text_of_weights(options.class_weights);
-  if (is_served(strategy)) {
-    all[kProcessesSetting] = std::to_string(strategy.served->processes);
-    all["gradients for an update"] = std::to_string(strategy.aggregate);
-    all["largest staleness"] = std::to_string(strategy.max_staleness);
-  }
-  if (options.deterministic) {
-    all["threads of a tower"] = std::to_string(options.threads);
-    all["instructions"] = compute_instructions();
-    all["device"] = options.devices.front()->name();
-  }
-  return all;
 }
 
 }  // namespace penstock::towers

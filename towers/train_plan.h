@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include <penstock/towers/trainer.h>
@@ -14,6 +13,7 @@ namespace penstock::towers {
 struct KeptTowers {
   int towers = 0;
   std::int64_t batch = 0;
+  std::string file{};
 };
 
 /// Throws Error{invalid_argument} for options that do not fit together.
@@ -44,18 +44,5 @@ TrainOptions planned(const Dataset& train, TrainOptions options, const KeptTower
 inline bool towers_differ(const TrainOptions& options) {
   return options.strategy.kind == StrategyKind::independent;
 }
-inline constexpr const char* kTowersSetting = "number of towers";
-inline constexpr const char* kBatchSetting = "batch";
-inline constexpr const char* kProcessesSetting = "number of processes";
-inline constexpr const char* kStepsSetting = "number of steps";
-inline constexpr const char* kFeedSetting = "feed mode";
-inline constexpr const char* kEndSetting = "epoch end";
-/// Set only if classes have weights.
-inline constexpr const char* kWeightsSetting = "weight of classes";
-/// Returns the settings that determine a run's result, by name, with all digits. A run that resumes
-/// must have the same, except for kStepsSetting. That one is set if a schedule needs it.
-std::map<std::string, std::string> setting_of(const TrainOptions& options, std::uint64_t steps);
-/// Returns the flags of `penstock train` that give a setting, " (--batch)"; empty if none does.
-std::string flags_of(const std::string& setting);
 
 }  // namespace penstock::towers

@@ -16,6 +16,7 @@
 #include "towers/feed_ends.h"
 #include "towers/going_on.h"
 #include "towers/joint_start.h"
+#include "towers/run_settings.h"
 #include "towers/servers/served_part.h"
 #include "towers/servers/stop_gate.h"
 #include "towers/settled_stats.h"

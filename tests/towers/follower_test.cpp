@@ -251,7 +251,7 @@ TEST(Follower, OneIsEnoughAndModelsHaveToAgree) {
     expect_error(ErrorCode::unavailable, "one is enough", [&] { followed(follow(folder.path())); });
   }
   FollowObserver nobody;
-  expect_error(ErrorCode::not_found, "fc", [&] {
+  expect_error(ErrorCode::invalid_argument, "variable fc/weights is not in the file", [&] {
     Follower(maker<Linear>(), points(kTestRows), follow(folder.path())).run(nobody);
   });
   folder.write("evaluations.jsonl", "{\"step\":1}\n");

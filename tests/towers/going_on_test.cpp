@@ -132,7 +132,7 @@ TEST(GoingOn, OtherTowersMakeTheSameStepsOfBatchesThatTheyDivide) {
   }
   EXPECT_EQ(at, 20U);
   EXPECT_EQ(log.count("4 towers of 4 rows go on where 2 towers of 8 rows stopped"), 1U);
-  expect_error(ErrorCode::invalid_argument, "2 virtual towers can't be divided among 4 devices",
+  expect_error(ErrorCode::invalid_argument, "whose number of towers is 2, not 4 (--device)",
                [&] { run(folder.path(), 4, 8, 25); });
   TrainOptions options = options_in(folder.path(), 25);
   options.feed.mode = FeedMode::split;

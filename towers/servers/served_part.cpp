@@ -7,6 +7,7 @@
 #include <penstock/error.h>
 #include <penstock/log.h>
 
+#include "towers/run_settings.h"
 #include "towers/train_plan.h"
 
 namespace penstock::towers {

@@ -32,6 +32,9 @@ struct TrainOptions {
   int towers_in_turn = 1;   ///< on each device; set by the trainer
   std::int64_t batch = 64;  ///< rows of each tower's batches
   std::uint64_t epochs = 1;
+  /// The model's name. Checkpoints keep it, and a run does not resume from another model's; empty:
+  /// none is kept.
+  std::string model{};
   std::uint64_t max_steps = 0;       ///< updates at most; 0: as many as the epochs have
   std::uint64_t seed = 0;            ///< of variables, order, augmentation and dropout
   std::uint64_t evaluate_every = 0;  ///< updates; 0: at the end of each epoch

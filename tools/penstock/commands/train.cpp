@@ -337,6 +337,7 @@ class Train final : public Command {
   void finish_options(const towers::ModelKind& kind) {
     input_.apply_to(options_.feed.run,
                     {"--eval-every", "--eval-device", "--early-stop", "--export-best"});
+    options_.model = kind.name;
     options_.devices = devices(cluster_.devices(devices_));
     options_.processes_here = cluster_.resolve().computing_here();
     if (!eval_device_.empty()) options_.validation_device = device(DeviceId::parse(eval_device_));
