@@ -1,4 +1,4 @@
-// What TensorBoard shows of a folder of event files.
+// The points that TensorBoard shows of a folder of event files.
 #pragma once
 
 #include <algorithm>
