@@ -89,7 +89,23 @@ show("triplet.in_gradient", a.grad)
 show("triplet.gradient0", b.grad)
 show("triplet.gradient1", c.grad)
 
+
+def in_batch(end, value=None):
+    a, b = wave((3, 4), 1.0), wave((3, 4), 2.0)
+    if value is not None:
+        a[1][0] = value
+    for each in (a, b):
+        each.requires_grad_()
+    loss = F.cross_entropy(5 * F.cosine_similarity(a[:, None], b[None], dim=2), torch.arange(3))
+    loss.backward()
+    show(f"in_batch{end}.out", loss)
+    show(f"in_batch{end}.in_gradient", a.grad)
+    show(f"in_batch{end}.gradient0", b.grad)
+
+
+in_batch("")
 for odd, value in ODD.items():
+    in_batch(f".{odd}", value)
     logits = wave((4, 5), 1.0)
     logits[1][0] = value
     logits.requires_grad_()

@@ -182,6 +182,11 @@ TEST(GoldenLosses, ArePyTorchs) {
   expect_golden("triplet.in_gradient", triplet.query_gradient());
   expect_golden("triplet.gradient0", triplet.positive_gradient());
   expect_golden("triplet.gradient1", triplet.negative_gradient());
+  InBatchNegativesLoss others(5);
+  const double all = others.forward(wave({3, 4}, 1), wave({3, 4}, 2), pass_over(3)).loss_sum;
+  EXPECT_NEAR(all / 3, golden().at("in_batch.out")[0], 1e-6);
+  expect_golden("in_batch.in_gradient", others.query_gradient());
+  expect_golden("in_batch.gradient0", others.positive_gradient());
 }
 
 TEST(GoldenLosses, OfOddNumbersArePyTorchs) {
@@ -224,6 +229,10 @@ TEST(GoldenLosses, OfOddNumbersArePyTorchs) {
     expect_golden("triplet" + end + ".in_gradient", triplet.query_gradient());
     expect_golden("triplet" + end + ".gradient0", triplet.positive_gradient());
     expect_golden("triplet" + end + ".gradient1", triplet.negative_gradient());
+    InBatchNegativesLoss others(5);
+    expect_loss("in_batch", others.forward(query, wave({3, 4}, 2), pass_over(3)).loss_sum, 3);
+    expect_golden("in_batch" + end + ".in_gradient", others.query_gradient());
+    expect_golden("in_batch" + end + ".gradient0", others.positive_gradient());
   }
 }
 
