@@ -13,7 +13,7 @@ tools/setup.sh
 
 # The programs in FOLDER/NAME... of an argument `-R FOLDER/NAME...`; none if there is no such argument, or no such program.
 programs=()
-if [ "${1:-}" = -R ] && [[ ${2:-} =~ ^\^?([a-z0-9_]+/[a-z0-9_]+) ]]; then
+if [ "${1:-}" = -R ] && [[ ${2:-} =~ ^\^?([a-z0-9_]+/[a-z0-9_]*) ]]; then
   [ -f build/release/tests/programs.txt ] || tools/build.sh release test_places >/dev/null
   mapfile -t programs < <(awk -v name="${BASH_REMATCH[1]}" 'index($1, name) == 1 { print $2 }' build/release/tests/programs.txt)
 fi
