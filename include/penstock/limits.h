@@ -24,5 +24,9 @@ struct Limits {
 /// The most ways in which a listing may reach the same folder through links. Folders that link to
 /// each other would give an endless list of files.
 inline constexpr int kMostWays = 64;
+/// The most stages from a source to the end of a graph. Walks over a graph are as deep.
+inline constexpr int kMostStages = 1000;
+/// The most stages that a run opens, each as often as it is used.
+inline constexpr int kMostPlaces = 100'000;
 
 }  // namespace penstock

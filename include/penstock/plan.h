@@ -181,6 +181,7 @@ class Plan {
   NodePtr root_;
   std::vector<PlannedStage> stages_;
   std::map<const Node*, std::size_t> index_;  // in stages_
+  int places_ = 0;                            // stages, each as often as it is used
   std::vector<PlannedSegment> segments_;
   std::optional<BatchInfo> batches_;
   std::size_t batch_stage_ = 0;

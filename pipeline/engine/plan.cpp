@@ -1,6 +1,9 @@
 #include <penstock/plan.h>
 
 #include <algorithm>
+#include <string>
+
+#include <penstock/limits.h>
 
 #include "pipeline/core/machine.h"
 #include "pipeline/core/sizes.h"
@@ -86,6 +89,11 @@ NodePtr batches_of_shard(const Node& node, const WhichShard& shard, const Node*&
 }  // namespace
 
 void Plan::add(const Node& node, std::int64_t prefetch, int depth) {
+  // A dataset that is its own second input is opened twice, and so is what it is made of.
+  if (++places_ > kMostPlaces)
+    throw Error(ErrorCode::invalid_argument, "a run would open more than " +
+                                                 std::to_string(kMostPlaces) +
+                                                 " stages, each as often as it is used (places)");
   const std::optional<BatchInfo> batches = node.batches();
   const std::int64_t own = node.prefetch_depth();
   const std::int64_t below = batches ? -1 : own > 0 ? own : prefetch;

@@ -146,9 +146,9 @@ class CacheNode final : public Node {
   explicit CacheNode(NodePtr source) : Node({source}, source->spec(), source->cardinality()) {}
   std::string name() const override { return "cache"; }
   void describe(Description&) const override {}
-  Resume resume() const override { return Resume::work; }
-  Pending pending() const override { return Pending::none; }
-  std::optional<BatchRows> batch_rows() const override {
+  Resume find_resume() const override { return Resume::work; }
+  Pending find_pending() const override { return Pending::none; }
+  std::optional<BatchRows> find_batch_rows() const override {
     std::optional<BatchRows> rows = input().batch_rows();
     if (rows) rows->kept = true;
     return rows;

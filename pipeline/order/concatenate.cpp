@@ -61,10 +61,10 @@ class ConcatenateNode final : public Node {
              add_cardinality(first->cardinality(), second->cardinality())) {}
 
   std::string name() const override { return "concatenate"; }
-  std::optional<BatchRows> batch_rows() const override { return rows_of_any(inputs(), 2); }
+  std::optional<BatchRows> find_batch_rows() const override { return rows_of_any(inputs(), 2); }
   void describe(Description&) const override {}
-  Pending pending() const override { return std::max(input(0).pending(), input(1).pending()); }
-  std::optional<std::uint64_t> indexed_size() const override {
+  Pending find_pending() const override { return std::max(input(0).pending(), input(1).pending()); }
+  std::optional<std::uint64_t> find_indexed_size() const override {
     if (!input(0).indexed_size() || !input(1).indexed_size()) return std::nullopt;
     return *input(0).indexed_size() + *input(1).indexed_size();
   }

@@ -199,13 +199,13 @@ class FileCacheNode final : public Node {
         snapshot_(snapshot) {}
 
   std::string name() const override { return snapshot_ ? "snapshot" : "cache"; }
-  Resume resume() const override { return Resume::work; }
+  Resume find_resume() const override { return Resume::work; }
   // The file's path does not affect the output.
   void describe(Description& description) const override {
     if (!snapshot_) description.add("file", true);
   }
-  Pending pending() const override { return Pending::fallible; }
-  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
+  Pending find_pending() const override { return Pending::fallible; }
+  std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
   // In a folder each graph has a file of its own. Without a folder there is only the named file.
   NodePtr over(NodePtr input) const override {
     return snapshot_ ? make_file_cache(std::move(input), file_, true) : nullptr;

@@ -55,9 +55,9 @@ class FilterNode final : public Node {
     description.add("op", predicate_->name());
   }
   Relation relation() const override { return stop_at_no_ ? Relation::other : Relation::some; }
-  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
+  std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
   Execution execution() const override { return Execution::verdicts; }
-  Pending pending() const override { return Pending::none; }
+  Pending find_pending() const override { return Pending::none; }
   bool deterministic() const override { return predicate_->deterministic(); }
 
   std::optional<Program::Step> step(RunServices& run) const override {

@@ -55,8 +55,8 @@ class IgnoreErrorsNode final : public Node {
         log_warning_(log_warning) {}
   std::string name() const override { return "ignore_errors"; }
   void describe(Description&) const override {}  // a warning does not affect the output
-  Pending pending() const override { return Pending::none; }
-  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
+  Pending find_pending() const override { return Pending::none; }
+  std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
   NodePtr over(NodePtr input) const override {
     return make_ignore_errors(std::move(input), log_warning_);
   }

@@ -193,12 +193,12 @@ class InterleaveNode final : public Node {
     description.add("cycle", options_.cycle);
     description.add("block", options_.block);
   }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return input().pending() == Pending::fallible; }
   bool seeded() const override { return true; }
   bool deterministic() const override { return false; }
   /// Open datasets are made again.
-  Resume resume() const override { return replay_of(input()); }
+  Resume find_resume() const override { return input().replay(); }
 
   OrderIteratorPtr open(const OpenContext& context) const override {
     auto open_input = [this](const OpenContext& here) {

@@ -166,8 +166,10 @@ class MixNode : public Node {
  public:
   MixNode(std::vector<NodePtr> all, std::size_t mixed, Spec spec, std::int64_t cardinality)
       : Node(std::move(all), std::move(spec), cardinality), mixed_(mixed) {}
-  std::optional<BatchRows> batch_rows() const override { return rows_of_any(inputs(), mixed_); }
-  Pending pending() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
+    return rows_of_any(inputs(), mixed_);
+  }
+  Pending find_pending() const override {
     Pending worst = Pending::none;
     for (std::size_t i = 0; i < mixed_; ++i) worst = std::max(worst, input(i).pending());
     return worst;
@@ -241,7 +243,9 @@ class ChooseNode final : public MixNode {
   void describe(Description& description) const override {
     description.add("stop_on_empty", stop_on_empty_);
   }
-  Pending pending() const override { return std::max(MixNode::pending(), Pending::infallible); }
+  Pending find_pending() const override {
+    return std::max(MixNode::find_pending(), Pending::infallible);
+  }
   bool wants_values(std::size_t which) const override {
     return which == mixed_ && input(which).pending() == Pending::fallible;
   }

@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <string>
+
+#include <penstock/limits.h>
 
 namespace penstock {
 
 void RunServices::check_stop() const {
   if (stopping()) throw Error(ErrorCode::cancelled, "the run was cancelled");
+}
+
+Node::Node(std::vector<NodePtr> inputs, Spec spec, std::int64_t cardinality)
+    : inputs_(std::move(inputs)), spec_(std::move(spec)), cardinality_(cardinality) {
+  for (const NodePtr& input : inputs_) depth_ = std::max(depth_, input->depth_ + 1);
+  if (depth_ > kMostStages)
+    throw Error(ErrorCode::invalid_argument,
+                "a chain has more than " + std::to_string(kMostStages) + " stages (stages)");
 }
 
 Execution Node::execution() const {
@@ -30,7 +41,7 @@ bool Node::wants_values(std::size_t input) const {
   }
 }
 
-std::optional<BatchRows> Node::batch_rows() const {
+std::optional<BatchRows> Node::find_batch_rows() const {
   const bool kept = relation() == Relation::same || relation() == Relation::some;
   return kept ? inputs_[0]->batch_rows() : std::nullopt;
 }
@@ -124,12 +135,10 @@ std::size_t IndexedIterator::pull(std::span<ElementRef> out) {
   return count;
 }
 
-Resume replay_of(const Node& input) noexcept {
-  if (input.resume() == Resume::work || input.pending() == Pending::none) return Resume::work;
-  for (const NodePtr& deeper : input.inputs()) {
-    if (replay_of(*deeper) == Resume::work) return Resume::work;
-  }
-  return Resume::order;
+Resume Node::find_replay() const {
+  if (resume() == Resume::work || pending() == Pending::none) return Resume::work;
+  const auto works = [](const NodePtr& input) { return input->replay() == Resume::work; };
+  return std::ranges::any_of(inputs_, works) ? Resume::work : Resume::order;
 }
 
 std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -177,6 +178,21 @@ struct WhichShard {
   bool contiguous = false;
 };
 
+/// A value that is computed when it is first asked for. Thread-safe.
+template <typename T>
+class Computed {
+ public:
+  template <typename F>
+  const T& by(const F& compute) const {
+    std::call_once(once_, [&] { value_ = compute(); });
+    return value_;
+  }
+
+ private:
+  mutable std::once_flag once_;
+  mutable T value_{};
+};
+
 /// A stage. Immutable; shared by datasets.
 class Node {
  public:
@@ -192,10 +208,32 @@ class Node {
   virtual std::unique_ptr<Program> first_program(RunServices& /*run*/) const { return nullptr; }
   /// Returns the step that the stage applies to each element that passes, if any.
   virtual std::optional<Program::Step> step(RunServices& /*run*/) const { return std::nullopt; }
+  // These depend on the inputs' answers, often on several of them. Each is computed once for a
+  // stage. Otherwise the time would double with each stage of a chain.
+
   /// Returns the kind of `open`'s items. The default is the kind of the first input's items.
-  virtual Pending pending() const {
-    return inputs_.empty() ? Pending::none : inputs_[0]->pending();
+  Pending pending() const {
+    return pending_.by([this] { return find_pending(); });
   }
+  /// Returns what is known of the output's batches, if it is known that the output consists of
+  /// batches. The default is the input's answer, if the elements are some or all of the input's.
+  const std::optional<BatchRows>& batch_rows() const {
+    return batch_rows_.by([this] { return find_batch_rows(); });
+  }
+  /// Returns the number of records if they can be fetched by position. Known without opening.
+  std::optional<std::uint64_t> indexed_size() const {
+    return indexed_size_.by([this] { return find_indexed_size(); });
+  }
+  /// Returns the cost of restoring this stage, without its inputs.
+  Resume resume() const {
+    return resume_.by([this] { return find_resume(); });
+  }
+  /// Returns the cost of replaying this stage's items. If they are references into an index,
+  /// nothing is read again.
+  Resume replay() const {
+    return replay_.by([this] { return find_replay(); });
+  }
+
   /// True if the stage draws random numbers. It then gets a number of its own to key them.
   virtual bool random() const { return false; }
   /// True if the output may depend on the seed: the stage draws, or a dataset that it makes may
@@ -211,9 +249,6 @@ class Node {
   /// Returns a stage that makes the same batches of other elements and keeps the remainder. Null if
   /// the stage cannot make one.
   virtual NodePtr batched_over(NodePtr /*elements*/) const { return nullptr; }
-  /// Returns what is known of the output's batches, if it is known that the output consists of
-  /// batches. The default is the input's answer, if the elements are some or all of the input's.
-  virtual std::optional<BatchRows> batch_rows() const;
   /// Returns the same stage over the input's elements in other batches. Null if the rows that come
   /// out would then differ.
   virtual NodePtr over(NodePtr /*input*/) const { return nullptr; }
@@ -232,8 +267,6 @@ class Node {
   /// Returns how many batches to prepare ahead of this stage's output, if it asks for that;
   /// otherwise -1.
   virtual std::int64_t prefetch_depth() const { return -1; }
-  /// Returns the cost of restoring this stage, without its inputs.
-  virtual Resume resume() const { return Resume::position; }
   /// False if it calls a user's code, whose results Penstock cannot guarantee.
   virtual bool deterministic() const { return true; }
   /// False if the order of its elements is not a function of the graph.
@@ -250,19 +283,31 @@ class Node {
   const std::vector<NodePtr>& inputs() const noexcept { return inputs_; }
   const Spec& spec() const noexcept { return spec_; }
   std::int64_t cardinality() const noexcept { return cardinality_; }
-  /// Returns the number of records if they can be fetched by position. Known without opening.
-  virtual std::optional<std::uint64_t> indexed_size() const { return std::nullopt; }
 
  protected:
-  Node(std::vector<NodePtr> inputs, Spec spec, std::int64_t cardinality)
-      : inputs_(std::move(inputs)), spec_(std::move(spec)), cardinality_(cardinality) {}
+  /// Throws Error{invalid_argument} for a chain of more than kMostStages.
+  Node(std::vector<NodePtr> inputs, Spec spec, std::int64_t cardinality);
 
   const Node& input(std::size_t i = 0) const noexcept { return *inputs_[i]; }
 
+  virtual Pending find_pending() const {
+    return inputs_.empty() ? Pending::none : inputs_[0]->pending();
+  }
+  virtual std::optional<BatchRows> find_batch_rows() const;
+  virtual Resume find_resume() const { return Resume::position; }
+  virtual std::optional<std::uint64_t> find_indexed_size() const { return std::nullopt; }
+
  private:
+  Resume find_replay() const;
+
+  Computed<Pending> pending_;
+  Computed<std::optional<BatchRows>> batch_rows_;
+  Computed<std::optional<std::uint64_t>> indexed_size_;
+  Computed<Resume> resume_, replay_;
   std::vector<NodePtr> inputs_;
   Spec spec_;
   std::int64_t cardinality_;
+  int depth_ = 1;  // stages of the longest chain that ends here
 };
 
 /// The elements that a cache holds for a run: all of them, or none yet.
@@ -334,10 +379,6 @@ inline Rng order_rng(const Node& node, const OpenContext& context, std::uint64_t
                      std::uint64_t draw) {
   return {epoch_key(seed, context.epoch), mix_path(context.path, draw), context.run.rng_op(node)};
 }
-
-/// Returns the cost of replaying this input. If its items are references into an index, nothing is
-/// read again.
-Resume replay_of(const Node& input) noexcept;
 
 /// Arithmetic on cardinalities, which may be infinite or unknown.
 std::int64_t add_cardinality(std::int64_t a, std::int64_t b) noexcept;

@@ -113,9 +113,9 @@ class PadNode final : public Node {
         steps_(steps) {}
   std::string name() const override { return "pad_batches"; }
   void describe(Description& description) const override { description.add("batches", steps_); }
-  Pending pending() const override { return Pending::none; }
+  Pending find_pending() const override { return Pending::none; }
   bool pads() const override { return true; }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     return BatchRows{.full = size_, .most = size_, .fewer = BatchRows::Fewer::none, .padded = true};
   }
   NodePtr over(NodePtr input) const override { return make_pad_batches(std::move(input)); }

@@ -10,7 +10,7 @@ class PrefetchNode final : public Node {
   std::string name() const override { return "prefetch"; }
   void describe(Description&) const override {}  // does not affect the output
   std::int64_t prefetch_depth() const override { return count_ > 0 ? count_ : -1; }
-  std::optional<std::uint64_t> indexed_size() const override { return input().indexed_size(); }
+  std::optional<std::uint64_t> find_indexed_size() const override { return input().indexed_size(); }
   Relation relation() const override { return Relation::same; }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];

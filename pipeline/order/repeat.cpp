@@ -90,7 +90,7 @@ class RepeatNode final : public Node {
       : Node({source}, source->spec(), repeated(source->cardinality(), count)), count_(count) {}
 
   std::string name() const override { return "repeat"; }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     return count_ == 0 || count_ == 1 ? input().batch_rows() : rows_in_any_order(input());
   }
   void describe(Description& description) const override { description.add("count", count_); }

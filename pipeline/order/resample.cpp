@@ -135,7 +135,7 @@ class ResampleNode final : public Node {
     if (options_.seed) description.add("seed", *options_.seed);
   }
   bool random() const override { return true; }
-  Pending pending() const override { return Pending::none; }
+  Pending find_pending() const override { return Pending::none; }
   bool wants_values(std::size_t) const override { return true; }  // including their keys
   std::optional<Program::Step> step(RunServices& run) const override {
     return key_step(*this, run, class_of_);

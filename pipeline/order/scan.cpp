@@ -101,14 +101,16 @@ class ScanNode final : public Node {
       : Node({source}, std::move(output), source->cardinality()), scan_(std::move(scan)) {}
 
   std::string name() const override { return "scan"; }
-  std::optional<BatchRows> batch_rows() const override { return rows_through(input(), spec()); }
-  Resume resume() const override { return Resume::work; }
+  std::optional<BatchRows> find_batch_rows() const override {
+    return rows_through(input(), spec());
+  }
+  Resume find_resume() const override { return Resume::work; }
   bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", scan_.name);
     description.add("state", scan_.state.to_string());
   }
-  Pending pending() const override { return Pending::none; }
+  Pending find_pending() const override { return Pending::none; }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }

@@ -38,7 +38,7 @@ class SelectNode final : public Node {
     description.add("count", static_cast<std::uint64_t>(indices_->size()));
     description.add("hash", hash);
   }
-  std::optional<std::uint64_t> indexed_size() const override { return indices_->size(); }
+  std::optional<std::uint64_t> find_indexed_size() const override { return indices_->size(); }
   // Does not depend on the input's cardinality, as long as the input has these positions.
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t>) const override {
     return cardinality();

@@ -103,14 +103,14 @@ class ShardNode final : public Node {
       : Node({source}, source->spec(), sharded(source->cardinality(), shard)), shard_(shard) {}
 
   std::string name() const override { return "shard"; }
-  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
+  std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
   void describe(Description& description) const override {
     description.add("count", shard_.count);
     description.add("index", shard_.index);
     description.add("contiguous", shard_.contiguous);
   }
   std::optional<WhichShard> shard() const override { return shard_; }
-  std::optional<std::uint64_t> indexed_size() const override {
+  std::optional<std::uint64_t> find_indexed_size() const override {
     if (!input().indexed_size()) return std::nullopt;
     return static_cast<std::uint64_t>(cardinality());
   }

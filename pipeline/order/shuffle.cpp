@@ -83,15 +83,15 @@ class ShuffleNode final : public Node {
     description.add("reshuffle", options_.reshuffle);
   }
   bool random() const override { return true; }
-  std::optional<BatchRows> batch_rows() const override { return rows_in_any_order(input()); }
+  std::optional<BatchRows> find_batch_rows() const override { return rows_in_any_order(input()); }
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }
-  Resume resume() const override {
+  Resume find_resume() const override {
     if (options_.buffer == 0) return Resume::position;
-    return replay_of(input());
+    return input().replay();
   }
-  std::optional<std::uint64_t> indexed_size() const override {
+  std::optional<std::uint64_t> find_indexed_size() const override {
     return options_.buffer == 0 ? input().indexed_size() : std::nullopt;
   }
 

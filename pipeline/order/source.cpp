@@ -110,9 +110,11 @@ class SourceNode final : public Node {
   void describe(Description& description) const override { source_->describe(description); }
   bool deterministic() const override { return source_->deterministic(); }
   /// A stream is read again from its start.
-  Resume resume() const override { return source_->size() ? Resume::position : Resume::work; }
-  Pending pending() const override { return source_->size() ? Pending::infallible : Pending::none; }
-  std::optional<std::uint64_t> indexed_size() const override { return source_->size(); }
+  Resume find_resume() const override { return source_->size() ? Resume::position : Resume::work; }
+  Pending find_pending() const override {
+    return source_->size() ? Pending::infallible : Pending::none;
+  }
+  std::optional<std::uint64_t> find_indexed_size() const override { return source_->size(); }
 
   std::unique_ptr<Program> first_program(RunServices& run) const override {
     if (!source_->size()) return nullptr;

@@ -95,11 +95,11 @@ class CountNode : public Node {
   CountNode(const NodePtr& source, std::int64_t count, std::int64_t cardinality)
       : Node({source}, source->spec(), cardinality), count_(count) {}
   void describe(Description& description) const final { description.add("count", count_); }
-  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
-  Pending pending() const override {
+  std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
+  Pending find_pending() const override {
     return input().pending() == Pending::fallible ? Pending::none : input().pending();
   }
-  std::optional<std::uint64_t> indexed_size() const override {
+  std::optional<std::uint64_t> find_indexed_size() const override {
     if (!input().indexed_size() || input().pending() != Pending::infallible) return std::nullopt;
     return static_cast<std::uint64_t>(cardinality());
   }
@@ -177,7 +177,7 @@ class SliceNode final : public Node {
     description.add("first", first_);
     description.add("size", size_);
   }
-  std::optional<std::uint64_t> indexed_size() const override { return size_; }
+  std::optional<std::uint64_t> find_indexed_size() const override { return size_; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<SliceIterator>(input().open(context), first_, size_);
   }

@@ -103,9 +103,9 @@ class UnbatchNode final : public Node {
   explicit UnbatchNode(NodePtr source)
       : Node({source}, unbatched(source->spec()), unbatched(*source)) {}
   std::string name() const override { return "unbatch"; }
-  Resume resume() const override { return Resume::work; }  // one batch is made again
+  Resume find_resume() const override { return Resume::work; }  // one batch is made again
   void describe(Description&) const override {}
-  Pending pending() const override { return Pending::none; }
+  Pending find_pending() const override { return Pending::none; }
   OrderIteratorPtr open(const OpenContext& context) const override {
     OrderIteratorPtr source = input().open(context);
     if (input().pending() != Pending::none) {

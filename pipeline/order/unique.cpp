@@ -157,12 +157,12 @@ class UniqueNode final : public Node {
   }
 
   std::string name() const override { return "unique"; }
-  std::optional<BatchRows> batch_rows() const override { return input().batch_rows(); }
-  Resume resume() const override { return Resume::work; }
+  std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
+  Resume find_resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     for (const std::string& component : components_) description.add("component", component);
   }
-  Pending pending() const override { return Pending::none; }
+  Pending find_pending() const override { return Pending::none; }
   bool wants_values(std::size_t) const override { return true; }  // including their keys
   std::optional<Program::Step> step(RunServices& run) const override {
     return key_step(*this, run, hash_);

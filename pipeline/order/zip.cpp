@@ -148,7 +148,7 @@ class ZipNode final : public Node {
 
   std::string name() const override { return name_; }
   void describe(Description&) const override {}
-  Pending pending() const override {
+  Pending find_pending() const override {
     for (const NodePtr& input : inputs()) {
       if (input->pending() == Pending::fallible) return Pending::fallible;
     }
@@ -157,7 +157,7 @@ class ZipNode final : public Node {
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return shortest(inputs);
   }
-  std::optional<std::uint64_t> indexed_size() const override {
+  std::optional<std::uint64_t> find_indexed_size() const override {
     for (const NodePtr& input : inputs()) {
       if (!input->indexed_size()) return std::nullopt;
     }
@@ -217,8 +217,8 @@ class NumbersNode final : public Node {
   }
   std::string name() const override { return "count"; }
   void describe(Description& description) const override { description.add("start", start_); }
-  Pending pending() const override { return Pending::infallible; }
-  std::optional<std::uint64_t> indexed_size() const override { return UINT64_MAX; }
+  Pending find_pending() const override { return Pending::infallible; }
+  std::optional<std::uint64_t> find_indexed_size() const override { return UINT64_MAX; }
   std::unique_ptr<Program> first_program(RunServices& run) const override {
     return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
   }

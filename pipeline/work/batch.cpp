@@ -78,7 +78,7 @@ class BatchNode final : public Node {
                      .in_place = fits_slot(input().spec()),
                      .element = input().spec()};
   }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     return rows_of(size_, options_.drop_remainder);
   }
   NodePtr batched_over(NodePtr elements) const override {
@@ -87,7 +87,7 @@ class BatchNode final : public Node {
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return batches_in(inputs[0], size_, options_.drop_remainder);
   }
-  Pending pending() const override {
+  Pending find_pending() const override {
     return fits_slot(input().spec()) ? Pending::none : Pending::fallible;
   }
   std::string advice() const override {

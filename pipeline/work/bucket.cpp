@@ -122,7 +122,7 @@ class BucketNode final : public Node {
         op_(make_bucket_op(options_)) {}
 
   std::string name() const override { return kBucketStage; }
-  Resume resume() const override { return Resume::work; }
+  Resume find_resume() const override { return Resume::work; }
   bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", length_->name());
@@ -135,7 +135,7 @@ class BucketNode final : public Node {
     description.add("no_padding", options_.no_padding);
     description.add("drop_remainder", options_.drop_remainder);
   }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     BatchRows rows{.most = options_.tokens, .fewer = BatchRows::Fewer::any};
     if (options_.tokens > 0) return rows;
     rows.most = std::ranges::max(options_.sizes);
@@ -143,7 +143,7 @@ class BucketNode final : public Node {
     return rows;
   }
   Execution execution() const override { return Execution::held; }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return true; }  // with their keys
 
   std::unique_ptr<Program> first_program(RunServices& run) const override {

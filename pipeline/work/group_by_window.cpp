@@ -68,19 +68,19 @@ class GroupByWindowNode final : public Node {
         made_(std::move(made)) {}
 
   std::string name() const override { return "group_by_window"; }
-  Resume resume() const override { return Resume::work; }
+  Resume find_resume() const override { return Resume::work; }
   bool deterministic() const override { return false; }
   void describe(Description& description) const override {
     description.add("op", key_->name());
     if (options_.size > 0) description.add("size", options_.size);
     if (made_) describe_inner(*made_, description);
   }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     if (options_.reduce) return made_ ? rows_in_any_order(*made_) : std::nullopt;
     return BatchRows{.full = options_.size, .most = options_.size, .fewer = BatchRows::Fewer::any};
   }
   Execution execution() const override { return Execution::held; }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return true; }  // with their keys
   bool seeded() const override { return options_.reduce != nullptr; }
 

@@ -76,7 +76,9 @@ class KeepNode final : public Node {
     description.add("components", components);
   }
   Relation relation() const override { return Relation::each; }
-  std::optional<BatchRows> batch_rows() const override { return rows_through(input(), spec()); }
+  std::optional<BatchRows> find_batch_rows() const override {
+    return rows_through(input(), spec());
+  }
   NodePtr over(NodePtr other) const override {
     Spec output = part_of(other->spec(), kept_);
     return std::make_shared<KeepNode>(std::move(other), name_, given_, kept_, std::move(output));
@@ -85,10 +87,10 @@ class KeepNode final : public Node {
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }
-  Pending pending() const override {
+  Pending find_pending() const override {
     return input().pending() == Pending::fallible ? Pending::fallible : Pending::infallible;
   }
-  std::optional<std::uint64_t> indexed_size() const override { return input().indexed_size(); }
+  std::optional<std::uint64_t> find_indexed_size() const override { return input().indexed_size(); }
   std::optional<Program::Step> step(RunServices& run) const override {
     Program::Step step{
         op_, 0, run.counters(*this), run.stage_name(*this), fixed_payload_bytes(spec()), spec()};

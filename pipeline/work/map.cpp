@@ -23,7 +23,9 @@ class MapNode final : public Node {
   bool random() const override { return op_->random(); }
   bool deterministic() const override { return op_->deterministic(); }
   Relation relation() const override { return Relation::each; }
-  std::optional<BatchRows> batch_rows() const override { return rows_through(input(), spec()); }
+  std::optional<BatchRows> find_batch_rows() const override {
+    return rows_through(input(), spec());
+  }
   NodePtr over(NodePtr input) const override { return make_map(std::move(input), op_, ordered_); }
   Execution execution() const override {
     return ordered_ ? Execution::fused : Execution::unordered;
@@ -32,12 +34,12 @@ class MapNode final : public Node {
     return inputs[0];
   }
   bool ordered() const override { return ordered_; }
-  Pending pending() const override {
+  Pending find_pending() const override {
     if (!ordered_) return Pending::none;
     return op_->can_fail() || input().pending() == Pending::fallible ? Pending::fallible
                                                                      : Pending::infallible;
   }
-  std::optional<std::uint64_t> indexed_size() const override {
+  std::optional<std::uint64_t> find_indexed_size() const override {
     return ordered_ ? input().indexed_size() : std::nullopt;
   }
 

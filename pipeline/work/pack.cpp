@@ -157,21 +157,21 @@ class PackNode final : public Node {
         op_(std::make_shared<PackOp>(spec(), options_)) {}
 
   std::string name() const override { return "pack"; }
-  Resume resume() const override { return Resume::work; }
+  Resume find_resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     description.add("length", options_.length);
     description.add("open", options_.open);
     for (const double value : options_.values) description.add("value", value);
   }
   // The rows are not divisible: a sequence must not be cut.
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     return BatchRows{.full = options_.length,
                      .most = options_.length,
                      .fewer = BatchRows::Fewer::none,
                      .divisible = false};
   }
   Execution execution() const override { return Execution::held; }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   bool wants_values(std::size_t) const override { return true; }  // with their keys
   std::unique_ptr<Program> first_program(RunServices& run) const override {
     return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));

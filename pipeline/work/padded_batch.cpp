@@ -133,7 +133,7 @@ class PaddedBatchNode final : public Node {
                      .in_place = false,
                      .element = input().spec()};
   }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     return rows_of(size_, options_.drop_remainder);
   }
   NodePtr batched_over(NodePtr elements) const override {
@@ -144,7 +144,7 @@ class PaddedBatchNode final : public Node {
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return batches_in(inputs[0], size_, options_.drop_remainder);
   }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   std::unique_ptr<Program> first_program(RunServices& run) const override {
     return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
   }

@@ -114,7 +114,7 @@ class RaggedBatchNode final : public Node {
   std::string name() const override { return kRaggedStage; }
   void describe(Description& /*description*/) const override {}
   Relation relation() const override { return Relation::each; }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     std::optional<BatchRows> rows = input().batch_rows();
     if (rows) rows->divisible = false;
     return rows;
@@ -126,7 +126,7 @@ class RaggedBatchNode final : public Node {
   std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
     return inputs[0];
   }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   std::optional<Program::Step> step(RunServices& run) const override {
     return Program::Step{
         op_, 0, run.counters(*this), run.stage_name(*this), fixed_payload_bytes(spec()), spec()};

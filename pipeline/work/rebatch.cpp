@@ -258,12 +258,12 @@ class RebatchNode final : public Node {
         options_(options) {}
 
   std::string name() const override { return "rebatch"; }
-  Resume resume() const override { return Resume::work; }
+  Resume find_resume() const override { return Resume::work; }
   void describe(Description& description) const override {
     for (const std::int64_t size : sizes_) description.add("size", size);
     description.add("drop_remainder", options_.drop_remainder);
   }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     BatchRows rows = rows_of(std::ranges::max(sizes_), options_.drop_remainder);
     if (std::ranges::min(sizes_) == rows.full) return rows;
     rows.full = 0;
@@ -271,7 +271,7 @@ class RebatchNode final : public Node {
     return rows;
   }
   Execution execution() const override { return Execution::held; }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   std::unique_ptr<Program> first_program(RunServices& run) const override {
     static const auto op = std::make_shared<const JoinOp>();
     return std::make_unique<Program>(op, run.counters(*this), run.stage_name(*this));

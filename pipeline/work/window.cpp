@@ -123,7 +123,7 @@ class WindowNode final : public Node {
         made_(std::move(made)) {}
 
   std::string name() const override { return "window"; }
-  Resume resume() const override { return Resume::work; }
+  Resume find_resume() const override { return Resume::work; }
   bool deterministic() const override { return !each_; }
   void describe(Description& description) const override {
     description.add("size", sliding_.size);
@@ -132,7 +132,7 @@ class WindowNode final : public Node {
     description.add("drop_remainder", sliding_.drop_remainder);
     if (made_) describe_inner(*made_, description);
   }
-  std::optional<BatchRows> batch_rows() const override {
+  std::optional<BatchRows> find_batch_rows() const override {
     if (made_) return rows_in_any_order(*made_);
     BatchRows rows = rows_of(static_cast<std::int64_t>(sliding_.size), sliding_.drop_remainder);
     const bool overlap = sliding_.shift < sliding_.span();
@@ -146,7 +146,7 @@ class WindowNode final : public Node {
                        {.shift = static_cast<std::int64_t>(sliding_.shift)}, nullptr);
   }
   Execution execution() const override { return Execution::held; }
-  Pending pending() const override { return Pending::fallible; }
+  Pending find_pending() const override { return Pending::fallible; }
   bool seeded() const override { return each_ != nullptr; }
 
   std::unique_ptr<Program> first_program(RunServices& run) const override {
