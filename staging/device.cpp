@@ -53,7 +53,11 @@ void* StreamView::native() const noexcept {
 
 Event::Event(const DevicePtr& device) : device_(device), state_(device->backend().create_event()) {}
 Event::Event(Event&&) noexcept = default;
-Event& Event::operator=(Event&&) noexcept = default;
+Event& Event::operator=(Event&& other) noexcept {
+  state_ = std::move(other.state_);  // before its device, which this may be the last to hold
+  device_ = std::move(other.device_);
+  return *this;
+}
 Event::~Event() = default;
 
 Stream::Stream(DevicePtr device, std::unique_ptr<StreamState> state)
@@ -64,7 +68,11 @@ Stream Stream::wrap(const DevicePtr& device, void* native) {
   return {device, device->backend().wrap_stream(native)};
 }
 Stream::Stream(Stream&&) noexcept = default;
-Stream& Stream::operator=(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&& other) noexcept {
+  state_ = std::move(other.state_);
+  device_ = std::move(other.device_);
+  return *this;
+}
 Stream::~Stream() = default;
 
 DevicePtr device(DeviceId id) {

@@ -278,6 +278,21 @@ TEST_P(DeviceConformance, AStreamOfSomebodyElseIsKnownByItsHandle) {
   EXPECT_GE(second.view().completed_ns() - first.view().completed_ns(), 19 * kMs);
 }
 
+TEST_P(DeviceConformance, StatesGoBeforeTheirDevice) {
+  Event event(shared());
+  Event other_event(shared());
+  static_cast<void>(Event(std::move(other_event)));
+  Stream stream(shared(), "first");
+  Stream other_stream(shared(), "second");
+  static_cast<void>(Stream(std::move(other_stream)));
+  const std::weak_ptr<Device> device = shared();
+  bed_.device.reset();
+  stream = std::move(other_stream);
+  EXPECT_FALSE(device.expired());
+  event = std::move(other_event);  // this was the last that held the device
+  EXPECT_TRUE(device.expired());
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance, testing::ValuesIn(test::bed_kinds()),
                          test::name_of_bed);
 
