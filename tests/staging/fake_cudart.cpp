@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -58,17 +59,25 @@ void reset_cudart() {
   cudart.devices = 1;
   cudart.counting = cudaSuccess;
   cudart.newest_event = nullptr;
+  cudart.tells_ended_streams = false;
 }
 
 }  // namespace penstock::test
 
 namespace {
 
-using penstock::test::called;
+using namespace penstock::test;  // NOLINT(google-build-using-namespace)
 auto& runtime = penstock::test::cudart;
 
 double device_ns() {
   return static_cast<double>(runtime.clock->now()) * runtime.rate;
+}
+/// Counts a call on a stream. After the stream's end CUDA may crash, or tell.
+cudaError_t called_on(cudaStream_t stream, const std::string& function) {
+  if (is_live(stream)) return called(function);
+  if (runtime.tells_ended_streams) return cudaErrorInvalidResourceHandle;
+  std::fprintf(stderr, "%s on a stream that was destroyed\n", function.c_str());
+  std::abort();
 }
 CUresult no_push(CUcontext) {
   return CUDA_SUCCESS;
@@ -110,20 +119,26 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) {
   return called("cudaThreadExchangeStreamCaptureMode");
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(&runtime);
-  return called("cudaStreamCreateWithFlags");
+  const cudaError_t error = called("cudaStreamCreateWithFlags");
+  if (error == cudaSuccess) *stream = make_stream();
+  return error;
 }
-cudaError_t cudaStreamDestroy(cudaStream_t) {
-  return called("cudaStreamDestroy");
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const cudaError_t error = called_on(stream, "cudaStreamDestroy");
+  end_stream(stream);
+  return error;
 }
 cudaError_t cudaStreamQuery(cudaStream_t) {
   return called("cudaStreamQuery");
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return called("cudaStreamSynchronize");
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  await(stream);
+  return called_on(stream, "cudaStreamSynchronize");
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
-  return called("cudaStreamWaitEvent");
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const cudaError_t error = called_on(stream, "cudaStreamWaitEvent");
+  if (error == cudaSuccess) enqueue_wait(stream, *event);
+  return error;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   const cudaError_t error = called("cudaEventCreateWithFlags");
@@ -137,15 +152,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   --runtime.events;
   return called("cudaEventDestroy");
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->at_ns = device_ns();
-  return called("cudaEventRecord");
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const cudaError_t error = called_on(stream, "cudaEventRecord");
+  if (error == cudaSuccess) enqueue_record(stream, *event, device_ns);
+  return error;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return event->hangs ? cudaErrorNotReady : called("cudaEventQuery");
+  const cudaError_t error = called("cudaEventQuery");
+  const bool ready = !event->hangs && is_reached(*event);
+  return error == cudaSuccess && !ready ? cudaErrorNotReady : error;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->hangs) std::abort();  // for ever
+  await(*event);
   return called("cudaEventSynchronize");
 }
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -161,7 +180,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
-  *ms = static_cast<float>((to->at_ns - from->at_ns) / 1e6);
+  *ms = static_cast<float>((reached_at(*to) - reached_at(*from)) / 1e6);
   return called("cudaEventElapsedTime");
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -189,12 +208,15 @@ cudaError_t cudaFree(void* data) {
   return called("cudaFree");
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
-  std::memcpy(to, from, bytes);
-  return called("cudaMemcpyAsync");
+                            cudaStream_t stream) {
+  const cudaError_t error = called_on(stream, "cudaMemcpyAsync");
+  if (error == cudaSuccess) enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  return error;
 }
-cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t) {
-  return called("cudaMemsetAsync");
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  const cudaError_t error = called_on(stream, "cudaMemsetAsync");
+  if (error == cudaSuccess) enqueue(stream, [=] { std::memset(to, value, bytes); });
+  return error;
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   if (!runtime.pins || called("cudaHostAlloc") != cudaSuccess) return cudaErrorMemoryAllocation;

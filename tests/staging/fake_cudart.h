@@ -1,5 +1,5 @@
 // A fake of the CUDA runtime, linked in place of CUDA's, with fake kernels. Device memory is the
-// host's, work is done when it is requested, and the test decides what fails.
+// host's, streams are those of fake_streams.h, and the test decides what fails.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,10 +10,7 @@
 
 #include <penstock/device_backend.h>
 
-struct CUevent_st {
-  double at_ns = 0;
-  std::atomic<bool> hangs = false;
-};
+#include "tests/staging/fake_streams.h"
 
 namespace penstock::test {
 
@@ -30,6 +27,7 @@ struct Cudart {
   int devices = 1;
   cudaError_t counting = cudaSuccess;
   CUevent_st* newest_event = nullptr;
+  std::atomic<bool> tells_ended_streams = false;  // a call on one fails; else it aborts
 };
 extern Cudart cudart;
 
