@@ -15,6 +15,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/layout.h"
+#include "staging/shared_stream.h"
 #include "staging/staging_pool.h"
 
 namespace penstock {
@@ -53,7 +54,7 @@ struct Flight {
   Event begin;
   Event ready;
   Event passed;
-  std::vector<Event> ended;
+  std::vector<ReleasePoint> ended;
   std::size_t ends = 0;  // the number of recorded ones
   bool in_use = false;
   bool staged = false;    // `ready` is recorded
@@ -112,7 +113,7 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   StagedBatch peek(std::size_t i) EXCLUDES(mutex_);
   std::size_t size() const EXCLUDES(mutex_);
   void clear() EXCLUDES(mutex_);
-  void wait(Flight& flight, StreamView stream, const Site& site) EXCLUDES(mutex_);
+  void wait(Flight& flight, const StreamView& stream, const Site& site) EXCLUDES(mutex_);
   /// Waits until the copy of a leased batch has ended. Throws if something hangs or has failed.
   void await_copy(const Flight& flight) EXCLUDES(mutex_);
   void release(Flight& flight, std::span<const StreamView> streams, const Site& site) noexcept

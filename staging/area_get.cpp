@@ -110,7 +110,7 @@ void StagingState::clear() {
   changed();
 }
 
-void StagingState::wait(Flight& flight, StreamView stream, const Site& site) {
+void StagingState::wait(Flight& flight, const StreamView& stream, const Site& site) {
   stream.wait(flight.ready, site);
   {
     MutexLock lock(mutex_);
@@ -128,8 +128,10 @@ void StagingState::release(Flight& flight, std::span<const StreamView> streams,
       slot.released.emplace_back(device_);
     while (flight.ended.size() < flight.ends + streams.size()) flight.ended.emplace_back(device_);
     for (const StreamView& stream : streams) {
-      stream.record(slot.released[slot.releases++], site);
-      stream.record(flight.ended[flight.ends++], site);
+      ReleasePoint& released = slot.released[slot.releases++];
+      ReleasePoint& ended = flight.ended[flight.ends++];
+      released.end = ended.end =
+          SharedStream::of(stream).record_or_end(released.recorded, ended.recorded, site);
       flight.last_stream = stream.name();
     }
     drop_hold(flight);
@@ -148,7 +150,7 @@ void StagingState::drop_hold(Flight& flight) {
     StagingSlot& slot = *flight.slot;
     const StreamView guard = *guard_;
     guard.wait(flight.ready);
-    for (std::size_t i = 0; i < slot.releases; ++i) guard.wait(slot.released[i]);
+    for (std::size_t i = 0; i < slot.releases; ++i) guard.wait(slot.released[i].view());
     backend_.guard({slot.data, pool_->bytes()}, false, guard.state());
     guard.record(*slot.closed);
   }

@@ -51,7 +51,7 @@ void StagingState::open(StagingSlot& slot) {
   if (slot.packed != nullptr) backend_.take_over(slot.packed);
   // The device first finishes all earlier work that uses the slot.
   const StreamView copy = *copy_;
-  for (std::size_t i = 0; i < slot.releases; ++i) copy.wait(slot.released[i]);
+  for (std::size_t i = 0; i < slot.releases; ++i) copy.wait(slot.released[i].view());
   slot.releases = 0;
   if (slot.closed && !in_place_) {
     copy.wait(*slot.closed);

@@ -17,7 +17,7 @@ bool StagingState::collect(std::vector<EventView>& events) {
       // ends.
       std::size_t i = 0;
       while (i + 1 < flight->ends && flight->ended[i].view().done()) ++i;
-      if (i < flight->ends) events.push_back(flight->ended[i]);
+      if (i < flight->ends) events.push_back(flight->ended[i].view());
     }
   }
   return !(closed_ && events.empty()) && failed_.ok();
@@ -54,10 +54,11 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   }
   if (flight.ends > 0) flight.times.ended = 0;
   for (std::size_t i = 0; i < flight.ends; ++i) {
-    flight.times.ended = std::max(flight.times.ended, flight.ended[i].view().completed_ns());
+    flight.times.ended =
+        std::max(flight.times.ended, flight.ended[i].passed_ns(flight.times.released));
   }
   flight.times.stepped =
-      flight.ends > 0 ? flight.ended[0].view().completed_ns() : flight.times.ended;
+      flight.ends > 0 ? flight.ended[0].passed_ns(flight.times.released) : flight.times.ended;
   flight.times.passed = flight.has_pass ? flight.passed.view().completed_ns()
                                         : std::max(flight.times.asked, flight.times.ready);
   if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);

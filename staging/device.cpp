@@ -7,6 +7,7 @@
 #include "staging/cuda/module.h"
 #include "staging/host/host_device.h"
 #include "staging/host/host_options.h"
+#include "staging/shared_stream.h"
 
 namespace penstock {
 
@@ -26,29 +27,27 @@ std::int64_t EventView::completed_ns() const {
 }
 
 void StreamView::record(EventView event, Site site) const {
-  device_->backend().record(event.state(), *state_, site);
+  device().backend().record(event.state(), state(), site);
 }
 void StreamView::wait(EventView event, Site site) const {
-  device_->backend().wait(*state_, event.state(), site);
+  device().backend().wait(state(), event.state(), site);
 }
 void StreamView::copy(const Copy& copy, Site site) const {
-  if (copy.bytes > 0) device_->backend().copy(copy, *state_, site);
+  StreamState& to = state();
+  if (copy.bytes > 0) device().backend().copy(copy, to, site);
 }
 void StreamView::clear(std::span<std::byte> memory, Site site) const {
-  if (!memory.empty()) device_->backend().clear(memory, *state_, site);
+  StreamState& to = state();
+  if (!memory.empty()) device().backend().clear(memory, to, site);
 }
 void StreamView::busy(std::int64_t nanoseconds) const {
-  device_->backend().busy(nanoseconds, *state_);
+  device().backend().busy(nanoseconds, state());
 }
 void StreamView::synchronize(Site site) const {
-  device_->backend().synchronize(*state_, site);
+  device().backend().synchronize(state(), site);
 }
-
-const std::string& StreamView::name() const noexcept {
-  return state_->name();
-}
-void* StreamView::native() const noexcept {
-  return state_->native();
+void* StreamView::native() const {
+  return state().native();
 }
 
 Event::Event(const DevicePtr& device) : device_(device), state_(device->backend().create_event()) {}
@@ -60,8 +59,8 @@ Event& Event::operator=(Event&& other) noexcept {
 }
 Event::~Event() = default;
 
-Stream::Stream(DevicePtr device, std::unique_ptr<StreamState> state)
-    : device_(std::move(device)), state_(std::move(state)) {}
+Stream::Stream(const DevicePtr& device, std::unique_ptr<StreamState> state)
+    : core_(std::make_shared<SharedStream>(device, std::move(state))) {}
 Stream::Stream(const DevicePtr& device, std::string name)
     : Stream(device, device->backend().create_stream(std::move(name))) {}
 Stream Stream::wrap(const DevicePtr& device, void* native) {
@@ -69,11 +68,18 @@ Stream Stream::wrap(const DevicePtr& device, void* native) {
 }
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&& other) noexcept {
-  state_ = std::move(other.state_);
-  device_ = std::move(other.device_);
+  if (this == &other) return *this;
+  end();
+  core_ = std::move(other.core_);
   return *this;
 }
-Stream::~Stream() = default;
+Stream::~Stream() {
+  end();
+}
+
+void Stream::end() noexcept {
+  if (core_) static_cast<SharedStream&>(*core_).end(core_.use_count() > 1);
+}
 
 DevicePtr device(DeviceId id) {
   static Mutex mutex;

@@ -1,5 +1,7 @@
 #include <penstock/staging_area.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "staging/area.h"
@@ -12,7 +14,7 @@ StagedBatch& StagedBatch::operator=(StagedBatch&& other) noexcept {
   area_ = std::move(other.area_);
   flight_ = std::exchange(other.flight_, nullptr);
   waited_ = std::exchange(other.waited_, 0);
-  streams_ = other.streams_;
+  streams_ = std::move(other.streams_);
   return *this;
 }
 
@@ -20,16 +22,16 @@ StagedBatch::StagedBatch(StagedBatch&& other) noexcept
     : area_(std::move(other.area_)),
       flight_(std::exchange(other.flight_, nullptr)),
       waited_(std::exchange(other.waited_, 0)),
-      streams_(other.streams_) {}
+      streams_(std::move(other.streams_)) {}
 
 StagedBatch::~StagedBatch() {
   release();
 }
 
-void StagedBatch::remember(StreamView stream) {
-  for (std::size_t i = 0; i < waited_; ++i) {
-    if (&streams_[i].state() == &stream.state()) return;
-  }
+void StagedBatch::remember(const StreamView& stream) {
+  static_cast<void>(stream.state());  // throws if it has ended
+  const auto known = std::span(streams_).first(waited_);
+  if (std::ranges::find(known, stream) != known.end()) return;
   if (waited_ == kMostStreams) {
     throw Error(ErrorCode::out_of_range,
                 "at most " + std::to_string(kMostStreams) + " streams can use one batch");
@@ -56,6 +58,7 @@ void StagedBatch::release(StreamView stream, Site site) {
 void StagedBatch::release(Site site) noexcept {
   if (flight_ == nullptr) return;
   area_->release(*std::exchange(flight_, nullptr), {streams_.data(), waited_}, site);
+  while (waited_ > 0) streams_[--waited_] = StreamView();
   area_.reset();
 }
 

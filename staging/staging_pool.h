@@ -11,6 +11,7 @@
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
+#include "staging/shared_stream.h"
 
 namespace penstock {
 
@@ -18,9 +19,9 @@ namespace penstock {
 struct StagingSlot {
   int index = 0;
   std::byte* data = nullptr;
-  std::byte* packed = nullptr;  // null if nothing has to be packed
-  std::vector<Event> released;  // one event for each stream that used the last batch
-  std::size_t releases = 0;     // the number of these events that are recorded
+  std::byte* packed = nullptr;         // null if nothing has to be packed
+  std::vector<ReleasePoint> released;  // one for each stream that used the last batch
+  std::size_t releases = 0;            // the number of these that are set
   std::optional<Event> closed;  // if slots are guarded: the slot is closed again after this event
 };
 

@@ -23,7 +23,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TESTS = ["staging_device_test", "staging_area_test", "staging_area_contents_test", "staging_finish_test",
+TESTS = ["staging_device_test", "staging_area_test", "staging_area_contents_test", "staging_lifetimes_test", "staging_finish_test",
          "staging_reconstruct_test", "staging_reconstruct_faults_test", "staging_cuda_test", "towers_gpu_test"]
 SUMMARY = 9000  # characters
 GPU = ("name,driver_version,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,clocks.sm,clocks.max.sm,clocks.mem,"

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <penstock/buffer.h>
@@ -51,7 +52,8 @@ struct DeviceId {
   friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
 };
 
-/// A point in a stream's work. Cheap to copy; the owner must outlive it. Thread-safe.
+/// A point in a stream's work. Cheap to copy. Unlike a stream's view, it must not outlive its
+/// owner. Thread-safe.
 class EventView {
  public:
   EventView(Device& device, EventState& state) noexcept : device_(&device), state_(&state) {}
@@ -78,13 +80,24 @@ struct Copy {
   std::size_t bytes = 0;
 };
 
-/// A queue of a device's work, which runs in order. Cheap to copy; the owner must outlive it. Calls
-/// return at once and are thread-safe. Later failures show in `Device::status`.
+/// The part of a stream that its views and the leases that wait for it share. Penstock implements
+/// it. Its methods are virtual, so modules that do not link the library can call them.
+class StreamCore {
+ public:
+  virtual ~StreamCore() = default;
+  virtual Device& device() const noexcept = 0;
+  virtual const std::string& name() const noexcept = 0;
+  virtual StreamState& state() const = 0;
+};
+
+/// A queue of a device's work, which runs in order. Cheap to copy. Calls return at once and are
+/// thread-safe. Later failures show in `Device::status`. A view may outlive its stream, and keeps
+/// the device alive. Once the stream has ended, all calls but `name` and `device` throw
+/// Error{invalid_argument} that names it. A stream must not end during a call.
 class StreamView {
  public:
   /// No stream. REQUIRES: assigned to before use.
   StreamView() = default;
-  StreamView(Device& device, StreamState& state) noexcept : device_(&device), state_(&state) {}
   /// Records the event at this point of the stream. This replaces its last record.
   void record(EventView event, Site site = Site::current()) const;
   /// Makes later work wait until the event's last record, as of now, is done. The host does not
@@ -100,15 +113,19 @@ class StreamView {
   /// Blocks the calling thread until all work is done.
   void synchronize(Site site = Site::current()) const;
   /// Returns the stream's name in errors and reports.
-  const std::string& name() const noexcept;
+  const std::string& name() const noexcept { return core_->name(); }
   /// Returns the runtime's own handle (cudaStream_t), or null where there is none.
-  void* native() const noexcept;
-  Device& device() const noexcept { return *device_; }
-  StreamState& state() const noexcept { return *state_; }
+  void* native() const;
+  Device& device() const noexcept { return core_->device(); }
+  StreamState& state() const { return core_->state(); }
+  /// Returns true for views of the same `Stream`.
+  friend bool operator==(const StreamView&, const StreamView&) = default;
 
  private:
-  Device* device_ = nullptr;
-  StreamState* state_ = nullptr;
+  friend class SharedStream;
+  friend class Stream;
+  explicit StreamView(std::shared_ptr<StreamCore> core) noexcept : core_(std::move(core)) {}
+  std::shared_ptr<StreamCore> core_;
 };
 
 /// The owner of an event. Move-only. Destruction lets work that has begun end.
@@ -128,26 +145,27 @@ class Event {
   std::unique_ptr<EventState> state_;
 };
 
-/// The owner of a stream. Move-only. Destruction lets work that has begun end.
+/// The owner of a stream. Move-only. Destruction lets work that has begun end. Leases and exported
+/// tensors that wait for the stream may outlive it: their slots are free once that work has ended.
 class Stream {
  public:
   /// Creates a stream on `device`; `name` stands in errors and reports.
   Stream(const DevicePtr& device, std::string name);
   /// Returns a stream that other code owns, by its `native` handle (a cudaStream_t). That stream
-  /// must outlive this one. Throws Error{invalid_argument} where streams have no handle, as on the
-  /// host.
+  /// must outlive this one; it need not outlive the leases that wait for this one. They know the
+  /// native stream's work up to the end of this one, so keep this one until the last use of a batch
+  /// is enqueued. Throws Error{invalid_argument} where streams have no handle, as on the host.
   static Stream wrap(const DevicePtr& device, void* native);
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
-  /// Returns a view, which this must outlive.
-  StreamView view() const noexcept { return {*device_, *state_}; }
+  StreamView view() const noexcept { return StreamView(core_); }
   operator StreamView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
 
  private:
-  Stream(DevicePtr device, std::unique_ptr<StreamState> state);
-  DevicePtr device_;
-  std::unique_ptr<StreamState> state_;
+  Stream(const DevicePtr& device, std::unique_ptr<StreamState> state);
+  void end() noexcept;
+  std::shared_ptr<StreamCore> core_;
 };
 
 /// The memory of a device.

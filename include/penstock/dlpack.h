@@ -57,10 +57,14 @@ inline constexpr std::uint64_t kReadOnly = 1;
 
 /// A batch whose components other libraries use. They share its lease: the slot is released when
 /// this object and the last exported tensor are gone, on the streams that waited. A deleter may run
-/// on any thread. Copies share the batch.
+/// on any thread, also after the streams, the area and the other owners of the device are gone. It
+/// must not run as work of a stream. Copies share the batch.
 class ExportedBatch {
  public:
-  /// Takes the batch over, and orders the consumer's stream after the copy.
+  /// Takes the batch over, and orders the consumer's stream after the copy. If the consumer's
+  /// stream is wrapped, keep the wrapper until the last use of the tensors is enqueued: the slot is
+  /// reused after the work up to its end. Throws Error{invalid_argument} that names a stream that
+  /// has ended; the batch is then released.
   ExportedBatch(StagedBatch batch, StreamView consumer);
   /// Returns a component. The caller owns the result and calls its deleter once. Throws
   /// Error{not_found}, and Error{invalid_argument} for byte strings, which DLPack lacks.

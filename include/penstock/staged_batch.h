@@ -30,7 +30,8 @@ struct DeviceTensor {
 };
 
 /// A lease: the consumer's hold on a staged batch. Move-only. One thread at a time may use it. It
-/// may outlive the staging area.
+/// may outlive the staging area, and the streams that waited for it: such a stream has passed the
+/// release once its work has ended.
 class StagedBatch {
  public:
   StagedBatch(StagedBatch&& other) noexcept;
@@ -39,12 +40,14 @@ class StagedBatch {
   ~StagedBatch();
 
   /// Orders the stream after the copy, without blocking the host. Every stream that uses the batch
-  /// must wait; at most kMostStreams may.
+  /// must wait; at most kMostStreams may. Throws Error{invalid_argument} that names a stream that
+  /// has ended.
   void wait(StreamView stream, Site site = Site::current());
   /// Blocks until the copy has ended. Throws the area's error, also if the copy hangs.
   void synchronize(Site site = Site::current()) const;
   /// Frees the slot once this stream, and every stream that waited, reaches this point. Work that
-  /// you enqueue later must not use the batch. Idempotent.
+  /// you enqueue later must not use the batch. Idempotent. Throws as `wait` does; the lease is then
+  /// not released yet.
   void release(StreamView stream, Site site = Site::current());
   /// Frees the slot once every stream that waited reaches this point.
   void release(Site site = Site::current()) noexcept;
@@ -79,7 +82,7 @@ class StagedBatch {
   StagedBatch(std::shared_ptr<StagingState> area, Flight& flight) noexcept
       : area_(std::move(area)), flight_(&flight) {}
 
-  void remember(StreamView stream);
+  void remember(const StreamView& stream);
 
   std::shared_ptr<StagingState> area_;
   Flight* flight_ = nullptr;  // null once released

@@ -168,26 +168,27 @@ class CudaDevice final : public DeviceBackend {
 
   void record(EventState& event, StreamState& stream, const Site& /*site*/) override {
     const Current current(context_);
-    require(cudaEventRecord(native(event), native(stream)), "cudaEventRecord");
+    require(cudaEventRecord(native(event), native(stream)), "cudaEventRecord", stream);
   }
   void wait(StreamState& stream, EventState& event, const Site& /*site*/) override {
     const Current current(context_);
-    require(cudaStreamWaitEvent(native(stream), native(event), 0), "cudaStreamWaitEvent");
+    require(cudaStreamWaitEvent(native(stream), native(event), 0), "cudaStreamWaitEvent", stream);
   }
   void copy(const Copy& copy, StreamState& stream, const Site& /*site*/) override {
     const Current current(context_);
     ++copies_;
     copied_bytes_ += copy.bytes;
     require(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDefault, native(stream)),
-            "cudaMemcpyAsync");
+            "cudaMemcpyAsync", stream);
   }
   void clear(std::span<std::byte> memory, StreamState& stream, const Site& /*site*/) override {
     const Current current(context_);
-    require(cudaMemsetAsync(memory.data(), 0, memory.size(), native(stream)), "cudaMemsetAsync");
+    require(cudaMemsetAsync(memory.data(), 0, memory.size(), native(stream)), "cudaMemsetAsync",
+            stream);
   }
   void busy(std::int64_t nanoseconds, StreamState& stream) override {
     const Current current(context_);
-    require(cuda::busy(nanoseconds, native(stream)), "a step");
+    require(cuda::busy(nanoseconds, native(stream)), "a step", stream);
   }
 
   bool done(EventState& event) override {
@@ -302,6 +303,10 @@ class CudaDevice final : public DeviceBackend {
     if (error == cudaSuccess) return;
     if (is_sticky(error)) note(error, what);
     ensure(error, id().to_string() + ": " + what);
+  }
+  void require(cudaError_t error, const char* what, const StreamState& stream) {
+    if (error != cudaSuccess)
+      require(error, (std::string(what) + " on stream " + stream.name()).c_str());
   }
   void mark(CudaEvent& event) {
     ensure(cudaEventRecord(event.event(), base_stream_.stream()), "cudaEventRecord");

@@ -4,16 +4,17 @@
 
 #include <chrono>
 #include <cstring>
-#include <future>
 #include <numeric>
 #include <optional>
 #include <thread>
 
 #include "tests/staging/beds.h"
+#include "tests/staging/gate.h"
 
 namespace penstock {
 namespace {
 
+using test::Gate;
 using test::OnEachDevice;
 constexpr std::int64_t kMs = 1'000'000;
 
@@ -32,33 +33,6 @@ struct Region {
   Device& device;
   std::size_t bytes;
   std::byte* data;
-};
-
-/// Holds streams up until it opens, at the latest when it is destroyed.
-class Gate {
- public:
-  Gate() = default;
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  ~Gate() { open(); }
-  /// Devices that run no host code, or in simulated time, are busy for `otherwise` instead.
-  void hold(Device& device, StreamView stream, std::int64_t otherwise) {
-    if (&device.backend().time() != &TimeSource::real()) return stream.busy(otherwise);
-    const auto wait = [opened = opened_] { opened.wait_for(std::chrono::seconds(20)); };
-    try {
-      device.backend().launch({.run = wait}, stream.state(), Site::current());
-    } catch (const Error&) {
-      stream.busy(otherwise);
-    }
-  }
-  void open() {
-    if (!std::exchange(open_, true)) promise_.set_value();
-  }
-
- private:
-  bool open_ = false;
-  std::promise<void> promise_;
-  const std::shared_future<void> opened_ = promise_.get_future().share();
 };
 
 class DeviceConformance : public OnEachDevice {};

@@ -291,6 +291,23 @@ TEST(ParameterExchange, NamesARankWithOtherParameters) {
     });
 }
 
+TEST(ParameterExchange, NamesATowersStreamThatHasEnded) {
+  const TimeLimit limit(60);
+  const DevicePtr host = device({DeviceKind::host, 0});
+  std::vector<Stream> streams;
+  std::vector<OwnTower> towers;
+  float gradients[2] = {};  // host devices use the host's memory
+  for (float& gradient : gradients) {
+    streams.emplace_back(host, "own");
+    towers.push_back({{{"w", DType::f32, {}, nullptr, &gradient}}, streams.back().view()});
+  }
+  ParameterExchange exchange(towers);
+  exchange.begin(0, 1);
+  streams.clear();
+  expect_error(ErrorCode::invalid_argument, "host:0: the stream \"own\" has ended",
+               [&] { exchange.ready(0, 0); });
+}
+
 TEST(ParameterExchange, EndsAllWaitingForATowerThatDoesNotCome) {
   const TimeLimit limit(60);
   float a = 0, b = 0;

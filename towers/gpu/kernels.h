@@ -48,7 +48,7 @@ using Launches =
 
 /// The table that the CUDA module exports as kKernelsSymbol.
 struct Kernels {
-  static constexpr int kVersion = 5;
+  static constexpr int kVersion = 6;
   int version = kVersion;
   Launches launches{};
   /// Makes the stream's device the calling thread's current one, for libraries that need that.
