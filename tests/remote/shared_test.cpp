@@ -270,18 +270,24 @@ TEST_F(Shared, WhatOthersDoNotFinishIsMadeInTime) {
   Made made;
   std::mutex mutex;
   std::condition_variable changed;
+  bool began_to_wait = false;
   bool ended = false;
   made.then = [&](std::int64_t value, int time) {
     // The first who makes it, on a thread of the first run, is stuck.
     if (value != 77 || time > 1) return;
     std::unique_lock lock(mutex);
+    began_to_wait = true;
+    changed.notify_all();
     changed.wait_for(lock, 30s, [&] { return ended; });
   };
   const Dataset dataset = made_of(400, made, 0us).batch(8);
   serve_by(dataset, 64 << 20);
   std::optional<Ran> first;
   std::jthread stuck([&] { first = Trainer(dataset, options()).end(); });
-  while (made.all() == 0) std::this_thread::sleep_for(1ms);
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return began_to_wait; });  // else the second run might be stuck
+  }
   const auto began = std::chrono::steady_clock::now();
   const Ran second = Trainer(dataset, options()).end();
   const auto took = std::chrono::steady_clock::now() - began;
