@@ -7,6 +7,7 @@
 
 #include <sys/resource.h>
 
+#include "tests/support/digits.h"
 #include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/support/program.h"
@@ -74,6 +75,29 @@ TEST(FileLimits, FewDescriptors) {
     ASSERT_EQ(outcome.code, 0) << io << ": " << outcome.err;
     EXPECT_EQ(outcome.json()["elements"], 200) << io;
   }
+}
+
+TEST(FileLimits, ASmallStack) {
+  if (kAddressSanitizer || kThreadSanitizer) GTEST_SKIP() << "sanitizers need more";
+  const TempFolder folder;
+  const std::string shards = tfrecords(folder, 2, 50);
+  std::string graph = "[source]\nkind = \"range\"\nstop = 100\n";
+  for (int i = 0; i < 990; ++i) graph += "[[stages]]\nkind = \"take\"\ncount = 50\n";
+  const std::string pipeline = folder.write("long.toml", graph);
+  const Digits digits(40);
+  const SoftLimit small(RLIMIT_STACK, 64 << 10);
+  const Outcome read = run_program(
+      {"profile", "--tfrecord", shards, "--shuffle", "--batch", "8", "--quiet", "--json", "-"});
+  ASSERT_EQ(read.code, 0) << read.err;
+  EXPECT_EQ(read.json()["elements"], 100);
+  const Outcome run = run_program({"profile", "--pipeline", pipeline, "--quiet", "--json", "-"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["elements"], 50);
+  const Outcome trained =
+      run_program({"train", "--model", "lenet", "--data", digits.path(), "--batch", "8",
+                   "--max-steps", "2", "--quiet", "--json", "-"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(trained.json()["steps"], 2);
 }
 
 /// Whether the file is seen to be shorter before its pages are used or not is up to chance.

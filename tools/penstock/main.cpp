@@ -26,6 +26,7 @@
 #include "tools/penstock/commands/limits_text.h"
 #include "tools/penstock/signals.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/large_stack.h"
 #include "tools/penstock/support/messages.h"
 
 namespace penstock::tool {
@@ -154,7 +155,7 @@ int main(int argc, char** argv) {
   void* frame = nullptr;
   static_cast<void>(::backtrace(&frame, 1));
   tool::log_to_stderr();
-  const int code = tool::guarded_run(argc, argv);
+  const int code = tool::run_on_large_stack([&] { return tool::guarded_run(argc, argv); });
   // Until now, output may still be in a buffer, so a full disk shows here at the latest.
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fputs("penstock: can't write to the standard output\n", stderr);
