@@ -55,8 +55,10 @@ class Next {
 
 /// The policy of a run for elements that fail.
 enum class OnError {
-  fail,   ///< `next` returns the error in its place; the next call continues after it
-  skip,   ///< as if the bad element had been filtered out: batches stay full
+  fail,  ///< `next` returns the error in its place; the next call continues after it
+  /// As if the bad element had been filtered out: batches stay full. Too little memory
+  /// (ErrorCode::resource_exhausted) is no fault of an element, and ends the run.
+  skip,
   retry,  ///< repeats reads that failed with ErrorCode::unavailable; otherwise as `fail`
 };
 
@@ -114,6 +116,9 @@ struct RunOptions {
 /// One run of a dataset, made by `Dataset::iterate`. Move-only. Several threads may call `next`,
 /// and each element goes to one of them; any thread may call `cancel` and `stats`. Destruction
 /// cancels the run and joins its threads (see `close_deadline_ms`); delivered elements stay valid.
+///
+/// An iterator that was moved from has no run: `next` gives Error{invalid_argument}, as `stats` and
+/// `save` throw it.
 ///
 /// A child of `fork` can't use an iterator: `next` gives Error{invalid_argument} there. So does
 /// `Dataset::iterate` in a child of a process that has run a dataset.
@@ -179,6 +184,7 @@ class Iterator {
 
  private:
   void close() noexcept;
+  Impl& run_here() const;
 
   std::unique_ptr<Impl> impl_;
 };

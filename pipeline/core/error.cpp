@@ -1,7 +1,13 @@
 #include <penstock/error.h>
 
+#include <cstdlib>
+#include <memory>
 #include <new>
+#include <string>
+#include <typeinfo>
 #include <utility>
+
+#include <cxxabi.h>
 
 namespace penstock {
 
@@ -65,6 +71,21 @@ const std::shared_ptr<const Error>& kOutOfMemory =
         "out of memory (RLIMIT_AS, RLIMIT_DATA, the container or the machine)", Provenance(),
         std::make_exception_ptr(std::bad_alloc())));
 
+/// Returns the error of an exception that has no message of its own.
+Error thrown(const std::string& what) {
+  return {ErrorCode::user, what, {}, std::current_exception()};
+}
+
+/// Returns the name of the type of the current exception, as C++ writes it.
+std::string type_of_current_exception() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "an unknown type";
+  int failed = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &failed), &std::free);
+  return failed == 0 ? name.get() : type->name();
+}
+
 Status status_of_current_exception() {
   try {
     throw;
@@ -74,9 +95,14 @@ Status status_of_current_exception() {
     return Status::out_of_memory();
   } catch (const std::exception& error) {
     return {Error(ErrorCode::user, error.what(), {}, std::current_exception())};
+  } catch (const char* text) {
+    return {thrown(text == nullptr ? "a null const char* was thrown" : text)};
+  } catch (const std::string& text) {
+    return {thrown(text)};
+  } catch (int number) {
+    return {thrown("the int " + std::to_string(number) + " was thrown")};
   } catch (...) {
-    return {Error(ErrorCode::user, "an exception that is not a std::exception", {},
-                  std::current_exception())};
+    return {thrown("an exception of type " + type_of_current_exception())};
   }
 }
 

@@ -18,4 +18,10 @@ std::uint64_t forks() noexcept {
   return fork_count.load(std::memory_order_relaxed);
 }
 
+Error away_from_home() {
+  return {ErrorCode::invalid_argument,
+          "this process was forked from one that had begun to run datasets, and has none of its "
+          "threads; fork before the first run, or exec"};
+}
+
 }  // namespace penstock

@@ -24,11 +24,8 @@ namespace {
 
 constexpr std::size_t kKeptEpochs = 1000;
 
-Error away_from_home() {
-  return Error(
-      ErrorCode::invalid_argument,
-      "this process was forked from one that had begun to run datasets, and has none of its "
-      "threads; fork before the first run, or exec");
+Error moved_from() {
+  return {ErrorCode::invalid_argument, "the iterator was moved from"};
 }
 
 }  // namespace
@@ -342,25 +339,30 @@ void Iterator::close() noexcept {
   }
 }
 
+Iterator::Impl& Iterator::run_here() const {
+  if (!impl_) throw moved_from();
+  if (!impl_->at_home()) throw away_from_home();
+  return *impl_;
+}
+
 Next Iterator::next() {
-  return impl_->at_home() ? impl_->next() : Next(away_from_home());
+  if (impl_ && impl_->at_home()) return impl_->next();
+  return Next(impl_ ? away_from_home() : moved_from());
 }
 bool Iterator::next_epoch() {
-  return impl_->at_home() && impl_->next_epoch();
+  return impl_ && impl_->at_home() && impl_->next_epoch();
 }
 std::uint64_t Iterator::epoch() const noexcept {
-  return impl_->epoch();
+  return impl_ ? impl_->epoch() : 0;
 }
 void Iterator::cancel() noexcept {
-  if (impl_->at_home()) impl_->cancel();
+  if (impl_ && impl_->at_home()) impl_->cancel();
 }
 Stats Iterator::stats() const {
-  if (!impl_->at_home()) throw away_from_home();
-  return impl_->stats();
+  return run_here().stats();
 }
 std::string Iterator::save() const {
-  if (!impl_->at_home()) throw away_from_home();
-  return impl_->save();
+  return run_here().save();
 }
 
 Iterator Dataset::iterate(const RunOptions& options) const {

@@ -131,8 +131,11 @@ class Visits {
   std::map<Inode, Ways> ways_;
 };
 
-std::vector<std::string> sorted(std::vector<std::string> paths) {
+/// Returns the paths in order, each once: while a folder changes, some file systems name a file
+/// twice.
+std::vector<std::string> without_repeats(std::vector<std::string> paths) {
   std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;
 }
 
@@ -205,7 +208,7 @@ std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
   Visits visits;
   std::vector<std::string> found;
   list_below(folder, nothing, visits, found);
-  return sorted(std::move(found));
+  return without_repeats(std::move(found));
 }
 
 std::vector<std::string> PosixFileSystem::glob(const std::string& pattern, bool hidden) {
@@ -215,10 +218,7 @@ std::vector<std::string> PosixFileSystem::glob(const std::string& pattern, bool 
   std::vector<std::string> found;
   const std::size_t start = pattern.find_first_not_of('/');
   glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), hidden, found);
-  found = sorted(std::move(found));
-  // Several ** find a file in several ways.
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
+  return without_repeats(std::move(found));  // several ** find a file in several ways
 }
 
 }  // namespace penstock

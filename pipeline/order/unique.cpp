@@ -62,6 +62,7 @@ class Seen {
     known_.emplace(hash, keep(identity));
     return true;
   }
+  std::size_t count() const noexcept { return known_.size(); }
 
  private:
   static constexpr std::size_t kEntry = 64;  // roughly the table's memory for each element
@@ -124,7 +125,13 @@ class UniqueIterator final : public OrderIterator {
     try {
       return seen_.insert(item.payload->key, identity_);
     } catch (...) {
-      item = error_at(item, status_from_current_exception(), stage_);
+      Status why = status_from_current_exception();
+      if (why.error().code() == ErrorCode::resource_exhausted)
+        why = Error(ErrorCode::resource_exhausted,
+                    "has seen " + std::to_string(seen_.count()) +
+                        " different elements, and the memory budget of " +
+                        std::to_string(run_.memory_limit()) + " bytes has no room for one more");
+      item = error_at(item, why, stage_);
       run_.give_up(item.payload->status.error());
       over_ = true;
       return true;

@@ -185,13 +185,16 @@ class CountOp final : public GatherOp {
  public:
   CountOp(const Names* names, std::int64_t start) : names_(names), start_(start) {}
   void gather(std::span<WorkItem>, WorkItem& out, WorkContext&) const override {
+    const auto start = static_cast<std::uint64_t>(start_);
+    if (out.index > static_cast<std::uint64_t>(INT64_MAX) - start) out.status = beyond_;
     out.element.reset(names_);
-    out.element[0] = Tensor::scalar<std::int64_t>(start_ + static_cast<std::int64_t>(out.index));
+    out.element[0] = Tensor::scalar<std::int64_t>(static_cast<std::int64_t>(start + out.index));
   }
 
  private:
   const Names* names_;
   std::int64_t start_;
+  const Status beyond_{ErrorCode::out_of_range, "the number is beyond 2^63 - 1"};
 };
 
 class CountIterator final : public IndexedIterator {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "pipeline/core/callable_status.h"
 #include "pipeline/core/rows.h"
 #include "pipeline/core/sizes.h"
 #include "pipeline/work/adds.h"
@@ -126,7 +127,7 @@ class ElementOp final : public WorkOp {
       try {
         fn_(element, no_numbers);
       } catch (...) {
-        odd.status = status_from_current_exception();
+        odd.status = status_of_callable(name_);
         return row;
       }
       if (!to.put(row, element)) {
@@ -153,7 +154,7 @@ class ElementOp final : public WorkOp {
           apply_to_batch(item, rng);
         }
       } catch (...) {
-        item.status = status_from_current_exception();
+        item.status = status_of_callable(name_);
       }
     }
   }
@@ -255,7 +256,7 @@ class ViewOp final : public WorkOp {
         }
         item.element = std::move(out);
       } catch (...) {
-        item.status = status_from_current_exception();
+        item.status = status_of_callable(name_);
       }
     }
   }
@@ -333,7 +334,7 @@ class PredicateOp final : public WorkOp {
       try {
         item.keep = predicate_(item.element);
       } catch (...) {
-        item.status = status_from_current_exception();
+        item.status = status_of_callable(name_);
       }
     }
   }

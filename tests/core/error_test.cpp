@@ -62,6 +62,28 @@ TEST(Status, FromExceptions) {
   EXPECT_THROW(std::rethrow_exception(odd.error().original()), int);
 }
 
+struct Odd {};
+
+TEST(Status, OfExceptionsWithoutAMessageTellsWhatWasThrown) {
+  const struct {
+    Status status;
+    std::string cause;
+  } cases[] = {
+      {caught([] { throw 42; }), "the int 42 was thrown"},
+      {caught([] { throw -1; }), "the int -1 was thrown"},
+      {caught([] { throw "no such thing"; }), "no such thing"},
+      {caught([] { throw static_cast<const char*>(nullptr); }), "a null const char* was thrown"},
+      {caught([] { throw std::string("a text"); }), "a text"},
+      {caught([] { throw 2.5; }), "an exception of type double"},
+      {caught([] { throw Odd(); }), "an exception of type penstock::(anonymous namespace)::Odd"},
+  };
+  for (const auto& [status, cause] : cases) {
+    EXPECT_EQ(status.error().code(), ErrorCode::user);
+    EXPECT_EQ(status.error().cause(), cause);
+    EXPECT_NE(status.error().original(), nullptr);
+  }
+}
+
 TEST(Status, CopiesShareTheError) {
   EXPECT_TRUE(Status().ok());
   const Status status(ErrorCode::internal, "x");
