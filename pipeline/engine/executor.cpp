@@ -199,7 +199,8 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   BufferPtr buffer = memory_.allocate(bytes, promised_);
   if (!buffer) {
     starved_ = std::max<std::uint64_t>(starved_, bytes);
-    throw memory_.no_room_for(bytes);
+    throw no_room("needs " + std::to_string(bytes) + " bytes",
+                  saturating_sum(allocated_, Memory::rounded(bytes)));
   }
   allocated_ += Memory::rounded(bytes);  // whatever the size of the actual buffer
   return buffer;
@@ -217,11 +218,14 @@ void GroupContext::take(std::uint64_t bytes) {
   }
   starved_ = std::max(starved_, bytes <= beside ? bytes : UINT64_MAX);
   starved_codecs_ = std::max(starved_codecs_, all);
-  throw Error(ErrorCode::resource_exhausted,
-              "needs " + std::to_string(bytes) + " bytes to decode, and the memory budget of " +
-                  std::to_string(memory_.limit()) +
-                  " has no room for them; it takes at least --memory " +
-                  in_mebibytes(saturating_sum(memory_.limit() - beside, all)));
+  throw no_room("needs " + std::to_string(bytes) + " bytes to decode", all);
+}
+
+Error GroupContext::no_room(const std::string& needs, std::uint64_t all) const {
+  return {ErrorCode::resource_exhausted,
+          needs + ", and the memory budget of " + std::to_string(memory_.limit()) +
+              " has no room for them; it takes at least --memory " +
+              in_mebibytes(saturating_sum(memory_.limit() - memory_.beside_slots(), all))};
 }
 
 void GroupContext::give(std::uint64_t bytes) noexcept {

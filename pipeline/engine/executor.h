@@ -62,6 +62,9 @@ class GroupContext final : public WorkContext, public CodecBudget {
   std::vector<Parts> read_parts;
 
  private:
+  /// Returns the error of an element that takes `all` bytes.
+  Error no_room(const std::string& needs, std::uint64_t all) const;
+
   Memory& memory_;
   Retry& retry_;
   std::uint64_t promised_ = 0;

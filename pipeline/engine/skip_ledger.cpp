@@ -5,11 +5,17 @@
 namespace penstock {
 
 Status SkipLedger::add(const Account& account, std::uint64_t reached, const Error& error) {
-  // Elements that a cancelled run gave up are not bad.
-  if (error.code() != ErrorCode::cancelled) quarantine_.add(error);
+  // Elements that a cancelled run gave up are not bad, nor are those that a larger budget makes.
+  const bool lacks_memory = error.code() == ErrorCode::resource_exhausted;
+  if (error.code() != ErrorCode::cancelled && !lacks_memory) quarantine_.add(error);
   MutexLock lock(mutex_);
   // The same error is on its way through the next stage.
   if (!over_.ok()) return over_;
+  if (lacks_memory) {
+    over_ = error;
+    count(error);
+    return over_;
+  }
   if (!account.counted) return {};
   count(error);
   const Passed passed = charge(account, {reached, 1});

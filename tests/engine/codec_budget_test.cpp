@@ -188,7 +188,9 @@ TEST(CodecBudget, WhoDoesNotIsAnErrorThatSaysWhatItTakes) {
       if (threads == 1) expected = read;
       EXPECT_EQ(read.rows, expected.rows);
       EXPECT_EQ(read.errors, expected.errors);
-      EXPECT_EQ(read.stats.errors.count, 6U);
+      // Too little memory is no fault of the element, so it ends a run that skips bad ones.
+      EXPECT_EQ(read.stats.errors.count, on_error == OnError::skip ? 1U : 6U);
+      EXPECT_EQ(read.errors.size(), read.stats.errors.count);
       EXPECT_LE(account->most.load(), options.memory_bytes);
       for (const Error& error : read.stats.errors.first) {
         EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
@@ -197,7 +199,11 @@ TEST(CodecBudget, WhoDoesNotIsAnErrorThatSaysWhatItTakes) {
             << error.what();
       }
     }
-    EXPECT_GE(expected.rows.size(), 180U);
+    if (on_error == OnError::skip) {
+      EXPECT_LE(expected.rows.size(), 36U);  // those in front of the first
+    } else {
+      EXPECT_GE(expected.rows.size(), 180U);
+    }
   }
 }
 

@@ -26,7 +26,7 @@ struct SequentialOutput {
   enum class Kind : std::uint8_t {
     elements,  ///< a batch, or a value
     error,     ///< of one element
-    over,      ///< the error that exceeds the error budget; the end follows
+    over,      ///< the error that ends a run which skips bad elements; the end follows
     end
   } kind = Kind::end;
   std::vector<std::uint64_t> elements{};  ///< the rows in order, or the failed element
@@ -68,11 +68,13 @@ inline std::vector<SequentialOutput> sequential(std::span<const Made> elements,
       rows.clear();
       put(Kind::error, {element});
     } else {
-      ++skipped;
+      // Too little memory is no fault of the element.
+      const bool lacks_memory = made == Made::starved;
+      skipped += lacks_memory ? 0 : 1;
       const bool too_large_share =
           seen >= 100 &&
           static_cast<double>(skipped) > options.max_error_share * static_cast<double>(seen);
-      if (skipped <= options.max_errors && !too_large_share) continue;
+      if (!lacks_memory && skipped <= options.max_errors && !too_large_share) continue;
       put(Kind::over, {element});
       put(Kind::end, {});
       return outputs;
