@@ -140,5 +140,54 @@ TEST_F(OddImages, AreRefusedWithStrictImages) {
   }
 }
 
+TEST(TooLittleMemory, MakesNoImageBadForVerify) {
+  const TempFolder folder;
+  for (int i = 0; i < 3; ++i)
+    folder.write("in/" + std::to_string(i) + ".jpg",
+                 as_text(make_jpeg(make_pixels(900, 800, 4), {.progressive = i == 2})));
+  const Outcome roomy = run_program({"verify", folder / "in", "--memory", "64MiB"});
+  EXPECT_EQ(roomy.code, 0) << roomy.err;
+  EXPECT_THAT(roomy.out, HasSubstr("3 good, 0 bad"));
+  const Outcome tight = run_program({"verify", folder / "in", "--memory", "1MiB"});
+  EXPECT_EQ(tight.code, 1);
+  EXPECT_THAT(tight.out, testing::Not(HasSubstr("bad")));
+  EXPECT_THAT(tight.err, HasSubstr("it takes at least --memory "));
+  const Outcome inspected = run_program({"inspect", folder / "in", "--classes", "--memory", "x"});
+  EXPECT_EQ(inspected.code, 2);
+  EXPECT_THAT(inspected.err, HasSubstr("--memory"));
+}
+
+// Images are not bad because there is too little memory for them.
+TEST(TooLittleMemory, EndsTheRunAndNamesWhatSuffices) {
+  const TempFolder folder;
+  for (int i = 0; i < 4; ++i)
+    folder.write("in/" + std::to_string(i) + ".jpg",
+                 as_text(make_jpeg(make_pixels(600 + 300 * i, 800, 4), {.progressive = i > 1})));
+  const auto run = [&](const std::string& memory, const std::string& policy) {
+    return run_program({"profile", "--images", folder / "in", "--resize", "64x64", "--batch", "1",
+                        "--memory", memory, "--on-error", policy, "--json", "-"});
+  };
+  for (const char* policy : {"skip", "fail", "retry"}) {
+    std::string memory = "256KiB";
+    for (int tries = 0;; ++tries) {
+      const Outcome outcome = run(memory, policy);
+      if (outcome.code == 0) {
+        EXPECT_GE(tries, 1) << policy;
+        EXPECT_EQ(outcome.json()["elements"], 4) << policy;
+        EXPECT_EQ(outcome.json()["errors"]["count"], 0) << policy;
+        break;
+      }
+      ASSERT_EQ(outcome.code, 1) << outcome.err;
+      ASSERT_LT(tries, 8) << outcome.err;  // each names what its own image takes
+      const std::string mark = "it takes at least --memory ";
+      const std::size_t at = outcome.err.find(mark);
+      ASSERT_NE(at, std::string::npos) << outcome.err;
+      const std::size_t begin = at + mark.size();
+      memory =
+          outcome.err.substr(begin, outcome.err.find_first_not_of("0123456789MiB", begin) - begin);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock::test

@@ -9,6 +9,7 @@
 #include "pipelines/numbers.h"
 #include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/memory_flag.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/describe_element.h"
 #include "tools/penstock/shards/open.h"
@@ -56,12 +57,14 @@ class Inspect final : public Command {
         ->type_name("N");
     app()->add_flag("--hidden", hidden_, "take hidden files, folders and members of tar, too");
     app()->add_flag("--classes", classes_, "read everything: sizes, and how many of each label");
+    memory_.add_to(*app());
     app()->add_option("--json", json_, "write it as JSON (-: to stdout)")->type_name("FILE");
   }
 
   int run() override {
     Interrupts interrupts;
     check_output(json_);
+    static_cast<void>(memory_.bytes());  // refused before anything is read
     Json all = Json::array();
     int code = kOk;
     for (const std::string& path : paths_) {
@@ -133,7 +136,7 @@ class Inspect final : public Command {
 
   Json show_first(const Dataset& dataset) const {
     Json records = Json::array();
-    Iterator iterator = dataset.take(shown_).iterate({});
+    Iterator iterator = dataset.take(shown_).iterate({.memory_bytes = memory_.bytes()});
     std::size_t index = 0;
     for (Next next = iterator.next(); !next.is_end(); next = iterator.next(), ++index) {
       const std::string text =
@@ -148,6 +151,7 @@ class Inspect final : public Command {
     Census census;
     PassOptions options;
     options.title = "penstock inspect · " + shard.path;
+    options.memory_bytes = memory_.bytes();
     const Dataset samples = open_samples(shard, hidden_);
     const PassResult result = pass_over(samples, options, interrupts, [&](const Element& element) {
       const std::uint64_t bytes = bytes_of(element);
@@ -194,6 +198,7 @@ class Inspect final : public Command {
     return json;
   }
 
+  MemoryFlag memory_;
   std::vector<std::string> paths_;
   std::int64_t shown_ = 3;
   bool classes_ = false;

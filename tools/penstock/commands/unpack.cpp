@@ -12,6 +12,7 @@
 #include "pipelines/numbers.h"
 #include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/memory_flag.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
@@ -46,6 +47,7 @@ class Unpack final : public Command {
         ->required()
         ->type_name("DIR");
     app()->add_flag("--force", force_, "write over files that are there");
+    memory_.add_to(*app());
     app()->add_flag("--quiet", quiet_, "no progress");
     app()
         ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
@@ -59,6 +61,7 @@ class Unpack final : public Command {
     PassOptions options;
     options.title = "penstock unpack · " + folder_;
     options.quiet = quiet_;
+    options.memory_bytes = memory_.bytes();
     std::uint64_t bytes = 0;
     std::uint64_t bad = 0;
     std::uint64_t written = 0;
@@ -116,6 +119,7 @@ class Unpack final : public Command {
   std::vector<std::string> paths_;
   std::string folder_;
   std::string json_;
+  MemoryFlag memory_;
   bool force_ = false;
   bool quiet_ = false;
 };

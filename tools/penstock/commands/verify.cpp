@@ -10,6 +10,7 @@
 #include "pipelines/numbers.h"
 #include "pipelines/text.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/memory_flag.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/shards/open.h"
 #include "tools/penstock/shards/pass.h"
@@ -35,6 +36,7 @@ class Verify final : public Command {
         ->add_option("--threads", threads_, "default: all")
         ->check(CLI::Range(1, kMostThreads))
         ->type_name("N");
+    memory_.add_to(*app());
     app()
         ->add_option("--json", json_, "write what was found as JSON (-: to stdout)")
         ->type_name("FILE");
@@ -44,6 +46,7 @@ class Verify final : public Command {
   int run() override {
     Interrupts interrupts;
     check_output(json_);
+    static_cast<void>(memory_.bytes());  // refused before anything is read
     const auto start = std::chrono::steady_clock::now();
     for (const std::string& path : paths_) {
       if (interrupts.received() == 0) check_path(path, interrupts);
@@ -82,6 +85,7 @@ class Verify final : public Command {
       try {
         check_shard(shard, interrupts);
       } catch (const Error& error) {
+        if (error.code() == ErrorCode::resource_exhausted) throw;
         report(error);
       }
     }
@@ -98,6 +102,7 @@ class Verify final : public Command {
     options.threads = threads_;
     options.quiet = quiet_;
     options.keep = kKept;
+    options.memory_bytes = memory_.bytes();
     const PassResult result = pass_over(samples, options, interrupts, [](const Element&) {});
     good_ += result.good;
     for (const Error& error : result.errors) report(error);
@@ -141,6 +146,7 @@ class Verify final : public Command {
   bool strict_images_ = false;
   bool quiet_ = false;
   int threads_ = 0;
+  MemoryFlag memory_;
   std::string json_;
   std::uint64_t good_ = 0;
   std::uint64_t bad_ = 0;

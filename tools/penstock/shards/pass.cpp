@@ -11,6 +11,7 @@ PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interru
                      const std::function<void(const Element&)>& visit) {
   RunOptions run;
   run.threads = options.threads;
+  run.memory_bytes = options.memory_bytes;
   Iterator iterator = dataset.iterate(run);
   std::atomic<std::uint64_t> seen{0};
   const auto start = std::chrono::steady_clock::now();
@@ -35,6 +36,8 @@ PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interru
     } else if (next.error().code() == ErrorCode::cancelled) {
       result.interrupted = true;
       break;
+    } else if (next.error().code() == ErrorCode::resource_exhausted) {
+      throw Error(next.error());
     } else {
       ++result.bad;
       if (result.errors.size() < options.keep) result.errors.push_back(next.error());

@@ -24,10 +24,12 @@ struct PassOptions {
   int threads = 0;            ///< 0: all cores
   std::uint64_t keep = 1000;  ///< errors to keep
   bool quiet = false;
+  std::uint64_t memory_bytes = 0;  ///< see RunOptions
 };
 
 /// Goes through the dataset once, and continues after bad records. `visit` is called for each good
-/// one, in order.
+/// one, in order. Throws Error{resource_exhausted} if there is too little memory for a record,
+/// which says nothing about the record.
 PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
                      const std::function<void(const Element&)>& visit);
 
