@@ -19,8 +19,8 @@ void export_variables(const VariableStore& store, const std::string& path,
 std::vector<std::string> exported_classes(const std::string& path);
 
 /// Gives tower 0's variables the values of such a file. With `cast`, values of f16, bf16 and f64
-/// become f32. Throws Error{not_found} or Error{invalid_argument} naming a variable that the file
-/// lacks, or has in another shape or type.
+/// become f32. Throws Error{invalid_argument} naming a variable that the file lacks, or has in
+/// another shape or type.
 void import_variables(VariableStore& store, const std::string& path, bool cast = false);
 
 }  // namespace penstock::towers

@@ -21,8 +21,8 @@ void check_input(std::string_view model, const Spec& data,
 void check_classes(std::string_view model, const Dataset& data, std::int64_t outputs);
 
 /// Returns the elements that the model takes. Data that are ready (ModelKind::ready) stay as they
-/// are, but for a check of labels whose classes nobody names (ModelKind::classes). Other data go
-/// through the model's own input.
+/// are. If their source names no classes, a stage checks the labels (ModelKind::classes). Other
+/// data go through the model's own input.
 Dataset model_input(const ModelKind& kind, const Dataset& stored, bool training);
 /// Returns the components of the data that every model's input passes on unchanged: kWeight and
 /// kRow, one number each. Throws Error{invalid_argument} if they are of another dtype or shape.
