@@ -178,8 +178,9 @@ class Iterator {
   /// Returns the position after the elements that `next` has returned so far, without prefetched
   /// ones. It takes a few hundred bytes, from which `Dataset::restore` continues with the same
   /// bytes. If an epoch could not begin or continue, the position is the one before that, so that a
-  /// restored run tries again. Thread-safe. Throws Error{invalid_argument} where a stage that
-  /// replays its input follows an unordered map.
+  /// restored run tries again. Thread-safe, and waits for neither `next` nor a callable, so a
+  /// callable may call it: an element in another thread's `next` does not count yet. Throws
+  /// Error{invalid_argument} where a stage that replays its input follows an unordered map.
   std::string save() const;
 
  private:

@@ -22,6 +22,7 @@ Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
   {
     MutexLock lock(mutex_);
     current_ = std::move(opened);
+    left_at_.reset();
   }
   watch(tree, epoch);
   return tree;
@@ -29,22 +30,31 @@ Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
 
 SegmentPtr EpochTrees::leave() {
   MutexLock lock(mutex_);
+  left_at_ = position();
   return std::move(current_);
 }
 
-void EpochTrees::go_on(std::uint64_t epoch) {
-  Segment* tree = nullptr;
-  {
-    MutexLock lock(mutex_);
-    if (upcoming_) current_.swap(upcoming_);
-    tree = current_.get();
-  }
-  if (tree != nullptr) watch(*tree, epoch);
+Segment* EpochTrees::go_on() {
+  MutexLock lock(mutex_);
+  left_at_.reset();
+  current_ = std::move(upcoming_);
+  return current_.get();
 }
 
-void EpochTrees::save(StateWriter& state) const {
+bool EpochTrees::known() const {
   MutexLock lock(mutex_);
+  return current_ || left_at_;
+}
+
+std::string EpochTrees::save() const {
+  MutexLock lock(mutex_);
+  return position();
+}
+
+std::string EpochTrees::position() const {
+  StateWriter state;
   if (current_) current_->save(state);
+  return left_at_ ? *left_at_ : state.take();
 }
 
 void EpochTrees::close() noexcept {

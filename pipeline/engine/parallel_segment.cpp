@@ -77,7 +77,7 @@ bool ParallelSegment::stopping() const noexcept {
 
 void ParallelSegment::wake() noexcept {
   MutexLock lock(mutex_);
-  changed_->notify_all();
+  tell_consumer();
 }
 
 void ParallelSegment::start() {
@@ -136,13 +136,33 @@ void ParallelSegment::restore(StateReader& state) {
 
 std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
   start();
-  MutexLock lock(mutex_);
-  for (bool late = false;;) {
-    run_.stages().check_stop();
-    if (const std::size_t count = deliver(out); count > 0) return count;
-    if (broken_ || results_->drained() || run_.step_back().wanted()) return 0;
-    wait_for_more(late);
+  for (;;) {
+    if (const std::optional<std::size_t> count = try_pull(out)) return *count;
+    wait();
   }
+}
+
+std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) {
+  run_.stages().check_stop();
+  MutexLock lock(mutex_);
+  news_seen_ = news_;
+  const std::size_t count = deliver(out);
+  if (count == 0 && !broken_ && !results_->drained() && !run_.step_back().wanted()) {
+    return std::nullopt;
+  }
+  late_ = false;
+  return count;
+}
+
+void ParallelSegment::wait() {
+  MutexLock lock(mutex_);
+  if (news_ == news_seen_) wait_for_more();
+}
+
+// Called after a change that lets a waiting consumer go on.
+void ParallelSegment::tell_consumer() noexcept {
+  ++news_;
+  changed_->notify_all();
 }
 
 // Delivers the results that the consumer can get now. Throws if the engine failed: a stage behind
@@ -162,12 +182,12 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
   return 1;
 }
 
-void ParallelSegment::wait_for_more(bool& late) {
+void ParallelSegment::wait_for_more() {
   consumer_waits_ = true;
   const Resting resting;
   const TimedRest timed;
-  if (in_flight_ > 0 && !late) {
-    late = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
+  if (in_flight_ > 0 && !late_) {
+    late_ = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
   } else {
     run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
     run_.waker().notify();  // all available room must be used now
@@ -260,7 +280,7 @@ void ParallelSegment::pass_over(std::size_t count) {
   count_wait(counters_.wait_input_ns, start);
   MutexLock lock(mutex_);
   results_->pass_over(first, count);
-  if (consumer_waits_) changed_->notify_all();
+  tell_consumer();
 }
 
 // Called before each group. Snapshots of consumed groups are dropped.
@@ -279,7 +299,7 @@ void ParallelSegment::end_of_input() {
     input_ended_ = true;
     results_->end();
     exhausted = std::move(exhausted_);
-    changed_->notify_all();
+    tell_consumer();
   }
   if (exhausted && !stopping()) exhausted();
 }

@@ -32,6 +32,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   // Segment
   std::size_t pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
   void start() override EXCLUDES(mutex_);
+  std::optional<std::size_t> try_pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
+  void wait() override EXCLUDES(mutex_);
   void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
   bool broken() const override EXCLUDES(mutex_);
   /// Saves the input's position shortly before the last result that was taken, and how many results
@@ -75,7 +77,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   void end_of_input() EXCLUDES(mutex_);
 
   std::size_t deliver(std::span<ElementRef> out) REQUIRES(mutex_);
-  void wait_for_more(bool& late) REQUIRES(mutex_);
+  void wait_for_more() REQUIRES(mutex_);
+  void tell_consumer() noexcept REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
   bool reads_starve() const REQUIRES(mutex_);
@@ -102,9 +105,12 @@ class ParallelSegment final : public Segment, private GroupListener {
   const std::unique_ptr<GroupRunner> runner_;
   bool started_ GUARDED_BY(mutex_) = false;
   bool consumer_waits_ GUARDED_BY(mutex_) = false;
-  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // groups handed over
-  std::size_t ready_ GUARDED_BY(mutex_) = 0;      // those of them that are ready
-  std::size_t starved_ GUARDED_BY(mutex_) = 0;    // those of them that are starved
+  bool late_ GUARDED_BY(mutex_) = false;            // the consumer has waited for a while
+  std::uint64_t news_ GUARDED_BY(mutex_) = 0;       // counts what a waiting consumer should look at
+  std::uint64_t news_seen_ GUARDED_BY(mutex_) = 0;  // by the consumer
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;    // groups handed over
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;        // those of them that are ready
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;      // those of them that are starved
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool input_ended_ GUARDED_BY(mutex_) = false;
   std::function<void()> exhausted_ GUARDED_BY(mutex_);

@@ -109,6 +109,7 @@ void ParallelSegment::finish(Group& group) noexcept {
     } catch (...) {
       break_down();
     }
+    ++news_;
     if (consumer_waits_) waiting = changed_;
     was_crowded = was_crowded || reads_starve();
     run_.activity().take_off(in_flight_);
@@ -181,6 +182,7 @@ void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
     } catch (...) {
       break_down();
     }
+    if (results_->layout() == nullptr) ++news_;
     wake = consumer_waits_ && results_->layout() == nullptr;
   }
   if (wake) changed_->notify_all();
@@ -221,7 +223,7 @@ void ParallelSegment::break_down() noexcept {
   } catch (...) {
     // The error that was made beforehand is delivered.
   }
-  changed_->notify_all();
+  tell_consumer();
 }
 
 }  // namespace penstock

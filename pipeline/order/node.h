@@ -68,6 +68,10 @@ class Segment : public OrderIterator {
   Segment* segment() noexcept final { return this; }
   /// Begins to make items. The first pull also calls it.
   virtual void start() = 0;
+  /// Like `pull`, but returns nothing instead of waiting. REQUIRES: `start` has returned.
+  virtual std::optional<std::size_t> try_pull(std::span<ElementRef> out) = 0;
+  /// Waits until a new `try_pull` may have more to say than the last one, which returned nothing.
+  virtual void wait() = 0;
   /// Sets a callback that is called once the input has ended, on the thread that makes items or on
   /// the calling one.
   virtual void on_exhausted(std::function<void()> callback) = 0;

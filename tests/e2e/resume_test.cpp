@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 
 #include <penstock/rng.h>
+#include <penstock/state.h>
+#include <penstock/state_file.h>
 
 #include "tests/support/figure.h"
 #include "tests/support/program.h"
@@ -241,6 +243,33 @@ TEST_F(Resume, RefusesWhatIsNotTheSame) {
   EXPECT_THAT(run_program(start + graph + Flags{"--batch", "8"}).err,
               testing::AnyOf(HasSubstr("other batches"), HasSubstr("not a line of digests")));
   EXPECT_EQ(run_program({"profile", "--range", "10", "--state", at("S")}).code, 2);
+}
+
+// A state whose checksum is right, but not what it says.
+TEST_F(Resume, RefusesAForgedState) {
+  const Flags run = Flags{"profile", "--quiet",  "--range", "100",       "--batch",
+                          "8",       "--epochs", "3",       "--batches", "20"} +
+                    state();
+  ASSERT_EQ(run_program(run).code, 0);
+  const std::string sound = *load_state(at("S"));
+  const std::string_view format = "profile 1\n";
+  ASSERT_TRUE(sound.starts_with(format));
+  constexpr std::size_t kNumbers = 7;
+  for (std::size_t forged = 0; forged < kNumbers; ++forged) {
+    StateReader reader(std::string_view(sound).substr(format.size()));
+    StateWriter writer;
+    for (std::size_t i = 0; i < kNumbers; ++i) writer.put(reader.get() + (i == forged ? 1 : 0));
+    writer.put_bytes(reader.get_bytes());
+    save_state(at("S"), std::string(format) + writer.bytes());
+    std::filesystem::remove(at("S.previous"));
+    const Outcome outcome = run_program(run);
+    EXPECT_EQ(outcome.code, 1) << "number " << forged << ": " << outcome.err;
+    EXPECT_TRUE(outcome.err.find(at("S")) != std::string::npos ||
+                outcome.err.find(at("D")) != std::string::npos)
+        << outcome.err;
+  }
+  save_state(at("S"), sound);
+  EXPECT_EQ(run_program(run).code, 0);
 }
 
 TEST_F(Resume, TowersGoOnWhereTheyWere) {

@@ -310,6 +310,24 @@ TEST(State, RefusesDamage) {
 }
 
 // Whoever wrote the state: its checksum is right.
+TEST(State, RefusesAnEpochThatTheRunDoesNotHave) {
+  const Dataset dataset = numbers(3);
+  Iterator run = dataset.iterate({.epochs = 4});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    while (!run.next().is_end()) continue;
+    ASSERT_TRUE(run.next_epoch());
+  }
+  const std::string state = run.save();
+  EXPECT_EQ(dataset.restore(state, {.epochs = 3}).epoch(), 2U);
+  try {
+    dataset.restore(state, {.epochs = 2});
+    FAIL() << "it was restored";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error.cause(), "the state was saved in epoch 2, counted from 0, and this run has 2");
+  }
+}
+
 TEST(State, RefusesAPositionBehindTheEnd) {
   for (const Dataset& dataset : {range(12).batch(2), range(24).shard(2, 1).batch(2)}) {
     Iterator iterator = dataset.iterate({});

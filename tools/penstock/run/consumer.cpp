@@ -44,11 +44,17 @@ Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t 
 }
 
 void Consumer::resume() {
+  std::uint64_t batches = 0;
+  std::uint64_t in_epoch = 0;
   for (const DigestLine& line : digests_in(options_.digests_file, progress_.log_bytes)) {
     digest_->add_known(line.digest);
-    if (line.epoch == progress_.epoch) epoch_digest_->add_known(line.digest);
+    ++batches;
+    if (line.epoch != progress_.epoch) continue;
+    epoch_digest_->add_known(line.digest);
+    ++in_epoch;
   }
-  if (digest_->total() != progress_.digest)
+  if (digest_->total() != progress_.digest || batches != progress_.batches ||
+      in_epoch != progress_.batch)
     throw Error(
         ErrorCode::data_loss,
         "the file holds other batches than those that " + options_.state_file + " was saved behind",

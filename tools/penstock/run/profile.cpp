@@ -70,12 +70,29 @@ std::vector<std::string> positions_of(const std::vector<std::string>& files,
   return positions;
 }
 
+/// Checks that what the program counted goes with the iterator that it saved.
+void check_same(const Progress& start, const Iterator& restored) {
+  const Stats stats = restored.stats();
+  if (start.seed == stats.seed && start.epoch == stats.epoch && start.elements == stats.elements)
+    return;
+  const auto place = [](std::uint64_t seed, std::uint64_t epoch, std::uint64_t elements) {
+    return "seed " + std::to_string(seed) + ", epoch " + std::to_string(epoch) + " and " +
+           std::to_string(elements) + " elements";
+  };
+  throw Error(ErrorCode::data_loss, "the state contradicts itself: the program counted " +
+                                        place(start.seed, start.epoch, start.elements) +
+                                        ", and its iterator " +
+                                        place(stats.seed, stats.epoch, stats.elements));
+}
+
 Iterator iterator_of(const Dataset& dataset, const Progress& start, const RunOptions& run,
                      const std::vector<std::string>& others, const std::string& state_file) {
   if (start.iterator.empty() && others.empty()) return dataset.iterate(run);
   try {
-    return start.iterator.empty() ? dataset.restore(others, run)
-                                  : dataset.restore(start.iterator, run);
+    Iterator restored = start.iterator.empty() ? dataset.restore(others, run)
+                                               : dataset.restore(start.iterator, run);
+    if (!start.iterator.empty()) check_same(start, restored);
+    return restored;
   } catch (const Error& error) {
     if (!error.where().shard.empty()) throw;
     std::string cause = error.cause();
