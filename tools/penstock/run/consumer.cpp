@@ -44,17 +44,16 @@ Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t 
 }
 
 void Consumer::resume() {
-  std::uint64_t batches = 0;
-  std::uint64_t in_epoch = 0;
-  for (const DigestLine& line : digests_in(options_.digests_file, progress_.log_bytes)) {
+  const std::vector<DigestLine> lines = digests_in(options_.digests_file, progress_.log_bytes);
+  std::uint64_t elements = 0;
+  for (const DigestLine& line : lines) {
     digest_->add_known(line.digest);
-    ++batches;
-    if (line.epoch != progress_.epoch) continue;
-    epoch_digest_->add_known(line.digest);
-    ++in_epoch;
+    elements += line.elements;
+    if (line.epoch == progress_.epoch) epoch_digest_->add_known(line.digest);
   }
-  if (digest_->total() != progress_.digest || batches != progress_.batches ||
-      in_epoch != progress_.batch)
+  const bool begun = !lines.empty() && lines.back().epoch == progress_.epoch;
+  if (digest_->total() != progress_.digest || lines.size() != progress_.batches ||
+      elements != progress_.elements || (begun && lines.back().batch + 1 != progress_.batch))
     throw Error(
         ErrorCode::data_loss,
         "the file holds other batches than those that " + options_.state_file + " was saved behind",

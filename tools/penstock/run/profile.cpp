@@ -70,10 +70,11 @@ std::vector<std::string> positions_of(const std::vector<std::string>& files,
   return positions;
 }
 
-/// Checks that what the program counted goes with the iterator that it saved.
+/// Checks that what the program counted goes with the iterator that it saved. A run that continues
+/// those of other consumers counts its own elements only.
 void check_same(const Progress& start, const Iterator& restored) {
   const Stats stats = restored.stats();
-  if (start.seed == stats.seed && start.epoch == stats.epoch && start.elements == stats.elements)
+  if (start.seed == stats.seed && start.epoch == stats.epoch && start.elements <= stats.elements)
     return;
   const auto place = [](std::uint64_t seed, std::uint64_t epoch, std::uint64_t elements) {
     return "seed " + std::to_string(seed) + ", epoch " + std::to_string(epoch) + " and " +
