@@ -175,9 +175,9 @@ class Dataset {
   /// plan needs exceeds the budget.
   Iterator iterate(const RunOptions& options = {}) const;
   /// Resumes a run where `state` was saved, with the same order and bytes. Threads, memory and
-  /// slots may differ; the seed is the one in the state. Throws Error{invalid_argument} naming the
-  /// stage or shard if the graph or its data are not the same. Throws Error{data_loss} if the state
-  /// is damaged.
+  /// slots may differ; the seed is the one in the state. If the state is of an epoch that this run
+  /// does not have, the run is over. Throws Error{invalid_argument} naming the stage or shard if
+  /// the graph or its data are not the same. Throws Error{data_loss} if the state is damaged.
   Iterator restore(std::string_view state, RunOptions options = {}) const;
 
   /// Resumes a run with another number of consumers. `states` are those of all N consumers that

@@ -227,20 +227,8 @@ Iterator Dataset::iterate(const RunOptions& options) const {
   return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options));
 }
 
-namespace {
-
-void check_epoch(const SavedRun& saved, const RunOptions& options) {
-  if (saved.epoch == 0 || saved.epoch < options.epochs) return;
-  throw Error(ErrorCode::invalid_argument,
-              "the state was saved in epoch " + std::to_string(saved.epoch) +
-                  ", counted from 0, and this run has " + std::to_string(options.epochs));
-}
-
-}  // namespace
-
 Iterator Dataset::restore(std::string_view state, RunOptions options) const {
   const SavedRun saved = SavedRun::parse(state, Fingerprint(*node_, !options.trust_data));
-  check_epoch(saved, options);
   options.seed = saved.seed;
   Plan plan = compile(*this, options);
   if (!saved.other_shards.empty()) {
@@ -261,7 +249,6 @@ Iterator Dataset::restore(std::string_view state, RunOptions options) const {
 
 Iterator Dataset::restore(const std::vector<std::string>& states, RunOptions options) const {
   const SavedRun merged = SavedRun::merge(states, compile(*this, options), options.trust_data);
-  check_epoch(merged, options);
   options.seed = merged.seed;
   return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options, merged));
 }

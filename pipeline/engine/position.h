@@ -55,7 +55,7 @@ class Position {
 
  private:
   SavedRun state() const REQUIRES(mutex_);
-  bool is_over() const REQUIRES(mutex_) { return ended_ || failed_ || epochs_ == 0; }
+  bool is_over() const REQUIRES(mutex_) { return ended_ || failed_ || epoch_ >= epochs_; }
   std::optional<bool> take(ElementRef& item) EXCLUDES(mutex_);
   void count(const Payload& payload) REQUIRES(mutex_);
   void step_back() EXCLUDES(opening_mutex_);
