@@ -52,6 +52,9 @@ class Buffer {
   };
   /// Returns these times, if the owner knows them.
   virtual Made made() const noexcept { return {}; }
+  /// Returns false if others than the owners of references may change the memory: it is a view of a
+  /// mapped file.
+  virtual bool lasting() const noexcept { return true; }
   /// Returns true if the caller holds the only reference, so that it may write.
   bool unique() const noexcept { return refs_.load(std::memory_order_acquire) == 1; }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,10 +19,15 @@ struct FileInfo {
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
   /// When the inode changed last, by any write, rename, link or chmod. 0: not a file of this
-  /// machine. Only says whether the contents must be hashed again.
+  /// machine.
   std::int64_t ctime_ns = 0;
   std::uint64_t device = 0;  ///< of the inode
 
+  /// Returns true if the inode has changed since it was `found` to be so, although the contents
+  /// need not have.
+  bool touched_since(const FileInfo& found) const noexcept {
+    return ctime_ns != 0 && found.ctime_ns != 0 && ctime_ns != found.ctime_ns;
+  }
   /// Compares neither ctime, which a new hard link changes, nor the device.
   friend bool operator==(const FileInfo& a, const FileInfo& b) noexcept {
     return a.size == b.size && a.mtime_ns == b.mtime_ns && a.inode == b.inode;
@@ -43,9 +49,11 @@ class File {
   virtual ~File() = default;
   /// Returns the file's identity as it was when the file was opened.
   virtual const FileInfo& info() const noexcept = 0;
-  /// Returns false once the file is seen to differ from `info`, or was replaced or removed. This is
+  /// Returns the file's identity as it is now; nothing if the file was replaced or removed. This is
   /// cheap: call it after each group of reads, so that no group is a mixture of two files.
-  virtual bool unchanged() const noexcept { return true; }
+  virtual std::optional<FileInfo> now() const noexcept { return info(); }
+  /// Returns false once the file is seen to differ from `info`, or was replaced or removed.
+  bool unchanged() const noexcept { return now() == info(); }
   virtual const std::string& path() const noexcept = 0;
   /// Carries out every request, in any order, and waits for all of them. Never throws for a failed
   /// read: see `ReadRequest::status`.
@@ -92,9 +100,11 @@ class FileSystem {
   /// reason.
   virtual std::shared_ptr<File> open(const std::string& path) = 0;
   /// Reads a whole file into `out`, provided that its identity is `expected` both before and after
-  /// the read. Returns false otherwise, and leaves `out` undefined. Meant for many small files,
-  /// since it may avoid the cost of a File. Throws as `open` and reads do.
-  virtual bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out);
+  /// the read, and returns what it is then. Returns nothing otherwise, and leaves `out` undefined.
+  /// Meant for many small files, since it may avoid the cost of a File. Throws as `open` and reads
+  /// do.
+  virtual std::optional<FileInfo> read_whole(const std::string& path, const FileInfo& expected,
+                                             std::byte* out);
   /// Returns the identity of a file. Throws Error{not_found}.
   virtual FileInfo info(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;

@@ -28,6 +28,8 @@ class ReadContext {
   /// waits before it returns. For streams only: the engine itself repeats reads of an indexed
   /// source.
   virtual bool again(const Error& /*error*/, int /*tries*/) { return false; }
+  /// Returns RunOptions::trust_data: files may have another ctime than when they were found.
+  virtual bool trust_data() const noexcept { return false; }
 };
 
 /// The place of one element's values in the batch that is being built: a row of a slot, component

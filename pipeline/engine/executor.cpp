@@ -56,6 +56,22 @@ bool any_program(std::span<const ElementRef> items, F is_such) noexcept {
   return found;
 }
 
+/// True if the item is a record of the mapped file, or holds or gathers one.
+bool is_made_of(const ElementRef& item, const Mapping& mapping) {
+  if (item.program && item.program->source() != nullptr &&
+      item.program->source()->locate(item.index).shard == mapping.path()) {
+    return true;
+  }
+  if (!item.payload) return false;
+  const Element& element = item.payload->element;
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    if (element[i].owner().get() == &mapping) return true;
+  }
+  const std::vector<ElementRef>& children = item.payload->children;
+  return std::any_of(children.begin(), children.end(),
+                     [&](const ElementRef& child) { return is_made_of(child, mapping); });
+}
+
 void fail_all(std::span<WorkItem> work, const Status& status) {
   for (WorkItem& item : work) {
     if (item.status.ok()) item.status = status;
@@ -239,6 +255,34 @@ void GroupContext::end_codecs() noexcept {
   give(codecs_);
 }
 
+void GroupContext::note_views(std::span<const WorkItem> work) {
+  const Mapping* last = nullptr;
+  for (const WorkItem& item : work) {
+    for (std::size_t i = 0; i < item.element.size(); ++i) {
+      const BufferPtr& owner = item.element[i].owner();
+      if (!owner || owner.get() == last || owner->lasting()) continue;
+      auto* const mapping = dynamic_cast<Mapping*>(owner.get());
+      if (mapping == nullptr) continue;
+      last = mapping;
+      const auto is_it = [mapping](const Ref<Mapping>& view) { return view.get() == mapping; };
+      if (std::none_of(views_.begin(), views_.end(), is_it)) views_.emplace_back(mapping);
+    }
+  }
+}
+
+void find_changed_views(std::span<const ElementRef> items, const GroupContext& context,
+                        const std::function<void(std::size_t, Status)>& fail) {
+  for (const Ref<Mapping>& view : context.views()) {
+    try {
+      view->check(context.trust_data());
+    } catch (const Error& error) {
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        if (is_made_of(items[i], *view)) fail(i, locate(error, origin_of(items[i]), {}));
+      }
+    }
+  }
+}
+
 void finish_step(std::span<const ElementRef> items, std::span<WorkItem> work,
                  const std::string& stage, StageCounters* counters, std::int64_t fixed_bytes,
                  Clock::time_point start) {
@@ -287,6 +331,7 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
     const Places run_places = places.behind(begin);
     if (program == nullptr) {
       take_values(run_items, run_work);
+      if (Mapping::any()) context.note_views(run_work);
       return;
     }
     if (program->gather() != nullptr) {
@@ -296,6 +341,7 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
     } else if (!program->reads_block()) {
       read_run(run_items, run_work, run_places, *program, context);
     }
+    if (Mapping::any()) context.note_views(run_work);
     const std::vector<Program::Step>& steps = program->steps();
     RowPlaces rows;
     for (std::size_t s = 0; s < steps.size(); ++s) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "pipeline/engine/places.h"
 #include "pipeline/engine/retry.h"
 #include "pipeline/order/element_ref.h"
+#include "pipeline/sources/mapping.h"
 
 namespace penstock {
 
@@ -19,8 +21,9 @@ namespace penstock {
 /// room, `starved` tells that, so that the work can be redone when there is room. Not synchronised.
 class GroupContext final : public WorkContext, public CodecBudget {
  public:
-  GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled)
-      : memory_(memory), retry_(retry) {
+  GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
+               bool trust_data)
+      : memory_(memory), retry_(retry), trust_data_(trust_data) {
     key_ = key;
     cancelled_ = &cancelled;
   }
@@ -32,6 +35,7 @@ class GroupContext final : public WorkContext, public CodecBudget {
   BufferPtr allocate(std::size_t bytes) override;
   void take(std::uint64_t bytes) override;
   void give(std::uint64_t bytes) noexcept override;
+  bool trust_data() const noexcept override { return trust_data_; }
   /// Gives back to the budget the bytes that codecs took and have not given back.
   void end_codecs() noexcept;
   /// Returns the bytes of all requests so far if a codec's request found no room; otherwise 0.
@@ -53,6 +57,10 @@ class GroupContext final : public WorkContext, public CodecBudget {
   void absorb(GroupContext& part);
   Retry& retry() noexcept { return retry_; }
   void set_op(std::uint32_t op) noexcept { op_ = op; }
+  /// Remembers which mapped files these elements view.
+  void note_views(std::span<const WorkItem> work);
+  /// Returns the mapped files that elements of this group have viewed so far.
+  std::span<const Ref<Mapping>> views() const noexcept { return views_; }
 
   /// The parts of a tuple, kept from the time they are read until the tuple is made.
   struct Parts {
@@ -72,6 +80,8 @@ class GroupContext final : public WorkContext, public CodecBudget {
   std::uint64_t allocated_ = 0;
   std::uint64_t codecs_ = 0;  // bytes that codecs hold
   std::uint64_t starved_codecs_ = 0;
+  const bool trust_data_;
+  std::vector<Ref<Mapping>> views_;
 };
 
 /// Execute the programs of `items`, in runs of equal programs, and put the results or errors into
@@ -84,6 +94,11 @@ void read_items(std::span<const ElementRef> items, std::span<WorkItem> work, con
                 GroupContext& context);
 void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
                    const Places& places, GroupContext& context);
+
+/// Calls `fail` for each item that was made of a mapped file which has changed by now. Call this
+/// after the last use of the elements that `compute_items` made, or was given.
+void find_changed_views(std::span<const ElementRef> items, const GroupContext& context,
+                        const std::function<void(std::size_t item, Status status)>& fail);
 
 /// An item that cannot be made together with its neighbours: it failed, or its value does not fit.
 struct Outlier {

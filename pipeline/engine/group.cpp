@@ -11,6 +11,13 @@ void Group::drop_results(std::size_t from) noexcept {
   }
 }
 
+void Group::fail(std::size_t item, Status status) {
+  const auto at = std::lower_bound(
+      failures.begin(), failures.end(), item,
+      [](const auto& failure, std::size_t wanted) { return failure.first < wanted; });
+  if (at == failures.end() || at->first != item) failures.emplace(at, item, std::move(status));
+}
+
 void Group::start_over() noexcept {
   drop_results(0);
   failures.clear();

@@ -39,8 +39,9 @@ struct Group {
   std::vector<Outlier> outliers;
   /// A part that one of several threads reads.
   struct Part {
-    Part(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled)
-        : context(memory, key, retry, cancelled) {}
+    Part(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
+         bool trust_data)
+        : context(memory, key, retry, cancelled, trust_data) {}
     GroupContext context;
     std::uint64_t bytes = 0;  ///< bytes that reading the part takes
     std::vector<Outlier> outliers;
@@ -65,6 +66,8 @@ struct Group {
   std::span<const ElementRef> samples() const { return {items.data(), alike ? 1 : count}; }
   std::span<const ElementRef> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }
+  /// Adds an item to `failures`, unless it is there.
+  void fail(std::size_t item, Status status);
   /// Drops the results from item `from` on.
   void drop_results(std::size_t from) noexcept;
   /// Drops all results and everything that the group holds. It keeps its places.

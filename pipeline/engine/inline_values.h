@@ -16,9 +16,14 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> i
                       std::span<WorkItem> work) {
   for (QuietTimer timer;;) {
     for (WorkItem& item : work) item = WorkItem();
-    GroupContext context(run.memory(), key, run.retry(), run.cancelled_flag());
+    GroupContext context(run.memory(), key, run.retry(), run.cancelled_flag(),
+                         run.options().trust_data);
     read_items(items, work, {}, context);
     compute_items(items, work, {}, context);
+    find_changed_views(items, context, [work](std::size_t item, Status status) {
+      work[item].element.clear();
+      work[item].status = std::move(status);
+    });
     if (!context.starved() || context.starved_bytes() > run.memory().limit()) return;
     run.stages().check_stop();
     std::vector<WorkItem> starved(work.begin(), work.end());

@@ -73,8 +73,8 @@ void LocalRunner::submit_reads(Group& group) {
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t begin = begin_of(group, part, parts);
     const auto items = group.all_items().subspan(begin, begin_of(group, part + 1, parts) - begin);
-    Group::Part& own =
-        group.parts.emplace_back(run_.memory(), key_, run_.retry(), run_.cancelled_flag());
+    Group::Part& own = group.parts.emplace_back(run_.memory(), key_, run_.retry(),
+                                                run_.cancelled_flag(), run_.options().trust_data);
     own.bytes = read_bytes(items);
     own.context.promise_of(*group.context, own.bytes);
   }

@@ -37,7 +37,8 @@ LocalRunner::LocalRunner(Run& run, std::string stage, std::uint64_t key, const S
       listener_(listener) {}
 
 void LocalRunner::renew_context(Group& group) {
-  group.context.emplace(run_.memory(), key_, run_.retry(), run_.cancelled_flag());
+  group.context.emplace(run_.memory(), key_, run_.retry(), run_.cancelled_flag(),
+                        run_.options().trust_data);
 }
 
 void LocalRunner::prepare(Group& group) {
@@ -122,6 +123,21 @@ void LocalRunner::make_some(Group& group, std::size_t first, std::size_t count) 
   compute_items(group.all_items().subspan(first, count), work, Places(group.places).behind(first),
                 *group.context);
   if (in_place()) store(group, first, work);
+  check_views(group, first, work);
+}
+
+// Fails the items that were made of a mapped file while that was written to.
+void LocalRunner::check_views(Group& group, std::size_t first, std::span<WorkItem> work) {
+  if (group.context->views().empty()) return;
+  find_changed_views(group.all_items().subspan(first, work.size()), *group.context,
+                     [&](std::size_t item, Status status) {
+                       if (in_place()) {
+                         group.fail(first + item, std::move(status));
+                       } else {
+                         work[item].element.clear();
+                         work[item].status = std::move(status);
+                       }
+                     });
 }
 
 bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
@@ -137,6 +153,7 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   if (reads_block(items)) read_items(items, work, places, context);
   compute_items(items, work, places, context);
   if (in_place()) store(group, item, work);
+  check_views(group, item, work);
   const bool impossible = context.starved_bytes() > run_.memory().limit();
   if (!context.starved() || impossible || std::exchange(last_try, false)) return true;
   work[0].element.clear();

@@ -40,6 +40,7 @@ class LocalRunner final : public GroupRunner {
   void compute(Group& group) noexcept;
   void make(Group& group);
   void make_some(Group& group, std::size_t first, std::size_t count);
+  void check_views(Group& group, std::size_t first, std::span<WorkItem> work);
   void store(Group& group, std::size_t first, std::span<WorkItem> work);
   void store_run(Group& group, const Place& place, std::span<WorkItem> work);
   void store_outliers(Group& group, std::size_t first, std::vector<Outlier>& outliers);

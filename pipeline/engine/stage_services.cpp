@@ -30,6 +30,7 @@ class StreamMemory final : public ReadContext {
   bool again(const Error& error, int tries) override {
     return run_.retry().again(error, tries, true);
   }
+  bool trust_data() const noexcept override { return run_.options().trust_data; }
   BufferPtr allocate(std::size_t bytes) override {
     for (QuietTimer timer;;) {
       std::uint64_t promised = 0;

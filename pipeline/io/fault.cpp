@@ -27,7 +27,10 @@ class FaultFileSystem::FaultFile final : public File {
 
   const FileInfo& info() const noexcept override { return info_; }
   const std::string& path() const noexcept override { return inner_->path(); }
-  bool unchanged() const noexcept override { return inner_->unchanged(); }
+  std::optional<FileInfo> now() const noexcept override {
+    const std::optional<FileInfo> now = inner_->now();
+    return now == inner_->info() ? std::optional(info_) : now;
+  }
   bool blocking() const noexcept override { return inner_->blocking(); }
   void read(std::span<ReadRequest> requests) override {
     for (ReadRequest& request : requests) request.status = read_one(request, false);

@@ -25,11 +25,13 @@ std::vector<std::byte> File::read_all(std::uint64_t limit) {
   return bytes;
 }
 
-bool FileSystem::read_whole(const std::string& path, const FileInfo& expected, std::byte* out) {
+std::optional<FileInfo> FileSystem::read_whole(const std::string& path, const FileInfo& expected,
+                                               std::byte* out) {
   const std::shared_ptr<File> file = open(path);
-  if (file->info() != expected) return false;
+  if (file->info() != expected) return {};
   file->read_exactly(0, {out, expected.size});
-  return file->unchanged();
+  const std::optional<FileInfo> now = file->now();
+  return now == expected ? now : std::nullopt;
 }
 
 std::unique_ptr<WritableFile> FileSystem::create(const std::string& path) {

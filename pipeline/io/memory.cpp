@@ -27,7 +27,9 @@ class MemoryFileSystem::MemoryFile final : public File {
         info_{contents_.size(), static_cast<std::int64_t>(inode), inode} {}
 
   const FileInfo& info() const noexcept override { return info_; }
-  bool unchanged() const noexcept override { return !replaced_; }
+  std::optional<FileInfo> now() const noexcept override {
+    return replaced_ ? std::nullopt : std::optional(info_);
+  }
   void replace() noexcept { replaced_ = true; }
   const std::string& path() const noexcept override { return path_; }
   void read(std::span<ReadRequest> requests) override {

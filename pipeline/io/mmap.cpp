@@ -57,7 +57,7 @@ class MmapFile final : public File {
   }
 
   const FileInfo& info() const noexcept override { return info_; }
-  bool unchanged() const noexcept override { return info_of_path(path_) == info_; }
+  std::optional<FileInfo> now() const noexcept override { return info_of_path(path_); }
   const std::string& path() const noexcept override { return path_; }
 
   void read(std::span<ReadRequest> requests) override {

@@ -162,6 +162,18 @@ Error changed_error(const std::string& path) {
   return Error(ErrorCode::data_loss, "the file has changed since it was found", {.shard = path});
 }
 
+void check_unchanged(const std::string& path, const FileInfo& found,
+                     const std::optional<FileInfo>& now, bool trust_data) {
+  if (now != found) throw changed_error(path);
+  if (trust_data || !now->touched_since(found)) return;
+  throw Error(
+      ErrorCode::data_loss,
+      "the file's ctime has changed since it was found: it was renamed, linked or given "
+      "other permissions, or it was written and its mtime set back; if the contents are the "
+      "same, --trust-data (RunOptions::trust_data) reads it on",
+      {.shard = path});
+}
+
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request) {
   return Error(ErrorCode::data_loss,
                "the file ends at byte " + std::to_string(file_size) + ", within the " +
@@ -232,10 +244,6 @@ PosixFile::PosixFile(const std::string& path, PreadFn pread)
 
 PosixFile::PosixFile(const std::string& path, PreadFn pread, OpenedFile opened)
     : path_(path), pread_(std::move(pread)), fd_(std::move(opened.fd)), info_(opened.info) {}
-
-bool PosixFile::unchanged() const noexcept {
-  return info_of_open(fd_.get()) == info_;
-}
 
 void PosixFile::read(std::span<ReadRequest> requests) {
   for (ReadRequest& request : requests) request.status = read_rest(request, 0);

@@ -44,8 +44,12 @@ class StandardStreamsHeld {
   std::array<bool, 3> held_{};
 };
 
-/// Returns the error of a file for which `File::unchanged` is false.
+/// Returns the error of a file that is not the one found at the start.
 Error changed_error(const std::string& path);
+/// Throws an error if a file is not `now` what it was when it was `found`. With `trust_data`, its
+/// ctime may differ.
+void check_unchanged(const std::string& path, const FileInfo& found,
+                     const std::optional<FileInfo>& now, bool trust_data);
 /// Returns the error of a request beyond the end of a file.
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request);
 
@@ -74,7 +78,7 @@ class PosixFile : public File {
   explicit PosixFile(const std::string& path, PreadFn pread = {});
 
   const FileInfo& info() const noexcept override { return info_; }
-  bool unchanged() const noexcept override;
+  std::optional<FileInfo> now() const noexcept override { return info_of_open(fd_.get()); }
   const std::string& path() const noexcept override { return path_; }
   /// Carries out one request after the other by pread. Handles short reads and EINTR.
   void read(std::span<ReadRequest> requests) override;

@@ -12,7 +12,8 @@ class PreadFileSystem : public PosixFileSystem {
 
   std::string name() const override { return "pread"; }
   std::shared_ptr<File> open(const std::string& path) override;
-  bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out) override;
+  std::optional<FileInfo> read_whole(const std::string& path, const FileInfo& expected,
+                                     std::byte* out) override;
 
  private:
   PreadFn pread_;

@@ -98,7 +98,8 @@ class Packer {
       throw Error(ErrorCode::out_of_range,
                   "the file has " + std::to_string(info.size) + " bytes, more than the limit");
     file.resize(info.size);
-    if (!files_->read_whole(list_.path(i), info, file.data())) throw changed_error(list_.path(i));
+    const std::string path = list_.path(i);
+    check_unchanged(path, info, files_->read_whole(path, info, file.data()), false);
   }
 
   /// Computes the tables from images evenly spread over all files. Their errors are found when they

@@ -85,7 +85,7 @@ class Session::Charge {
 /// A group, from its request until its answer is sent.
 struct Session::Work {
   explicit Work(Run& run)
-      : context(run.memory(), 0, run.retry(), run.cancelled_flag()),
+      : context(run.memory(), 0, run.retry(), run.cancelled_flag(), run.options().trust_data),
         waited_for(run.activity().consumer_waits()) {}
 
   std::uint64_t id = 0;

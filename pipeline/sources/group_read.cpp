@@ -94,7 +94,7 @@ class ShardRead {
         const std::span<ReadPiece> wave =
             pieces_.first(at_once ? pieces_.size() : block_of(pieces_));
         open_.mapping ? view(wave) : fetch(wave, context, requests);
-        deliver(wave, arrived);
+        deliver(wave, context, arrived);
       }
     } catch (const Error& error) {
       fail(error, arrived);
@@ -111,11 +111,11 @@ class ShardRead {
     }
     return requests_;
   }
-  void came(const Arrived& arrived) {
+  void came(ReadContext& context, const Arrived& arrived) {
     try {
       if (failed()) throw failed_.error();
       take(*open_.file, pieces_, requests_);
-      deliver(pieces_, arrived);
+      deliver(pieces_, context, arrived);
     } catch (const Error& error) {
       fail(error, arrived);
     }
@@ -141,13 +141,19 @@ class ShardRead {
   }
 
   /// REQUIRES: `pieces` are the first of `pieces_`, which then begin behind them.
-  void deliver(std::span<ReadPiece> pieces, const Arrived& arrived) {
-    if (!open_.file->unchanged()) throw changed_error(shards_.path(shard()));
+  void deliver(std::span<ReadPiece> pieces, const ReadContext& context, const Arrived& arrived) {
+    shards_.check(shard(), *open_.file, context.trust_data());
+    const std::span<ReadPiece> all = pieces_;
     for (ReadPiece& piece : pieces) {
       pieces_ = pieces_.subspan(1);
       arrived(piece);
       piece.owner = {};
     }
+    if (!open_.mapping || open_.mapping->lasting()) return;
+    // A view may have been parsed while the file was written. If so, its pieces arrive once more.
+    pieces_ = all;
+    shards_.check(shard(), *open_.file, context.trust_data());
+    pieces_ = all.subspan(pieces.size());
   }
 
   /// Fails all pieces: the shard can't be opened, has changed, or there is no memory.
@@ -180,7 +186,7 @@ void read_together(std::span<ShardRead*> reads, ReadContext& context, const Arri
     reads_asked().add(requests, first.depth());
     first.read_together(asked);
   }
-  for (ShardRead* const read : reads) read->came(arrived);
+  for (ShardRead* const read : reads) read->came(context, arrived);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ struct ReadPiece {
 ///
 /// Neighbours in a shard become one request and share a buffer of about 256 KiB; larger pieces have
 /// buffers of their own. Mapped files are viewed, not read. Shards on a server are requested all at
-/// once. If a shard has changed since it was found, all its pieces fail. Sorts `pieces`.
+/// once. If a shard has changed since it was found, all its pieces fail; views may fail after they
+/// arrived, and then arrive once more. Sorts `pieces`.
 void read_pieces(const Shards& shards, std::span<ReadPiece> pieces, ReadContext& context,
                  const std::function<void(ReadPiece&)>& arrived);
 

@@ -80,7 +80,8 @@ class ImagesSource final : public Source {
     list_.assign_path(path, i);
     BufferPtr buffer = context.allocate(info.size);
     reads_asked().add(1, 1);
-    if (!files_->read_whole(path, info, buffer->data())) throw changed_error(path);
+    check_unchanged(path, info, files_->read_whole(path, info, buffer->data()),
+                    context.trust_data());
     item.element.reset(names_);
     const std::string_view bytes(reinterpret_cast<const char*>(buffer->data()), info.size);
     item.element[0] = Tensor::bytes(bytes, std::move(buffer));

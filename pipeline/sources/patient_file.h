@@ -16,7 +16,7 @@ class PatientFile final : public File {
       : file_(std::move(file)), context_(context) {}
 
   const FileInfo& info() const noexcept override { return file_->info(); }
-  bool unchanged() const noexcept override { return file_->unchanged(); }
+  std::optional<FileInfo> now() const noexcept override { return file_->now(); }
   const std::string& path() const noexcept override { return file_->path(); }
   void read(std::span<ReadRequest> requests) override;
   std::size_t depth() const noexcept override { return file_->depth(); }

@@ -10,6 +10,7 @@
 #include <penstock/remote_files.h>
 
 #include "pipeline/sources/contents.h"
+#include "pipeline/sources/mapping.h"
 #include "pipeline/sources/parallel.h"
 
 #define XXH_INLINE_ALL
@@ -18,23 +19,10 @@
 namespace penstock {
 namespace {
 
-class Mapping final : public Buffer {
- public:
-  explicit Mapping(std::shared_ptr<File> file) : file_(std::move(file)) {
-    const std::span<const std::byte> bytes = file_->mapped();
-    data_ = const_cast<std::byte*>(bytes.data());
-    size_ = bytes.size();
-  }
-
- private:
-  void dispose() noexcept override { delete this; }
-
-  std::shared_ptr<File> file_;
-};
-
-OpenShard open_shard(FileSystem& files, const std::string& path) {
+OpenShard open_shard(FileSystem& files, const std::string& path, const FileInfo& found) {
   OpenShard open{files.open(path), {}};
-  if (!open.file->mapped().empty()) open.mapping = BufferPtr(new Mapping(open.file));
+  if (open.file->info() != found) throw changed_error(path);
+  if (!open.file->mapped().empty()) open.mapping = BufferPtr(new Mapping(open.file, found));
   return open;
 }
 
@@ -119,7 +107,7 @@ OpenShard Shards::open(std::size_t shard) const {
   OpenShard opened;
   for (int tries = 1; opened.file == nullptr;) {
     try {
-      opened = open_shard(*files_, shards_[shard].path);
+      opened = open_shard(*files_, shards_[shard].path, shards_[shard].info);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::resource_exhausted) throw;
       // Other threads may have files open for a moment, to read or to map them. They soon close
@@ -127,13 +115,16 @@ OpenShard Shards::open(std::size_t shard) const {
       if (!keep_fewer_open() && !try_again(tries++)) throw;
     }
   }
-  if (opened.file->info() != shards_[shard].info) throw changed_error(shards_[shard].path);
   const MutexLock lock(mutex_);
   if (open_[shard].file != nullptr) return open_[shard];
   while (open_count_ >= max_open_) close_oldest();
   open_[shard] = opened;
   ++open_count_;
   return opened;
+}
+
+void Shards::check(std::size_t shard, const File& file, bool trust_data) const {
+  check_unchanged(path(shard), info(shard), file.now(), trust_data);
 }
 
 void Shards::describe(Description& description,

@@ -47,6 +47,9 @@ class Shards {
   /// Opens a shard, or returns it if it is open. Throws as FileSystem::open does, and
   /// Error{data_loss} if the file is no longer the one found at the start.
   OpenShard open(std::size_t shard) const EXCLUDES(mutex_);
+  /// Throws Error{data_loss} if the shard, which `file` reads, is no longer the one found at the
+  /// start. Call it after the last use of bytes that were read, and before their results are used.
+  void check(std::size_t shard, const File& file, bool trust_data) const;
   FileSystem& files() const noexcept { return *files_; }
 
  private:

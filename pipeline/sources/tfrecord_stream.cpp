@@ -35,7 +35,7 @@ class Contents {
   std::uint64_t most_left() const noexcept {
     return inflate_ ? inflate_->most_left() : file_->info().size - at_;
   }
-  bool unchanged() const noexcept { return file_->unchanged(); }
+  const File& file() const noexcept { return *file_; }
 
  private:
   std::shared_ptr<File> file_;
@@ -120,7 +120,6 @@ class Stream final : public RecordStream {
   /// Reads one record. Returns false at the end of the shard. A `status` ends the shard.
   bool record(ReadItem* item, ReadContext& context, Status& status) {
     if (!hold(kHeaderBytes, context)) {
-      if (!contents_->unchanged()) throw changed_error(where_.shard);
       if (held_.empty()) return false;
       status = Error(ErrorCode::data_loss, truncated(), where_);
       return true;
@@ -182,6 +181,7 @@ class Stream final : public RecordStream {
     // A read that fails in the middle first delivers the bytes before.
     for (std::size_t got = 1; have < size && got > 0; have += got)
       got = contents_->read({buffer->data() + have, std::max(size, kLeastBuffer) - have});
+    shards_->check(shard_, contents_->file(), context.trust_data());
     owner_ = buffer;
     held_ = {buffer->data(), have};
     return have >= size;

@@ -23,7 +23,9 @@ class HttpFile final : public TogetherFile {
   HttpFile& operator=(const HttpFile&) = delete;
 
   const FileInfo& info() const noexcept override { return object_.info; }
-  bool unchanged() const noexcept override { return !changed_.load(std::memory_order_relaxed); }
+  std::optional<FileInfo> now() const noexcept override {
+    return changed_.load(std::memory_order_relaxed) ? std::nullopt : std::optional(object_.info);
+  }
   const std::string& path() const noexcept override { return object_.path; }
   void read(std::span<ReadRequest> requests) override;
   void read_uncached(std::span<ReadRequest> requests) override { fetch(requests, true); }

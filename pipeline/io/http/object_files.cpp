@@ -13,8 +13,8 @@ std::shared_ptr<File> ObjectFileSystem::open(const std::string& path) {
   return std::make_shared<HttpFile>(client_, pinned(path));
 }
 
-bool ObjectFileSystem::read_whole(const std::string& path, const FileInfo& expected,
-                                  std::byte* out) {
+std::optional<FileInfo> ObjectFileSystem::read_whole(const std::string& path,
+                                                     const FileInfo& expected, std::byte* out) {
   PinnedObject object{path, {}, expected, {}};
   {
     const MutexLock lock(mutex_);
@@ -23,15 +23,15 @@ bool ObjectFileSystem::read_whole(const std::string& path, const FileInfo& expec
       object = found->second.object;
   }
   if (object.url.host.empty()) object.url = url_of(path);
-  if (expected.size == 0) return true;
+  if (expected.size == 0) return expected;
   ObjectRead read{&object, {{0, expected.size, out}}};
   read_objects(*client_, {&read, 1}, false);
   for (const RangeGet& get : read.gets) {
     if (get.status.ok()) continue;
-    if (get.status.error().code() == ErrorCode::data_loss) return false;
+    if (get.status.error().code() == ErrorCode::data_loss) return {};
     throw get.status.error();
   }
-  return true;
+  return expected;
 }
 
 FileInfo ObjectFileSystem::info(const std::string& path) {

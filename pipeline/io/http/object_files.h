@@ -20,7 +20,8 @@ class ObjectFileSystem : public FileSystem {
   explicit ObjectFileSystem(std::shared_ptr<HttpClient> client) : client_(std::move(client)) {}
 
   std::shared_ptr<File> open(const std::string& path) override;
-  bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out) override;
+  std::optional<FileInfo> read_whole(const std::string& path, const FileInfo& expected,
+                                     std::byte* out) override;
   FileInfo info(const std::string& path) override;
 
  protected:

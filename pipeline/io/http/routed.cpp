@@ -125,7 +125,8 @@ class RoutedFileSystem final : public FileSystem {
 
   std::string name() const override { return files_->name(); }
   std::shared_ptr<File> open(const std::string& path) override { return of(path)->open(path); }
-  bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out) override {
+  std::optional<FileInfo> read_whole(const std::string& path, const FileInfo& expected,
+                                     std::byte* out) override {
     if (!is_remote(path)) return files_->read_whole(path, expected, out);
     return of(path)->read_whole(path, expected, out);
   }
