@@ -31,7 +31,8 @@ std::shared_ptr<File> SlowFiles::open(const std::string& path) {
   return std::make_shared<SlowFile>(inner_->open(path), latency_);
 }
 
-bool SlowFiles::read_whole(const std::string& path, const FileInfo& expected, std::byte* out) {
+std::optional<FileInfo> SlowFiles::read_whole(const std::string& path, const FileInfo& expected,
+                                              std::byte* out) {
   std::this_thread::sleep_for(latency_);
   return inner_->read_whole(path, expected, out);
 }

@@ -20,7 +20,8 @@ class SlowFiles final : public FileSystem {
 
   std::string name() const override { return inner_->name(); }
   std::shared_ptr<File> open(const std::string& path) override;
-  bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out) override;
+  std::optional<FileInfo> read_whole(const std::string& path, const FileInfo& expected,
+                                     std::byte* out) override;
   FileInfo info(const std::string& path) override { return inner_->info(path); }
   bool is_directory(const std::string& path) override { return inner_->is_directory(path); }
   std::vector<std::string> list(const std::string& folder) override { return inner_->list(folder); }

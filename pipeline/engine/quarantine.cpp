@@ -1,6 +1,9 @@
 #include "pipeline/engine/quarantine.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <span>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,7 +17,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kMostLogged = 1ULL << 30;
+constexpr std::size_t kReadAtOnce = 64 << 10;
 
 std::string line_of(const Error& error) {
   const Provenance& where = error.where();
@@ -48,22 +51,32 @@ void Quarantine::open() {
   fd_ =
       UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!fd_) throw error_from_errno(errno, "write", path_);
-  const auto bytes = make_file_system("pread")->open(path_)->read_all(kMostLogged);
-  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  known_.emplace(std::filesystem::path(path_).parent_path().string());
+  know_lines(*make_file_system("pread")->open(path_));
+}
+
+void Quarantine::know_lines(File& file) {
+  std::string line;  // the part of one that the blocks so far hold
+  std::string block;
+  for (std::uint64_t at = 0; at < file.info().size; at += block.size()) {
+    block.resize(std::min<std::uint64_t>(kReadAtOnce, file.info().size - at));
+    file.read_exactly(at, std::as_writable_bytes(std::span(block)));
+    std::string_view rest = block;
+    for (std::size_t end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+      known_->add(line.append(rest.substr(0, end)));
+      line.clear();
+      rest.remove_prefix(end + 1);
+    }
+    line.append(rest);
+  }
+  if (line.empty()) return;
   // End a line that was torn by a crash, so that it does not spoil the next one.
-  if (!rest.empty() && rest.back() != '\n') {
-    if (const int reason = write_all(fd_.get(), "\n"))
-      throw error_from_errno(reason, "write", path_);
-  }
-  while (!rest.empty()) {
-    const std::size_t size = std::min(rest.find('\n'), rest.size());
-    known_.emplace(rest.substr(0, size));
-    rest.remove_prefix(std::min(size + 1, rest.size()));
-  }
+  if (const int reason = write_all(fd_.get(), "\n")) throw error_from_errno(reason, "write", path_);
 }
 
 void Quarantine::give_up(const Error& error) {
   fd_ = UniqueFd();
+  known_.reset();
   log(LogLevel::warning, std::string("quarantine continues without its file: ") + error.what());
 }
 
@@ -71,12 +84,14 @@ void Quarantine::add(const Error& error) noexcept {
   try {
     MutexLock lock(mutex_);
     if (!fd_) return;
-    std::string line = line_of(error);
-    if (known_.contains(line)) return;
-    if (const int reason = write_all(fd_.get(), line + "\n")) {
-      return give_up(error_from_errno(reason, "write", path_));
+    const std::string line = line_of(error);
+    try {
+      if (!known_->add(line)) return;
+    } catch (const Error& failed) {
+      return give_up(failed);
     }
-    known_.insert(std::move(line));
+    if (const int reason = write_all(fd_.get(), line + "\n"))
+      give_up(error_from_errno(reason, "write", path_));
   } catch (...) {
     log_once(LogLevel::warning, "quarantine", "the quarantine misses bad elements: out of memory");
   }

@@ -1,12 +1,13 @@
 // The file that lists bad elements.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <unordered_set>
 
 #include <penstock/error.h>
 
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/known_lines.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {
@@ -18,19 +19,21 @@ namespace penstock {
 class Quarantine {
  public:
   /// With an empty path it does nothing. Throws Error{unavailable | not_found} if the file cannot
-  /// be opened or is not a regular file. A full disk is only logged, and nothing is written.
+  /// be opened or is not a regular file. A full disk is only logged, and nothing is written. Memory
+  /// does not depend on the number of lines, nor on what the file holds already.
   explicit Quarantine(std::string path);
   /// Never throws. If a line cannot be written, that is logged, and no more lines are written.
   void add(const Error& error) noexcept EXCLUDES(mutex_);
 
  private:
   void open() REQUIRES(mutex_);
+  void know_lines(File& file) REQUIRES(mutex_);
   void give_up(const Error& error) REQUIRES(mutex_);
 
   const std::string path_;
   Mutex mutex_;
   UniqueFd fd_ GUARDED_BY(mutex_);
-  std::unordered_set<std::string> known_ GUARDED_BY(mutex_);
+  std::optional<KnownLines> known_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

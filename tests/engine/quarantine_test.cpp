@@ -1,5 +1,6 @@
 // The file that names bad elements.
 #include <csignal>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <penstock/sources.h>
@@ -69,6 +71,34 @@ TEST(Quarantine, NamesEachBadElementOnce) {
                           R"("cause":"it \\"begins\\"\\u000awith 1"\})"));
   }
   EXPECT_EQ(seen.size(), 11U);  // 1, 10 to 19
+}
+
+TEST(Quarantine, KnowsLinesWithoutKeepingThem) {
+  constexpr int kLines = 40'000;
+  const test::TempFolder folder;
+  const auto line = [](int i) { return "a line of the quarantine, number " + std::to_string(i); };
+  KnownLines known(folder.path());
+  const std::size_t before = ::mallinfo2().uordblks;
+  for (const bool fresh : {true, false}) {
+    for (int i = 0; i < kLines; ++i) ASSERT_EQ(known.add(line(i)), fresh) << i;
+  }
+  EXPECT_TRUE(known.add(line(kLines)));
+  EXPECT_LE(::mallinfo2().uordblks, before + (64 << 10));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "the file has a name";
+}
+
+// Longer than a block, and with a line that a crash cut.
+TEST(Quarantine, KnowsTheLinesOfEarlierRuns) {
+  const test::TempFolder folder;
+  const Dataset dataset = failing_at(failing_at(numbers(20), 7), 11);
+  const RunOptions options{.on_error = OnError::skip, .quarantine = folder / "bad.jsonl"};
+  EXPECT_EQ(test::values(dataset, options).size(), 18U);
+  const std::string two = test::read_file(options.quarantine);
+  std::string many;
+  for (int i = 0; i < 5000; ++i) many += "{\"other\":" + std::to_string(i) + "}\n";
+  folder.write("bad.jsonl", many + two + "{\"cut");
+  EXPECT_EQ(test::values(dataset, options).size(), 18U);
+  EXPECT_EQ(test::read_file(options.quarantine), many + two + "{\"cut\n");
 }
 
 TEST(Quarantine, GoesOnWithoutItsFileWhenTheDiskIsFull) {

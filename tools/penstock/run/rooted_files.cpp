@@ -18,7 +18,8 @@ class RootedFiles final : public FileSystem {
   std::shared_ptr<File> open(const std::string& path) override {
     return files_->open(checked(path));
   }
-  bool read_whole(const std::string& path, const FileInfo& expected, std::byte* out) override {
+  std::optional<FileInfo> read_whole(const std::string& path, const FileInfo& expected,
+                                     std::byte* out) override {
     return files_->read_whole(checked(path), expected, out);
   }
   FileInfo info(const std::string& path) override { return files_->info(checked(path)); }
