@@ -11,7 +11,7 @@ class SlowFile final : public File {
       : inner_(std::move(inner)), latency_(latency) {}
 
   const FileInfo& info() const noexcept override { return inner_->info(); }
-  bool unchanged() const noexcept override { return inner_->unchanged(); }
+  std::optional<FileInfo> now() const noexcept override { return inner_->now(); }
   const std::string& path() const noexcept override { return inner_->path(); }
   void read(std::span<ReadRequest> requests) override {
     for (ReadRequest& request : requests) {

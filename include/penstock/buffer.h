@@ -8,6 +8,8 @@
 
 namespace penstock {
 
+class Mapping;
+
 /// A provider of memory for buffers: the heap, or pinned memory for a device. Implementations must
 /// be thread-safe.
 class Allocator {
@@ -52,9 +54,9 @@ class Buffer {
   };
   /// Returns these times, if the owner knows them.
   virtual Made made() const noexcept { return {}; }
-  /// Returns false if others than the owners of references may change the memory: it is a view of a
-  /// mapped file.
-  virtual bool lasting() const noexcept { return true; }
+  /// Returns the mapped file that this memory is, to which other processes may write. Null for
+  /// memory that only this process has.
+  virtual const Mapping* mapping() const noexcept { return nullptr; }
   /// Returns true if the caller holds the only reference, so that it may write.
   bool unique() const noexcept { return refs_.load(std::memory_order_acquire) == 1; }
 

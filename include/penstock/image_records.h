@@ -37,6 +37,9 @@ struct ImagePackOptions : FileOptions {
   bool keep_tail = false;
   bool skip_bad = false;  ///< leaves out files that do not decode; else the first ends the call
   int threads = 0;        ///< 0: all
+  /// Host bytes of the files, the records and the memory of decoders that are in use at once. 0: a
+  /// quarter of the container's memory, at most 2 GiB.
+  std::uint64_t memory_bytes = 0;
   /// Receives, now and then, how many of all files are done; returns false to stop. The caller's
   /// thread calls it.
   std::function<bool(std::uint64_t done, std::uint64_t all)> progress{};
@@ -70,8 +73,10 @@ struct ImagePackResult {
 /// The file appears in full or not at all. A call that was stopped or killed leaves `path`.partial,
 /// and the next call continues from it if files and options are the same; it leaves nothing of an
 /// object of s3:// or gs://. Throws what `images` throws, and Error{data_loss | out_of_range} with
-/// its path for a bad file. Throws Error{unavailable} if another run is writing the file, and
-/// Error{unavailable | resource_exhausted} if it can't be written.
+/// its path for a bad file. Throws Error{resource_exhausted}, also with `skip_bad`, for an image
+/// that `memory_bytes` does not suffice for, and says how much does. Throws Error{unavailable} if
+/// another run is writing the file, and Error{unavailable | resource_exhausted} if it can't be
+/// written.
 ImagePackResult pack_images(const std::string& folder_or_pattern, const std::string& path,
                             const ImagePackOptions& options = {});
 /// Refuses a list, see `images`.

@@ -1,6 +1,7 @@
 // The part of the byte budget for memory that a codec allocates itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace penstock {
@@ -21,6 +22,34 @@ class CodecBudget {
   CodecBudget(const CodecBudget&) = default;
   CodecBudget& operator=(const CodecBudget&) = default;
   ~CodecBudget() = default;
+};
+
+/// Bytes of a budget, which go back at the end of the scope. Without a budget it counts nothing.
+class TakenBytes {
+ public:
+  explicit TakenBytes(CodecBudget* budget) noexcept : budget_(budget) {}
+  TakenBytes(const TakenBytes&) = delete;
+  TakenBytes& operator=(const TakenBytes&) = delete;
+  ~TakenBytes() { give(bytes_); }
+
+  CodecBudget* budget() const noexcept { return budget_; }
+  /// Throws as CodecBudget::take does.
+  void take(std::uint64_t bytes) {
+    if (budget_ == nullptr) return;
+    budget_->take(bytes);
+    bytes_ += bytes;
+  }
+  /// Gives some of them back early.
+  void give(std::uint64_t bytes) noexcept {
+    bytes = std::min(bytes, bytes_);
+    if (bytes == 0) return;
+    budget_->give(bytes);
+    bytes_ -= bytes;
+  }
+
+ private:
+  CodecBudget* const budget_;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace penstock

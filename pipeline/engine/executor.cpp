@@ -20,12 +20,6 @@ std::uint64_t since(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
-/// Returns a text as --memory accepts it, rounded up.
-std::string in_mebibytes(std::uint64_t bytes) {
-  constexpr std::uint64_t kMebibyte = 1 << 20;
-  return std::to_string(bytes / kMebibyte + (bytes % kMebibyte > 0 ? 1 : 0)) + "MiB";
-}
-
 /// Calls `use(begin, end)` for each run of items with the same program.
 template <typename F>
 void for_each_run(std::span<const ElementRef> items, F use) {
@@ -197,87 +191,14 @@ void keep_origin(const ElementRef& item, Payload& payload) {
 
 }  // namespace
 
-void GroupContext::promise_of(GroupContext& group, std::uint64_t bytes) noexcept {
-  const std::uint64_t taken = std::min(bytes, group.promised_);
-  group.promised_ -= taken;
-  promised_ += taken;
-}
-
-void GroupContext::absorb(GroupContext& part) {
-  promised_ += std::exchange(part.promised_, 0);
-  starved_ = std::max(starved_, part.starved_);
-  allocated_ += part.allocated_;
-  starved_codecs_ = std::max(starved_codecs_, part.starved_codecs_);
-  std::move(part.read_parts.begin(), part.read_parts.end(), std::back_inserter(read_parts));
-}
-
-BufferPtr GroupContext::allocate(std::size_t bytes) {
-  BufferPtr buffer = memory_.allocate(bytes, promised_);
-  if (!buffer) {
-    starved_ = std::max<std::uint64_t>(starved_, bytes);
-    throw no_room("needs " + std::to_string(bytes) + " bytes",
-                  saturating_sum(allocated_, Memory::rounded(bytes)));
-  }
-  allocated_ += Memory::rounded(bytes);  // whatever the size of the actual buffer
-  return buffer;
-}
-
-// Only the limit and the slots decide whether there can ever be room, not the present use by other
-// work. The error concerns the element alone, and says how much it takes in all.
-void GroupContext::take(std::uint64_t bytes) {
-  const std::uint64_t beside = memory_.beside_slots();
-  const std::uint64_t all = saturating_sum(allocated_, bytes);
-  if (bytes <= beside && memory_.charge(bytes)) {
-    codecs_ += bytes;
-    allocated_ = all;
-    return;
-  }
-  starved_ = std::max(starved_, bytes <= beside ? bytes : UINT64_MAX);
-  starved_codecs_ = std::max(starved_codecs_, all);
-  throw no_room("needs " + std::to_string(bytes) + " bytes to decode", all);
-}
-
-Error GroupContext::no_room(const std::string& needs, std::uint64_t all) const {
-  return {ErrorCode::resource_exhausted,
-          needs + ", and the memory budget of " + std::to_string(memory_.limit()) +
-              " has no room for them; it takes at least --memory " +
-              in_mebibytes(saturating_sum(memory_.limit() - memory_.beside_slots(), all))};
-}
-
-void GroupContext::give(std::uint64_t bytes) noexcept {
-  bytes = std::min(bytes, codecs_);
-  if (bytes == 0) return;
-  codecs_ -= bytes;
-  memory_.discharge(bytes);
-}
-
-void GroupContext::end_codecs() noexcept {
-  give(codecs_);
-}
-
-void GroupContext::note_views(std::span<const WorkItem> work) {
-  const Mapping* last = nullptr;
-  for (const WorkItem& item : work) {
-    for (std::size_t i = 0; i < item.element.size(); ++i) {
-      const BufferPtr& owner = item.element[i].owner();
-      if (!owner || owner.get() == last || owner->lasting()) continue;
-      auto* const mapping = dynamic_cast<Mapping*>(owner.get());
-      if (mapping == nullptr) continue;
-      last = mapping;
-      const auto is_it = [mapping](const Ref<Mapping>& view) { return view.get() == mapping; };
-      if (std::none_of(views_.begin(), views_.end(), is_it)) views_.emplace_back(mapping);
-    }
-  }
-}
-
 void find_changed_views(std::span<const ElementRef> items, const GroupContext& context,
                         const std::function<void(std::size_t, Status)>& fail) {
-  for (const Ref<Mapping>& view : context.views()) {
+  for (const BufferPtr& view : context.views()) {
     try {
-      view->check(context.trust_data());
+      view->mapping()->check(context.trust_data());
     } catch (const Error& error) {
       for (std::size_t i = 0; i < items.size(); ++i) {
-        if (is_made_of(items[i], *view)) fail(i, locate(error, origin_of(items[i]), {}));
+        if (is_made_of(items[i], *view->mapping())) fail(i, locate(error, origin_of(items[i]), {}));
       }
     }
   }

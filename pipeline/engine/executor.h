@@ -8,81 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/core/codec_budget.h"
-#include "pipeline/engine/memory.h"
+#include "pipeline/engine/group_context.h"
 #include "pipeline/engine/places.h"
-#include "pipeline/engine/retry.h"
 #include "pipeline/order/element_ref.h"
-#include "pipeline/sources/mapping.h"
 
 namespace penstock {
-
-/// The context of one group, from which ops and sources get their memory. If the budget had no
-/// room, `starved` tells that, so that the work can be redone when there is room. Not synchronised.
-class GroupContext final : public WorkContext, public CodecBudget {
- public:
-  GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
-               bool trust_data)
-      : memory_(memory), retry_(retry), trust_data_(trust_data) {
-    key_ = key;
-    cancelled_ = &cancelled;
-  }
-  ~GroupContext() override {
-    memory_.unreserve(promised_);
-    end_codecs();
-  }
-
-  BufferPtr allocate(std::size_t bytes) override;
-  void take(std::uint64_t bytes) override;
-  void give(std::uint64_t bytes) noexcept override;
-  bool trust_data() const noexcept override { return trust_data_; }
-  /// Gives back to the budget the bytes that codecs took and have not given back.
-  void end_codecs() noexcept;
-  /// Returns the bytes of all requests so far if a codec's request found no room; otherwise 0.
-  std::uint64_t starved_codecs() const noexcept { return starved_codecs_; }
-  /// Takes over bytes that were reserved for this group.
-  void promise(std::uint64_t bytes) { promised_ += bytes; }
-  bool starved() const noexcept { return starved_ > 0; }
-  /// Returns the bytes of the largest request that found no room.
-  std::uint64_t starved_bytes() const noexcept { return starved_; }
-  /// Resets `starved_bytes` to an earlier value, as the work has been done without the memory that
-  /// found no room since then.
-  void do_without(std::uint64_t bytes) noexcept { starved_ = bytes; }
-  /// Returns the total number of bytes allocated.
-  std::uint64_t allocated() const noexcept { return allocated_; }
-  /// Takes up to `bytes` of the promise to `group`, for a part of the group that another thread
-  /// reads.
-  void promise_of(GroupContext& group, std::uint64_t bytes) noexcept;
-  /// Takes back the rest of a part's promise, and the part's findings.
-  void absorb(GroupContext& part);
-  Retry& retry() noexcept { return retry_; }
-  void set_op(std::uint32_t op) noexcept { op_ = op; }
-  /// Remembers which mapped files these elements view.
-  void note_views(std::span<const WorkItem> work);
-  /// Returns the mapped files that elements of this group have viewed so far.
-  std::span<const Ref<Mapping>> views() const noexcept { return views_; }
-
-  /// The parts of a tuple, kept from the time they are read until the tuple is made.
-  struct Parts {
-    const ElementRef* tuple = nullptr;
-    std::vector<WorkItem> parts;
-  };
-  std::vector<Parts> read_parts;
-
- private:
-  /// Returns the error of an element that takes `all` bytes.
-  Error no_room(const std::string& needs, std::uint64_t all) const;
-
-  Memory& memory_;
-  Retry& retry_;
-  std::uint64_t promised_ = 0;
-  std::uint64_t starved_ = 0;
-  std::uint64_t allocated_ = 0;
-  std::uint64_t codecs_ = 0;  // bytes that codecs hold
-  std::uint64_t starved_codecs_ = 0;
-  const bool trust_data_;
-  std::vector<Ref<Mapping>> views_;
-};
 
 /// Execute the programs of `items`, in runs of equal programs, and put the results or errors into
 /// `work`. If `places` is not empty, the last step writes its results to these rows of batches. The

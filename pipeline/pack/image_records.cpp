@@ -6,7 +6,10 @@
 #include <optional>
 #include <span>
 
+#include "pipeline/core/codec_budget.h"
 #include "pipeline/core/machine.h"
+#include "pipeline/core/sizes.h"
+#include "pipeline/core/thread_annotations.h"
 #include "pipeline/sources/image_list.h"
 #include "pipeline/sources/image_records.h"
 #include "pipeline/sources/image_records_writer.h"
@@ -25,11 +28,75 @@ constexpr std::size_t kImagesEach = 16;
 /// Number of images from which Huffman tables are computed.
 constexpr std::size_t kSample = 256;
 
+/// The memory of files that are being converted, and of what decoders need for them. Thread-safe.
+class PackMemory {
+ public:
+  explicit PackMemory(std::uint64_t limit) : limit_(limit) {}
+
+  std::uint64_t limit() const noexcept { return limit_; }
+  bool take(std::uint64_t bytes) noexcept EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (bytes > limit_ - used_) return false;
+    used_ += bytes;
+    return true;
+  }
+  void give(std::uint64_t bytes) noexcept EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    used_ -= bytes;
+  }
+
+ private:
+  const std::uint64_t limit_;
+  Mutex mutex_;
+  std::uint64_t used_ GUARDED_BY(mutex_) = 0;
+};
+
+/// The part of it that one file holds.
+class Share final : public CodecBudget {
+ public:
+  explicit Share(PackMemory& memory) noexcept : memory_(memory) {}
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { memory_.give(held_); }
+
+  void take(std::uint64_t bytes) override {
+    if (!memory_.take(bytes)) {
+      constexpr std::uint64_t kMebibyte = 1 << 20;
+      const std::uint64_t all = saturating_sum(held_, bytes);
+      throw Error(ErrorCode::resource_exhausted,
+                  "packing it takes " + std::to_string(all) +
+                      " bytes at once, and the memory budget of " +
+                      std::to_string(memory_.limit()) +
+                      " has no room for them; it takes at least --memory " +
+                      std::to_string(all / kMebibyte + 1) + "MiB");
+    }
+    held_ += bytes;
+  }
+  void give(std::uint64_t bytes) noexcept override {
+    memory_.give(bytes);
+    held_ -= bytes;
+  }
+
+ private:
+  PackMemory& memory_;
+  std::uint64_t held_ = 0;
+};
+
 /// One file that is being converted to a record.
 struct Packing {
   std::vector<std::byte> file;
   jpeg::Made made;
   std::optional<Error> bad;
+  std::optional<Error> lacks_memory;  ///< while others hold some of it
+  std::optional<Share> share;
+
+  void clear() noexcept {
+    file = {};
+    made = {};
+    bad.reset();
+    lacks_memory.reset();
+    share.reset();
+  }
 };
 
 class Packer {
@@ -42,6 +109,7 @@ class Packer {
               {.label_regex = options.label_regex,
                .label_depth = options.label_depth,
                .hidden = options.hidden}),
+        memory_(options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes()),
         writer_(path, records_file::make_header(options.kind, options.keep_tail), options.limits,
                 [this](const Frame& frame, std::string_view key, std::span<const std::byte> image) {
                   return keep(frame, key, image);
@@ -59,10 +127,10 @@ class Packer {
         result_.stopped = true;
         return std::move(result_);
       }
-      const std::size_t count = std::min(chunk.size(), list_.size() - next_);
+      const std::span<Packing> files(chunk.data(), fitting(chunk.size()));
       for_each_parallel(
-          count, [&](std::size_t i) { make(next_ + i, chunk[i]); }, threads);
-      for (std::size_t i = 0; i < count; ++i, ++next_) write(chunk[i]);
+          files.size(), [&](std::size_t i) { make(next_ + i, files[i]); }, threads);
+      write_all(files);
     }
     if (options_.progress) options_.progress(next_, list_.size());
     result_.bytes_out = writer_.commit(as_they_are_, list_.class_names());
@@ -70,6 +138,36 @@ class Packer {
   }
 
  private:
+  /// Returns how many of the next files to convert at once: as many as take half of the memory with
+  /// their records, at least one.
+  std::size_t fitting(std::size_t most) const {
+    most = std::min(most, list_.size() - next_);
+    std::uint64_t bytes = 2 * list_.info(next_).size;
+    std::size_t count = 1;
+    for (; count < most; ++count) {
+      bytes += 2 * list_.info(next_ + count).size;
+      if (bytes > memory_.limit() / 2) break;
+    }
+    return count;
+  }
+
+  /// Writes the records in order. A file that found no memory is converted now, when no other is.
+  /// If the records behind it are in the way, they are dropped, and made again later.
+  void write_all(std::span<Packing> files) {
+    bool dropped = false;
+    for (std::size_t i = 0; i < files.size() && !dropped; ++i, ++next_) {
+      if (files[i].lacks_memory) make(next_, files[i]);
+      if (files[i].lacks_memory) {
+        dropped = true;
+        for (Packing& later : files.subspan(i + 1)) later.clear();
+        make(next_, files[i]);
+      }
+      if (files[i].lacks_memory) throw Error(*files[i].lacks_memory);
+      write(files[i]);
+      files[i].clear();
+    }
+  }
+
   /// Returns true for a record that an earlier run wrote from the same file, as far as this shows
   /// without reading the file again.
   bool keep(const Frame& frame, std::string_view key, std::span<const std::byte> image) {
@@ -107,54 +205,68 @@ class Packer {
   void find_tables(std::size_t threads) {
     const std::size_t count = std::min(list_.size(), kSample);
     std::vector<jpeg::TableSample> samples(count);
+    std::vector<char> lacks_memory(count, 0);
+    const auto sample = [&](std::size_t i) {
+      Share share(memory_);
+      TakenBytes taken(&share);
+      std::vector<std::byte> file;
+      jpeg::CoefficientImage image;
+      const std::size_t number = i * list_.size() / count;
+      try {
+        taken.take(list_.info(number).size);
+        read(number, file);
+        if (image::detect_format(file) != image::Format::jpeg) return true;
+        if (jpeg::read_coefficients(file, options_.limits, image, &taken) != jpeg::Foreign::none)
+          return true;
+      } catch (const Error& error) {
+        // A failed read is passed on, so that it is retried: the tables depend on the file.
+        if (error.code() == ErrorCode::unavailable) throw;
+        return error.code() != ErrorCode::resource_exhausted;
+      }
+      samples[i].add(image);
+      return true;
+    };
     for_each_parallel(
-        count,
-        [&](std::size_t i) {
-          std::vector<std::byte> file;
-          jpeg::CoefficientImage image;
-          try {
-            read(i * list_.size() / count, file);
-            if (image::detect_format(file) != image::Format::jpeg) return;
-            if (jpeg::read_coefficients(file, options_.limits, image) != jpeg::Foreign::none)
-              return;
-          } catch (const Error& error) {
-            // A failed read is passed on, so that it is retried: the tables depend on the file.
-            if (error.code() == ErrorCode::unavailable) throw;
-            return;
-          }
-          samples[i].add(image);
-        },
-        threads);
+        count, [&](std::size_t i) { lacks_memory[i] = sample(i) ? 0 : 1; }, threads);
+    // Packing an image takes more than that. So one that finds no memory now is refused later.
+    for (std::size_t i = 0; i < count; ++i) {
+      if (lacks_memory[i] != 0) sample(i);
+    }
     jpeg::TableSample all;
-    for (const jpeg::TableSample& sample : samples) all.add(sample);
+    for (const jpeg::TableSample& each : samples) all.add(each);
     tables_ = all.tables();
   }
 
-  jpeg::Made record_of(std::span<const std::byte> file) const {
+  jpeg::Made record_of(std::span<const std::byte> file, CodecBudget& budget) const {
     const auto kind = static_cast<jpeg::RecordKind>(options_.kind);
     if (image::detect_format(file) == image::Format::jpeg)
       return jpeg::make_record(file, {kind, options_.limits, tables_ ? &*tables_ : nullptr,
-                                      options_.strict_images, options_.keep_tail});
+                                      options_.strict_images, options_.keep_tail, &budget});
     const DecodeOptions strict{.strict_images = options_.strict_images, .limits = options_.limits};
-    if (const Status status = image::verify_image(file, strict); !status.ok())
+    if (const Status status = image::verify_image(file, strict, &budget); !status.ok())
       throw Error(status.error());
     return {{}, "png"};
   }
 
-  void make(std::size_t i, Packing& packing) const {
-    packing.bad.reset();
+  void make(std::size_t i, Packing& packing) {
+    packing.clear();
     const FileInfo& info = list_.info(i);
+    packing.share.emplace(memory_);
     try {
+      packing.share->take(info.size);
       read(i, packing.file);
-      packing.made = record_of(packing.file);
+      packing.made = record_of(packing.file, *packing.share);
+      packing.share->take(packing.made.record.size());
     } catch (const Error& error) {
       if (error.code() == ErrorCode::unavailable) throw;
-      packing.bad = Error(error.code(), error.cause(),
-                          {.shard = list_.path(i),
-                           .offset = 0,
-                           .index = static_cast<std::int64_t>(i),
-                           .stage = "pack",
-                           .length = static_cast<std::int64_t>(info.size)});
+      const Error placed(error.code(), error.cause(),
+                         {.shard = list_.path(i),
+                          .offset = 0,
+                          .index = static_cast<std::int64_t>(i),
+                          .stage = "pack",
+                          .length = static_cast<std::int64_t>(info.size)});
+      packing.clear();
+      (error.code() == ErrorCode::resource_exhausted ? packing.lacks_memory : packing.bad) = placed;
     }
   }
 
@@ -192,6 +304,7 @@ class Packer {
   const ImagePackOptions& options_;
   FileSystemPtr files_;
   ImageList list_;
+  PackMemory memory_;
   std::size_t next_ = 0;  // the file that is packed next
   ImagePackResult result_;
   std::optional<jpeg::SharedTables> tables_;

@@ -149,7 +149,7 @@ class ShardRead {
       arrived(piece);
       piece.owner = {};
     }
-    if (!open_.mapping || open_.mapping->lasting()) return;
+    if (!open_.mapping || open_.mapping->mapping() == nullptr) return;
     // A view may have been parsed while the file was written. If so, its pieces arrive once more.
     pieces_ = all;
     shards_.check(shard(), *open_.file, context.trust_data());

@@ -24,13 +24,13 @@ class Mapping final : public Buffer {
     const std::span<const std::byte> bytes = file_->mapped();
     data_ = const_cast<std::byte*>(bytes.data());
     size_ = bytes.size();
-    if (!lasting()) any_.store(true, std::memory_order_relaxed);
+    if (mapping() != nullptr) any_.store(true, std::memory_order_relaxed);
   }
 
-  /// Returns true once there was a mapping that does not last.
+  /// Returns true once there was a mapping of a file that others may write to.
   static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
-  /// Files that only this process has can't be written to.
-  bool lasting() const noexcept override { return found_.ctime_ns == 0; }
+  /// Null for a file that only this process has.
+  const Mapping* mapping() const noexcept override { return found_.ctime_ns == 0 ? nullptr : this; }
   /// Throws Error{data_loss} if the file has changed.
   void check(bool trust_data) const {
     check_unchanged(file_->path(), found_, file_->now(), trust_data);

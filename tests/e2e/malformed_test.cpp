@@ -1,5 +1,6 @@
 // Folders of malformed images: each is answered as the library answers it, none ends the run.
 // PENSTOCK_MALFORMED=20000 makes them large.
+#include <functional>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -140,21 +141,64 @@ TEST_F(OddImages, AreRefusedWithStrictImages) {
   }
 }
 
+/// Runs a command with `memory`, and then with what the error of each run names, until it works.
+/// The first run has too little.
+Outcome run_until_memory_suffices(const std::function<Outcome(const std::string& memory)>& run,
+                                  std::string memory) {
+  for (int tries = 0;; ++tries) {
+    Outcome outcome = run(memory);
+    EXPECT_GE(tries + outcome.code, 1) << memory << " suffices";
+    if (outcome.code != 1 || tries == 16) return outcome;
+    const std::string mark = "it takes at least --memory ";
+    const std::size_t at = outcome.err.find(mark);
+    if (at == std::string::npos) return outcome;
+    const std::size_t begin = at + mark.size();
+    memory =
+        outcome.err.substr(begin, outcome.err.find_first_not_of("0123456789MiB", begin) - begin);
+  }
+}
+
 TEST(TooLittleMemory, MakesNoImageBadForVerify) {
   const TempFolder folder;
   for (int i = 0; i < 3; ++i)
     folder.write("in/" + std::to_string(i) + ".jpg",
-                 as_text(make_jpeg(make_pixels(900, 800, 4), {.progressive = i == 2})));
-  const Outcome roomy = run_program({"verify", folder / "in", "--memory", "64MiB"});
-  EXPECT_EQ(roomy.code, 0) << roomy.err;
-  EXPECT_THAT(roomy.out, HasSubstr("3 good, 0 bad"));
-  const Outcome tight = run_program({"verify", folder / "in", "--memory", "1MiB"});
-  EXPECT_EQ(tight.code, 1);
-  EXPECT_THAT(tight.out, testing::Not(HasSubstr("bad")));
-  EXPECT_THAT(tight.err, HasSubstr("it takes at least --memory "));
+                 as_text(make_jpeg(make_pixels(900, 800, 4), {.progressive = i != 1})));
+  const Outcome verified = run_until_memory_suffices(
+      [&](const std::string& memory) {
+        Outcome outcome = run_program({"verify", folder / "in", "--memory", memory});
+        EXPECT_THAT(outcome.out, testing::AnyOf("", HasSubstr("3 good, 0 bad")));
+        return outcome;
+      },
+      "1MiB");
+  EXPECT_EQ(verified.code, 0) << verified.err;
   const Outcome inspected = run_program({"inspect", folder / "in", "--classes", "--memory", "x"});
   EXPECT_EQ(inspected.code, 2);
   EXPECT_THAT(inspected.err, HasSubstr("--memory"));
+}
+
+// The file of records is the same with as much memory as the error names, and with plenty.
+TEST(TooLittleMemory, EndsPackAndNamesWhatSuffices) {
+  const TempFolder folder;
+  for (int i = 0; i < 6; ++i)
+    folder.write(
+        "in/" + std::to_string(10 + i) + ".jpg",
+        as_text(make_jpeg(make_pixels(300 + 100 * i, 500, 4), {.progressive = i % 3 > 0})));
+  folder.write("in/30.jpg", "no image");
+  folder.write("in/31.png", as_text(make_png(600, 500, std::vector<std::uint8_t>(3 * 600 * 500, 7),
+                                             {.interlaced = true})));
+  for (const std::string kind : {"coefficients", "indexed"}) {
+    const auto pack = [&](const std::string& name, const std::string& memory) {
+      return run_program({"pack", "--images", folder / "in", "--jpeg", kind, "--out",
+                          folder / (kind + name), "--threads", "4", "--on-error", "skip",
+                          "--memory", memory});
+    };
+    const Outcome roomy = pack("roomy", "1GiB");
+    ASSERT_EQ(roomy.code, 0) << roomy.err;
+    const Outcome tight = run_until_memory_suffices(
+        [&](const std::string& memory) { return pack("tight", memory); }, "1MiB");
+    ASSERT_EQ(tight.code, 0) << tight.err;
+    EXPECT_EQ(read_file(folder / (kind + "tight")), read_file(folder / (kind + "roomy")));
+  }
 }
 
 // Images are not bad because there is too little memory for them.
@@ -163,29 +207,16 @@ TEST(TooLittleMemory, EndsTheRunAndNamesWhatSuffices) {
   for (int i = 0; i < 4; ++i)
     folder.write("in/" + std::to_string(i) + ".jpg",
                  as_text(make_jpeg(make_pixels(600 + 300 * i, 800, 4), {.progressive = i > 1})));
-  const auto run = [&](const std::string& memory, const std::string& policy) {
-    return run_program({"profile", "--images", folder / "in", "--resize", "64x64", "--batch", "1",
-                        "--memory", memory, "--on-error", policy, "--json", "-"});
-  };
   for (const char* policy : {"skip", "fail", "retry"}) {
-    std::string memory = "256KiB";
-    for (int tries = 0;; ++tries) {
-      const Outcome outcome = run(memory, policy);
-      if (outcome.code == 0) {
-        EXPECT_GE(tries, 1) << policy;
-        EXPECT_EQ(outcome.json()["elements"], 4) << policy;
-        EXPECT_EQ(outcome.json()["errors"]["count"], 0) << policy;
-        break;
-      }
-      ASSERT_EQ(outcome.code, 1) << outcome.err;
-      ASSERT_LT(tries, 8) << outcome.err;  // each names what its own image takes
-      const std::string mark = "it takes at least --memory ";
-      const std::size_t at = outcome.err.find(mark);
-      ASSERT_NE(at, std::string::npos) << outcome.err;
-      const std::size_t begin = at + mark.size();
-      memory =
-          outcome.err.substr(begin, outcome.err.find_first_not_of("0123456789MiB", begin) - begin);
-    }
+    const Outcome outcome = run_until_memory_suffices(
+        [&](const std::string& memory) {
+          return run_program({"profile", "--images", folder / "in", "--resize", "64x64", "--batch",
+                              "1", "--memory", memory, "--on-error", policy, "--json", "-"});
+        },
+        "256KiB");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["elements"], 4) << policy;
+    EXPECT_EQ(outcome.json()["errors"]["count"], 0) << policy;
   }
 }
 

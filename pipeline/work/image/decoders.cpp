@@ -56,10 +56,15 @@ Status unknown_format(const DecodeJob& job) noexcept {
 /// A sink that takes the whole image and drops it.
 class Verifier final : public PixelSink {
  public:
+  explicit Verifier(CodecBudget* budget) : taken_(budget) {}
   DecodePlan plan(const ImageInfo& info) override {
     return {.region = {0, 0, info.size.height, info.size.width}};
   }
   void rows(const std::uint8_t*, std::size_t, int) override {}
+  void make_room(std::uint64_t bytes) override { taken_.take(bytes); }
+
+ private:
+  TakenBytes taken_;
 };
 
 }  // namespace
@@ -170,9 +175,10 @@ DecoderStats decoder_stats() noexcept {
           all.warned.load(std::memory_order_relaxed)};
 }
 
-Status verify_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
+Status verify_image(std::span<const std::byte> bytes, const DecodeOptions& options,
+                    CodecBudget* budget) {
   thread_local Decoders decoders;
-  Verifier verifier;
+  Verifier verifier(budget);
   std::array<DecodeJob, 1> job = {DecodeJob{bytes, &verifier}};
   decoders.decode(job, options);
   return job[0].status;

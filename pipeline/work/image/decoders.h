@@ -12,6 +12,7 @@
 #include <penstock/stats.h>
 
 #include "pipeline/codec/codec.h"
+#include "pipeline/core/codec_budget.h"
 
 namespace penstock::image {
 
@@ -54,7 +55,9 @@ struct JpegWork {
 void count_timed(std::uint64_t all_ns, std::uint64_t pixels_ns) noexcept;
 JpegWork jpeg_work() noexcept;
 
-/// Decodes every byte of an image and keeps nothing. Returns success, or the error in the image.
-Status verify_image(std::span<const std::byte> bytes, const DecodeOptions& options = {});
+/// Decodes every byte of an image and keeps nothing. Returns success, or the error in the image, or
+/// that of the budget if it has no room for what the decoder needs.
+Status verify_image(std::span<const std::byte> bytes, const DecodeOptions& options = {},
+                    CodecBudget* budget = nullptr);
 
 }  // namespace penstock::image

@@ -138,7 +138,7 @@ class Inspect final : public Command {
     Json records = Json::array();
     Iterator iterator = dataset.take(shown_).iterate({.memory_bytes = memory_.bytes()});
     std::size_t index = 0;
-    for (Next next = iterator.next(); !next.is_end(); next = iterator.next(), ++index) {
+    for (; Next next = iterator.next(); ++index) {
       const std::string text =
           next.has_value() ? describe_element(*next) : "bad: " + printable(next.error().what());
       print("  " + std::to_string(index) + ": " + text);

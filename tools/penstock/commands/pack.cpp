@@ -11,6 +11,7 @@
 #include "pipelines/text.h"
 #include "pipelines/usage_error.h"
 #include "tools/penstock/commands/commands.h"
+#include "tools/penstock/commands/memory_flag.h"
 #include "tools/penstock/commands/remote_flags.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
@@ -76,6 +77,7 @@ class Pack final : public Command {
         ->add_option("--threads", options_.threads, "default: all")
         ->check(CLI::Range(1, kMostThreads))
         ->type_name("N");
+    memory_.add_to(*app());
     app()->add_flag("--quiet", quiet_, "no progress");
     app()
         ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
@@ -93,6 +95,7 @@ class Pack final : public Command {
       throw UsageError("is for indexed records", "--tables");
     options_.own_tables = tables_ == "image";
     options_.skip_bad = on_error_ == "skip";
+    options_.memory_bytes = memory_.bytes();
     options_.bad = [&](const Error& error) {
       std::fprintf(stderr, "left out: %s\n", printable(error.what()).c_str());
     };
@@ -205,6 +208,7 @@ class Pack final : public Command {
   bool quiet_ = false;
   ImagePackOptions options_;
   RemoteFlags remote_;
+  MemoryFlag memory_;
 };
 
 }  // namespace

@@ -28,7 +28,8 @@ PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interru
   PassResult result;
   const Cancellation cancellation(interrupts, [&] { iterator.cancel(); });
   const Monitor monitor(scene, {[&] { return iterator.stats(); }, moment, [] {}}, watching);
-  for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+  // Each element is released before the next one, which may need its memory.
+  while (Next next = iterator.next()) {
     seen.fetch_add(1, std::memory_order_relaxed);
     if (next.has_value()) {
       ++result.good;

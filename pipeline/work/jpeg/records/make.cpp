@@ -15,9 +15,13 @@ namespace penstock::jpeg {
 
 namespace {
 
+/// The memory of all forms of a record at once, in sizes of the file.
+constexpr std::uint64_t kRecordsOfAFile = 5;
+
 /// A checksum of pixels.
 class Fingerprint final : public image::PixelSink {
  public:
+  explicit Fingerprint(CodecBudget* budget) : taken_(budget) {}
   image::DecodePlan plan(const image::ImageInfo& info) override {
     info_ = info;
     return {.region = {0, 0, info.size.height, info.size.width}};
@@ -30,20 +34,29 @@ class Fingerprint final : public image::PixelSink {
                     crc_);
   }
 
+  void make_room(std::uint64_t bytes) override { taken_.take(bytes); }
+  /// Called when the decoder has released its memory.
+  void decoded() noexcept { taken_.give(UINT64_MAX); }
+
   friend bool operator==(const Fingerprint& a, const Fingerprint& b) {
     return a.crc_ == b.crc_ && a.info_.size == b.info_.size &&
            a.info_.channels == b.info_.channels && a.info_.orientation == b.info_.orientation;
   }
 
  private:
+  TakenBytes taken_;
   image::ImageInfo info_;
   std::uint32_t crc_ = 0;
 };
 
+/// Throws only if there is no memory.
 Status fingerprint(image::Decoder& decoder, std::span<const std::byte> bytes, const Limits& limits,
                    Fingerprint& sink, bool strict_images = false) {
   image::DecodeJob job{bytes, &sink};
   decoder.decode({&job, 1}, {.orient = true, .strict_images = strict_images, .limits = limits});
+  sink.decoded();
+  if (!job.status.ok() && job.status.error().code() == ErrorCode::resource_exhausted)
+    throw Error(job.status.error());
   return job.status;
 }
 
@@ -164,6 +177,11 @@ CoefficientImage unpack(const Record& record) {
   image.metadata.assign(record.metadata.begin(), record.metadata.end());
   const Header& header = image.header;
   const BlockGrid grid(header);
+  for (std::size_t place = 0; place < image.blocks.size(); ++place) {
+    const auto blocks =
+        static_cast<std::size_t>(grid.across[place]) * static_cast<std::size_t>(grid.down[place]);
+    if (blocks <= record.payload.size()) image.blocks[place].reserve(blocks * kBlockSize);
+  }
   for (int imcu_row = 0; imcu_row < grid.imcu_rows; ++imcu_row) {
     for (int c = 0; c < header.component_count; ++c) {
       const auto place = static_cast<std::size_t>(c);
@@ -191,14 +209,17 @@ Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
   thread_local const std::unique_ptr<image::Decoder> library = image::make_jpeg_decoder();
   thread_local const std::unique_ptr<image::Decoder> records = make_record_decoder();
   const Limits& limits = options.limits;
-  Fingerprint original;
+  Fingerprint original(options.budget);
   if (const Status status = fingerprint(*library, file, limits, original, options.strict_images);
       !status.ok())
     throw Error(status.error());
+  TakenBytes taken(options.budget);
   CoefficientImage image;
-  const Foreign foreign = read_coefficients(file, limits, image);
+  const Foreign foreign = read_coefficients(file, limits, image, &taken);
   if (foreign != Foreign::none) return {{}, name_of(foreign)};
   const int orientation = image::jpeg_orientation(file);
+  // For the payload, the record and the JPEG that is made of it.
+  taken.take(kRecordsOfAFile * file.size());
   try {
     Made made;
     made.tail = file.subspan(image.file_bytes);
@@ -207,12 +228,13 @@ Made make_record(std::span<const std::byte> file, const MakeOptions& options) {
                       ? pack(image, orientation, kept)
                       : index(image, orientation, options.tables, kept);
     if (made.record.size() > limits.max_record_bytes) return {{}, "size"};
-    Fingerprint same;
+    image = {};  // makes room for the same coefficients, read from the record
+    Fingerprint same(options.budget);
     if (made.record.empty() || !fingerprint(*records, made.record, limits, same).ok() ||
         !(same == original))
       return {{}, "range"};
     // In that JPEG, metadata stands in front of the image, where a decoder may interpret it.
-    Fingerprint again;
+    Fingerprint again(options.budget);
     const std::vector<std::byte> jpeg = jpeg_of(read_record(made.record), limits);
     if (!fingerprint(*library, jpeg, limits, again).ok() || !(again == original))
       return {{}, "markers"};

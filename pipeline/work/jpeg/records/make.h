@@ -8,6 +8,7 @@
 
 #include <penstock/limits.h>
 
+#include "pipeline/core/codec_budget.h"
 #include "pipeline/work/jpeg/records/layout.h"
 #include "pipeline/work/jpeg/records/table_sample.h"
 #include "pipeline/work/jpeg/records/transcode.h"
@@ -20,6 +21,7 @@ struct MakeOptions {
   const SharedTables* tables = nullptr;  ///< for indexed records; null: each has its own tables
   bool strict_images = false;            ///< as in DecodeOptions, for the file
   bool keep_tail = false;                ///< stores the bytes after the image's end
+  CodecBudget* budget = nullptr;         ///< asked for all memory but that of the file
 };
 
 struct Made {
@@ -31,7 +33,7 @@ struct Made {
 
 /// Makes the record of a JPEG file. The record, and the JPEG that it is unpacked to, decode to the
 /// same pixels as the file; the function checks that. Throws Error{data_loss | out_of_range} for a
-/// file that does not decode. Thread-safe.
+/// file that does not decode, and the budget's Error{resource_exhausted}. Thread-safe.
 Made make_record(std::span<const std::byte> file, const MakeOptions& options = {});
 
 /// Returns the JPEG of a record, without the tail. For an indexed record that is the file it holds;

@@ -141,6 +141,14 @@ JBLOCKROW row_of(Reader& reader, int component, JDIMENSION row) {
                                              reader.arrays[component], row, 1, FALSE)[0];
 }
 
+/// Returns the bytes of all coefficients.
+std::uint64_t coefficient_bytes(const jpeg_decompress_struct& info) {
+  std::uint64_t blocks = 0;
+  for (int i = 0; i < info.num_components; ++i)
+    blocks += std::uint64_t{info.comp_info[i].width_in_blocks} * info.comp_info[i].height_in_blocks;
+  return blocks * sizeof(JBLOCK);
+}
+
 bool finish(Reader& reader) {
   if (setjmp(reader.failed) != 0) return false;
   jpeg_finish_decompress(&reader.info);
@@ -284,7 +292,7 @@ bool finish(Writer& writer) {
 }  // namespace
 
 Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
-                          CoefficientImage& image) {
+                          CoefficientImage& image, TakenBytes* taken) {
   Reader reader;
   const auto require = [&](bool ok) {
     if (ok) return;
@@ -300,6 +308,9 @@ Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
   require(read_header(reader, jpeg));
   image::check_pixels(reader.info.image_width, reader.info.image_height, limits);
   const Foreign foreign = describe(reader.info, image.header);
+  const std::uint64_t bytes = coefficient_bytes(reader.info);
+  // The library refuses more than the limit.
+  if (taken != nullptr && bytes <= limits.max_codec_bytes) taken->take(2 * bytes);
   const bool read = read_all(reader);
   // A whole image of coefficients takes more memory than decoding it does.
   if (!read && !reader.scans && reader.errors.msg_code == JERR_NO_BACKING_STORE)
@@ -328,6 +339,7 @@ Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
   image.metadata = metadata_of(reader.info);
   require(finish(reader));
   image.file_bytes = jpeg.size() - reader.info.src->bytes_in_buffer;
+  if (taken != nullptr) taken->give(bytes);
   return Foreign::none;
 }
 

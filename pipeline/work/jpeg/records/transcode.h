@@ -9,6 +9,8 @@
 
 #include <penstock/limits.h>
 
+#include "pipeline/core/codec_budget.h"
+
 #include "pipeline/work/jpeg/header.h"
 
 namespace penstock::jpeg {
@@ -38,9 +40,10 @@ struct WriteOptions {
 
 /// Reads every byte of a file. A warning is an error, unless it is harmless (turbo/warnings.h).
 /// Throws Error{data_loss | out_of_range} for a bad file. Returns the reason why it can't be
-/// represented, or none; then `image` is complete.
+/// represented, or none; then `image` is complete. Takes the bytes of its coefficients twice while
+/// it reads, and once for the image, which `taken` still holds then.
 Foreign read_coefficients(std::span<const std::byte> jpeg, const Limits& limits,
-                          CoefficientImage& image);
+                          CoefficientImage& image, TakenBytes* taken = nullptr);
 /// Writes a baseline file with the image's metadata, or an extended sequential file if its tables
 /// need it. Throws Error{out_of_range} for coefficients that no such file can hold.
 std::vector<std::byte> write_jpeg(const CoefficientImage& image, const WriteOptions& options = {});
