@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -92,6 +93,9 @@ class WritableFile {
 /// Opens, lists and writes files. Thread-safe.
 class FileSystem {
  public:
+  /// Takes a path.
+  using Found = std::function<void(const std::string& path)>;
+
   virtual ~FileSystem() = default;
   /// Returns the name that `explain` shows and that --io takes: "pread", "io_uring", "mmap",
   /// "memory".
@@ -112,12 +116,17 @@ class FileSystem {
   /// Error{not_found}. Folders below it without read permission are left out with a warning. Any
   /// other failure to list a folder throws.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
+  /// Calls `found` with the same paths, in any order, some perhaps twice. Millions of paths then
+  /// need not be in memory at once. The default calls `list`.
+  virtual void list_each(const std::string& folder, const Found& found);
   /// Returns the regular files that match a shell pattern, sorted bytewise. A pattern may have *, ?
   /// and [...] in any part of the path, and parts ** for any number of folders; only a dot matches
   /// a leading dot, unless `hidden`. `expand_pattern` expands braces first. A path without a
   /// pattern matches itself. Returns an empty list if nothing matches. Folders without read
   /// permission are left out as by `list`, like lost+found in a shell.
   virtual std::vector<std::string> glob(const std::string& pattern, bool hidden = false) = 0;
+  /// Does the same for `glob`.
+  virtual void glob_each(const std::string& pattern, bool hidden, const Found& found);
   /// Begins to write a file, or an object of s3:// or gs://, which then replaces the one of its
   /// name. If two writers write at once, the second is refused where the file system can tell;
   /// otherwise the last one wins. Throws Error{invalid_argument} for a file system that can't

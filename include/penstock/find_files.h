@@ -32,12 +32,10 @@ std::vector<std::string> find_files(FileSystem& files, const std::string& patter
 ///     split_paths(files, "a,b.tar,{c,d}.tar");   // "a,b.tar" "{c,d}.tar", if there is an a,b.tar
 std::vector<std::string> split_paths(FileSystem& files, std::string_view text);
 
-/// Removes the hidden files from `paths`, which `FileSystem::list(folder)` returned, and returns
-/// them. A file is hidden if its name, or that of a folder between it and `folder`, begins with a
-/// dot.
+/// Returns true if a file that `FileSystem::list(folder)` returned is hidden: its name, or that of
+/// a folder between it and `folder`, begins with a dot.
 ///
-///     std::vector<std::string> paths = {"photos/cat/.git/x.jpg", "photos/cat/1.jpg"};
-///     take_hidden(paths, "photos");   // {"photos/cat/.git/x.jpg"}
-std::vector<std::string> take_hidden(std::vector<std::string>& paths, const std::string& folder);
+///     is_hidden("photos/cat/.git/x.jpg", "photos");   // true
+bool is_hidden(std::string_view path, std::string_view folder);
 
 }  // namespace penstock

@@ -34,6 +34,14 @@ std::optional<FileInfo> FileSystem::read_whole(const std::string& path, const Fi
   return now == expected ? now : std::nullopt;
 }
 
+void FileSystem::list_each(const std::string& folder, const Found& found) {
+  for (const std::string& path : list(folder)) found(path);
+}
+
+void FileSystem::glob_each(const std::string& pattern, bool hidden, const Found& found) {
+  for (const std::string& path : glob(pattern, hidden)) found(path);
+}
+
 std::unique_ptr<WritableFile> FileSystem::create(const std::string& path) {
   throw Error(ErrorCode::invalid_argument, "can't write: files of " + name() + " are only read",
               {.shard = path});

@@ -26,7 +26,10 @@ bool exists(FileSystem& files, const std::string& path) {
 bool has_match(FileSystem& files, const std::string& path) {
   try {
     return std::ranges::any_of(expand_pattern(files, path), [&](const std::string& one) {
-      return has_pattern(one) ? !files.glob(one).empty() : exists(files, one);
+      if (!has_pattern(one)) return exists(files, one);
+      bool found = false;
+      files.glob_each(one, false, [&](const std::string&) { found = true; });
+      return found;
     });
   } catch (const Error&) {
     return false;  // opening the path reports the error
@@ -96,19 +99,12 @@ std::vector<std::string> split_paths(FileSystem& files, std::string_view text) {
   return paths;
 }
 
-std::vector<std::string> take_hidden(std::vector<std::string>& paths, const std::string& folder) {
+bool is_hidden(std::string_view path, std::string_view folder) {
   // A server may write the folder's URL in another way, but its parts stay as many.
   auto above = std::ranges::count(folder, '/');
   if (!folder.empty() && folder.back() != '/') ++above;
-  const auto is_shown = [above](std::string_view path) {
-    for (auto i = above; i > 0; --i) path.remove_prefix(path.find('/') + 1);
-    return !path.starts_with('.') && path.find("/.") == path.npos;
-  };
-  const auto hidden = std::stable_partition(paths.begin(), paths.end(), is_shown);
-  std::vector<std::string> taken(std::make_move_iterator(hidden),
-                                 std::make_move_iterator(paths.end()));
-  paths.erase(hidden, paths.end());
-  return taken;
+  for (; above > 0; --above) path.remove_prefix(path.find('/') + 1);
+  return path.starts_with('.') || path.find("/.") != path.npos;
 }
 
 }  // namespace penstock

@@ -70,30 +70,32 @@ std::string join(const std::string& folder, std::string_view name) {
   return folder.back() == '/' ? folder + std::string(name) : folder + '/' + std::string(name);
 }
 
-std::vector<Child> children_of(const std::string& folder, LeftOut left_out) {
+/// Calls `use` for each child of a folder. Folders among them are to be visited afterwards, when
+/// this one is closed.
+template <typename Use>
+void for_each_child(const std::string& folder, LeftOut left_out, const Use& use) {
   const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.empty() ? "." : folder.c_str()));
   struct stat st;
   // Without permission to search the folder, its files can't be opened, although their names can be
   // read.
   if (dir == nullptr || ::fstatat(::dirfd(dir.get()), ".", &st, 0) != 0) {
     const int error = errno;
-    if (left_out(error, folder)) return {};
+    if (left_out(error, folder)) return;
     throw error_from_errno(error, "list", folder);
   }
-  std::vector<Child> children;
   while (true) {
     errno = 0;
     const dirent* entry = ::readdir(dir.get());
     if (entry == nullptr) {
       if (errno != 0) throw error_from_errno(errno, "list", folder);
-      return children;
+      return;
     }
-    std::string name = entry->d_name;
+    const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     std::optional<Kind> kind;
     if (entry->d_type == DT_REG) kind = Kind::file;
     if (entry->d_type == DT_DIR) kind = Kind::folder;
-    children.push_back({std::move(name), kind});
+    use(Child{std::string(name), kind});
   }
 }
 
@@ -139,42 +141,47 @@ std::vector<std::string> without_repeats(std::vector<std::string> paths) {
   return paths;
 }
 
-/// Adds the files below `folder` to `found`.
-void list_below(const std::string& folder, LeftOut left_out, Visits& visits,
-                std::vector<std::string>& found) {
+using Found = FileSystem::Found;
+
+/// Gives the files below `folder` to `found`.
+void list_below(const std::string& folder, LeftOut left_out, Visits& visits, const Found& found) {
   visits.of(folder, left_out, [&] {
-    for (const Child& child : children_of(folder, left_out)) {
+    std::vector<std::string> folders;
+    for_each_child(folder, left_out, [&](const Child& child) {
       std::string path = join(folder, child.name);
       const Kind kind = child.kind ? *child.kind : kind_of(path);
       if (kind == Kind::folder) {
-        list_below(path, forbidden, visits, found);
+        folders.push_back(std::move(path));
       } else if (kind == Kind::file) {
-        found.push_back(std::move(path));
+        found(path);
       }
-    }
+    });
+    for (const std::string& below : folders) list_below(below, forbidden, visits, found);
   });
 }
 
 void glob_below(const std::string& folder, std::string_view pattern, bool hidden,
-                std::vector<std::string>& found);
+                const Found& found);
 
-/// Adds to `found` the paths that match `pattern` below `folder` and below each folder in it.
+/// Gives the paths that match `pattern` below `folder`, and below each folder in it, to `found`.
 void glob_anywhere(const std::string& folder, std::string_view pattern, bool hidden, Visits& visits,
-                   std::vector<std::string>& found) {
+                   const Found& found) {
   visits.of(folder, absent, [&] {
     glob_below(folder, pattern, hidden, found);
-    for (const Child& child : children_of(folder, absent)) {
-      if (!hidden && child.name.starts_with('.')) continue;
-      const std::string path = join(folder, child.name);
+    std::vector<std::string> folders;
+    for_each_child(folder, absent, [&](const Child& child) {
+      if (!hidden && child.name.starts_with('.')) return;
+      std::string path = join(folder, child.name);
       if ((child.kind ? *child.kind : kind_of(path)) == Kind::folder)
-        glob_anywhere(path, pattern, hidden, visits, found);
-    }
+        folders.push_back(std::move(path));
+    });
+    for (const std::string& below : folders) glob_anywhere(below, pattern, hidden, visits, found);
   });
 }
 
-/// Adds to `found` the paths below `folder` that match `pattern`.
+/// Gives the paths below `folder` that match `pattern` to `found`.
 void glob_below(const std::string& folder, std::string_view pattern, bool hidden,
-                std::vector<std::string>& found) {
+                const Found& found) {
   const std::size_t slash = pattern.find('/');
   const std::string part(pattern.substr(0, slash));
   const bool last = slash == std::string_view::npos;
@@ -186,39 +193,47 @@ void glob_below(const std::string& folder, std::string_view pattern, bool hidden
     Visits visits;
     return glob_anywhere(folder, last || rest == kAnyFolders ? "*" : rest, hidden, visits, found);
   }
+  std::vector<std::string> folders;
+  const auto take = [&](std::string path, std::optional<Kind> known) {
+    const Kind kind = known ? *known : kind_of(path);
+    if (last && kind == Kind::file) found(path);
+    if (!last && kind == Kind::folder) folders.push_back(std::move(path));
+  };
   if (!has_pattern(part)) {
-    const std::string path = join(folder, part);
-    const Kind kind = kind_of(path);
-    if (last && kind == Kind::file) found.push_back(path);
-    if (!last && kind == Kind::folder) glob_below(path, rest, hidden, found);
-    return;
+    take(join(folder, part), {});
+  } else {
+    for_each_child(folder, absent, [&](const Child& child) {
+      if (matches(part, child.name, hidden)) take(join(folder, child.name), child.kind);
+    });
   }
-  for (const Child& child : children_of(folder, absent)) {
-    if (!matches(part, child.name, hidden)) continue;
-    const std::string path = join(folder, child.name);
-    const Kind kind = child.kind ? *child.kind : kind_of(path);
-    if (last && kind == Kind::file) found.push_back(path);
-    if (!last && kind == Kind::folder) glob_below(path, rest, hidden, found);
-  }
+  for (const std::string& below : folders) glob_below(below, rest, hidden, found);
 }
 
 }  // namespace
 
 std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
-  Visits visits;
   std::vector<std::string> found;
-  list_below(folder, nothing, visits, found);
+  list_each(folder, [&](const std::string& path) { found.push_back(path); });
   return without_repeats(std::move(found));
 }
 
+void PosixFileSystem::list_each(const std::string& folder, const Found& found) {
+  Visits visits;
+  list_below(folder, nothing, visits, found);
+}
+
 std::vector<std::string> PosixFileSystem::glob(const std::string& pattern, bool hidden) {
-  if (!has_pattern(pattern)) return {pattern};
-  if (kind_of(pattern) == Kind::file) return {pattern};  // the name really has a bracket
-  refuse_scheme(pattern);
   std::vector<std::string> found;
+  glob_each(pattern, hidden, [&](const std::string& path) { found.push_back(path); });
+  return without_repeats(std::move(found));  // several ** find a file in several ways
+}
+
+void PosixFileSystem::glob_each(const std::string& pattern, bool hidden, const Found& found) {
+  // The second: the name really has a bracket.
+  if (!has_pattern(pattern) || kind_of(pattern) == Kind::file) return found(pattern);
+  refuse_scheme(pattern);
   const std::size_t start = pattern.find_first_not_of('/');
   glob_below(start > 0 ? "/" : "", std::string_view(pattern).substr(start), hidden, found);
-  return without_repeats(std::move(found));  // several ** find a file in several ways
 }
 
 }  // namespace penstock

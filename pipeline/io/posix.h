@@ -109,7 +109,9 @@ class PosixFileSystem : public FileSystem {
   /// Follows symbolic links, except to a folder that contains them. Throws Error{out_of_range} if
   /// links lead to one folder in more than `kMostWays` ways.
   std::vector<std::string> list(const std::string& folder) override;
+  void list_each(const std::string& folder, const Found& found) override;
   std::vector<std::string> glob(const std::string& pattern, bool hidden = false) override;
+  void glob_each(const std::string& pattern, bool hidden, const Found& found) override;
   std::unique_ptr<WritableFile> create(const std::string& path) override;
   void remove(const std::string& path) override;
 };

@@ -1,7 +1,9 @@
 #include "pipeline/sources/contents.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <numeric>
 #include <optional>
 
 #include <penstock/remote_files.h>
@@ -113,15 +115,51 @@ KnownFile hash_patiently(File& file, const FileInfo& info, const KnownFile* know
   }
 }
 
+/// A file that must be hashed, and what is known of it.
+struct UnknownFile {
+  std::size_t number = 0;
+  std::optional<KnownFile> before;
+  KnownFile found;
+};
+using Unknown = std::vector<UnknownFile>;
+constexpr std::size_t kMostUnknown = 4096;  // that are in memory at a time
+
+/// Returns the numbers of the files, those in the same part of the known files next to each other.
+std::vector<std::uint32_t> in_order_of_parts(const ListedFiles& list) {
+  std::array<std::uint32_t, KnownFiles::kParts + 1> begin{};
+  for (std::size_t i = 0; i < list.count; ++i) ++begin[KnownFiles::part_of(list.info(i)) + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<std::uint32_t> order(list.count);
+  for (std::size_t i = 0; i < list.count; ++i) {
+    order[begin[KnownFiles::part_of(list.info(i))]++] = static_cast<std::uint32_t>(i);
+  }
+  return order;
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> hash_contents(FileSystem& files, const ListedFiles& list,
                                          const std::string& folder) {
   std::vector<std::uint64_t> hashes(list.count);
   KnownFiles known(folder == "-" || is_remote(folder) ? std::string() : folder);
-  std::vector<std::size_t> unknown;
-  std::vector<std::optional<KnownFile>> before;
-  for (std::size_t i = 0; i < list.count; ++i) {
+  Unknown unknown;
+  const auto hash_unknown = [&] {
+    for_each_parallel(unknown.size(), [&](std::size_t u) {
+      auto& [number, before, found] = unknown[u];
+      const std::string path = list.path(number);
+      const FileInfo info = list.info(number);
+      const std::shared_ptr<File> file = files.open(path);
+      if (file->info() != info) throw changed_error(path);
+      found = hash_patiently(*file, info, before ? &*before : nullptr);
+      hashes[number] = found.identity;
+    });
+    for (const UnknownFile& file : unknown) {
+      if (file.found.ctime_ns != 0 && file.found.sampled != 0) known.add(file.found);
+    }
+    known.store();
+    unknown.clear();
+  };
+  for (const std::size_t i : in_order_of_parts(list)) {
     const FileInfo info = list.info(i);
     if (info.ctime_ns == 0) {  // not a file of this machine
       const std::string path = list.path(i);
@@ -133,25 +171,12 @@ std::vector<std::uint64_t> hash_contents(FileSystem& files, const ListedFiles& l
     const KnownFile* const file = info.ctime_ns != 0 ? known.find(info) : nullptr;
     if (file != nullptr && file->is_still(info)) {
       hashes[i] = file->identity;
-    } else {
-      unknown.push_back(i);
-      before.push_back(file != nullptr ? std::optional(*file) : std::nullopt);
+      continue;
     }
+    unknown.push_back({i, file != nullptr ? std::optional(*file) : std::nullopt, {}});
+    if (unknown.size() == kMostUnknown) hash_unknown();
   }
-  if (unknown.empty()) return hashes;
-  std::vector<KnownFile> found(unknown.size());
-  for_each_parallel(unknown.size(), [&](std::size_t u) {
-    const std::string path = list.path(unknown[u]);
-    const FileInfo info = list.info(unknown[u]);
-    const std::shared_ptr<File> file = files.open(path);
-    if (file->info() != info) throw changed_error(path);
-    found[u] = hash_patiently(*file, info, before[u] ? &*before[u] : nullptr);
-    hashes[unknown[u]] = found[u].identity;
-  });
-  for (const KnownFile& file : found) {
-    if (file.ctime_ns != 0 && file.sampled != 0) known.add(file);
-  }
-  known.store();
+  hash_unknown();
   return hashes;
 }
 

@@ -93,30 +93,50 @@ std::string other_format_in(FileSystem& files, const std::string& folder) {
   return "";
 }
 
-std::string first_of(const std::vector<std::string>& texts) {
+/// Names the first of `count` texts.
+std::string first_of(const std::vector<std::string>& texts, std::size_t count) {
   std::string list;
   for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i) {
     list.append(i == 0 ? "" : ", ").append(texts[i]);
   }
-  if (texts.size() > kMostNamed) {
-    list += " and " + std::to_string(texts.size() - kMostNamed) + " more";
-  }
+  if (count > kMostNamed) list += " and " + std::to_string(count - kMostNamed) + " more";
   return list;
 }
 
-void log_hidden(const std::string& folder, const std::vector<std::string>& hidden) {
-  if (hidden.empty()) return;
-  const bool one = hidden.size() == 1;
-  // What a system or an editor leaves beside data is no news, unless it looks like data.
-  const auto image = std::ranges::find_if(hidden, is_image_name);
-  const bool images = image != hidden.end();
-  const std::string& shown = images ? *image : hidden.front();
-  const std::string first = shown.substr(std::min(folder.size(), shown.size()));
-  log_once(images ? LogLevel::warning : LogLevel::info, "hidden in " + folder,
-           folder + ": " + std::to_string(hidden.size()) +
-               (one ? " hidden file is skipped, " : " hidden files are skipped, such as ") +
-               first.substr(std::min(first.find_first_not_of('/'), first.size())) +
-               " (--hidden reads " + (one ? "it)" : "them)"));
+/// The hidden files of a folder.
+class Hidden {
+ public:
+  void add(const std::string& path) {
+    ++count_;
+    const bool image = is_image_name(path);
+    if (image == images_ ? count_ == 1 || path < first_ : image) first_ = path;
+    images_ = images_ || image;
+  }
+  /// What a system or an editor leaves beside data is no news, unless it looks like data.
+  void log(const std::string& folder) const {
+    if (count_ == 0) return;
+    const std::string first = first_.substr(std::min(folder.size(), first_.size()));
+    log_once(
+        images_ ? LogLevel::warning : LogLevel::info, "hidden in " + folder,
+        folder + ": " + std::to_string(count_) +
+            (count_ == 1 ? " hidden file is skipped, " : " hidden files are skipped, such as ") +
+            first.substr(std::min(first.find_first_not_of('/'), first.size())) +
+            " (--hidden reads " + (count_ == 1 ? "it)" : "them)"));
+  }
+
+ private:
+  std::size_t count_ = 0;
+  bool images_ = false;
+  std::string first_;  // the first image, if there is one
+};
+
+/// Returns the files that match a pattern, in order. Throws Error{not_found} if there are none.
+PathList matches_of(FileSystem& files, const std::string& pattern, bool hidden) {
+  PathList found;
+  files.glob_each(pattern, hidden, [&](const std::string& path) { found.add(path); });
+  found.sort();
+  if (found.empty()) throw Error(ErrorCode::not_found, "no file matches " + hide_secrets(pattern));
+  return found;
 }
 
 // Returns the folders of a pattern in front of its first wildcard, with their '/'.
@@ -134,7 +154,7 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
                 "a label expression and a depth of folders are both given (label_depth)");
   if (options.label_depth && *options.label_depth < 0)
     throw Error(ErrorCode::invalid_argument, "a depth of folders can't be negative (label_depth)");
-  std::vector<std::string> paths;
+  PathList paths;
   const bool is_folder = files.is_directory(folder_or_pattern);
   if (is_folder) {
     root_ = folder_or_pattern;
@@ -145,17 +165,20 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
     root_ = fixed_part(folder_or_pattern, patterns.front() != folder_or_pattern);
     for (const std::string& pattern : patterns) {
       const bool folder = pattern != folder_or_pattern && files.is_directory(pattern);
-      const std::vector<std::string> found = folder ? images_below(files, pattern, options.hidden)
-                                                    : find_files(files, pattern, options.hidden);
-      paths.insert(paths.end(), found.begin(), found.end());
+      PathList found = folder ? images_below(files, pattern, options.hidden)
+                              : matches_of(files, pattern, options.hidden);
+      if (patterns.size() == 1) {
+        paths = std::move(found);
+      } else {
+        for (std::size_t i = 0; i < found.size(); ++i) paths.add(found[i]);
+      }
     }
   }
   const auto above = std::ranges::count(root_, '/');
-  if (!std::ranges::all_of(paths, [&](const auto& path) { return path.starts_with(root_); })) {
-    root_.clear();
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!paths[i].starts_with(root_)) root_.clear();
   }
   keep_keys(paths);
-  infos_.resize(paths.size());
   paths = {};
   examine(files);
   if (!options.label_regex.empty()) {
@@ -165,18 +188,21 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
   }
 }
 
-std::vector<std::string> ImageList::images_below(FileSystem& files, const std::string& folder,
-                                                 bool hidden) {
-  std::vector<std::string> paths = files.list(folder);
-  std::vector<std::string> skipped;
-  if (!hidden) skipped = take_hidden(paths, folder);
+PathList ImageList::images_below(FileSystem& files, const std::string& folder, bool hidden) {
+  PathList paths;
+  Hidden skipped;
   LeftOut left_out;
-  std::erase_if(paths, [&](const std::string& path) {
-    const bool image = is_image_name(path);
-    if (!image) left_out.add(path);
-    return !image;
+  files.list_each(folder, [&](const std::string& path) {
+    if (!hidden && is_hidden(path, folder)) {
+      skipped.add(path);
+    } else if (is_image_name(path)) {
+      paths.add(path);
+    } else {
+      left_out.add(path);
+    }
   });
-  log_hidden(folder, skipped);
+  paths.sort();
+  skipped.log(folder);
   if (paths.empty()) {
     throw Error(ErrorCode::not_found,
                 "no .jpg, .jpeg or .png below this folder" +
@@ -191,29 +217,33 @@ std::vector<std::string> ImageList::images_below(FileSystem& files, const std::s
   return paths;
 }
 
-void ImageList::keep_keys(const std::vector<std::string>& paths) {
+void ImageList::keep_keys(const PathList& paths) {
   std::uint64_t total = 0;
-  for (const std::string& path : paths) {
-    total += path.size() - root_.size();
-    key_ends_.push_back(total);
-  }
+  for (std::size_t i = 0; i < paths.size(); ++i) total += paths[i].size() - root_.size();
   keys_ = allocate_buffer(total);
-  std::byte* out = keys_->data();
-  for (const std::string& path : paths) {
-    const std::size_t size = path.size() - root_.size();
-    std::memcpy(out, path.data() + root_.size(), size);
-    out += size;
+  key_ends_.reserve(paths.size());
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (i % kKeysOfABase == 0) key_bases_.push_back(end);
+    const std::string_view key = paths[i].substr(root_.size());
+    std::memcpy(keys_->data() + end, key.data(), key.size());
+    end += key.size();
+    key_ends_.push_back(static_cast<std::uint32_t>(end - key_bases_.back()));
   }
 }
 
 void ImageList::examine(FileSystem& files) {
+  facts_.resize(key_ends_.size());
+  std::vector<std::uint64_t> devices(size());
   const std::size_t chunks = (size() + kImagesAtOnce - 1) / kImagesAtOnce;
   std::vector<std::vector<std::string>> missing(chunks);
   for_each_parallel(chunks, [&](std::size_t chunk) {
     for (std::size_t i = chunk * kImagesAtOnce; i < std::min(size(), (chunk + 1) * kImagesAtOnce);
          ++i) {
       try {
-        infos_[i] = files.info(path(i));
+        const FileInfo info = files.info(path(i));
+        facts_[i] = {info.size, info.mtime_ns, info.inode, info.ctime_ns};
+        devices[i] = info.device;
       } catch (const Error& error) {
         if (error.code() != ErrorCode::not_found) throw;
         missing[chunk].push_back(path(i));
@@ -222,67 +252,75 @@ void ImageList::examine(FileSystem& files) {
   });
   std::vector<std::string> all;
   for (const auto& part : missing) all.insert(all.end(), part.begin(), part.end());
-  if (all.empty()) return;
-  throw Error(ErrorCode::not_found,
-              std::to_string(all.size()) + " of " + std::to_string(size()) +
-                  " files are listed and not there, as links to nothing are: " + first_of(all) +
-                  "; remove them (find " + (root_.empty() ? "." : root_) +
-                  " -xtype l -delete), or name the others by a pattern");
+  if (all.empty()) {
+    device_ = devices.empty() ? 0 : devices.front();
+    const auto is_same = [this](std::uint64_t device) { return device == device_; };
+    if (!std::ranges::all_of(devices, is_same)) devices_ = std::move(devices);
+    return;
+  }
+  throw Error(
+      ErrorCode::not_found,
+      std::to_string(all.size()) + " of " + std::to_string(size()) +
+          " files are listed and not there, as links to nothing are: " + first_of(all, all.size()) +
+          "; remove them (find " + (root_.empty() ? "." : root_) +
+          " -xtype l -delete), or name the others by a pattern");
 }
 
 void ImageList::label(const std::string& label_regex, const std::string& where) {
   const LabelRule rule(label_regex);
-  std::vector<std::string> texts;
-  std::vector<std::string> unmatched;
-  texts.reserve(size());
+  ClassCounter classes;
+  std::vector<std::string> unmatched;  // the first
+  std::size_t unmatched_count = 0;
   for (std::size_t i = 0; i < size(); ++i) {
-    std::optional<std::string> text = rule.text(path(i));
-    if (!text) unmatched.push_back(path(i));
-    texts.push_back(text ? *std::move(text) : std::string());
+    const std::optional<std::string> text = rule.text(path(i));
+    if (text) {
+      classes.add(*text);
+    } else if (++unmatched_count <= kMostNamed) {
+      unmatched.push_back(path(i));
+    }
   }
-  if (!unmatched.empty()) {
+  if (unmatched_count > 0) {
     throw Error(ErrorCode::invalid_argument,
                 "the label expression '" + label_regex + "' does not match " +
-                    std::to_string(unmatched.size()) + " of " + std::to_string(size()) +
-                    " names: " + first_of(unmatched) +
+                    std::to_string(unmatched_count) + " of " + std::to_string(size()) +
+                    " names: " + first_of(unmatched, unmatched_count) +
                     (label_regex.find('/') == label_regex.npos
                          ? " (only the file's name is searched: add a / to match the path)"
                          : ""));
   }
-  keep_classes(texts, where);
+  keep_classes(classes.take(), where);
 }
 
 void ImageList::label_by_folders(std::optional<std::int64_t> depth, bool is_folder,
                                  std::int64_t above, const std::string& where) {
   const std::int64_t chosen = depth.value_or(is_folder ? 1 : 0);
   const LabelRule of_parent("");
-  std::vector<std::string> texts;
-  texts.reserve(size());
+  ClassCounter classes;
   bool differs = false;
   for (std::size_t i = 0; i < size(); ++i) {
     const std::string whole = path(i);
-    std::string parent = *of_parent.text(whole);
+    const std::string parent = *of_parent.text(whole);
     const auto folder = chosen == 0 ? std::nullopt : folder_at(whole, above + chosen);
     differs = differs || (folder && *folder != parent);
-    texts.push_back(folder ? std::string(*folder) : std::move(parent));
+    classes.add(folder ? *folder : parent);
   }
-  keep_classes(texts, where);
+  keep_classes(classes.take(), where);
   if (!differs) return;
   label_depth_ = chosen;
   if (depth) return;  // it was chosen
-  for (std::size_t i = 0; i < size(); ++i) texts[i] = *of_parent.text(path(i));
-  const auto classes = [](std::size_t count) {
-    return std::to_string(count) + (count == 1 ? " class" : " classes");
+  ClassCounter parents;
+  for (std::size_t i = 0; i < size(); ++i) parents.add(*of_parent.text(path(i)));
+  const auto count = [](std::size_t number) {
+    return std::to_string(number) + (number == 1 ? " class" : " classes");
   };
   log_once(LogLevel::warning, "labels of " + where,
            where + ": the first folder below it is the class of an image, which makes " +
-               classes(class_names_.size()) + "; by its parent folder there would be " +
-               classes(count_classes(texts).names.size()) +
+               count(class_names_.size()) + "; by its parent folder there would be " +
+               count(parents.size()) +
                " (choose by --label-depth 1, --label-depth 0 or --label-regex)");
 }
 
-void ImageList::keep_classes(const std::vector<std::string>& texts, const std::string& where) {
-  Classes classes = count_classes(texts);
+void ImageList::keep_classes(Classes classes, const std::string& where) {
   class_names_ = std::move(classes.names);
   labels_ = std::move(classes.labels);
   if (class_names_.size() == 1 && size() > 1)
@@ -291,16 +329,23 @@ void ImageList::keep_classes(const std::vector<std::string>& texts, const std::s
                  class_names_.front() + "\" (--label-depth and --label-regex choose another)");
 }
 
+FileInfo ImageList::info(std::size_t i) const noexcept {
+  const Facts& facts = facts_[i];
+  return {facts.size, facts.mtime_ns, facts.inode, facts.ctime_ns,
+          devices_.empty() ? device_ : devices_[i]};
+}
+
 std::string_view ImageList::key(std::size_t i) const noexcept {
-  const std::uint64_t begin = i == 0 ? 0 : key_ends_[i - 1];
-  return {reinterpret_cast<const char*>(keys_->data()) + begin, key_ends_[i] - begin};
+  const std::uint64_t begin = i == 0 ? 0 : end_of_key(i - 1);
+  return {reinterpret_cast<const char*>(keys_->data()) + begin, end_of_key(i) - begin};
 }
 
 std::uint64_t ImageList::checksum() const noexcept {
   std::uint64_t hash = XXH3_64bits(keys_->data(), keys_->size());
   for (std::size_t i = 0; i < size(); ++i) {
     const std::string_view begin = root_.empty() ? key(i) : root_;  // of the path
-    const std::uint64_t numbers[3] = {key_ends_[i], infos_[i].size, version_of(begin, infos_[i])};
+    const FileInfo file = info(i);
+    const std::uint64_t numbers[3] = {end_of_key(i), file.size, version_of(begin, file)};
     // Without a version the checksum is as before, so that saved positions stay valid.
     const std::size_t known = numbers[2] == 0 ? 2 : 3;
     hash = XXH3_64bits_withSeed(numbers, known * sizeof(numbers[0]), hash);
@@ -310,13 +355,17 @@ std::uint64_t ImageList::checksum() const noexcept {
 
 void ImageList::describe_contents(FileSystem& files, Description& description) const {
   std::call_once(contents_once_, [&] {
-    contents_ = hash_contents(files, {.count = size(),
-                                      .path = [this](std::size_t i) { return path(i); },
-                                      .info = [this](std::size_t i) { return info(i); }});
+    const std::vector<std::uint64_t> hashes =
+        hash_contents(files, {.count = size(),
+                              .path = [this](std::size_t i) { return path(i); },
+                              .info = [this](std::size_t i) { return info(i); }});
+    Description of_files;
+    penstock::describe_contents(
+        of_files, size(), [this](std::size_t i) { return std::string(key(i)); },
+        [&](std::size_t i) { return hashes[i]; });
+    contents_ = of_files.contents();
   });
-  penstock::describe_contents(
-      description, size(), [this](std::size_t i) { return std::string(key(i)); },
-      [this](std::size_t i) { return contents_[i]; });
+  for (const auto& [first, last, hash] : contents_) description.add_contents(first, last, hash);
 }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <unistd.h>
 
@@ -41,8 +42,8 @@ std::size_t KnownFiles::HashInode::operator()(const Inode& inode) const noexcept
   return hash_of(inode.first, inode.second);
 }
 
-std::size_t KnownFiles::part_of(const Inode& inode) noexcept {
-  return hash_of(inode.first, inode.second) >> 58;
+std::size_t KnownFiles::part_of(const FileInfo& info) noexcept {
+  return hash_of(info.device, info.inode) >> 58;
 }
 
 std::string KnownFiles::path(std::size_t part) const {
@@ -75,64 +76,56 @@ std::vector<KnownFile> KnownFiles::load(std::size_t part) const {
 }
 
 const KnownFile* KnownFiles::find(const FileInfo& info) {
-  const Inode inode(info.device, info.inode);
-  Part& part = parts_[part_of(inode)];
-  if (!part.loaded) {
-    for (const KnownFile& file : load(part_of(inode))) {
-      part.files[{file.device, file.inode}] = file;
-    }
-    part.loaded = true;
+  const std::size_t part = part_of(info);
+  if (part != loaded_) {
+    files_ = {};
+    for (const KnownFile& file : load(part)) files_[{file.device, file.inode}] = file;
+    loaded_ = part;
   }
-  const auto found = part.files.find(inode);
-  return found != part.files.end() ? &found->second : nullptr;
-}
-
-void KnownFiles::add(const KnownFile& file) {
-  const Inode inode(file.device, file.inode);
-  Part& part = parts_[part_of(inode)];
-  part.files[inode] = file;
-  part.added.push_back(file);
+  const auto found = files_.find({info.device, info.inode});
+  return found != files_.end() ? &found->second : nullptr;
 }
 
 void KnownFiles::store() noexcept try {
+  std::vector<Files> newer(kParts);
+  for (const KnownFile& file : std::exchange(added_, {})) {
+    const FileInfo info{.inode = file.inode, .device = file.device};
+    newer[part_of(info)][{file.device, file.inode}] = file;
+  }
   if (folder_.empty() || !make_index_folder(path(0))) return;
-  for (std::size_t p = 0; p < kParts; ++p) {
-    std::vector<KnownFile>& added = parts_[p].added;
-    if (added.empty()) continue;
-    std::unordered_map<Inode, KnownFile, HashInode> newer;
-    for (const KnownFile& file : added) newer[{file.device, file.inode}] = file;
-    std::vector<KnownFile> files = load(p);
-    std::erase_if(files, [&](const KnownFile& file) {
-      return newer.contains({file.device, file.inode});
-    });
-    for (const auto& [inode, file] : newer) files.push_back(file);
-    if (files.size() > kMostInPart) {
-      files.erase(files.begin(), files.end() - static_cast<std::ptrdiff_t>(kMostInPart));
-    }
-    const auto bytes = std::as_bytes(std::span(files));
-    const std::uint32_t crc = crc32c(bytes, crc32c(std::as_bytes(std::span(kMagic))));
-    const std::string name = path(p);
-    std::string temporary = name + ".XXXXXX";
-    const int fd = ::mkstemp(temporary.data());
-    if (fd < 0) return;
-    std::FILE* const out = ::fdopen(fd, "wb");
-    if (out == nullptr) {
-      ::close(fd);
-      ::unlink(temporary.c_str());
-      return;
-    }
-    bool good = std::fwrite(kMagic, sizeof(kMagic), 1, out) == 1;
-    good = good && (bytes.empty() || std::fwrite(bytes.data(), bytes.size(), 1, out) == 1);
-    good = good && std::fwrite(&crc, sizeof(crc), 1, out) == 1;
-    good = std::fclose(out) == 0 && good;
-    // Without fsync: after a crash the checksum fails, and the files are hashed again.
-    if (!good || ::rename(temporary.c_str(), name.c_str()) != 0) {
-      ::unlink(temporary.c_str());
-      return;
-    }
-    added.clear();
+  for (std::size_t part = 0; part < kParts; ++part) {
+    if (!newer[part].empty()) store_part(part, newer[part]);
   }
 } catch (const std::exception&) {
+}
+
+void KnownFiles::store_part(std::size_t part, const Files& newer) const {
+  std::vector<KnownFile> files = load(part);
+  std::erase_if(files, [&](const KnownFile& file) {
+    return newer.contains({file.device, file.inode});
+  });
+  for (const auto& [inode, file] : newer) files.push_back(file);
+  if (files.size() > kMostInPart) {
+    files.erase(files.begin(), files.end() - static_cast<std::ptrdiff_t>(kMostInPart));
+  }
+  const auto bytes = std::as_bytes(std::span(files));
+  const std::uint32_t crc = crc32c(bytes, crc32c(std::as_bytes(std::span(kMagic))));
+  const std::string name = path(part);
+  std::string temporary = name + ".XXXXXX";
+  const int fd = ::mkstemp(temporary.data());
+  if (fd < 0) return;
+  std::FILE* const out = ::fdopen(fd, "wb");
+  if (out == nullptr) {
+    ::close(fd);
+    ::unlink(temporary.c_str());
+    return;
+  }
+  bool good = std::fwrite(kMagic, sizeof(kMagic), 1, out) == 1;
+  good = good && (bytes.empty() || std::fwrite(bytes.data(), bytes.size(), 1, out) == 1);
+  good = good && std::fwrite(&crc, sizeof(crc), 1, out) == 1;
+  good = std::fclose(out) == 0 && good;
+  // Without fsync: after a crash the checksum fails, and the files are hashed again.
+  if (!good || ::rename(temporary.c_str(), name.c_str()) != 0) ::unlink(temporary.c_str());
 }
 
 }  // namespace penstock

@@ -37,10 +37,15 @@ class KnownFiles {
   /// `folder` empty: nothing is known and nothing is stored.
   explicit KnownFiles(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Returns null for an unknown inode. Valid until the next call of `add`.
+  static constexpr std::size_t kParts = 64;
+
+  /// Returns the number of the part that holds a file. One part is in memory at a time, so look up
+  /// files of one part after the other.
+  static std::size_t part_of(const FileInfo& info) noexcept;
+  /// Returns null for an unknown inode. Valid until the next call.
   const KnownFile* find(const FileInfo& info);
-  void add(const KnownFile& file);
-  /// Writes what was added. Failures are ignored: the next run hashes again.
+  void add(const KnownFile& file) { added_.push_back(file); }
+  /// Writes what was added since the last call. Failures are ignored: the next run hashes again.
   void store() noexcept;
 
  private:
@@ -48,19 +53,16 @@ class KnownFiles {
   struct HashInode {
     std::size_t operator()(const Inode& inode) const noexcept;
   };
-  static constexpr std::size_t kParts = 64;
-  struct Part {
-    bool loaded = false;
-    std::unordered_map<Inode, KnownFile, HashInode> files;
-    std::vector<KnownFile> added;
-  };
+  using Files = std::unordered_map<Inode, KnownFile, HashInode>;
 
-  static std::size_t part_of(const Inode& inode) noexcept;
+  void store_part(std::size_t part, const Files& newer) const;
   std::string path(std::size_t part) const;
   std::vector<KnownFile> load(std::size_t part) const;
 
   std::string folder_;
-  std::vector<Part> parts_ = std::vector<Part>(kParts);
+  std::size_t loaded_ = kParts;  // the part in memory, if any
+  Files files_;                  // of that part
+  std::vector<KnownFile> added_;
 };
 
 }  // namespace penstock

@@ -46,16 +46,24 @@ std::optional<std::string_view> folder_at(std::string_view path, std::int64_t de
   }
 }
 
-Classes count_classes(const std::vector<std::string>& texts) {
-  Classes classes;
-  classes.names = texts;
-  std::ranges::sort(classes.names);
-  classes.names.erase(std::unique(classes.names.begin(), classes.names.end()), classes.names.end());
-  classes.labels.reserve(texts.size());
-  for (const std::string& text : texts) {
-    const auto at = std::ranges::lower_bound(classes.names, text);
-    classes.labels.push_back(static_cast<std::int32_t>(at - classes.names.begin()));
+void ClassCounter::add(std::string_view text) {
+  auto at = numbers_.find(text);
+  if (at == numbers_.end()) {
+    at = numbers_.emplace(std::string(text), static_cast<std::int32_t>(numbers_.size())).first;
   }
+  labels_.push_back(at->second);
+}
+
+Classes ClassCounter::take() {
+  Classes classes;
+  std::vector<std::int32_t> in_order(numbers_.size());
+  for (const auto& [name, number] : numbers_) {
+    in_order[static_cast<std::size_t>(number)] = static_cast<std::int32_t>(classes.names.size());
+    classes.names.push_back(name);
+  }
+  for (std::int32_t& label : labels_) label = in_order[static_cast<std::size_t>(label)];
+  classes.labels = std::move(labels_);
+  classes.labels.shrink_to_fit();
   return classes;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <regex>
@@ -43,6 +45,19 @@ struct Classes {
   std::vector<std::string> names;
   std::vector<std::int32_t> labels;
 };
-Classes count_classes(const std::vector<std::string>& texts);
+
+/// Counts the classes of many texts, of which it keeps each once.
+class ClassCounter {
+ public:
+  void add(std::string_view text);
+  /// Returns the number of classes so far.
+  std::size_t size() const noexcept { return numbers_.size(); }
+  /// Returns the classes of all texts, in the order in which these were added.
+  Classes take();
+
+ private:
+  std::map<std::string, std::int32_t, std::less<>> numbers_;  // in the order of first texts
+  std::vector<std::int32_t> labels_;
+};
 
 }  // namespace penstock

@@ -1,5 +1,9 @@
 #include <penstock/sources.h>
 
+#include <malloc.h>
+
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +17,7 @@
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/records.h"
+#include "tests/support/sanitizer.h"
 
 namespace penstock {
 namespace {
@@ -248,9 +253,58 @@ TEST(Labels, Rules) {
 }
 
 TEST(Labels, ClassesAreSortedBytewise) {
-  const Classes classes = count_classes({"b", "a", "B", "b", "10", "9"});
+  ClassCounter counter;
+  for (const char* text : {"b", "a", "B", "b", "10", "9"}) counter.add(text);
+  EXPECT_EQ(counter.size(), 5U);
+  const Classes classes = counter.take();
   EXPECT_THAT(classes.names, ElementsAre("10", "9", "B", "a", "b"));
   EXPECT_THAT(classes.labels, ElementsAre(4, 3, 2, 4, 0, 1));
+}
+
+/// A folder of many images that takes no memory.
+class ManyNames final : public FileSystem {
+ public:
+  static constexpr int kImages = 200'000;
+  static std::string path(int i) {
+    return "photos/class" + std::to_string(i % 10) + "/" + std::to_string(1'000'000 + i) + ".jpg";
+  }
+
+  std::string name() const override { return "many"; }
+  std::shared_ptr<File> open(const std::string& path) override {
+    throw Error(ErrorCode::not_found, "nothing here", {.shard = path});
+  }
+  FileInfo info(const std::string& path) override {
+    return {100, 1, std::hash<std::string>()(path), 2, 3};
+  }
+  bool is_directory(const std::string& path) override { return path == "photos"; }
+  std::vector<std::string> list(const std::string& folder) override {
+    throw Error(ErrorCode::not_found, "list_each does this", {.shard = folder});
+  }
+  void list_each(const std::string&, const Found& found) override {
+    for (int i = kImages - 1; i >= 0; --i) found(path(i));
+    found(path(0));
+  }
+  std::vector<std::string> glob(const std::string& pattern, bool) override { return {pattern}; }
+};
+
+std::size_t allocated() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(ManyImages, TakeFortyBytesBeyondTheirKey) {
+  if (test::kAddressSanitizer) GTEST_SKIP() << "its allocator counts nothing here";
+  ImagesOptions options;
+  options.files = std::make_shared<ManyNames>();
+  options.index_folder = "-";
+  const std::size_t before = allocated();
+  const SourcePtr source = make_images_source("photos", options);
+  const std::size_t taken = allocated() - before;
+  ASSERT_EQ(source->size(), static_cast<std::uint64_t>(ManyNames::kImages));
+  EXPECT_EQ(source->locate(1).shard, ManyNames::path(10));
+  EXPECT_EQ(source->locate(ManyNames::kImages - 1).shard, ManyNames::path(ManyNames::kImages - 1));
+  constexpr std::size_t kKey = 18;  // class0/1000000.jpg
+  EXPECT_LE(taken, (kKey + 40) * ManyNames::kImages + (64 << 10));
 }
 
 TEST(ImagesOnDisk, RealPhotographs) {

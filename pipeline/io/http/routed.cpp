@@ -138,6 +138,12 @@ class RoutedFileSystem final : public FileSystem {
   std::vector<std::string> glob(const std::string& pattern, bool hidden) override {
     return of(pattern)->glob(pattern, hidden);
   }
+  void list_each(const std::string& folder, const Found& found) override {
+    of(folder)->list_each(folder, found);
+  }
+  void glob_each(const std::string& pattern, bool hidden, const Found& found) override {
+    of(pattern)->glob_each(pattern, hidden, found);
+  }
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     return of(path)->create(path);
   }

@@ -87,7 +87,7 @@ std::vector<std::string> telling_among(const std::vector<FeatureView>& example) 
 std::vector<std::string> telling_features(const Dataset& records) {
   constexpr std::int64_t kMost = 1000;
   Iterator iterator = records.take(kMost).iterate({});
-  for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+  while (Next next = iterator.next()) {
     if (next.is_error()) continue;
     const auto example = view_example((*next)["record"].bytes_at());
     if (example) return telling_among(*example);
@@ -153,16 +153,28 @@ Shards find_shards(const std::string& path, bool hidden) {
       shards.found.push_back(shard_at(found));
       continue;
     }
-    std::vector<std::string> below = files->list(found);
-    std::vector<std::string> skipped;
-    if (!hidden) skipped = take_hidden(below, found);
-    const bool images = std::any_of(below.begin(), below.end(), is_image_name);
+    std::vector<std::string> others;  // the files that are no images
+    std::size_t skipped = 0;
+    bool images = false;
+    bool hidden_images = false;
+    files->list_each(found, [&](const std::string& file) {
+      const bool image = is_image_name(file);
+      if (!hidden && is_hidden(file, found)) {
+        ++skipped;
+        hidden_images = hidden_images || image;
+      } else if (image) {
+        images = true;
+      } else {
+        others.push_back(file);
+      }
+    });
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
     // The source of images reports hidden images itself.
-    if (!images || !std::any_of(skipped.begin(), skipped.end(), is_image_name))
-      shards.passed_over.add_hidden(skipped.size());
+    if (!images || !hidden_images) shards.passed_over.add_hidden(skipped);
     if (images) shards.found.push_back(shard_at(found));
-    for (const std::string& file : below) {
-      if (is_no_data(file) || (images && is_image_name(file))) continue;
+    for (const std::string& file : others) {
+      if (is_no_data(file)) continue;
       if (!images || is_shard_beside_images(file)) {
         shards.found.push_back(shard_at(file));
       } else {
