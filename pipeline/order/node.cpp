@@ -107,10 +107,16 @@ namespace {
 
 void OrderIterator::discard(std::uint64_t count) {
   std::array<ElementRef, kBlock> dropped;
-  while (count > 0) {
-    const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count, kBlock)});
+  // A block of values may take more memory than there is.
+  for (std::size_t block = 1; count > 0;) {
+    const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count, block)});
     if (pulled == 0) behind_the_end();
     count -= pulled;
+    block = kBlock;
+    for (std::size_t i = 0; i < pulled; ++i) {
+      if (dropped[i].payload) block = 1;
+      dropped[i] = ElementRef();
+    }
   }
 }
 
