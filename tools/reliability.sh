@@ -9,6 +9,7 @@
 # - the memory of 40 graphs, measured from outside; every limit on threads and addresses
 # - PENSTOCK_TRAIN_KILLS (100) kills of a run of training; 200 steps of it
 # - tests labelled `reliability` of other programs; a million schedules of batches and values
+# - 25 changes of files in each kind of run; 20 runs of 12 graphs in each of 12 small budgets
 # - jobs of several processes, in every way to start them
 # - the suites that .ci/run leaves out under ASan and TSan; each fuzzer for a minute
 # Takes some four hours. Only the kills, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
@@ -17,7 +18,7 @@ cd "$(dirname "$0")/.."
 
 test=${1:-}
 if [ -z "$test" ]; then
-  tools/build.sh release reliability_tests e2e_contention_test e2e_full_disk_test engine_schedules_test remote_deaths_test \
+  tools/build.sh release reliability_tests engine_tests e2e_contention_test e2e_full_disk_test engine_schedules_test remote_deaths_test \
     towers_trainer_test e2e_train_test
   test=build/release/bin/crash_crash_test
 fi
@@ -58,6 +59,7 @@ tools/build.sh release penstock_cuda penstock_towers_cuda
 bench/kernel_budgets.py
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
+PENSTOCK_CHANGES=25 PENSTOCK_OUTCOMES=20 build/release/bin/engine_tests --gtest_filter='*ChangedFiles*:Outcomes.*'
 PENSTOCK_KILLS="${PENSTOCK_TRAIN_KILLS:-100}" build/release/bin/e2e_train_test --gtest_filter='*Killed*'
 PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAreAsOne|Learns)'
 ctest --preset release -L reliability -E '^(crash|storm|rss|limits|cluster/kills|cluster/served_kills|http/upload_kills)/'

@@ -42,6 +42,7 @@ std::size_t BatchResults::room(const Demand& demand) {
     const bool hollow = assembler_.next_is_hollow();
     // Elements to be made and elements to be left out are handed over separately.
     if (room > 0 && hollow == assembler_.stretch().made) break;
+    if (demand.alone && !starving && !hollow) break;
     if (hollow) {
       assembler_.open_hollow();
       room += static_cast<std::size_t>(slots_->layout().rows);
@@ -73,6 +74,7 @@ void BatchResults::complete(Group& group) {
 Status BatchResults::stuck() {
   if (!without_slot_ || !slot_timer_.over(run_.activity())) return {};
   slot_timer_.renew();
+  if (run_.step_back().ask_locked(slots_->layout().bytes)) return {};
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(slots_->made()) +
                    " batch slots are held by the caller, and the memory budget has no room for "

@@ -49,9 +49,8 @@ struct Group {
   std::deque<Part> parts;
   std::atomic<std::size_t> unread{0};  ///< parts not read yet
   std::atomic<bool> lost{false};       ///< a part could not be started
-  /// For a starved group whose next element found no room for a codec: the total bytes that this
-  /// element takes. Otherwise 0.
-  std::uint64_t starved_codecs = 0;
+  /// For a starved group: the total bytes that its next element takes, as far as it is known.
+  std::uint64_t starved_all = 0;
 
   // Guarded by the segment's mutex:
   bool done = false;

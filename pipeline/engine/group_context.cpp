@@ -27,7 +27,7 @@ void GroupContext::absorb(GroupContext& part) {
   promised_ += std::exchange(part.promised_, 0);
   starved_ = std::max(starved_, part.starved_);
   allocated_ += part.allocated_;
-  starved_codecs_ = std::max(starved_codecs_, part.starved_codecs_);
+  starved_all_ = std::max(starved_all_, part.starved_all_);
   std::move(part.read_parts.begin(), part.read_parts.end(), std::back_inserter(read_parts));
 }
 
@@ -35,8 +35,8 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   BufferPtr buffer = memory_.allocate(bytes, promised_);
   if (!buffer) {
     starved_ = std::max<std::uint64_t>(starved_, bytes);
-    throw no_room("needs " + std::to_string(bytes) + " bytes",
-                  saturating_sum(allocated_, Memory::rounded(bytes)));
+    starved_all_ = std::max(starved_all_, saturating_sum(allocated_, Memory::rounded(bytes)));
+    throw no_room("needs " + std::to_string(bytes) + " bytes", Memory::rounded(bytes));
   }
   allocated_ += Memory::rounded(bytes);  // whatever the size of the actual buffer
   return buffer;
@@ -53,15 +53,21 @@ void GroupContext::take(std::uint64_t bytes) {
     return;
   }
   starved_ = std::max(starved_, bytes <= beside ? bytes : UINT64_MAX);
-  starved_codecs_ = std::max(starved_codecs_, all);
-  throw no_room("needs " + std::to_string(bytes) + " bytes to decode", all);
+  starved_all_ = std::max(starved_all_, all);
+  throw no_room("needs " + std::to_string(bytes) + " bytes to decode", bytes);
 }
 
-Error GroupContext::no_room(const std::string& needs, std::uint64_t all) const {
+// An element that is made alone takes these bytes beside what is in use now: batches, and values
+// that stages keep. One that takes more than there can ever be fails at once, whatever is in use.
+Error GroupContext::no_room(const std::string& needs, std::uint64_t bytes) const {
+  const std::uint64_t limit = memory_.limit();
+  const std::uint64_t beside = memory_.beside_slots();
+  const std::uint64_t in_use = limit - memory_.room() - promised_;
+  std::uint64_t least = saturating_sum(limit - beside, saturating_sum(allocated_, bytes));
+  if (bytes <= beside) least = std::max(least, saturating_sum(in_use, bytes));
   return {ErrorCode::resource_exhausted,
-          needs + ", and the memory budget of " + std::to_string(memory_.limit()) +
-              " has no room for them; it takes at least --memory " +
-              in_mebibytes(saturating_sum(memory_.limit() - memory_.beside_slots(), all))};
+          needs + ", and the memory budget of " + std::to_string(limit) +
+              " has no room for them; it takes at least --memory " + in_mebibytes(least)};
 }
 
 void GroupContext::give(std::uint64_t bytes) noexcept {

@@ -38,8 +38,8 @@ class GroupContext final : public WorkContext, public CodecBudget {
   bool trust_data() const noexcept override { return trust_data_; }
   /// Gives back to the budget the bytes that codecs took and have not given back.
   void end_codecs() noexcept;
-  /// Returns the bytes of all requests so far if a codec's request found no room; otherwise 0.
-  std::uint64_t starved_codecs() const noexcept { return starved_codecs_; }
+  /// Returns the bytes of all requests up to one that found no room; 0 if all found some.
+  std::uint64_t starved_all() const noexcept { return starved_all_; }
   /// Takes over bytes that were reserved for this group.
   void promise(std::uint64_t bytes) { promised_ += bytes; }
   bool starved() const noexcept { return starved_ > 0; }
@@ -70,8 +70,8 @@ class GroupContext final : public WorkContext, public CodecBudget {
   std::vector<Parts> read_parts;
 
  private:
-  /// Returns the error of an element that takes `all` bytes.
-  Error no_room(const std::string& needs, std::uint64_t all) const;
+  /// Returns the error of an element that takes `bytes` more.
+  Error no_room(const std::string& needs, std::uint64_t bytes) const;
 
   Memory& memory_;
   Retry& retry_;
@@ -79,7 +79,7 @@ class GroupContext final : public WorkContext, public CodecBudget {
   std::uint64_t starved_ = 0;
   std::uint64_t allocated_ = 0;
   std::uint64_t codecs_ = 0;  // bytes that codecs hold
-  std::uint64_t starved_codecs_ = 0;
+  std::uint64_t starved_all_ = 0;
   const bool trust_data_;
   std::vector<BufferPtr> views_;
 };

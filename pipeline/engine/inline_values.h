@@ -54,7 +54,8 @@ class InlineValues final : public OrderIterator {
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       run_.stages().check_stop();  // perhaps a predicate keeps none at all
-      const std::size_t count = input_->pull({items_.data(), std::min(out.size(), items_.size())});
+      const std::size_t most = run_.step_back().alone() ? 1 : items_.size();
+      const std::size_t count = input_->pull({items_.data(), std::min(out.size(), most)});
       if (count == 0) {
         settle();
         return 0;

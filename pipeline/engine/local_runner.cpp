@@ -159,7 +159,7 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   work[0].element.clear();
   work[0].status = Status();
   if (!group.failures.empty() && group.failures.back().first == item) group.failures.pop_back();
-  group.starved_codecs = context.starved_codecs();
+  group.starved_all = context.starved_all();
   group.context.reset();
   return false;
 }

@@ -100,8 +100,8 @@ bool Memory::take_room(std::uint64_t bytes, std::uint64_t beside) {
 bool Memory::charge_slot(std::uint64_t bytes, Slots which) {
   MutexLock lock(mutex_);
   const std::uint64_t least = std::max(least_slots_, first_slots_);
-  if (which == Slots::another && for_codecs_ > 0 &&
-      bytes > limit_ - least - std::min(limit_ - least, for_codecs_ + more_slots_)) {
+  if (which == Slots::another && for_one_ > 0 &&
+      bytes > limit_ - least - std::min(limit_ - least, for_one_ + more_slots_)) {
     return false;
   }
   if (!take_room(bytes, 0)) return false;
@@ -123,18 +123,15 @@ bool Memory::charge(std::uint64_t bytes) {
   return false;
 }
 
-bool Memory::keep_for_codecs(std::uint64_t bytes) {
+void Memory::keep_for_one(std::uint64_t bytes) {
   MutexLock lock(mutex_);
-  const std::uint64_t most = limit_ - least_slots_;
-  if (more_slots_ == 0 || for_codecs_ == most) return false;
   // If a request fails although as much was kept, it needs more than it said.
-  for_codecs_ = std::min(most, std::max(bytes, 2 * for_codecs_));
-  return true;
+  for_one_ = std::min(limit_ - least_slots_, std::max(bytes, 2 * for_one_));
 }
 
 bool Memory::has_too_many_slots() const {
   MutexLock lock(mutex_);
-  return for_codecs_ > 0 && more_slots_ > 0 && more_slots_ > limit_ - least_slots_ - for_codecs_;
+  return for_one_ > 0 && more_slots_ > 0 && more_slots_ > limit_ - least_slots_ - for_one_;
 }
 
 void Memory::discharge(std::uint64_t bytes) {

@@ -41,8 +41,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Returns the limit without these slots, regardless of what is in use now.
   std::uint64_t beside_slots() const EXCLUDES(mutex_);
 
-  /// Which slot of its stage is charged. `another` leaves room for codecs, `another_if_must` does
-  /// not.
+  /// Which slot of its stage is charged. `another` leaves the room that is kept for one element,
+  /// `another_if_must` does not.
   enum class Slots { first, another, another_if_must };
   /// Charges the bytes of a slot. Returns false if there is no room.
   bool charge_slot(std::uint64_t bytes, Slots which) EXCLUDES(mutex_);
@@ -53,11 +53,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// where it is not made yet. Returns false if there is no room.
   bool charge(std::uint64_t bytes) EXCLUDES(mutex_);
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Keeps room for codecs that take `bytes` at once. From then on, slots other than the first of
-  /// each stage are made only if they leave this room. Returns false if all possible room is kept
-  /// already, or if no such slot exists.
-  bool keep_for_codecs(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// True if the slots leave less room than is kept for codecs.
+  /// Keeps room for an element that takes `bytes` at once. From then on, slots other than the first
+  /// of each stage are made only if they leave this room.
+  void keep_for_one(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// True if the slots leave less room than is kept for one element.
   bool has_too_many_slots() const EXCLUDES(mutex_);
 
   /// Returns a buffer of at least `bytes`, taken from `promised` as far as possible. Returns null
@@ -104,7 +103,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t least_slots_ GUARDED_BY(mutex_) = 0;
   std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // bytes of first slots
   std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // bytes of all other slots
-  std::uint64_t for_codecs_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t for_one_ GUARDED_BY(mutex_) = 0;
   std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class

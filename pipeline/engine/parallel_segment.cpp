@@ -252,7 +252,8 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
     take_snapshot();
     {
       const AtWork at_work(run_.activity(), &stopping_);
-      puller_.pull(group, std::min({room, sizer_.size(), runner_->most()}));
+      const std::size_t most = run_.step_back().alone() ? 1 : sizer_.size();
+      puller_.pull(group, std::min({room, most, runner_->most()}));
     }
     if (puller_.free_order() || puller_.threw()) {
       MutexLock lock(mutex_);

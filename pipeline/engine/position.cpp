@@ -110,6 +110,7 @@ std::optional<bool> Position::take(ElementRef& item) {
     return false;
   }
   count(*item.payload);
+  run_.step_back().received();
   return true;
 }
 

@@ -18,6 +18,7 @@ struct Demand {
   std::size_t group_limit = 0;  ///< groups that may be under way or wait to be taken
   bool crowded = false;         ///< enough groups are under way
   bool consumer_waits = false;
+  bool alone = false;         ///< one element at a time, when the consumer waits for it
   bool reads_starve = false;  ///< slow reads leave threads without work
 };
 

@@ -155,7 +155,7 @@ bool Run::wait_for_memory(QuietTimer& timer) {
   memory_->wait_for_release(seen, 20);
   if (!timer.over(activity_)) return true;
   timer.renew();
-  return segments_.evict();
+  return segments_.evict() || step_back_.ask(0);
 }
 
 }  // namespace penstock

@@ -71,8 +71,8 @@ class Run {
   /// Starts another thread if work has waited long enough for one. Called by threads that wait for
   /// results.
   void look();
-  /// Waits a moment for memory. Called on a thread of an order segment. Returns false if no work is
-  /// left that could return any.
+  /// Waits a moment for memory. Called on a thread of an order segment. Returns false if nothing is
+  /// left that could return any, and if stepping back would not help.
   bool wait_for_memory(QuietTimer& timer);
 
  private:

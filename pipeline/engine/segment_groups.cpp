@@ -18,6 +18,7 @@ constexpr std::size_t kMostReadAhead = 64;
 // Allows enough ready groups to keep every thread busy. If groups wait for a device, it allows as
 // many more as keep the threads from waiting for it too.
 std::size_t ParallelSegment::group_limit() const {
+  if (run_.step_back().alone()) return 1;
   const std::size_t ready = 2 * static_cast<std::size_t>(run_.threads()) + 4;
   return ready + runner_->elsewhere() +
          (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
@@ -35,11 +36,13 @@ bool ParallelSegment::reads_starve() const {
 
 Demand ParallelSegment::demand() const {
   const std::size_t limit = group_limit();
-  return {.wanted = sizer_.size(),
-          .most = sizer_.most(),
+  const bool alone = run_.step_back().alone();
+  return {.wanted = alone ? 1 : sizer_.size(),
+          .most = alone ? 1 : sizer_.most(),
           .group_limit = limit,
-          .crowded = crowded(limit),
+          .crowded = crowded(limit) || (alone && !consumer_waits_),
           .consumer_waits = consumer_waits_,
+          .alone = alone,
           .reads_starve = reads_starve()};
 }
 

@@ -104,7 +104,7 @@ bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
   if (++tries_ <= others) return false;  // one of the others may have room, and then return some
   tries_ = 0;
   timer_.renew();
-  return !run_.step_back().ask(entry.group->starved_codecs);
+  return !run_.step_back().ask(entry.group->starved_all);
 }
 
 }  // namespace penstock

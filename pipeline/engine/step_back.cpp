@@ -1,16 +1,23 @@
 #include "pipeline/engine/step_back.h"
 
+#include <algorithm>
+
 #include "pipeline/engine/run.h"
 
 namespace penstock {
 
 bool StepBack::ask(std::uint64_t bytes) noexcept {
-  if (bytes == 0 || !allowed_ || run_.cancelled()) return false;
-  if (!wanted_.load(std::memory_order_acquire)) {
-    if (!run_.memory().keep_for_codecs(bytes)) return false;
-    wanted_.store(true, std::memory_order_release);
-  }
+  if (!ask_locked(bytes)) return false;
   run_.segments().wake();
+  return true;
+}
+
+bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
+  if (!allowed_ || run_.cancelled()) return false;
+  if (wanted_.load(std::memory_order_acquire)) return true;
+  if (alone()) return false;
+  run_.memory().keep_for_one(bytes);
+  wanted_.store(true, std::memory_order_release);
   return true;
 }
 
@@ -19,9 +26,19 @@ bool StepBack::wanted() const noexcept {
 }
 
 void StepBack::done() noexcept {
+  constexpr std::uint64_t kMost = 1 << 20;
   run_.ledger().step_back();
   run_.slots().drop_free();
+  alone_.store(next_, std::memory_order_release);
+  next_ = std::min(2 * next_, kMost);
   wanted_.store(false, std::memory_order_release);
+}
+
+void StepBack::received() noexcept {
+  const std::uint64_t left = alone_.load(std::memory_order_relaxed);
+  if (left == 0) return;
+  alone_.store(left - 1, std::memory_order_release);
+  if (left == 1) run_.waker().notify();
 }
 
 }  // namespace penstock

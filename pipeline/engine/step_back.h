@@ -1,4 +1,4 @@
-// Lets a run continue with fewer batches at once, because a codec needs the room.
+// Makes elements one at a time where what was made ahead leaves no room for them.
 #pragma once
 
 #include <atomic>
@@ -8,28 +8,40 @@ namespace penstock {
 
 class Run;
 
-/// Handles batches that were begun ahead and cannot be given up like single values. If they alone
-/// block a codec, the consumer takes everything down. It then opens the epoch again at its
-/// position, with fewer batches at once. Thread-safe.
+/// Handles what cannot be given up by itself: batches that were begun ahead, and values that wait
+/// as inputs of a later stage. If these leave the oldest element no room, the consumer takes
+/// everything down. It then opens the epoch again at its position, and each segment makes one
+/// element at a time, when it is asked for one. So nothing but the stages' own state and one slot
+/// of each batch stage lies beside the element, whatever the threads did before. Thread-safe.
 class StepBack {
  public:
   explicit StepBack(Run& run) : run_(run) {}
   /// States that the consumer can save its position and resume from there. Call this before
   /// anything is opened.
   void allow() noexcept { allowed_ = true; }
-  /// Called for a codec that finds no room for `bytes`. Keeps that much room for codecs and asks
-  /// the consumer to step back. Returns false if that would not help.
+  /// Called for an element that finds no room for `bytes`. Asks the consumer to step back. Returns
+  /// false if that would not help, because the element is alone already.
   bool ask(std::uint64_t bytes) noexcept;
+  /// The same for a caller that holds a segment's mutex: the consumer sees it a moment later.
+  bool ask_locked(std::uint64_t bytes) noexcept;
   /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
   /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,
   /// as they will be counted again.
   void done() noexcept;
 
+  /// True while elements are made one at a time.
+  bool alone() const noexcept { return alone_.load(std::memory_order_acquire) > 0; }
+  /// The consumer received an element. Elements are made alone until one was received, after the
+  /// next step until two were, then four, and so on. So no budget makes a run step back often.
+  void received() noexcept;
+
  private:
   Run& run_;
   bool allowed_ = false;  // constant once a tree was opened
   std::atomic<bool> wanted_{false};
+  std::atomic<std::uint64_t> alone_{0};  // elements to be received until more are made at once
+  std::uint64_t next_ = 1;               // the same after the next step; used by the consumer
 };
 
 }  // namespace penstock
