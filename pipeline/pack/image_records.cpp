@@ -197,7 +197,8 @@ class Packer {
                   "the file has " + std::to_string(info.size) + " bytes, more than the limit");
     file.resize(info.size);
     const std::string path = list_.path(i);
-    check_unchanged(path, info, files_->read_whole(path, info, file.data()), false);
+    // A file is read once or twice, so another ctime does no harm.
+    check_unchanged(path, info, files_->read_whole(path, info, file.data()), true);
   }
 
   /// Computes the tables from images evenly spread over all files. Their errors are found when they
