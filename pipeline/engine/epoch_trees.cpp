@@ -52,9 +52,10 @@ std::string EpochTrees::save() const {
 }
 
 std::string EpochTrees::position() const {
+  if (left_at_) return *left_at_;
   StateWriter state;
   if (current_) current_->save(state);
-  return left_at_ ? *left_at_ : state.take();
+  return state.take();
 }
 
 void EpochTrees::close() noexcept {

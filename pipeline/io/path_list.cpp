@@ -32,8 +32,4 @@ void PathList::sort() {
   paths_.erase(std::unique(paths_.begin(), paths_.end(), same), paths_.end());
 }
 
-void PathList::remove_if(const std::function<bool(std::string_view)>& is_such) {
-  std::erase_if(paths_, [&](const char* path) { return is_such(path); });
-}
-
 }  // namespace penstock

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -21,8 +19,6 @@ class PathList {
   std::string_view operator[](std::size_t i) const noexcept { return paths_[i]; }
   /// Sorts the paths bytewise, and drops those that are there already.
   void sort();
-  /// Removes the paths for which this returns true.
-  void remove_if(const std::function<bool(std::string_view path)>& is_such);
 
  private:
   std::vector<std::unique_ptr<char[]>> blocks_;
