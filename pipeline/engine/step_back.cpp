@@ -13,7 +13,7 @@ bool StepBack::ask(std::uint64_t bytes) noexcept {
 }
 
 bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
-  if (!allowed_ || run_.cancelled()) return false;
+  if (!allowed_.load(std::memory_order_acquire) || run_.cancelled()) return false;
   if (wanted_.load(std::memory_order_acquire)) return true;
   if (alone()) return false;
   run_.memory().keep_for_one(bytes);

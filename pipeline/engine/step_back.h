@@ -16,9 +16,9 @@ class Run;
 class StepBack {
  public:
   explicit StepBack(Run& run) : run_(run) {}
-  /// States that the consumer can save its position and resume from there. Call this before
-  /// anything is opened.
-  void allow() noexcept { allowed_ = true; }
+  /// States whether the consumer can save its position and resume from there. While a saved run is
+  /// restored it cannot: it has no position yet.
+  void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_release); }
   /// Called for an element that finds no room for `bytes`. Asks the consumer to step back. Returns
   /// false if that would not help, because the element is alone already.
   bool ask(std::uint64_t bytes) noexcept;
@@ -38,7 +38,7 @@ class StepBack {
 
  private:
   Run& run_;
-  bool allowed_ = false;  // constant once a tree was opened
+  std::atomic<bool> allowed_{false};
   std::atomic<bool> wanted_{false};
   std::atomic<std::uint64_t> alone_{0};  // elements to be received until more are made at once
   std::uint64_t next_ = 1;               // the same after the next step; used by the consumer

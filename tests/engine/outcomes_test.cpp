@@ -133,5 +133,27 @@ TEST(Outcomes, FailAtOneElementOrNotAtAll) {
   }
 }
 
+// While it returns to its position, a run can't start again.
+TEST(Outcomes, ARestoredRunEnds) {
+  for (const Graph& graph : graphs()) {
+    SCOPED_TRACE(graph.name);
+    Iterator roomy = graph.dataset.iterate({.memory_bytes = 1U << 30});
+    for (int i = 0; i < 20 && roomy.next(); ++i) continue;
+    const std::string state = roomy.save();
+    for (const std::uint64_t budget : {64U << 10, 96U << 10}) {
+      const test::TimeLimit limit(100);
+      try {
+        Iterator run = graph.dataset.restore(state, {.threads = 8, .memory_bytes = budget});
+        while (const Next next = run.next()) {
+          if (!next.is_error()) continue;
+          EXPECT_EQ(next.error().code(), ErrorCode::resource_exhausted);
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+      }
+    }
+  }
+}
+
 }  // namespace outcomes_test
 }  // namespace penstock
