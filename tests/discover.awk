@@ -1,4 +1,5 @@
-# From GoogleTest's list of a program's tests, in JSON, to commands of ctest. See discover.cmake.
+# From GoogleTest's list of a program's tests, in JSON, to commands of ctest. See discover.cmake. A test with parameters is
+# one test of ctest, which starts the program once for all of them; but not if `pattern` names the parameters to run.
 function text_of(line) {  # "name": "Suite\/0",
   sub(/^[^:]*: "/, "", line)
   sub(/",?$/, "", line)
@@ -15,8 +16,11 @@ function text_of(line) {  # "name": "Suite\/0",
       exit 1
     }
   }
+  chosen = suite "." test
+  if (pattern !~ /^[^-]/ && sub(/\/.*/, "", test)) chosen = suite "." test "/*" pattern
   full = "[=[" file "/" suite "." test "]=]"
-  printf "add_test(%s [=[%s]=] [=[--gtest_filter=%s.%s]=])\n", full, program, suite, test
-  printf "set_tests_properties(%s PROPERTIES TIMEOUT %s ENVIRONMENT [=[PENSTOCK_INDEX_DIR=%s]=] SKIP_REGULAR_EXPRESSION [=[\\[  SKIPPED \\]]=])\n",
+  if (seen[full]++) next
+  printf "add_test(%s [=[%s]=] [=[--gtest_filter=%s]=])\n", full, program, chosen
+  printf "set_tests_properties(%s PROPERTIES TIMEOUT %s ENVIRONMENT [=[PENSTOCK_INDEX_DIR=%s]=] SKIP_REGULAR_EXPRESSION [=[\\[  PASSED  \\] 0 tests]=])\n",
     full, timeout, indices
 }

@@ -25,21 +25,6 @@ result=0
 # Most tests wait rather than compute.
 ctest --preset release -j "$((2 * $(nproc)))" "$@" || result=$?
 
-# The last line, from ctest's log.
-awk -v seconds=$SECONDS '
-  /^[0-9]+\/[0-9]+ Testing: / { output = reason = ""; skipped = 0 }
-  after_skip { reason = $0; after_skip = 0 }
-  /: Skipped$/ { after_skip = 1 }
-  /^Skip regular expression found/ { skipped = 1 }
-  /^Test (Passed|Pass Reason:|Failed|Fail Reason:)/ { verdict = $2 }
-  / time elapsed: / {
-    if (skipped) { ++skips; ++reasons[reason == "" ? "no reason given" : reason] }
-    else if (verdict ~ /^Pass/) ++passed
-    else ++failed
-  }
-  END {
-    why = ""
-    for (reason in reasons) why = why (why == "" ? "" : "; ") reasons[reason] " " reason
-    printf "test: %d passed, %d failed, %d skipped%s, %d s\n", passed, failed, skips, why == "" ? "" : " (" why ")", seconds
-  }' build/release/Testing/Temporary/LastTest.log
+read -r passed failed skipped < <(awk -f tools/count_tests.awk build/release/Testing/Temporary/LastTest.log)
+echo "test: $passed passed, $failed failed, ${skipped%% *} skipped${skipped#"${skipped%% *}"}, $SECONDS s"
 exit $result

@@ -14,9 +14,14 @@ namespace {
 
 struct Indexed {
   const char* name;
-  std::string shard;
+  std::string (*shard)(const std::string& large);  // three records, of which the second is large
   SourcePtr (*make)(const FileSystemPtr& files, const std::string& index_folder);
 };
+
+// Made when a test needs it: each start of the program makes all parameters.
+std::string shard_of(const Indexed& indexed) {
+  return indexed.shard(std::string(test::kIndexedBytes, 'x'));
+}
 
 template <typename Options>
 Options options_of(const FileSystemPtr& files, const std::string& index_folder) {
@@ -29,7 +34,7 @@ Options options_of(const FileSystemPtr& files, const std::string& index_folder) 
 class HostileIndex : public ::testing::TestWithParam<Indexed> {};
 
 TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
-  const auto files = make_memory_file_system({{"shard", GetParam().shard}});
+  const auto files = make_memory_file_system({{"shard", shard_of(GetParam())}});
   const FileInfo info = files->info("shard");
   const ShardContents contents = test::shard_contents(*files, "shard");
   const test::TempFolder folder;
@@ -59,7 +64,7 @@ TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
 }
 
 TEST_P(HostileIndex, ThatPointsAnywhereGivesErrors) {
-  const auto files = make_memory_file_system({{"shard", GetParam().shard}});
+  const auto files = make_memory_file_system({{"shard", shard_of(GetParam())}});
   const FileInfo info = files->info("shard");
   const ShardContents contents = test::shard_contents(*files, "shard");
   const test::TempFolder folder;
@@ -83,19 +88,23 @@ TEST_P(HostileIndex, ThatPointsAnywhereGivesErrors) {
 INSTANTIATE_TEST_SUITE_P(
     Sources, HostileIndex,
     ::testing::Values(
-        Indexed{"tfrecord", test::tfrecords_of({"a", std::string(test::kIndexedBytes, 'x'), "b"}),
+        Indexed{"tfrecord",
+                [](const std::string& large) {
+                  return test::tfrecords_of({"a", large, "b"});
+                },
                 [](const FileSystemPtr& files, const std::string& folder) {
                   return make_tfrecord_source({"shard"},
                                               options_of<TFRecordOptions>(files, folder));
                 }},
         Indexed{"tar",
-                test::tar_member("a.jpg", "a") +
-                    test::tar_member("b.jpg", std::string(test::kIndexedBytes, 'x')) +
-                    test::tar_member("c.jpg", "c") + test::tar_end(),
+                [](const std::string& large) {
+                  return test::tar_member("a.jpg", "a") + test::tar_member("b.jpg", large) +
+                         test::tar_member("c.jpg", "c") + test::tar_end();
+                },
                 [](const FileSystemPtr& files, const std::string& folder) {
                   return make_tar_source({"shard"}, options_of<TarOptions>(files, folder));
                 }},
-        Indexed{"csv", "word\na\n" + std::string(test::kIndexedBytes, 'x') + "\nb\n",
+        Indexed{"csv", [](const std::string& large) { return "word\na\n" + large + "\nb\n"; },
                 [](const FileSystemPtr& files, const std::string& folder) {
                   return make_csv_source({"shard"}, options_of<CsvOptions>(files, folder));
                 }}),
