@@ -244,7 +244,7 @@ class Service::Impl {
   net::steady_timer pause_{context_};
   tcp::acceptor acceptor_{context_};
   std::atomic<int> listener_{-1};
-  std::jthread thread_;
+  Thread thread_;
 };
 
 Service::Service(ServiceDuties duties) : impl_(std::make_unique<Impl>(std::move(duties))) {}

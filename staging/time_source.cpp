@@ -1,7 +1,6 @@
 #include <penstock/time_source.h>
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include <penstock/error.h>
@@ -40,7 +39,7 @@ class RealTime final : public TimeSource {
         : thread_(start_thread("staging", std::move(body))) {}
 
    private:
-    std::jthread thread_;
+    penstock::Thread thread_;
   };
 };
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/start_thread.h>
 
 #include "towers/batch_rows.h"
 #include "towers/class_metrics.h"
 #include "towers/gpu/gpu.h"
 #include "towers/gpu/late_loss.h"
-#include "towers/start_thread.h"
 
 namespace penstock::towers {
 namespace {

@@ -4,7 +4,8 @@
 
 #include <memory>
 #include <optional>
-#include <thread>
+
+#include <penstock/start_thread.h>
 
 #include "towers/tower_set.h"
 
@@ -50,7 +51,7 @@ class ValidationTower {
   // Written by the thread until it is joined; so is error_.
   std::optional<Evaluation> result_;
   Status error_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock::towers

@@ -2,12 +2,11 @@
 
 #include <new>
 #include <string>
-#include <thread>
 
 #include <penstock/error.h>
+#include <penstock/start_thread.h>
 
 #include "towers/onednn.h"
-#include "towers/start_thread.h"
 #include "towers/train_plan.h"
 
 namespace penstock::towers {
@@ -110,7 +109,7 @@ void TowerSet::run(const std::function<void(int)>& body,
     }
   };
   {
-    std::vector<std::jthread> threads;
+    std::vector<Thread> threads;
     try {
       threads.reserve(static_cast<std::size_t>(size()));
       for (int tower = 0; tower < size(); ++tower)

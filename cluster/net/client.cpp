@@ -286,7 +286,7 @@ class GrpcRendezvous final : public Rendezvous {
   std::string said_;
   ClockEstimate clock_;
   Ending ending_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace

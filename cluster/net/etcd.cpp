@@ -288,8 +288,8 @@ class EtcdRendezvous final : public Rendezvous {
   std::vector<std::string> heard_of_;  // on rank 0
   bool urgent_ = false;
   std::stop_source stop_;
-  std::jthread beats_;
-  std::jthread watch_;
+  Thread beats_;
+  Thread watch_;
 };
 
 }  // namespace

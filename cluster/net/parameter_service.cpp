@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <stop_token>
-#include <thread>
 #include <utility>
 
 #include <grpcpp/impl/codegen/method_handler.h>
@@ -127,7 +126,7 @@ class ParameterService final : public ServedParameters, private grpc::Service {
   std::unique_ptr<grpc::Server> server_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
+#include <penstock/start_thread.h>
 #include <penstock/worker_links.h>
 
 #include "cluster/net/streams.h"
@@ -85,7 +85,7 @@ class StreamLink final : public WorkerLink, public StreamOwner {
   bool ended_ = false;
   const char* why_ = nullptr;  // the reason for `closing_`
   grpc::Status grpc_says_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 /// Converts a worker's security settings to those of a rendezvous, for functions that take these.

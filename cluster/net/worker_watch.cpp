@@ -5,7 +5,6 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
-#include <thread>
 #include <utility>
 
 #include <penstock/start_thread.h>
@@ -146,8 +145,8 @@ class FolderWatch final : public EtcdFollower {
   // Used by the thread `follows_`.
   std::map<std::string, std::string> addresses_;
   std::optional<std::vector<std::string>> told_;
-  std::jthread follows_;
-  std::jthread asks_;
+  Thread follows_;
+  Thread asks_;
 };
 
 class Announcement final : public EtcdFollower {
@@ -207,7 +206,7 @@ class Announcement final : public EtcdFollower {
   const seconds lease_time_;
   const milliseconds interval_;
   std::int64_t lease_ = 0;  // used by the thread, and later by the destructor
-  std::jthread lives_;
+  Thread lives_;
 };
 
 EtcdAddress folder_at(const std::string& url, const WorkerSecurity& security) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <penstock/control_groups.h>
+#include <penstock/start_thread.h>
 
 namespace penstock {
 
@@ -37,9 +38,12 @@ int startable_threads(int wanted) {
   static std::atomic<int> most{0};
   if (wanted <= most.load(std::memory_order_relaxed)) return wanted;
   std::latch done(1);
-  std::vector<std::jthread> threads;
+  std::vector<Thread> threads;
   try {
-    while (static_cast<int>(threads.size()) < wanted) threads.emplace_back([&] { done.wait(); });
+    // First: a running thread that could not be stored would be waited for.
+    threads.reserve(static_cast<std::size_t>(wanted));
+    while (static_cast<int>(threads.size()) < wanted)
+      threads.push_back(start_thread("a try", [&] { done.wait(); }));
     most.store(wanted, std::memory_order_relaxed);
   } catch (...) {  // this many could be started; all of them wait and must be released
   }

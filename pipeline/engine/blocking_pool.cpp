@@ -26,7 +26,7 @@ BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> lo
 }
 
 BlockingPool::~BlockingPool() {
-  std::vector<std::jthread> threads;
+  std::vector<Thread> threads;
   {
     MutexLock lock(mutex_);
     stopping_ = true;

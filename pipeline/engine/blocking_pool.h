@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
+
+#include <penstock/start_thread.h>
 
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
@@ -65,7 +66,7 @@ class BlockingPool {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::size_t noted_ GUARDED_BY(mutex_) = 1;         // threads, when their number was last logged
   std::vector<Working> working_ GUARDED_BY(mutex_);  // one entry for each thread
-  std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
+  std::vector<Thread> threads_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

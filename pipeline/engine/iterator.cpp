@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <optional>
-#include <thread>
 
 #include <penstock/dataset.h>
 #include <penstock/log.h>
 #include <penstock/plan.h>
+#include <penstock/start_thread.h>
 
 #include "pipeline/core/forks.h"
 #include "pipeline/core/observed_run.h"
@@ -196,7 +196,7 @@ void Iterator::close() noexcept {
            "that does");
   Impl* const left = impl_.release();
   try {
-    std::thread([left] { delete left; }).detach();
+    start_thread("a read that hangs", [left] { delete left; }).detach();
   } catch (...) {
     // No thread can be started that waits for it, so the run is kept for ever.
   }

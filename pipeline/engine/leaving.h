@@ -3,7 +3,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <thread>
+
+#include <penstock/start_thread.h>
 
 #include "pipeline/order/node.h"
 
@@ -22,7 +23,7 @@ class Leaving {
 
  private:
   std::atomic<bool> done_{true};
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock

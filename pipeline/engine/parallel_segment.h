@@ -5,7 +5,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
+
+#include <penstock/start_thread.h>
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/group_runner.h"
@@ -118,7 +119,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;
   bool broken_ GUARDED_BY(mutex_) = false;
   Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // the error that is then delivered, once
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock

@@ -56,7 +56,7 @@ Workers::~Workers() {
   MutexLock lock(mutex_);
   stopping_ = true;
   ready_.notify_all();
-  std::vector<std::jthread> threads = std::move(threads_);
+  std::vector<Thread> threads = std::move(threads_);
   lock.unlock();
 }
 

@@ -8,8 +8,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
+
+#include <penstock/start_thread.h>
 
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"
@@ -80,7 +81,7 @@ class Workers {
   std::chrono::nanoseconds busy_ GUARDED_BY(mutex_){0};  // of all threads, since while_began_
   std::chrono::milliseconds while_ GUARDED_BY(mutex_){1000};
   bool shrunk_ GUARDED_BY(mutex_) = false;  // whether the last change removed a thread
-  std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
+  std::vector<Thread> threads_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

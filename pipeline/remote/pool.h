@@ -10,9 +10,9 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include <penstock/start_thread.h>
 #include <penstock/worker_links.h>
 
 #include "pipeline/engine/remote_work.h"
@@ -137,7 +137,7 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
 
   std::condition_variable_any changed_;
   std::unique_ptr<WorkerWatch> follow_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock::remote

@@ -126,7 +126,7 @@ class Server final : public InputServer {
   std::list<std::shared_ptr<Session>> sessions_;  // guarded by mutex_
   std::unique_ptr<WorkerPort> port_;
   std::unique_ptr<WorkerWatch> announced_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace

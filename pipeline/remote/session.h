@@ -10,10 +10,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include <penstock/serve.h>
+#include <penstock/start_thread.h>
 #include <penstock/worker_links.h>
 
 #include "pipeline/engine/group_runner.h"
@@ -123,7 +123,7 @@ class Session final : public LinkListener, private GroupListener {
   std::vector<StageWork> told_;  // what was reported so far of each stage
   std::uint64_t told_retries_ = 0;
   std::condition_variable_any changed_;
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock::remote

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include <penstock/error.h>
 #include <penstock/log.h>
+#include <penstock/start_thread.h>
 
 namespace penstock {
 
@@ -28,10 +28,11 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
     }
   };
   {
-    std::vector<std::jthread> helpers;
+    std::vector<Thread> helpers;
     try {
-      while (helpers.size() + 1 < std::min(threads, count)) helpers.emplace_back(run);
-    } catch (const std::system_error&) {
+      while (helpers.size() + 1 < std::min(threads, count))
+        helpers.push_back(start_thread("examining files", run));
+    } catch (const Error&) {
       log_once(LogLevel::warning, "source threads", "can't start more threads to examine files");
     }
     run();

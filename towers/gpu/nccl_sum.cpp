@@ -13,10 +13,10 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/gpu/gpu.h"
-#include "towers/start_thread.h"
 
 namespace penstock::towers {
 namespace {
@@ -284,7 +284,7 @@ class NcclSum final : public BucketSum {
   // Guarded by mutex_.
   bool failed_ = false;
   bool calling_ = false;  // true while the exchange's thread uses the communicators
-  std::jthread watcher_;
+  Thread watcher_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "towers/start_thread.h"
+#include <penstock/start_thread.h>
 
 namespace penstock::towers {
 

@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/start_thread.h>
 
 namespace penstock::towers {
 
@@ -38,7 +38,7 @@ class Crew {
   bool stopped_ = false;
   Status first_error_;
 
-  std::vector<std::jthread> threads_;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace penstock::towers

@@ -3,8 +3,7 @@
 #include <utility>
 
 #include <penstock/error.h>
-
-#include "towers/start_thread.h"
+#include <penstock/start_thread.h>
 
 namespace penstock::towers {
 

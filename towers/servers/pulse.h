@@ -6,8 +6,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include <penstock/start_thread.h>
 
 #include "towers/servers/parameter_server.h"
 
@@ -36,7 +37,7 @@ class Pulse {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopped_ = false;  // guarded by mutex_
-  std::vector<std::jthread> threads_;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace penstock::towers

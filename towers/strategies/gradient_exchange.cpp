@@ -6,10 +6,10 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/gpu/nccl_sum.h"
-#include "towers/start_thread.h"
 #include "towers/tree_sum.h"
 
 namespace penstock::towers {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
-#include <thread>
 #include <vector>
 
+#include <penstock/start_thread.h>
 #include <penstock/towers/strategy.h>
 
 namespace penstock::towers {
@@ -124,7 +124,7 @@ class GradientExchange {
   Status error_;
 
   std::unique_ptr<BucketSum> sum_;  // null: one tower
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock::towers

@@ -5,13 +5,12 @@
 #include <condition_variable>
 #include <mutex>
 #include <stop_token>
-#include <thread>
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 
-#include "towers/start_thread.h"
 #include "towers/strategies/own_sum.h"
 
 namespace penstock::towers {
@@ -213,7 +212,7 @@ class ParameterExchange::Impl {
   Clock::duration exchanging_{0}, exposed_{0};
   Status error_;
 
-  std::jthread thread_;
+  Thread thread_;
 };
 
 ParameterExchange::ParameterExchange(std::vector<OwnTower> towers,

@@ -6,9 +6,9 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include <penstock/start_thread.h>
 #include <penstock/stats.h>
 
 #include "tools/penstock/report/meter.h"
@@ -77,7 +77,7 @@ class Monitor {
   std::condition_variable stop_;
   bool stopping_ = false;              // guarded by mutex_
   std::vector<std::string> messages_;  // guarded by mutex_
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock::tool

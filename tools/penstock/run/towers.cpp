@@ -129,7 +129,7 @@ void Towers::run(Report& report) {
   epoch_ = 1;
   std::vector<Status> errors(static_cast<std::size_t>(feed_.towers()));
   {
-    std::vector<std::jthread> threads;
+    std::vector<Thread> threads;
     threads.reserve(errors.size());
     for (int t = 0; t < feed_.towers(); ++t) {
       Status& error = errors[static_cast<std::size_t>(t)];

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <utility>
+
+#include <penstock/start_thread.h>
 
 #include "tools/penstock/support/exit_code.h"
 
@@ -66,7 +67,7 @@ class Interrupts {
   // Used by the thread only:
   Clock::time_point patient_since_;
   std::uint64_t written_ = 0;  // bytes that the process had written by then
-  std::jthread thread_;
+  Thread thread_;
 };
 
 /// Sets a callback for signals during its lifetime.

@@ -5,11 +5,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include <curl/curl.h>
 #include <sys/types.h>
+
+#include <penstock/start_thread.h>
 
 #include "pipeline/io/http/transport.h"
 
@@ -55,7 +56,7 @@ class CurlDriver final : public HttpTransport {
   std::vector<Exchange*> under_way_;
   std::vector<CURL*> idle_;
 
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace penstock::http
