@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -61,12 +62,15 @@ bool write_place(int fd, std::uint64_t place, std::uint64_t hash) {
 
 KnownLines::KnownLines(const std::string& folder) : folder_(folder.empty() ? "." : folder) {
   UniqueFd fd = nameless_file(folder_);
-  if (!fd) folder_ = std::filesystem::temp_directory_path().string();
-  table_ = make_table(kFirstPlaces);
+  if (!fd) {
+    folder_ = std::filesystem::temp_directory_path().string();
+    fd = nameless_file(folder_);
+  }
+  table_ = make_table(std::move(fd), kFirstPlaces);
 }
 
-KnownLines::Table KnownLines::make_table(std::uint64_t places) const {
-  Table table{nameless_file(folder_), places};
+KnownLines::Table KnownLines::make_table(UniqueFd fd, std::uint64_t places) const {
+  Table table{std::move(fd), places};
   const auto bytes = static_cast<off_t>(places * sizeof(std::uint64_t));
   if (!table.fd || ::ftruncate(table.fd.get(), bytes) != 0)
     throw error_from_errno(errno, "make a temporary file in", folder_);
@@ -100,7 +104,7 @@ bool KnownLines::insert(const Table& table, std::uint64_t hash) const {
 }
 
 void KnownLines::grow() {
-  Table larger = make_table(4 * table_.places);
+  Table larger = make_table(nameless_file(folder_), 4 * table_.places);
   for (std::uint64_t block = 0; block < table_.places / kPlacesRead; ++block) {
     Block places;
     if (!read_block(table_.fd.get(), block, places))

@@ -27,7 +27,7 @@ class KnownLines {
     std::uint64_t places = 0;  ///< a power of two
   };
 
-  Table make_table(std::uint64_t places) const;
+  Table make_table(UniqueFd fd, std::uint64_t places) const;
   bool insert(const Table& table, std::uint64_t hash) const;
   void grow();
 

@@ -170,7 +170,7 @@ void check_unchanged(const std::string& path, const FileInfo& found,
       ErrorCode::data_loss,
       "the file's ctime has changed since it was found: it was renamed, linked or given "
       "other permissions, or it was written and its mtime set back; if the contents are the "
-      "same, --trust-data (RunOptions::trust_data) reads it on",
+      "same, --trust-data (RunOptions::trust_data) reads it all the same",
       {.shard = path});
 }
 
