@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cctype>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -28,6 +29,14 @@ struct StageCase {
     return out << stage.name;
   }
 };
+
+/// Returns the case's name as GoogleTest accepts it.
+inline std::string name_of_test(const StageCase& stage) {
+  std::string name = stage.name;
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
 
 /// The spec {x: i64 [?]}.
 inline Spec list_spec() {

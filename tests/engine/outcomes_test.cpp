@@ -1,16 +1,14 @@
 // One outcome for each budget: a graph runs to its end, or fails at one element, whatever the
-// threads do. PENSTOCK_OUTCOMES: how many runs each budget gets, in 12 budgets; else a few of each.
+// threads do.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <map>
+#include <vector>
 
 #include <penstock/dataset.h>
-#include <penstock/plan.h>
 #include <penstock/sources.h>
 
 #include "tests/engine/budgets.h"
+#include "tests/engine/outcomes.h"
 #include "tests/support/numbers.h"
 #include "tests/support/time_limit.h"
 
@@ -81,56 +79,8 @@ std::vector<Graph> graphs() {
   };
 }
 
-/// What a run came to: a digest of all it gave, and the error that ended it, if any.
-std::string outcome_of(const Dataset& dataset, const RunOptions& options) {
-  std::uint64_t digest = 0;
-  std::size_t count = 0;
-  Iterator run = dataset.iterate(options);
-  while (Next next = run.next()) {  // each is released before the next
-    if (next.is_error()) return std::to_string(count) + ", then " + next.error().what();
-    for (std::size_t i = 0; i < next.value().size(); ++i) {
-      const Tensor& data = next.value()[i];
-      for (std::int64_t k = 0; k < data.volume(); ++k) {
-        for (const char c : data.bytes_at(k)) digest = digest * 31 + static_cast<unsigned char>(c);
-      }
-    }
-    ++count;
-  }
-  return std::to_string(count) + " of digest " + std::to_string(digest);
-}
-
 TEST(Outcomes, FailAtOneElementOrNotAtAll) {
-  const char* const asked = std::getenv("PENSTOCK_OUTCOMES");
-  const int runs = asked != nullptr ? std::atoi(asked) : 3;
-  const std::vector<double> factors =
-      asked != nullptr ? std::vector<double>{1, 1.1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 8, 16, 64}
-                       : std::vector<double>{1, 2, 8};
-  for (const Graph& graph : graphs()) {
-    const std::string roomy = outcome_of(graph.dataset, {.memory_bytes = 1U << 30});
-    EXPECT_EQ(roomy.find("then"), std::string::npos) << roomy;
-    const std::uint64_t least =
-        std::max<std::uint64_t>(compile(graph.dataset, {}).least_memory(), 64U << 10);
-    for (const double factor : factors) {
-      const auto budget = static_cast<std::uint64_t>(static_cast<double>(least) * factor);
-      std::map<std::string, int> failures;
-      for (int run = 0; run < runs; ++run) {
-        const test::TimeLimit limit(100);
-        const int threads = std::array{1, 2, 8}[static_cast<std::size_t>(run) % 3];
-        const std::string outcome =
-            outcome_of(graph.dataset, {.threads = threads, .memory_bytes = budget});
-        if (outcome != roomy) ++failures[outcome];
-      }
-      std::string list = std::string(graph.name) + ", " + std::to_string(budget) + " bytes:";
-      for (const auto& [outcome, times] : failures) {
-        list += "\n  " + std::to_string(times) + " x " + outcome;
-        EXPECT_NE(outcome.find("then needs"), std::string::npos) << list;
-      }
-      EXPECT_LE(failures.size(), 1U) << list;
-      if (factor >= 8) {
-        EXPECT_TRUE(failures.empty()) << list;
-      }
-    }
-  }
+  for (const Graph& graph : graphs()) test::expect_one_outcome(graph.name, graph.dataset, 64 << 10);
 }
 
 // While it returns to its position, a run can't start again.
