@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
 #include <string>
+
+#include <pthread.h>
 
 #include <penstock/limits.h>
 #include <penstock/penstock.h>
@@ -11,6 +14,7 @@
 
 #include "tests/conformance/stages.h"
 #include "tests/support/errors.h"
+#include "tests/support/sanitizer.h"
 
 namespace penstock {
 namespace graph_size_test {
@@ -51,14 +55,27 @@ TEST_P(GraphSize, AsLongAsItMayBeItIsPlanned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, GraphSize, testing::ValuesIn(test::stages()),
-                         [](const testing::TestParamInfo<StageCase>& made) {
-                           std::string name = made.param.name;
-                           for (char& c : name)
-                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-                           return name;
-                         });
+                         [](const auto& tested) { return test::name_of_test(tested.param); });
 
-TEST(GraphSizes, AsLongAsTheyMayBeTheyRun) {
+/// Runs `body` on a thread with this stack.
+void on_stack(std::size_t bytes, std::function<void()> body) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(::pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread{};
+  const auto run = [](void* given) -> void* {
+    (*static_cast<std::function<void()>*>(given))();
+    return nullptr;
+  };
+  ASSERT_EQ(::pthread_create(&thread, &attributes, run, &body), 0);
+  ::pthread_join(thread, nullptr);
+  ::pthread_attr_destroy(&attributes);
+}
+
+// A caller's thread may have little stack. Those of the library have their own.
+TEST(GraphSizes, AsLongAsTheyMayBeTheyRunOnAMebibyteOfStack) {
+  constexpr std::size_t kStack =
+      test::kAddressSanitizer || test::kThreadSanitizer ? 8 << 20 : 1 << 20;
   const Dataset begin = range(kMostStages);
   const std::vector<std::pair<const char*, std::function<Dataset(const Dataset&)>>> stages{
       {"map", [](const Dataset& d) { return d.map([](Element e) { return e; }); }},
@@ -69,13 +86,15 @@ TEST(GraphSizes, AsLongAsTheyMayBeTheyRun) {
       {"shuffle of all", [](const Dataset& d) { return d.shuffle(); }},
       {"repeat", [](const Dataset& d) { return d.repeat(1); }}};
   for (const auto& [name, stage] : stages) {
-    Dataset dataset = begin;
-    for (int i = 1; i < kMostStages; ++i) dataset = stage(dataset);
-    Iterator iterator = dataset.iterate({.threads = 2});
-    EXPECT_FALSE(iterator.next().is_end()) << name;
-    const std::string state = iterator.save();
-    EXPECT_EQ(iterator.next().is_end(), Dataset(dataset).restore(state, {}).next().is_end())
-        << name;
+    on_stack(kStack, [&, name = name, stage = stage] {
+      Dataset dataset = begin;
+      for (int i = 1; i < kMostStages; ++i) dataset = stage(dataset);
+      Iterator iterator = dataset.iterate({.threads = 2});
+      EXPECT_FALSE(iterator.next().is_end()) << name;
+      const std::string state = iterator.save();
+      EXPECT_EQ(iterator.next().is_end(), Dataset(dataset).restore(state, {}).next().is_end())
+          << name;
+    });
   }
 }
 
