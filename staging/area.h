@@ -124,6 +124,10 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   void close() noexcept EXCLUDES(mutex_);
   void fail(const Status& error) noexcept EXCLUDES(mutex_);
 
+  /// True if memory of batches on the host will return: the device works with it, or a consumer
+  /// that does not wait for a batch holds it and has moved within the watchdog's time.
+  bool returns_memory() EXCLUDES(mutex_);
+
   Device& device() const noexcept { return *device_; }
   /// Returns the number of slots that this area may have.
   int slots() const noexcept { return most_; }
@@ -191,6 +195,8 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   std::vector<Flight*> free_flights_ GUARDED_BY(mutex_);
   Ring<Entry> queue_ GUARDED_BY(mutex_);
   std::uint64_t claimed_ GUARDED_BY(mutex_) = 0;
+  bool dropping_ GUARDED_BY(mutex_) = false;            // the reaper returns memory
+  int waiting_ GUARDED_BY(mutex_) = 0;                  // consumers in `next`
   std::int64_t leases_changed_ GUARDED_BY(mutex_) = 0;  // when a lease was last taken or released
   BatchObserver* observer_ GUARDED_BY(mutex_) = nullptr;
   bool closed_ GUARDED_BY(mutex_) = false;

@@ -22,6 +22,36 @@ void StagingState::refuse_if_all_are_held(std::int64_t asked) {
                   "; release a batch before asking for the next");
 }
 
+namespace {
+
+/// A guard: one more waits.
+class Waiting {
+ public:
+  explicit Waiting(int& count) noexcept : count_(++count) {}
+  ~Waiting() { --count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  int& count_;
+};
+
+}  // namespace
+
+bool StagingState::returns_memory() {
+  MutexLock lock(mutex_);
+  if (dropping_) return true;
+  const bool moves = waiting_ == 0;
+  const std::int64_t since = clock_.now() - watchdog_ns_;
+  for (const auto& flight : flights_) {
+    if (flight->has_slot && !flight->staged) return true;  // is being filled
+    if (!flight->staged || (flight->copied && !in_place_)) continue;
+    if (!flight->copied || flight->released) return true;
+    if (moves && std::max(flight->times.staged, leases_changed_) > since) return true;
+  }
+  return false;
+}
+
 StagedBatch StagingState::lease(Flight& flight) {
   leases_changed_ = clock_.now();
   return {shared_from_this(), flight};
@@ -31,6 +61,7 @@ StagingState::Taken StagingState::next(std::int64_t asked, std::int64_t until) {
   const Range range(backend_, "penstock: wait for a batch");
   MutexLock lock(mutex_);
   ask_for_slots(true);
+  const Waiting waiting(waiting_);
   for (;;) {
     if (!failed_.ok()) return {.error = failed_, .over = true};
     throw_if_over();

@@ -107,8 +107,12 @@ void StagingState::reap_until_over() {
         {
           MutexLock lock(mutex_);
           more = advance(*flight, dropped);
+          dropping_ = !dropped.empty();
         }
+        if (dropped.empty()) continue;
         dropped.clear();  // without the lock, because this returns slots to the engine
+        MutexLock lock(mutex_);
+        dropping_ = false;
       }
     }
   }

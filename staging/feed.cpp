@@ -172,6 +172,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
   if (options.end == EpochEnd::wrap && run.epochs < UINT64_MAX) ++run.epochs;
   std::vector<BatchSourcePtr> sources;
   const UnobservedRuns inputs_of_the_feed;
+  const auto returns = std::make_shared<TowersReturn>(devices[0]->backend().time());
+  const RunsServe serving(returns);
   for (const Dataset& dataset : datasets) {
     if (compile(dataset, options.run).rows() != plan.rows() ||
         !(dataset.spec() == datasets[0].spec())) {
@@ -204,7 +206,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
           .options = std::move(options),
           .state = std::move(state),
           .wanted = wanted,
-          .made_everywhere = std::move(deal.everywhere)};
+          .made_everywhere = std::move(deal.everywhere),
+          .returns = returns};
 }
 
 Inputs inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {

@@ -53,6 +53,14 @@ void Feed::Impl::Tower::finished(const BatchTimes& times) noexcept {
   note_spans(name, times);
 }
 
+Feed::Impl::Returning::Returning(TowersReturn& returns,
+                                 const std::vector<std::unique_ptr<Tower>>& towers)
+    : returns_(returns) {
+  std::vector<StagingState*> areas;
+  for (const auto& tower : towers) areas.push_back(tower->area.state_.get());
+  returns_.set(std::move(areas));
+}
+
 Feed::Impl::Impl(Parts parts)
     : options_(std::move(parts.options)),
       room_(parts.room),
@@ -63,6 +71,7 @@ Feed::Impl::Impl(Parts parts)
       first_(options_.towers_held.of > 0 ? options_.towers_held.first : 0),
       clock_(parts.devices.at(0)->backend().time()),
       sources_(stamped(std::move(parts.sources), clock_, pulls_, first_)),
+      returns_(parts.returns ? std::move(parts.returns) : std::make_shared<TowersReturn>(clock_)),
       maker_(views_of(sources_), options_, all_, parts.rules),
       journal_(all_),
       queue_(clock_, static_cast<int>(parts.devices.size())),
@@ -78,6 +87,7 @@ Feed::Impl::Impl(Parts parts)
     towers_.push_back(std::make_unique<Tower>(*this, towers(), std::move(device), parts.batches,
                                               std::move(pool)));
   }
+  returning_.emplace(*returns_, towers_);
   if (options_.in_turn) make_gains();
   for (const auto& tower : towers_) tower->ends = state.position.epoch;
   for (const FeedJournal::Event& event : state.events) {
@@ -331,6 +341,7 @@ void Feed::Impl::fill_queue() {
       if (share.pieces.empty() && share.padded_rows == 0) {
         journal_.drop(event, part);
       } else {
+        returns_->left();
         queue_.push({std::move(share), event, part, known.tower});
       }
     }
@@ -353,6 +364,7 @@ void Feed::Impl::serve(int number) {
       area.put_end();
     } else {
       put(number, std::move(permit), queued.share);
+      returns_->arrived();
     }
   }
 }

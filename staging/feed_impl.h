@@ -21,6 +21,7 @@
 #include "staging/share_queue.h"
 #include "staging/source.h"
 #include "staging/steps.h"
+#include "staging/towers_return.h"
 #include "staging/turn_watch.h"
 
 namespace penstock {
@@ -47,8 +48,9 @@ class Feed::Impl {
     std::vector<DevicePtr> devices{};
     FeedOptions options{};
     FeedState state{};
-    SlotsWanted wanted{};           ///< as if the budget had room for them
-    std::string made_everywhere{};  ///< see FeedStats
+    SlotsWanted wanted{};                     ///< as if the budget had room for them
+    std::string made_everywhere{};            ///< see FeedStats
+    std::shared_ptr<TowersReturn> returns{};  ///< which the runs have as their holder
     /// The pool of each tower's slots, or empty.
     std::vector<std::shared_ptr<StagingPool>> pools{};
   };
@@ -83,6 +85,18 @@ class Feed::Impl {
     std::atomic<std::int64_t> took_ns{0};  // when it took an entry last
     std::atomic<bool> over{false};         // nothing follows any more, and the tower has been told
     StagingArea area;
+  };
+
+  /// Tells the runs which towers hold their batches, for as long as these exist.
+  class Returning {
+   public:
+    Returning(TowersReturn& returns, const std::vector<std::unique_ptr<Tower>>& towers);
+    ~Returning() { returns_.set({}); }
+    Returning(const Returning&) = delete;
+    Returning& operator=(const Returning&) = delete;
+
+   private:
+    TowersReturn& returns_;
   };
 
   Tower& tower_at(int tower) const { return *towers_[static_cast<std::size_t>(tower)]; }
@@ -136,6 +150,7 @@ class Feed::Impl {
   std::vector<PullTimes> pulls_;  // of the current step
   const std::vector<BatchSourcePtr> sources_;
   FeederTimeline timeline_;
+  const std::shared_ptr<TowersReturn> returns_;
   StepMaker maker_;
   FeedJournal journal_;
   ShareQueue queue_;
@@ -148,6 +163,7 @@ class Feed::Impl {
                         "what stands here failed before the feed was restored, and is left out"};
   std::unique_ptr<GainLedger> gains_;  // null if towers are not served in turn
   std::vector<std::unique_ptr<Tower>> towers_;
+  std::optional<Returning> returning_;
   std::atomic<std::uint64_t> last_end_;  // the number of the last epoch's end
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> given_up_{false};  // the sources are cancelled

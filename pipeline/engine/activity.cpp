@@ -94,7 +94,7 @@ Resting::~Resting() {
   }
 }
 
-bool QuietTimer::over(const Activity& activity) noexcept {
+bool QuietTimer::over(const Activity& activity, std::chrono::milliseconds limit) noexcept {
   const std::uint64_t advances = activity.advances();
   if (!activity.quiet() || advances != std::exchange(advances_, advances)) {
     renew();
@@ -103,7 +103,7 @@ bool QuietTimer::over(const Activity& activity) noexcept {
   if (quiet_since_ == Clock::time_point()) quiet_since_ = Clock::now();
   constexpr std::chrono::seconds kLonger(2);
   const auto quiet = Clock::now() - quiet_since_;
-  return quiet > limit_ && (quiet > limit_ + kLonger || !activity.has_runnable_threads());
+  return quiet > limit && (quiet > limit + kLonger || !activity.has_runnable_threads());
 }
 
 }  // namespace penstock

@@ -1,15 +1,18 @@
 // Counts of the running work and the waiting threads of a run.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include <sys/types.h>
 
+#include "pipeline/core/batch_holder.h"
 #include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
@@ -36,8 +39,10 @@ class Activity {
  public:
   /// `threads` threads compute. `lost_count` is called, perhaps under a lock, when a count would
   /// fall below zero. Then something was done twice, and no result of the engine can be trusted.
-  Activity(int threads, std::function<void()> lost_count)
-      : plenty_(2 * threads), lost_count_(std::move(lost_count)) {}
+  /// `holder` takes the run's batches; it may be null.
+  Activity(int threads, std::function<void()> lost_count,
+           std::shared_ptr<const BatchHolder> holder = nullptr)
+      : plenty_(2 * threads), lost_count_(std::move(lost_count)), holder_(std::move(holder)) {}
 
   /// Notes that a group was handed over, and that it ended or now waits in line for memory.
   void group_began() noexcept;
@@ -55,6 +60,9 @@ class Activity {
   /// Returns the number of groups being executed, plus the threads that work for an order segment.
   /// These may still return memory.
   int at_work() const noexcept { return at_work_.load(std::memory_order_acquire); }
+  /// Returns for how many milliseconds to wait for memory before looking again: few if no work is
+  /// running that would return any, and so wake whoever waits.
+  int moment_ms() const noexcept { return at_work() > 0 ? 20 : 2; }
   /// Notes, until the result is destroyed, that the run's caller waits: for `Iterator::next`, or to
   /// resume from a saved position. Results that were made ahead may then be given up, and work that
   /// waits for a thread gets one.
@@ -63,9 +71,10 @@ class Activity {
   /// Notes, until the result is destroyed, that this thread of an order segment waits for memory.
   [[nodiscard]] Counted waits_for_memory() noexcept { return Counted(memory_waiters_); }
   int memory_waiters() const noexcept { return memory_waiters_.load(std::memory_order_acquire); }
-  /// True if no work is running and the consumer waits.
+  /// True if no work is running, the consumer waits, and whoever holds batches returns none.
   bool quiet() const noexcept {
-    return at_work() == 0 && consumers_waiting_.load(std::memory_order_acquire) > 0;
+    return at_work() == 0 && consumers_waiting_.load(std::memory_order_acquire) > 0 &&
+           (holder_ == nullptr || !holder_->returns_memory());
   }
   /// True if a thread other than the calling one could run now: the consumer, or a thread that
   /// arranges elements. Such a thread was woken, but may not have got a CPU yet.
@@ -95,6 +104,7 @@ class Activity {
 
   const int plenty_;
   const std::function<void()> lost_count_;
+  const std::shared_ptr<const BatchHolder> holder_;
   std::atomic<int> at_work_{0};
   std::atomic<int> ready_{0};
   std::atomic<int> consumers_waiting_{0};
@@ -155,11 +165,19 @@ class QuietTimer {
  public:
   explicit QuietTimer(std::chrono::milliseconds limit = std::chrono::milliseconds(100))
       : limit_(limit) {}
-  /// Notes the present state of the run. True if the run was quiet for the whole limit.
-  bool over(const Activity& activity) noexcept;
+  /// Notes the present state of the run. True if the run was quiet for the whole limit: enough to
+  /// fail an element.
+  bool over(const Activity& activity) noexcept { return over(activity, limit_); }
+  /// True if the run was quiet for a moment: enough to do again what was done ahead, which costs
+  /// time but changes nothing.
+  bool seems_over(const Activity& activity) noexcept {
+    return over(activity, std::min(limit_, std::chrono::milliseconds(2)));
+  }
   void renew() noexcept { quiet_since_ = {}; }
 
  private:
+  bool over(const Activity& activity, std::chrono::milliseconds limit) noexcept;
+
   std::chrono::milliseconds limit_;
   std::chrono::steady_clock::time_point quiet_since_{};
   std::uint64_t advances_ = 0;  // when the run was last seen

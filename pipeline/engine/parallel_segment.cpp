@@ -340,8 +340,8 @@ bool ParallelSegment::reserve(Group& group) {
     }
     if (stopping()) return false;
     // No other work will make room, so let the group try with the available memory.
-    if (bytes > run_.memory().limit() || timer.over(run_.activity())) break;
-    run_.memory().wait_for_release(seen, 20);
+    if (bytes > run_.memory().limit() || timer.seems_over(run_.activity())) break;
+    run_.memory().wait_for_release(seen, run_.activity().moment_ms());
   }
   count_wait(counters_.wait_memory_ns, start);
   return true;

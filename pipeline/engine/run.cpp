@@ -77,7 +77,8 @@ Run::Run(Plan plan, const RunOptions& options)
                                               : std::nullopt),
       threads_(threads_for(options).compute),
       memory_(std::make_shared<Memory>(plan_.memory_limit(), Allocator::heap())),
-      activity_(threads_, [this] { lose_count(); }) {
+      activity_(
+          threads_, [this] { lose_count(); }, RunsServe::here()) {
   plan_.check_memory();
   int most = threads_for(options).waiting;
   if (options.io_threads == 0 && most == kUsualReaders) {
@@ -152,10 +153,12 @@ bool Run::wait_for_memory(QuietTimer& timer) {
   const Resting resting;
   const std::uint64_t seen = memory_->releases();
   const Counted waits = activity_.waits_for_memory();
-  memory_->wait_for_release(seen, 20);
-  if (!timer.over(activity_)) return true;
+  memory_->wait_for_release(seen, activity_.moment_ms());
+  if (!timer.seems_over(activity_)) return true;
+  const bool over = timer.over(activity_);
+  if (!segments_.evict() && !step_back_.ask(0)) return !over;
   timer.renew();
-  return segments_.evict() || step_back_.ask(0);
+  return true;
 }
 
 }  // namespace penstock

@@ -56,11 +56,12 @@ bool StarvedLine::redo(const Entry& entry, bool last_try) {
 
 bool StarvedLine::serve_one() {
   const Entry entry = take();
+  const bool seemed_quiet = timer_.seems_over(run_.activity());
   const bool quiet = timer_.over(run_.activity());
   // A group that is not needed yet must not take memory that another thread waits for.
   const bool may_try = entry.needed || run_.activity().memory_waiters() == 0;
   bool done = may_try && redo(entry, false);
-  if (!done && may_try && give_up(entry, quiet)) {
+  if (!done && may_try && give_up(entry, seemed_quiet, quiet)) {
     done = redo(entry, true);
     timer_.renew();
   }
@@ -74,7 +75,7 @@ bool StarvedLine::serve_one() {
       MutexLock lock(mutex_);
       entries_.push_back(entry);
     }
-    run_.memory().wait_for_release(seen, 10);
+    run_.memory().wait_for_release(seen, run_.activity().moment_ms());
   }
   MutexLock lock(mutex_);
   serving_ = !entries_.empty();
@@ -83,14 +84,14 @@ bool StarvedLine::serve_one() {
 
 // Called after a failed try. True if the element must fail: no other work was running, before and
 // after.
-bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
+bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet) {
   if (!entry.needed || !entry.segment->needs(*entry.group) || !run_.activity().quiet())
     return false;
   if (run_.segments().evict()) {
     timer_.renew();
     return false;
   }
-  if (!was_quiet || !timer_.over(run_.activity())) {
+  if (!seemed_quiet || !timer_.seems_over(run_.activity())) {
     tries_ = 0;
     return false;
   }
@@ -103,8 +104,11 @@ bool StarvedLine::give_up(const Entry& entry, bool was_quiet) {
   }
   if (++tries_ <= others) return false;  // one of the others may have room, and then return some
   tries_ = 0;
-  timer_.renew();
-  return !run_.step_back().ask(entry.group->starved_all);
+  if (run_.step_back().ask(entry.group->starved_all)) {
+    timer_.renew();
+    return false;
+  }
+  return was_quiet && timer_.over(run_.activity());
 }
 
 }  // namespace penstock

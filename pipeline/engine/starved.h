@@ -43,7 +43,7 @@ class StarvedLine {
   bool serve_one() EXCLUDES(mutex_);
   Entry take() EXCLUDES(mutex_);
   bool redo(const Entry& entry, bool last_try);
-  bool give_up(const Entry& entry, bool was_quiet) EXCLUDES(mutex_);
+  bool give_up(const Entry& entry, bool seemed_quiet, bool was_quiet) EXCLUDES(mutex_);
 
   Run& run_;
   Mutex mutex_;

@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <future>
+#include <memory>
 #include <optional>
+#include <thread>
 
 #include <penstock/feed.h>
 #include <penstock/penstock.h>
 
+#include "tests/engine/budgets.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/take.h"
 #include "tests/support/time_limit.h"
@@ -71,6 +76,28 @@ TEST(FeedInputs, HasRoomForTextUnlessItIsTold) {
 }
 
 // Of a map's output the spec tells how many rows there are, if they are not the batch's.
+// Towers hold the batches of one step, which leave no room for those of the next, for longer than
+// the engine waits for memory that nobody returns.
+TEST(FeedInputs, WaitsForTowersThatHoldItsMemory) {
+  for (const bool in_turn : {true, false}) {
+    const Dataset texts(std::make_shared<test::ParetoSource>(
+        test::ParetoSource::Options{.count = 16 * 8, .least = 4 << 10, .most = 4 << 10}));
+    Feed feed(texts.batch(16), some_devices(2, true),
+              {.in_turn = in_turn, .run = {.threads = 2, .memory_bytes = 180 << 10}});
+    const auto work = [&](int tower) {
+      std::int64_t rows = 0;
+      while (const std::optional<StagedBatch> batch = feed.next(tower)) {
+        rows += batch->valid_rows();
+        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+      }
+      return rows;
+    };
+    std::future<std::int64_t> other = std::async(std::launch::async, work, 1);
+    const std::int64_t rows = work(0);
+    EXPECT_EQ(rows + other.get(), 16 * 8);
+  }
+}
+
 TEST(FeedInputs, TakesBatchesThatAMapMakesOtherOnesOf) {
   const auto three = [](const Element& in) {
     const std::array<std::int64_t, 3> values{in[0].values<std::int64_t>()[0], 7, 8};

@@ -111,6 +111,9 @@ void Towers::step(int tower) {
     steps_.save();
   }
   stream.view().synchronize();
+  if (!over()) return;
+  stop();
+  feed_.cancel();  // others may wait for batches, with the memory of these in this one's slots
 }
 
 // Reports epochs that all towers received to their end. With sharded inputs, each has only a part
@@ -139,6 +142,7 @@ void Towers::run(Report& report) {
             step(t);
           } catch (...) {
             error = status_from_current_exception();
+            if (over() && error.error().code() == ErrorCode::cancelled) error = Status();
           }
         }));
       } catch (...) {
