@@ -117,9 +117,9 @@ class Dataset {
   Dataset cache(std::string file) const;
   /// Keeps the elements in a folder that several graphs can share, with one file for each graph.
   Dataset snapshot(std::string folder) const;
-  /// Makes all batches equally large and their number independent of bad elements; follows a batch
-  /// stage. After a shard, every shard gives as many batches as the largest. Missing rows are zeros
-  /// after the first `valid_rows` rows, and they are counted. The number of elements must be known.
+  /// Makes all batches equally large and their number independent of bad elements. Follows batches
+  /// of one size. After a shard, every shard gives as many batches as the largest. Missing rows are
+  /// zeros after `valid_rows` rows, and they are counted. The number of batches must be known.
   Dataset pad_batches() const;
   /// Sets the number of batches to prepare ahead, if it follows a batch stage. With 0 or -1 the
   /// engine chooses the number, as it always does for single elements.

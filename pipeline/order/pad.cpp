@@ -29,6 +29,23 @@ Tensor padded(const Tensor& rows, std::int64_t size, ReadContext& memory) {
   return Tensor(rows.dtype(), shape, buffer->data(), buffer);
 }
 
+std::int64_t rows_in(const Tensor& component) {
+  return component.rank() > 0 ? component.dim(0) : -1;
+}
+
+/// Throws Error{mismatch} if the batch has more than `size` rows, as those of a map may whose spec
+/// leaves their number open.
+void check_rows(const Element& batch, std::int64_t size) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::int64_t rows = rows_in(batch[i]);
+    if (rows >= 0 && rows <= size) continue;
+    throw Error(ErrorCode::mismatch, rows < 0 ? "an element without rows is no batch"
+                                              : "a batch of " + std::to_string(rows) +
+                                                    " rows can't be filled up to " +
+                                                    std::to_string(size));
+  }
+}
+
 /// Returns a batch of this spec without rows.
 Element empty_batch(const Spec& spec) {
   std::vector<std::string> names;
@@ -60,9 +77,9 @@ class PadIterator final : public OrderIterator {
     ended_ = pulled == 0;
     for (std::size_t i = 0; i < pulled; ++i) {
       if (is_error(out[i])) continue;
-      ++given_;
       const Element& batch = out[i].payload->element;
-      if (batch.valid_rows < size_) out[i] = fill(batch, out[i]);
+      if (!is_full(batch)) out[i] = fill(batch, out[i]);
+      if (!is_error(out[i])) ++given_;
     }
     if (pulled > 0 || given_ >= steps_) return pulled;
     const Element none = empty_batch(node_.spec());
@@ -81,14 +98,22 @@ class PadIterator final : public OrderIterator {
   }
 
  private:
+  bool is_full(const Element& batch) const {
+    bool full = batch.valid_rows >= 0;
+    for (std::size_t i = 0; i < batch.size() && full; ++i) full = rows_in(batch[i]) == size_;
+    return full;
+  }
   /// Returns the filled-up batch in place of `item`.
   ElementRef fill(const Element& batch, const ElementRef& item) const {
     try {
+      check_rows(batch, size_);
       Element whole(batch.names());
       for (std::size_t i = 0; i < batch.size(); ++i) {
-        whole[i] = padded(batch[i], size_, run_.stream_memory());
+        whole[i] =
+            rows_in(batch[i]) == size_ ? batch[i] : padded(batch[i], size_, run_.stream_memory());
       }
-      whole.valid_rows = batch.valid_rows;
+      whole.valid_rows =
+          batch.valid_rows >= 0 || batch.empty() ? batch.valid_rows : batch[0].dim(0);
       return ref_to(Payload::make(std::move(whole)), item.ordinal);
     } catch (...) {
       return error_at(item, status_from_current_exception(), run_.stage_name(node_));
@@ -116,7 +141,12 @@ class PadNode final : public Node {
   Pending find_pending() const override { return Pending::none; }
   bool pads() const override { return true; }
   std::optional<BatchRows> find_batch_rows() const override {
-    return BatchRows{.full = size_, .most = size_, .fewer = BatchRows::Fewer::none, .padded = true};
+    // Full batches pass through, and those of a cache come again.
+    return BatchRows{.full = size_,
+                     .most = size_,
+                     .fewer = BatchRows::Fewer::none,
+                     .padded = true,
+                     .kept = input().batch_rows()->kept};
   }
   NodePtr over(NodePtr input) const override { return make_pad_batches(std::move(input)); }
   OrderIteratorPtr open(const OpenContext& context) const override {
@@ -139,6 +169,7 @@ struct Most {
 
 /// Returns the same value in every shard. Throws if that cannot be known.
 Most most_elements(const Node& node) {
+  if (node.pads()) return {node.cardinality(), false};
   bool sharded = false;
   std::vector<std::int64_t> inputs;
   for (const NodePtr& input : node.inputs()) {
@@ -160,12 +191,37 @@ Most most_elements(const Node& node) {
   return {*elements, true};
 }
 
+/// Returns the first stage that gives as unknown a number of elements as `last`.
+const Node& uncounted(const Node& last) {
+  const Node* node = &last;
+  for (;;) {
+    const auto found = std::ranges::find_if(node->inputs(), [&](const NodePtr& input) {
+      return input->cardinality() == last.cardinality();
+    });
+    if (found == node->inputs().end()) return *node;
+    node = found->get();
+  }
+}
+
+/// Returns the rows of a full batch. Throws if batches have no such number.
+std::int64_t rows_of_each(const Node& batches) {
+  const std::optional<BatchRows>& rows = batches.batch_rows();
+  if (!rows) {
+    bad_stage("pad_batches", "it pads batches, and the elements of " + batches.name() +
+                                 " are not known to be any; put it behind a batch");
+  }
+  if (!rows->divisible || rows->full == 0) {
+    bad_stage("pad_batches",
+              "it fills batches up, and those of " + batches.name() +
+                  (rows->divisible ? " have different numbers of rows" : " are one whole each"));
+  }
+  return rows->full;
+}
+
 }  // namespace
 
 NodePtr make_pad_batches(NodePtr input) {
-  const std::optional<BatchInfo> made = input->batches();
-  if (!made) bad_stage("pad_batches", "it pads batches, and " + input->name() + " makes none");
-  const std::int64_t size = made->rows;
+  const std::int64_t size = rows_of_each(*input);
   std::vector<ComponentSpec> components(input->spec().begin(), input->spec().end());
   for (ComponentSpec& component : components) {
     std::vector<std::int64_t> dims;
@@ -179,15 +235,13 @@ NodePtr make_pad_batches(NodePtr input) {
                 "rows must be of fixed size, and the input is " + input->spec().to_string());
     }
   }
-  const std::int64_t elements = most_elements(*input->inputs()[0]).elements;
-  if (elements < 0) {
+  const std::int64_t steps = most_elements(*input).elements;
+  if (steps < 0) {
+    const Node& stage = uncounted(*input);
     bad_stage("pad_batches",
-              "how many batches there are is not known: " + input->inputs()[0]->name() + " gives " +
-                  (elements == kInfinite ? "infinitely many" : "an unknown number of") +
-                  " elements");
+              "how many batches there are is not known: " + stage.name() + " gives " +
+                  (steps == kInfinite ? "infinitely many" : "an unknown number of") + " elements");
   }
-  const std::int64_t steps =
-      elements / size + (!made->drop_remainder && elements % size > 0 ? 1 : 0);
   return std::make_shared<PadNode>(std::move(input), Spec(std::move(components)), size,
                                    static_cast<std::uint64_t>(steps));
 }

@@ -85,6 +85,10 @@ inline std::vector<StageCase> stages() {
     for (const std::int64_t value : e["x"].values<std::int64_t>()) sum += 1000 * value;
     return x_element(sum);
   };
+  // Refused where the number of batches is not known, as behind a filter.
+  const auto padded_up = [](const Dataset& batches) {
+    return (batches.cardinality() < 0 ? batches : batches.pad_batches()).unbatch();
+  };
   return {
       {.name = "shard",
        .build = [](Dataset d) { return d.shard(3, 1); },
@@ -176,6 +180,17 @@ inline std::vector<StageCase> stages() {
       {"rebatch, dropping",
        [](Dataset d) { return d.batch(2).rebatch(3, {.drop_remainder = true}).unbatch(); },
        [](auto n) { return n / 3 * 3; }},
+      {"pad_batches", [=](Dataset d) { return padded_up(d.batch(4)); }, same},
+      {"pad_batches of repeat", [=](Dataset d) { return padded_up(d.batch(4).repeat(2)); },
+       [](auto n) { return 2 * n; }},
+      {"pad_batches of take", [=](Dataset d) { return padded_up(d.batch(4).take(2)); },
+       [](auto n) { return std::min<std::int64_t>(n, 8); }},
+      {"pad_batches of skip", [=](Dataset d) { return padded_up(d.batch(4).skip(1)); },
+       [](auto n) { return std::max<std::int64_t>(n - 4, 0); }},
+      {"pad_batches of shuffle",
+       [=](Dataset d) { return padded_up(d.batch(4).shuffle({.buffer = 2, .seed = 1})); }, same},
+      {"pad_batches of cache", [=](Dataset d) { return padded_up(d.batch(4).cache().repeat(2)); },
+       [](auto n) { return 2 * n; }},
       {"ragged_batch",
        [=](Dataset d) {
          return d.map(some, {.output = list_spec()})

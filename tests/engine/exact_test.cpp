@@ -241,7 +241,7 @@ TEST(PadBatches, GivesEveryShardAsManyFullBatches) {
       }
     }
   }
-  EXPECT_THAT(refusal([] { (void)numbers(4).pad_batches(); }), HasSubstr("makes none"));
+  EXPECT_THAT(refusal([] { (void)numbers(4).pad_batches(); }), HasSubstr("put it behind a batch"));
   EXPECT_THAT(refusal([] { (void)numbers(4).repeat().batch(2).pad_batches(); }),
               HasSubstr("infinitely many"));
 }

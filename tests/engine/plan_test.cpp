@@ -152,6 +152,8 @@ TEST(Plan, KnowsTheRowsOfBatchesBehindOtherStages) {
            {same(batches.repeat(2)), BatchRows{4, 4, any}, "repeat[2]"},
            {batches.cache(), BatchRows{4, 4, last, true, false, true}, "cache[2]"},
            {batches.pad_batches(), BatchRows{4, 4, none, true, true}, "pad_batches[2]"},
+           {batches.cache().pad_batches(), BatchRows{4, 4, none, true, true, true},
+            "pad_batches[3]"},
            {batches.rebatch(3), BatchRows{3, 3}, "rebatch[2]"},
            {batches.rebatch(sizes), BatchRows{0, 5, any}, "rebatch[2]"},
            {batches.concatenate(full), BatchRows{4, 4, any}, "concatenate[4]"},
