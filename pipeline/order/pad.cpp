@@ -12,16 +12,16 @@ namespace penstock {
 namespace {
 
 Tensor padded(const Tensor& rows, std::int64_t size, ReadContext& memory) {
-  if (rows.dtype() == DType::bytes) {
-    std::vector<std::string_view> texts(static_cast<std::size_t>(size));
-    for (std::int64_t i = 0; i < rows.volume(); ++i) {
-      texts[static_cast<std::size_t>(i)] = rows.bytes_at(i);
-    }
-    return copy_texts(texts, memory);
-  }
   std::vector<std::int64_t> dims = {size};
   for (int axis = 1; axis < rows.rank(); ++axis) dims.push_back(rows.dim(axis));
   const Shape shape(dims);
+  if (rows.dtype() == DType::bytes) {
+    std::vector<std::string_view> texts(static_cast<std::size_t>(shape.volume()));
+    for (std::int64_t i = 0; i < rows.volume(); ++i) {
+      texts[static_cast<std::size_t>(i)] = rows.bytes_at(i);
+    }
+    return copy_texts(texts, memory).reshape(shape);
+  }
   const std::size_t bytes = bytes_of(rows.dtype(), shape);
   BufferPtr buffer = memory.allocate(bytes);
   rows.copy_to(buffer->data());
@@ -54,7 +54,7 @@ Element empty_batch(const Spec& spec) {
   for (std::size_t i = 0; i < spec.size(); ++i) {
     std::vector<std::int64_t> dims = {0};
     for (int axis = 1; axis < spec[i].shape.rank(); ++axis) dims.push_back(spec[i].shape[axis]);
-    batch[i] = spec[i].dtype == DType::bytes ? Tensor::of_bytes({})
+    batch[i] = spec[i].dtype == DType::bytes ? Tensor::of_bytes({}).reshape(Shape(dims))
                                              : Tensor::allocate(spec[i].dtype, Shape(dims));
   }
   batch.valid_rows = 0;

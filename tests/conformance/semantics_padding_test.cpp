@@ -78,6 +78,31 @@ TEST(PadBatches, FillsUpWhatErrorsTookBehindOtherStages) {
   check(batches().take(1).pad_batches(), "E | 2 3", "0 2");
 }
 
+TEST(PadBatches, FillsUpSeveralByteStringsOfARow) {
+  const Spec pairs({{"x", DType::bytes, Shape{2}}});
+  const auto pair = [](const Element&) {
+    const std::vector<std::string_view> texts{"a", "bc"};
+    return Element({{"x", Tensor::of_bytes(texts)}});
+  };
+  for (const int index : {0, 1}) {
+    const Dataset elements = numbers(3).shard(2, index).map(pair, {.output = pairs});
+    Iterator iterator = elements.batch(3).repeat(2).pad_batches().iterate();
+    const Element batch = *iterator.next();
+    ASSERT_EQ(batch["x"].shape(), Shape({3, 2}));
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const bool filled = i / 2 >= batch.valid_rows;
+      EXPECT_EQ(batch["x"].bytes_at(i), filled ? "" : i % 2 == 0 ? "a" : "bc") << i;
+    }
+  }
+  const auto none = [](const Element&) -> Element { throw std::runtime_error("bad"); };
+  Iterator iterator = numbers(1)
+                          .map(none, {.output = pairs})
+                          .batch(3)
+                          .pad_batches()
+                          .iterate({.on_error = OnError::skip});
+  EXPECT_EQ((*iterator.next())["x"].shape(), Shape({3, 2})) << "padding alone";
+}
+
 TEST(PadBatches, RefusesBatchesOfNoCommonSize) {
   const auto refuses = [](const char* text, const Dataset& batches) {
     expect_error(ErrorCode::invalid_argument, text, [&] { (void)batches.pad_batches(); });
