@@ -59,8 +59,7 @@ Kind kind_of(const std::string& path) {
   if (::stat(path.c_str(), &st) != 0) {
     const int error = errno;
     if (!absent(error, path)) throw error_from_errno(error, "list", path);
-    const bool link = error == ENOENT && ::lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode);
-    return link ? Kind::file : Kind::other;
+    return error == ENOENT && dangling_target(path) ? Kind::file : Kind::other;
   }
   return S_ISREG(st.st_mode) ? Kind::file : S_ISDIR(st.st_mode) ? Kind::folder : Kind::other;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -122,6 +123,26 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::optional<std::string> dangling_target(const std::string& path) {
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0 || !S_ISLNK(st.st_mode)) return {};
+  if (::stat(path.c_str(), &st) == 0 || errno != ENOENT) return {};
+  // The last link of a chain names what is missing. The kernel follows 40 links.
+  std::filesystem::path target(path);
+  for (int links = 0; links < 40; ++links) {
+    std::error_code none;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, none);
+    if (none) break;
+    target = target.parent_path() / next;
+  }
+  return target.string();
+}
+
+std::string missing_text(const std::string& path) {
+  const std::optional<std::string> target = is_remote(path) ? std::nullopt : dangling_target(path);
+  return target ? path + " is a link to " + *target + ", which is not there" : "no file " + path;
+}
+
 void FreeDirect::operator()(std::byte* memory) const noexcept {
   std::free(memory);
 }
@@ -137,6 +158,11 @@ void refuse_scheme(const std::string& path) {
 Error error_from_errno(int error, std::string_view action, const std::string& path) {
   if (error == ENOENT) {
     if (std::optional<Error> scheme = scheme_error(path)) return *std::move(scheme);
+    if (const std::optional<std::string> target = dangling_target(path))
+      return Error(code_of(error),
+                   "can't " + std::string(action) + ": this is a link to " + *target +
+                       ", which is not there",
+                   {.shard = path});
   }
   return Error(code_of(error),
                "can't " + std::string(action) + ": " + std::generic_category().message(error),

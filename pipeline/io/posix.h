@@ -20,6 +20,12 @@ namespace penstock {
 /// Returns the folder of a path's last part: "." if the path names no folder.
 std::string folder_of(const std::string& path);
 
+/// Returns the path to which a symbolic link leads if nothing is there; nothing for other paths.
+std::optional<std::string> dangling_target(const std::string& path);
+/// Returns why a file is missing: "no file a.tar", or "a.tar is a link to /mnt/a.tar, which is not
+/// there".
+std::string missing_text(const std::string& path);
+
 /// The block size of O_DIRECT reads, and their alignment in memory and in the file.
 inline constexpr std::size_t kDirectBlock = 1 << 20;
 inline constexpr std::size_t kDirectAlignment = 4096;

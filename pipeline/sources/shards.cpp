@@ -80,7 +80,7 @@ Shards::Shards(FileSystemPtr files, const std::vector<std::string>& patterns, st
       if (infos[i]) {
         shards_.push_back({paths[i], *infos[i]});
       } else {
-        missing.push_back("no file " + paths[i]);
+        missing.push_back(missing_text(paths[i]));
       }
     }
   }
