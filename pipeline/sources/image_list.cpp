@@ -12,6 +12,8 @@
 #include <penstock/other_format.h>
 #include <penstock/remote_files.h>
 
+#include "pipeline/io/pattern.h"
+#include "pipeline/io/posix.h"
 #include "pipeline/sources/contents.h"
 #include "pipeline/sources/labels.h"
 #include "pipeline/sources/parallel.h"
@@ -156,6 +158,7 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
     throw Error(ErrorCode::invalid_argument, "a depth of folders can't be negative (label_depth)");
   PathList paths;
   const bool is_folder = files.is_directory(folder_or_pattern);
+  bool listed = is_folder;  // else all files were named
   if (is_folder) {
     root_ = folder_or_pattern;
     if (root_.empty() || root_.back() != '/') root_ += '/';
@@ -165,6 +168,7 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
     root_ = fixed_part(folder_or_pattern, patterns.front() != folder_or_pattern);
     for (const std::string& pattern : patterns) {
       const bool folder = pattern != folder_or_pattern && files.is_directory(pattern);
+      listed = listed || folder || has_pattern(pattern);
       PathList found = folder ? images_below(files, pattern, options.hidden)
                               : matches_of(files, pattern, options.hidden);
       if (patterns.size() == 1) {
@@ -180,7 +184,7 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
   }
   keep_keys(paths);
   paths = {};
-  examine(files);
+  examine(files, listed);
   if (!options.label_regex.empty()) {
     label(options.label_regex, folder_or_pattern);
   } else {
@@ -190,17 +194,31 @@ ImageList::ImageList(FileSystem& files, const std::string& folder_or_pattern,
 
 PathList ImageList::images_below(FileSystem& files, const std::string& folder, bool hidden) {
   PathList paths;
+  PathList others;
   Hidden skipped;
-  LeftOut left_out;
   files.list_each(folder, [&](const std::string& path) {
     if (!hidden && is_hidden(path, folder)) {
       skipped.add(path);
-    } else if (is_image_name(path)) {
-      paths.add(path);
     } else {
-      left_out.add(path);
+      (is_image_name(path) ? paths : others).add(path);
     }
   });
+  others.sort();
+  // A link to nothing may be a folder of images on a disk that is not mounted. Examining it as an
+  // image reports it.
+  std::vector<char> dangling(others.size());
+  if (!is_remote(folder))
+    for_each_parallel(others.size(), [&](std::size_t i) {
+      dangling[i] = dangling_target(std::string(others[i])) ? 1 : 0;
+    });
+  LeftOut left_out;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (dangling[i] != 0) {
+      paths.add(others[i]);
+    } else {
+      left_out.add(std::string(others[i]));
+    }
+  }
   paths.sort();
   skipped.log(folder);
   if (paths.empty()) {
@@ -232,7 +250,7 @@ void ImageList::keep_keys(const PathList& paths) {
   }
 }
 
-void ImageList::examine(FileSystem& files) {
+void ImageList::examine(FileSystem& files, bool listed) {
   facts_.resize(key_ends_.size());
   std::vector<std::uint64_t> devices(size());
   const std::size_t chunks = (size() + kImagesAtOnce - 1) / kImagesAtOnce;
@@ -252,18 +270,28 @@ void ImageList::examine(FileSystem& files) {
   });
   std::vector<std::string> all;
   for (const auto& part : missing) all.insert(all.end(), part.begin(), part.end());
-  if (all.empty()) {
-    device_ = devices.empty() ? 0 : devices.front();
-    const auto is_same = [this](std::uint64_t device) { return device == device_; };
-    if (!std::ranges::all_of(devices, is_same)) devices_ = std::move(devices);
-    return;
+  if (!all.empty()) refuse_missing(all, listed);
+  device_ = devices.empty() ? 0 : devices.front();
+  const auto is_same = [this](std::uint64_t device) { return device == device_; };
+  if (!std::ranges::all_of(devices, is_same)) devices_ = std::move(devices);
+}
+
+void ImageList::refuse_missing(const std::vector<std::string>& paths, bool listed) const {
+  if (!listed) {
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < std::min(paths.size(), kMostNamed); ++i)
+      texts.push_back(missing_text(paths[i]));
+    throw Error(ErrorCode::not_found, first_of(texts, paths.size()));
   }
-  throw Error(
-      ErrorCode::not_found,
-      std::to_string(all.size()) + " of " + std::to_string(size()) +
-          " files are listed and not there, as links to nothing are: " + first_of(all, all.size()) +
-          "; remove them (find " + (root_.empty() ? "." : root_) +
-          " -xtype l -delete), or name the others by a pattern");
+  const bool one = paths.size() == 1;
+  throw Error(ErrorCode::not_found,
+              std::to_string(paths.size()) + " of " + std::to_string(size()) +
+                  (size() == 1 ? " file" : " files") +
+                  (one ? " is listed and not there, as a link to nothing is: "
+                       : " are listed and not there, as links to nothing are: ") +
+                  first_of(paths, paths.size()) + "; remove " + (one ? "it" : "them") + " (find " +
+                  (root_.empty() ? "." : root_) + " -xtype l -delete)" +
+                  (paths.size() < size() ? ", or name the others by a pattern" : ""));
 }
 
 void ImageList::label(const std::string& label_regex, const std::string& where) {

@@ -56,7 +56,9 @@ class ImageList {
  private:
   static PathList images_below(FileSystem& files, const std::string& folder, bool hidden);
   void keep_keys(const PathList& paths);
-  void examine(FileSystem& files);
+  /// `listed`: true if folders or patterns gave the names.
+  void examine(FileSystem& files, bool listed);
+  [[noreturn]] void refuse_missing(const std::vector<std::string>& paths, bool listed) const;
   void label(const std::string& label_regex, const std::string& where);
   /// `above`: number of slashes in front of the keys. `where`: the folder or pattern.
   void label_by_folders(std::optional<std::int64_t> depth, bool is_folder, std::int64_t above,

@@ -128,5 +128,27 @@ TEST_F(Paths, CommasInPathsAreNoSeparators) {
   EXPECT_EQ(elements({"--idx", pair}), 6) << pair;
 }
 
+TEST_F(Paths, LinksToNothingAreErrorsOfEveryCommand) {
+  std::filesystem::create_symlink("/nowhere/bird", photos_ + "/bird");
+  const std::string listed = "1 of 5 files is listed and not there, as a link to nothing is: ";
+  for (const Flags& flags :
+       {Flags{"profile", photos_}, Flags{"profile", "--images", photos_}, Flags{"explain", photos_},
+        Flags{"verify", photos_}, Flags{"inspect", photos_},
+        Flags{"pack", "--images", photos_, "--jpeg", "indexed", "--out", folder_ / "x.pnr"}}) {
+    const Outcome outcome = run_program(flags);
+    EXPECT_NE(outcome.code, 0) << flags[0];
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr(listed + photos_ + "/bird")) << flags[0];
+  }
+  EXPECT_EQ(elements({"--images", photos_ + "/*/*.jpg"}), 4);
+  const std::string link = folder_ / "c.tar";
+  std::filesystem::create_symlink("/nowhere/c.tar", link);
+  for (const Flags& flags : {Flags{"--tar", link}, Flags{"--images", link}, Flags{link}}) {
+    const Outcome outcome = run_program(Flags{"profile"} + flags);
+    EXPECT_EQ(outcome.code, 1) << flags[0];
+    EXPECT_THAT(outcome.err, HasSubstr("is a link to /nowhere/c.tar, which is not there"));
+    EXPECT_THAT(outcome.err, HasSubstr(link));
+  }
+}
+
 }  // namespace paths_test
 }  // namespace penstock::test

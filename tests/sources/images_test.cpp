@@ -356,18 +356,6 @@ TEST_F(Images, SaysWhatIsLeftOutByExtension) {
                [&] { (void)make("none"); });
 }
 
-TEST(ImagesOnDisk, LinksToNothingAreNamedAndHowToGoOn) {
-  const test::TempFolder folder;
-  folder.write("a/1.jpg", "1");
-  std::filesystem::create_symlink("gone.jpg", folder / "a/2.jpg");
-  const std::string message =
-      "1 of 2 files are listed and not there, as links to nothing are: " + (folder / "a/2.jpg") +
-      "; remove them (find " + folder.path() + "/ -xtype l -delete)";
-  expect_error(ErrorCode::not_found, message, [&] { (void)make_images_source(folder.path(), {}); });
-  std::filesystem::remove(folder / "a/2.jpg");
-  EXPECT_EQ(make_images_source(folder.path(), {})->size(), 1U);
-}
-
 TEST(Sources, NameASchemeThatTheyDoNotKnow) {
   const auto refused = [](const std::string& scheme, const std::function<void()>& open) {
     expect_error(ErrorCode::invalid_argument, scheme + " is not supported by this build: ", open);
