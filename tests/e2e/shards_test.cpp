@@ -351,6 +351,7 @@ TEST(FindSource, NamesTheFlagThatReadsTheFiles) {
       0);
   const std::string photo = first_file(folder / "p", ".jpg");
   const std::string tar = first_file(folder / "t", ".tar");
+  for (const char* name : {"t2/a.tar", "t2/b.tar"}) folder.write(name, read_file(tar));
   const struct {
     Flags source;
     const char* says;
@@ -362,8 +363,11 @@ TEST(FindSource, NamesTheFlagThatReadsTheFiles) {
       {{"--records", photo}, "these are JPEGs: --images"},
       {{"--npy", tar}, "these are tar archives: --tar"},
       {{"--images", tar}, "these are tar archives: --tar"},
-      {{"--tar", folder / "p"}, "this is a folder; in it are a folder of images (--images)"},
-      {{"--tar", folder / "t"}, "give a pattern in quotes, such as '"}};
+      {{"--tar", folder / "p"}, "this is a folder of images: --images (--tar "},
+      {{"--csv", folder / "t"}, "this is a folder that holds 1 tar (--tar) (--csv "},
+      {{"--csv", folder / "t2"}, "this is a folder that holds 2 tar archives (--tar) (--csv "},
+      {{"--tar", folder / "t"}, "1 tar (--tar): give a pattern in quotes, such as '"},
+      {{folder / "p", tar}, "the data are a folder of images (--images), 1 tar (--tar); say it"}};
   for (const auto& c : kCases) {
     const Outcome outcome = run_program(Flags{"explain"} + c.source);
     EXPECT_EQ(outcome.code, 2) << c.says;

@@ -116,7 +116,7 @@ Settings find_source(const std::vector<std::string>& paths, bool hidden) {
   const Kind* const kind = kind_for(shards.front().format);
   const auto fits = [kind](const Shard& shard) { return kind->reads(shard.format); };
   if (kind == nullptr || !std::ranges::all_of(shards, fits))
-    throw UsageError("what to read is not clear: there are " + list_of(shards) +
+    throw UsageError("what to read is not clear: the data are " + list_of(shards) +
                      "; say it by a flag, with a pattern of the files");
   Settings source(*kind);
   set_paths(source, paths, shards);
@@ -141,8 +141,10 @@ void check_content(const Settings& source) {
       const std::vector<Shard> found = find_shards(files.front()).found;
       const bool suits =
           std::ranges::any_of(found, [&](const Shard& shard) { return kind.reads(shard.format); });
+      if (found.size() == 1 && found.front().format == Format::folder)
+        throw UsageError("this is a folder of images: " + kind_for(Format::folder)->flag(), where);
       throw UsageError(
-          "this is a folder; in it are " + list_of(found) +
+          "this is a folder that holds " + list_of(found) +
               (suits ? ": give a pattern in quotes, such as '" + printable(files.front()) + "/*'"
                      : ""),
           where);
