@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include <pthread.h>
 
@@ -59,6 +60,17 @@ void warn_of_current_exception(const char* doing) noexcept {
   }
 }
 
+/// Metrics have no password. Throws Error{invalid_argument} for an address that other machines can
+/// reach, unless the environment allows it.
+void check_exposure(const Endpoint& where) {
+  const char* const allowed = std::getenv("PENSTOCK_INSECURE_METRICS");
+  if (is_loopback(where) || (allowed != nullptr && std::strcmp(allowed, "1") == 0)) return;
+  throw Error(ErrorCode::invalid_argument,
+              "no metrics are served at " + where.host +
+                  ", which is not loopback: other machines could read them without a password; "
+                  "PENSTOCK_INSECURE_METRICS=1 allows that");
+}
+
 }  // namespace
 
 Reporter* Reporter::asked_for() noexcept {
@@ -104,7 +116,9 @@ void Reporter::start(const char* endpoint) {
   bool needed = writes();
   if (endpoint != nullptr) {
     try {
-      const Endpoint at = service_->listen(parse_endpoint(with_process(endpoint)));
+      const Endpoint where = parse_endpoint(with_process(endpoint));
+      check_exposure(where);
+      const Endpoint at = service_->listen(where);
       needed = true;
       const bool six = at.host.find(':') != std::string::npos;
       log(LogLevel::info, "metrics are served at http://" + (six ? "[" + at.host + "]" : at.host) +

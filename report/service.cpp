@@ -130,6 +130,10 @@ Endpoint parse_endpoint(std::string_view text) {
   return where;
 }
 
+bool is_loopback(const Endpoint& where) {
+  return net::ip::make_address(where.host).is_loopback();
+}
+
 class Service::Impl {
  public:
   explicit Impl(ServiceDuties duties)

@@ -19,6 +19,8 @@ struct Endpoint {
 /// "[::]:9400". Throws Error{invalid_argument}. Refuses names other than localhost, because they
 /// would require a lookup.
 Endpoint parse_endpoint(std::string_view text);
+/// Returns true if only this machine can reach the endpoint.
+bool is_loopback(const Endpoint& where);
 
 /// The functions that the service's thread calls. Only that thread calls them; neither may throw.
 struct ServiceDuties {

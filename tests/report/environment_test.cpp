@@ -340,13 +340,14 @@ struct Warned {
   const char* name;
   const char* variable;
   const char* says;
+  const char* allowed = "PENSTOCK_INSECURE_METRICS=";
 };
 
 class Warnings : public testing::TestWithParam<Warned> {};
 
 TEST_P(Warnings, AreOneLineAndNoError) {
   const test::TimeLimit limit(100);
-  Trainer trainer(3, {GetParam().variable});
+  Trainer trainer(3, {GetParam().variable, GetParam().allowed});
   EXPECT_EQ(trainer.wait(), 0);
   const std::string err = trainer.err();
   EXPECT_THAT(err, AllOf(StartsWith("penstock: warning: "), HasSubstr(GetParam().says)));
@@ -361,9 +362,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Warned{"no_port", "PENSTOCK_METRICS=localhost", "is no address"},
                     Warned{"a_name", "PENSTOCK_METRICS=example.org:9400", "is no address"},
                     Warned{"a_large_port", "PENSTOCK_METRICS=94000", "is no address"},
+                    Warned{"of_all", "PENSTOCK_METRICS=0.0.0.0:9400",
+                           "no metrics are served at 0.0.0.0, which is not loopback"},
+                    Warned{"of_all_v6", "PENSTOCK_METRICS=[::]:9400",
+                           "PENSTOCK_INSECURE_METRICS=1"},
+                    Warned{"not_allowed", "PENSTOCK_METRICS=0.0.0.0:9400", "is not loopback",
+                           "PENSTOCK_INSECURE_METRICS=0"},
                     Warned{"of_elsewhere", "PENSTOCK_METRICS=192.0.2.1:9400",
-                           "can't serve metrics at 192.0.2.1:9400"}),
+                           "can't serve metrics at 192.0.2.1:9400", "PENSTOCK_INSECURE_METRICS=1"}),
     [](const auto& made) { return made.param.name; });
+
+TEST(Environment, HasMetricsServedBeyondTheLoopbackIfThatIsAllowed) {
+  const test::TimeLimit limit(100);
+  const int port = free_port();
+  Trainer trainer(1'000'000, {"PENSTOCK_METRICS=0.0.0.0:" + std::to_string(port),
+                              "PENSTOCK_INSECURE_METRICS=1"});
+  EXPECT_THAT(scrape_of_a_run(port), HasSubstr("penstock_build_info"));
+  EXPECT_THAT(trainer.err(), IsEmpty());
+}
 
 TEST(Environment, WarnsOfATakenPort) {
   const test::TimeLimit limit(100);

@@ -159,6 +159,10 @@ TEST(Endpoint, IsOnTheLoopbackUnlessSaidOtherwise) {
   EXPECT_EQ(at("localhost:0"), "127.0.0.1 0");
   EXPECT_EQ(at("0.0.0.0:9400"), "0.0.0.0 9400");
   EXPECT_EQ(at("[::1]:9400"), "::1 9400");
+  for (const char* text : {"9400", "localhost:9400", "127.1.2.3:9400", "[::1]:9400"})
+    EXPECT_TRUE(is_loopback(parse_endpoint(text))) << text;
+  for (const char* text : {"0.0.0.0:9400", "[::]:9400", "10.0.0.1:9400", "[fe80::1]:9400"})
+    EXPECT_FALSE(is_loopback(parse_endpoint(text))) << text;
   for (const char* bad :
        {"", ":", "x", "a:b", "host:1", "1.2.3:4", "[::1]", "1:65536", "1:-1", "9400 "})
     EXPECT_THROW(parse_endpoint(bad), Error) << bad;
