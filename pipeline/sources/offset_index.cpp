@@ -71,8 +71,10 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const Places& p
   if (has_folder && save_index(path, contents, options.kind, index)) {
     kept = path;
   } else {
-    log_once(LogLevel::info, "index not kept",
-             "can't write " + path + ": shards will be scanned again next time");
+    log_once(LogLevel::warning, "index not kept",
+             "can't write " + path +
+                 ": shards will be scanned again next time (index_folder or PENSTOCK_INDEX_DIR "
+                 "names another folder, and - none)");
   }
   return index;
 }

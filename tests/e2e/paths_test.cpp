@@ -150,5 +150,18 @@ TEST_F(Paths, LinksToNothingAreErrorsOfEveryCommand) {
   }
 }
 
+TEST_F(Paths, AnIndexThatCanNotBeKeptIsOneWarning) {
+  const std::string large(5 << 20, 'x');  // smaller shards have no index file
+  for (const char* name : {"large/0.tar", "large/1.tar"})
+    folder_.write(name, tar_member("x/1.jpg", large) + tar_end());
+  Program program({"profile", "--tar", folder_ / "large/*.tar", "--quiet"}, {},
+                  {"PENSTOCK_INDEX_DIR=/proc/nope"});
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::size_t said = outcome.err.find("warning: can't write /proc/nope/");
+  EXPECT_NE(said, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("can't write", said + 20), std::string::npos) << outcome.err;
+}
+
 }  // namespace paths_test
 }  // namespace penstock::test

@@ -188,12 +188,15 @@ TEST_F(OffsetIndexTest, OneBesideTheDataServesWhereNoPlaceIsSaid) {
 TEST_F(OffsetIndexTest, ACacheThatCantBeWrittenFailsNothing) {
   const std::string path = shard("data", "12345");
   const std::string file = folder_.write("file", "in the way");
+  const test::LogCapture log;
   for (const std::string& cache : {file, file + "/below", std::string("/proc/nowhere/penstock")}) {
     const Environment environment(Variables{{"PENSTOCK_INDEX_DIR", cache.c_str()}});
     EXPECT_EQ(index({path}, "").size(), 5u) << cache;
     EXPECT_EQ(index({path}, "").size(), 5u) << cache;
   }
   EXPECT_EQ(scans_, 6);
+  EXPECT_EQ(log.count("can't write " + file + "/"), 1u) << "once";
+  EXPECT_EQ(log.count("shards will be scanned again next time (index_folder or"), 1u);
 }
 
 TEST_F(OffsetIndexTest, ManyAtOnceKeepOneCache) {
