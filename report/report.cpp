@@ -33,6 +33,10 @@ std::optional<RemoteStats> asked_of_servers() noexcept {
   return remote;
 }
 
+std::optional<SlowShard> slow_shard_of_process() {
+  return ShardTimes::of_process().slowest();
+}
+
 RunReport process_report() {
   RunReport report;
   report.version = version();
@@ -42,6 +46,7 @@ RunReport process_report() {
   report.rss_peak_bytes = peak_resident_bytes();
   report.decoding = decoding_counts();
   report.remote = asked_of_servers();
+  report.slow_shard = slow_shard_of_process();
   return report;
 }
 

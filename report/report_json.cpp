@@ -85,6 +85,11 @@ Json remote_json(const RemoteStats& remote) {
           {"bytes_per_second", remote.bytes_per_second}};
 }
 
+Json slow_shard_json(const SlowShard& shard) {
+  return {
+      {"path", shard.path}, {"read_ms", 1000 * shard.read_s}, {"others_ms", 1000 * shard.others_s}};
+}
+
 Json tower_json(const TowerStats& tower) {
   Json causes = Json::object();
   for (const auto& [name, seconds] : tower.causes) causes[name] = seconds;
@@ -170,6 +175,7 @@ std::string report_json(const RunReport& report, const std::string& pipeline_tom
   json["stages"] = Json::array();
   for (const StageStats& stage : stats.stages) json["stages"].push_back(stage_json(stage));
   if (report.remote) json["remote"] = remote_json(*report.remote);
+  json["slow_shard"] = report.slow_shard ? slow_shard_json(*report.slow_shard) : Json(nullptr);
   if (!stats.workers.empty()) {
     json["workers"] = Json::array();
     for (const WorkerStats& worker : stats.workers) json["workers"].push_back(worker_json(worker));

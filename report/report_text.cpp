@@ -70,6 +70,11 @@ std::string servers(const RemoteStats& remote) {
   return text + "\n";
 }
 
+std::string slow_shard(const SlowShard& shard) {
+  return "a read of " + printable(shard.path) + " takes " + human_seconds(shard.read_s) +
+         ", one of other shards " + human_seconds(shard.others_s) + "\n";
+}
+
 std::string share_cell(double seconds, const RunReport& report) {
   const double whole = report.wall_s * std::max(1, all_threads(report.stats));
   return whole > 0 ? human_share(seconds / whole) : "";
@@ -231,6 +236,7 @@ std::string report_text(const RunReport& report, bool colour, int width) {
   if (!changes.empty()) text += wrap(changes, columns) + "\n";
   text += "\n" + headline(report, colour) + facts(report);
   if (report.remote) text += servers(*report.remote);
+  if (report.slow_shard) text += slow_shard(*report.slow_shard);
   if (!report.stats.decisions.empty()) text += decisions(report.stats.decisions);
   if (!report.stats.stages.empty()) text += "\n" + stages(report, colour, columns);
   if (!report.stats.workers.empty()) text += "\n" + workers(report, colour, columns);

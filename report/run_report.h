@@ -15,6 +15,8 @@
 #include <penstock/report.h>
 #include <penstock/stats.h>
 
+#include "pipeline/core/shard_times.h"
+
 namespace penstock {
 
 /// The ways in which a run can end.
@@ -61,14 +63,15 @@ struct RunReport {
   Stats stats;
   /// The process's requests to servers of data; nothing if there were none.
   std::optional<RemoteStats> remote;
-  std::vector<TowerStats> towers;  ///< empty if no devices were given
-  FeedVerdict feed;                ///< of the towers
-  int device_slots = 0;            ///< of each tower, as requested
-  std::uint64_t slot_bytes = 0;    ///< of one batch on the host; 0: not known
-  int slots_wanted = 4;            ///< batches on the host with which no thread waits for a slot
-  std::uint64_t lost = 0;          ///< elements that no tower received, see FeedStats
-  std::uint64_t wrapped = 0;       ///< see FeedStats
-  std::optional<Error> failure;    ///< the error that ended the run
+  std::optional<SlowShard> slow_shard{};  ///< among all files that the process read slowly
+  std::vector<TowerStats> towers;         ///< empty if no devices were given
+  FeedVerdict feed;                       ///< of the towers
+  int device_slots = 0;                   ///< of each tower, as requested
+  std::uint64_t slot_bytes = 0;           ///< of one batch on the host; 0: not known
+  int slots_wanted = 4;          ///< batches on the host with which no thread waits for a slot
+  std::uint64_t lost = 0;        ///< elements that no tower received, see FeedStats
+  std::uint64_t wrapped = 0;     ///< see FeedStats
+  std::optional<Error> failure;  ///< the error that ended the run
 
   double elements_per_second() const noexcept {
     return wall_s > 0 ? static_cast<double>(elements) / wall_s : 0;

@@ -1,8 +1,11 @@
 #include "pipeline/sources/group_read.h"
 
 #include <algorithm>
+#include <chrono>
+#include <new>
 #include <vector>
 
+#include "pipeline/core/shard_times.h"
 #include "pipeline/io/read_count.h"
 #include "pipeline/io/together.h"
 
@@ -136,8 +139,20 @@ class ShardRead {
              std::vector<ReadRequest>& requests) const {
     place(pieces, context, requests);
     reads_asked().add(requests.size(), open_.file->depth());
+    const auto start = std::chrono::steady_clock::now();
     open_.file->read(requests);
+    note_time(requests.size(), std::chrono::steady_clock::now() - start);
     take(*open_.file, pieces, requests);
+  }
+
+  void note_time(std::size_t reads, ShardTimes::Duration took) const noexcept {
+    ShardTimes& times = ShardTimes::of_process();
+    if (took < ShardTimes::kSlow) return times.add_fast(reads, took);
+    try {
+      times.add_slow(shards_.path(shard()), reads, took);
+    } catch (const std::bad_alloc&) {
+      return;  // reads that are not counted
+    }
   }
 
   /// REQUIRES: `pieces` are the first of `pieces_`, which then begin behind them.

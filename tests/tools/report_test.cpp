@@ -56,6 +56,7 @@ TEST(ReportJson, HasEveryFieldThatIsPromised) {
   EXPECT_TRUE(json["memory"].contains("rss_peak_bytes"));
   EXPECT_EQ(json["threads"], 2);
   EXPECT_TRUE(json["digest"].is_null());
+  EXPECT_TRUE(json["slow_shard"].is_null());
   EXPECT_TRUE(json.contains("jpeg_backend"));
   EXPECT_TRUE(json["verdict"]["text"].is_string());
   for (const char* field : {"cause", "remedy", "gain_s", "rate_then", "rate_half"})

@@ -134,6 +134,7 @@ void note_process(Report& report, const CpuTimes& before) {
   report.decoding = decoding_counts();  // a process decodes for one run only
   report.simd = simd();
   report.remote = asked_of_servers();
+  report.slow_shard = slow_shard_of_process();
 }
 
 Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
