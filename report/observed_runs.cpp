@@ -11,6 +11,16 @@
 #include "report/rank.h"
 
 namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+}  // namespace
 
 NamedRun ObservedRun::Entry::named(Observation seen, Ending ending) const {
   const bool feed = std::holds_alternative<FeedStats>(seen);
@@ -101,17 +111,19 @@ std::string runs_text(const std::vector<NamedRun>& runs) {
 }
 
 std::string runs_json(const std::vector<NamedRun>& runs) {
-  using Json = nlohmann::ordered_json;
+  const int ranks = ranks_of_job();
   Json json{{"penstock", version()},
+            {"host", host_name()},
             {"process", static_cast<std::int64_t>(::getpid())},
             {"rank", rank_of_process()},
+            {"ranks", ranks > 0 ? Json(ranks) : Json(nullptr)},
             {"runs", Json::array()}};
   for (const NamedRun& run : runs) {
     Json one{{"run", run.number}, {"kind", run.feed ? "feed" : "iterator"}};
     one.update(Json::parse(report_json(run.report)));
     json["runs"].push_back(std::move(one));
   }
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace penstock

@@ -32,6 +32,16 @@ int rank_of_process() {
   return number_in(kSlurm.rank).value_or(0);
 }
 
+int ranks_of_job() {
+  const int rank = rank_of_process();
+  for (const LauncherVariables* launcher : {&kTorchrun, &kOpenMpi, &kPmi, &kSlurm}) {
+    if (launcher == &kSlurm && !number_in(kSlurmStep)) continue;
+    if (number_in(launcher->rank) != rank) continue;
+    if (const std::optional<int> ranks = number_in(launcher->world)) return *ranks;
+  }
+  return 0;
+}
+
 std::string with_process(std::string_view pattern) {
   std::string text;
   for (std::size_t i = 0; i < pattern.size(); ++i) {

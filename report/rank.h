@@ -9,6 +9,9 @@ namespace penstock {
 /// Returns the rank that torchrun, Open MPI, PMI or a step of Slurm sets in the environment; 0 if
 /// none of them does.
 int rank_of_process();
+/// Returns the number of ranks in the job, by a launcher that gives this rank; 0 if it is not
+/// known.
+int ranks_of_job();
 
 /// Returns the pattern with `%p` replaced by the process's number, `%r` by its rank and `%%` by a
 /// percent sign.

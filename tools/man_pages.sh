@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes manual pages of what --help says: penstock.1, and one for each subcommand. `tools/man_pages.sh PROGRAM FOLDER`
+# Makes manual pages of what --help says: penstock.1, and one for each subcommand, nested ones too. `tools/man_pages.sh PROGRAM FOLDER`
 set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: tools/man_pages.sh PROGRAM FOLDER" >&2; exit 2; }
 program=$1 folder=$2
@@ -39,10 +39,22 @@ page() {
     END { head("see also"); print others }' >"$folder/$1.1"
 }
 
-commands=$("$program" --help | awk '/^Subcommands:/ { on = 1; next } on && /^  [a-z]/ { print $1 } /^$/ { on = 0 }')
-all=$(for command in $commands; do printf '.BR penstock-%s (1)\n' "$command"; done)
-for command in $commands; do
-  "$program" "$command" --help | page "penstock-$command" ".BR penstock (1)"
+# subcommands [COMMAND]: the names of those that the help lists.
+subcommands() {
+  "$program" "$@" --help | awk '/^Subcommands:/ { on = 1; next } on && /^  [a-z]/ { print $1 } /^$/ { on = 0 }'
+}
+references() { for name in "$@"; do printf '.BR penstock-%s (1)\n' "$name"; done; }
+
+all=()
+for command in $(subcommands); do
+  all+=("$command")
+  inner=()
+  for name in $(subcommands "$command"); do
+    inner+=("$command-$name")
+    "$program" "$command" "$name" --help | page "penstock-$command-$name" ".BR penstock-$command (1)"
+  done
+  "$program" "$command" --help | page "penstock-$command" \
+    "$(references "${inner[@]}"; echo '.BR penstock (1)')"
 done
 # Last: a build takes it for all of them.
-"$program" --help | page penstock "$all"
+"$program" --help | page penstock "$(references "${all[@]}")"

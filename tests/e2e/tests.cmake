@@ -4,7 +4,7 @@ if(TARGET penstock_tool)
     set(columns train_columns predict_columns)
   endif()
   penstock_tests(e2e LAYERS core io codec jpeg FILES profile profile_towers usage faults files shards paths real_data resume replay train_input
-    train_data predict pack outputs malformed ${columns} DEPENDS penstock_tool)
+    train_data predict pack outputs malformed report_merge ${columns} DEPENDS penstock_tool)
   penstock_program_test(e2e/train SLOW "Train.ReachesThePromisedAccuracyOnMnist")
   penstock_program_test(e2e/contention io)
   add_library(full_disk MODULE support/full_disk.cpp)

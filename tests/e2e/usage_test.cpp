@@ -205,7 +205,7 @@ TEST(Usage, AFullStandardOutputIsAFailure) {
 TEST(Usage, EveryCommandHelps) {
   for (const char* command :
        {"profile", "explain", "inspect", "verify", "check-determinism", "replay", "synth", "pack",
-        "unpack", "train", "evaluate", "predict"}) {
+        "unpack", "train", "evaluate", "predict", "report"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Example:\n  penstock ") + command));

@@ -1,5 +1,10 @@
 // The program on data of a server: the same digests as from here, positions that refuse what
 // changed, and no secret anywhere.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <thread>
+
 #include <gmock/gmock.h>
 
 #include "tests/support/cached_blocks.h"
@@ -94,6 +99,54 @@ TEST_F(HttpProgram, ReportsSayWhatWasAskedOfServers) {
   EXPECT_GT(json["remote"]["bytes_needed"], 24 * 1000);
   EXPECT_EQ(json["remote"]["connections"], 256);
   EXPECT_FALSE(profile_json({"--range", "3"}).contains("remote"));
+}
+
+/// Three ranks read a folder each. One file of rank 1 is slow.
+TEST_F(HttpProgram, MergedReportsNameTheRankStageAndShard) {
+  const std::string data = folder_ / "data";
+  ASSERT_EQ(run_program({"synth", data, "--format", "tar", "--images", "60", "--size", "500x600",
+                         "--shards", "3"})
+                .code,
+            0);
+  HttpServer::Files files;
+  std::vector<std::string> shards;
+  for (const auto& entry : std::filesystem::directory_iterator(data)) {
+    if (entry.path().extension() != ".tar") continue;
+    shards.push_back("/" + entry.path().filename().string());
+    for (const char* rank : {"/0", "/1", "/2"})
+      files[rank + shards.back()] = read_file(entry.path().string());
+  }
+  std::ranges::sort(shards);
+  ASSERT_EQ(shards.size(), 3U);
+  HttpServerOptions options;
+  const std::string slow = "/1" + shards[1];
+  options.instead = [slow](const std::string&, const std::string& target) {
+    if (target == slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return std::string();
+  };
+  const HttpServer server(std::move(files), options);
+  std::vector<std::unique_ptr<Program>> ranks;
+  for (const char* rank : {"0", "1", "2"}) {
+    Flags flags{"profile", "--tar"};
+    for (const std::string& shard : shards) flags.push_back(server.url() + "/" + rank + shard);
+    for (const char* flag : {"--keep", "label", "--batch", "2", "--device", "host:0", "--step-ms",
+                             "2", "--remote-connections", "1", "--quiet"})
+      flags.emplace_back(flag);
+    ranks.push_back(std::make_unique<Program>(flags, "",
+                                              Flags{std::string("RANK=") + rank, "WORLD_SIZE=3",
+                                                    "PENSTOCK_REPORT=" + (folder_ / "%r.json")}));
+  }
+  for (const auto& rank : ranks) {
+    const Outcome outcome = rank->wait();
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  const Outcome merged = run_program({"report", "merge", folder_ / "0.json", folder_ / "1.json",
+                                      folder_ / "2.json", "--json", "-"});
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  const nlohmann::json verdict = merged.json()["verdict"];
+  EXPECT_EQ(verdict["ranks"], nlohmann::json({1})) << merged.out;
+  EXPECT_EQ(verdict["stage"], "tar[0]");
+  EXPECT_EQ(verdict["shard"], server.url() + slow) << merged.out;
 }
 
 TEST_F(HttpProgram, DigestsOfS3AreThoseOfFilesHere) {

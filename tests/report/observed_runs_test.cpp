@@ -145,6 +145,14 @@ TEST(Rank, IsWhatTheLauncherSays) {
   EXPECT_EQ(rank_with({{"PMI_RANK", "3"}}), 3);
   EXPECT_EQ(rank_with({{"SLURM_PROCID", "7"}}), 0) << "a batch script is no step";
   EXPECT_EQ(rank_with({{"SLURM_PROCID", "7"}, {"SLURM_STEP_ID", "0"}}), 7);
+  EXPECT_EQ(ranks_of_job(), 0);
+  ::setenv("SLURM_NTASKS", "9", 1);
+  EXPECT_EQ(ranks_of_job(), 9);
+  ::setenv("PMIX_RANK", "7", 1);
+  EXPECT_EQ(ranks_of_job(), 9) << "PMIx does not tell";
+  ::setenv("RANK", "7", 1);
+  ::setenv("WORLD_SIZE", "8", 1);
+  EXPECT_EQ(ranks_of_job(), 8);
   EXPECT_EQ(with_process("%r/%%p/%p%"), "7/%p/" + std::to_string(::getpid()) + "%");
   EXPECT_EQ(with_process("94%r0 %x"), "9470 %x");
 }

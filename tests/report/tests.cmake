@@ -1,4 +1,4 @@
-penstock_tests(report FILES report servers observed_runs trace slow_shards)
+penstock_tests(report FILES report servers observed_runs trace merge slow_shards)
 if(PENSTOCK_BUILD_EXAMPLES)
   penstock_test(report/environment)
   add_dependencies(report_environment_test example_report)

@@ -34,8 +34,9 @@ namespace {
 
 /// Returns the error for an unexpected word: the first unknown flag, or else the first word.
 UsageError unexpected(const CLI::App& program) {
-  const std::vector<CLI::App*> chosen = program.get_subcommands();
-  const CLI::App& app = chosen.empty() ? program : *chosen.front();
+  const CLI::App* chosen = &program;
+  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  const CLI::App& app = *chosen;
   const std::vector<std::string> left = program.remaining(true);
   const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
   const auto flag = std::ranges::find_if(left, is_flag);
@@ -47,8 +48,8 @@ UsageError unexpected(const CLI::App& program) {
     return UsageError("there is no flag " + name + suggestion(name, known));
   }
   const std::string word = left.empty() ? "" : left.front();
-  if (!chosen.empty()) return UsageError("nothing takes " + in_quotes(word));
-  for (const CLI::App* other : program.get_subcommands({})) known.push_back(other->get_name());
+  for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
+  if (known.empty()) return UsageError("nothing takes " + in_quotes(word));
   return UsageError("there is no subcommand " + word + suggestion(word, known));
 }
 
@@ -76,9 +77,10 @@ int run(int argc, char** argv) {
   program.require_subcommand(0, 1);
   program.footer("penstock help SUBCOMMAND tells more.");
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_profile, make_explain, make_inspect, make_verify,
-                          make_check_determinism, make_replay, make_synth, make_pack, make_unpack,
-                          make_train, make_evaluate, make_predict, make_cluster, make_serve})
+  for (const auto make :
+       {make_profile, make_explain, make_inspect, make_verify, make_check_determinism, make_replay,
+        make_synth, make_pack, make_unpack, make_train, make_evaluate, make_predict, make_cluster,
+        make_serve, make_report})
     commands.push_back(make(program));
   try {
     program.parse(words_of(program, argc, argv));

@@ -39,5 +39,6 @@ std::unique_ptr<Command> make_evaluate(CLI::App& program);
 std::unique_ptr<Command> make_predict(CLI::App& program);
 std::unique_ptr<Command> make_cluster(CLI::App& program);
 std::unique_ptr<Command> make_serve(CLI::App& program);
+std::unique_ptr<Command> make_report(CLI::App& program);
 
 }  // namespace penstock::tool
