@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// One who takes the batches of a run and returns their memory when others have used them, such as
-/// a feed whose towers work on them. While it will return some, a run without memory waits.
+/// The owner of a run's batches, such as a feed. It returns their memory when its towers have used
+/// them. Until then, a run that has no memory waits.
 class BatchHolder {
  public:
   virtual ~BatchHolder() = default;

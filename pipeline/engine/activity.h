@@ -60,8 +60,8 @@ class Activity {
   /// Returns the number of groups being executed, plus the threads that work for an order segment.
   /// These may still return memory.
   int at_work() const noexcept { return at_work_.load(std::memory_order_acquire); }
-  /// Returns for how many milliseconds to wait for memory before looking again: few if no work is
-  /// running that would return any, and so wake whoever waits.
+  /// Returns how many milliseconds a thread waits for memory before it looks again. They are few if
+  /// no work is running, because then nothing wakes the thread.
   int moment_ms() const noexcept { return at_work() > 0 ? 20 : 2; }
   /// Notes, until the result is destroyed, that the run's caller waits: for `Iterator::next`, or to
   /// resume from a saved position. Results that were made ahead may then be given up, and work that
@@ -71,7 +71,7 @@ class Activity {
   /// Notes, until the result is destroyed, that this thread of an order segment waits for memory.
   [[nodiscard]] Counted waits_for_memory() noexcept { return Counted(memory_waiters_); }
   int memory_waiters() const noexcept { return memory_waiters_.load(std::memory_order_acquire); }
-  /// True if no work is running, the consumer waits, and whoever holds batches returns none.
+  /// True if no work is running, the consumer waits, and no memory comes back from the holder.
   bool quiet() const noexcept {
     return at_work() == 0 && consumers_waiting_.load(std::memory_order_acquire) > 0 &&
            (holder_ == nullptr || !holder_->returns_memory());
