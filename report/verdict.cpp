@@ -81,19 +81,6 @@ Verdict consumer_verdict(const RunReport& report) {
   return verdict;
 }
 
-/// Sets the gain if only the share `left` of the input's time remains, or `half` with half of a
-/// cause.
-void set_prize(Verdict& verdict, const RunReport& report, double left, double half) {
-  const auto elements = static_cast<double>(report.elements);
-  const auto gain = [&](double share) { return std::min(report.wait_s, share * report.wall_s); };
-  verdict.gain_s = gain(1 - left);
-  if (verdict.gain_s <= 0) return;
-  // If almost no time remains, the next limit can't be known.
-  if (verdict.gain_s < 0.95 * report.wall_s)
-    verdict.rate_then = elements / (report.wall_s - verdict.gain_s);
-  verdict.rate_half = elements / (report.wall_s - gain(1 - half));
-}
-
 Verdict part_verdict(const RunReport& report, const std::string& cause) {
   Verdict verdict{.cause = cause};
   for (const InputPart& part : input_parts({}, report.stats, report.wall_s))
@@ -299,60 +286,15 @@ std::string memory_help(const RunReport& report) {
                             : " = " + std::to_string(round >> 20) + " << 20");
 }
 
-namespace {
-
-double share_of_cpu(const CpuTimes& times) {
-  return times.ran_s / (times.ran_s + times.waited_s);
-}
-
-/// Returns the share of the run that remains if no computing thread waits for a CPU. Other threads
-/// may have waited, too. So the share is at least that of the time in which all threads had a CPU,
-/// and at least the computing time.
-double left_with_a_cpu(const RunReport& report) {
-  const Pace pace = pace_of(report.stats);
-  const double threads = std::max(1, report.stats.threads);
-  const double waited_s = std::min(pace.computing, report.starved.waited_s / threads);
-  const double saved_s = pace.works() - std::max(pace.apart, pace.computing - waited_s);
-  const double left = 1 - saved_s / std::max(report.wall_s, pace.works());
-  const double computed = report.starved.ran_s / (threads * report.wall_s);
-  return std::max({left, share_of_cpu(report.starved), std::min(1.0, computed)});
-}
-
-}  // namespace
-
-double cpu_share(const RunReport& report) {
-  constexpr double kEnough = 0.75;
-  const CpuTimes& times = report.starved;
-  const double could = times.ran_s + times.waited_s;
-  if (could <= 0 || times.ran_s >= kEnough * could) return 1;
-  // Threads that rarely want a CPU do not lack one, nor do those whose input waits for something
-  // else.
-  if (times.waited_s < 0.1 * report.wall_s || left_with_a_cpu(report) > kEnough) return 1;
-  // Otherwise the process's own threads competed, which only means that it has too many of them.
-  const bool all_used = report.cpu_s >= 0.85 * report.wall_s * report.cpus;
-  return all_used ? 1 : share_of_cpu(times);
-}
-
-Verdict starved_verdict(const RunReport& report) {
-  const CpuTimes& times = report.starved;
-  Verdict verdict{.cause = "cpu"};
-  const bool quota = times.throttled_s > 0.1 * report.wall_s;
-  const double left = left_with_a_cpu(report);
-  set_prize(verdict, report, left, (1 + left) / 2);
-  verdict.remedy = quota ? "a larger quota" : "a quieter machine, or fewer processes beside it";
-  verdict.text = "Too little CPU limits the run: the threads had one for " +
-                 human_share(cpu_share(report)) + " of the time in which they could have run; ";
-  if (quota) {
-    verdict.text += "a quota stopped them for " + human_seconds(times.throttled_s);
-  } else {
-    verdict.text += "other processes had it";
-    if (times.pressure_s > 0)
-      verdict.text += " (somebody waited for a CPU " +
-                      human_share(std::min(1.0, times.pressure_s / report.wall_s)) +
-                      " of the time)";
-  }
-  verdict.text += "; " + verdict.remedy + " would help.";
-  return verdict;
+void set_prize(Verdict& verdict, const RunReport& report, double left, double half) {
+  const auto elements = static_cast<double>(report.elements);
+  const auto gain = [&](double share) { return std::min(report.wait_s, share * report.wall_s); };
+  verdict.gain_s = gain(1 - left);
+  if (verdict.gain_s <= 0) return;
+  // If almost no time remains, the next limit can't be known.
+  if (verdict.gain_s < 0.95 * report.wall_s)
+    verdict.rate_then = elements / (report.wall_s - verdict.gain_s);
+  verdict.rate_half = elements / (report.wall_s - gain(1 - half));
 }
 
 std::string prize(const Verdict& verdict, const RunReport& report) {
@@ -383,6 +325,7 @@ Verdict verdict(const RunReport& report) {
     return {.text = "The run made no progress and was given up."};
   if (report.elements == 0) return {.text = "Nothing was delivered."};
   Verdict verdict = judge(local_part(report));
+  verdict.text += crowding(verdict, report);
   verdict.text += missing_workers(report);
   if (report.wall_s < kShort_s)
     verdict.text += " (The run was short; more epochs would make this surer.)";

@@ -44,10 +44,12 @@ int slots_that_fit(const RunReport& report);
 std::string memory_help(const RunReport& report);
 
 /// Returns the share of their time in which threads that could run had a CPU. Returns 1 if that
-/// share is not small, or if the process itself used all CPUs.
+/// share is not small, or if no others had the CPUs.
 double cpu_share(const RunReport& report);
 /// Says why that share is small, and what to do. REQUIRES: cpu_share(report) < 1.
 Verdict starved_verdict(const RunReport& report);
+/// Returns a sentence about threads that take CPUs from each other; empty if they do not.
+std::string crowding(const Verdict& verdict, const RunReport& report);
 
 /// Returns the number of input workers that would end the consumer's wait. These are the connected
 /// ones, times the factor by which the consumer would be faster without waiting. 0 without workers.
@@ -66,6 +68,9 @@ Verdict idle_workers_verdict(const RunReport& report, const std::string& remedy)
 /// Returns a sentence about workers that the run should have; empty if it has all of them.
 std::string missing_workers(const RunReport& report);
 
+/// Sets the gain if only the share `left` of the input's time remains, or `half` with half of a
+/// cause.
+void set_prize(Verdict& verdict, const RunReport& report, double left, double half);
 /// Returns a sentence about the gain of removing the cause; empty if the gain is not known.
 std::string prize(const Verdict& verdict, const RunReport& report);
 

@@ -15,8 +15,7 @@ class ControlGroups {
   /// Finds the groups of a process. `root` is where the hierarchies are mounted, and `self` names
   /// the process's place in them.
   explicit ControlGroups(std::string root = "/sys/fs/cgroup",
-                         const std::string& self = "/proc/self/cgroup",
-                         std::string machine_pressure = "/proc/pressure/cpu");
+                         const std::string& self = "/proc/self/cgroup");
 
   /// Returns the CPUs' worth of time that the process may use; 0: no limit.
   double cpu_quota() const;
@@ -26,13 +25,9 @@ class ControlGroups {
   /// Returns the seconds so far in which a quota kept the group's threads from running, or 0 if no
   /// group tells. It is the figure of the group around the process that was stopped longest.
   double throttled_s() const;
-  /// Returns the seconds so far in which at least one thread that could have run had no CPU (PSI).
-  /// The figure is that of the process's own group, else of the machine, else 0.
-  double cpu_pressure_s() const;
 
  private:
   std::string root_;
-  std::string machine_pressure_;
   std::string path_;         // version 2
   std::string cpu_path_;     // version 1
   std::string memory_path_;  // version 1

@@ -11,11 +11,13 @@ struct CpuTimes {
   double ran_s = 0;        ///< existing threads ran
   double waited_s = 0;     ///< existing threads could have run and had no CPU
   double throttled_s = 0;  ///< a quota kept the process from running
-  double pressure_s = 0;   ///< a thread of its group, or of the machine, waited for a CPU
+  /// Others had one of the CPUs that the process may run on: other processes and, where this is a
+  /// virtual machine, the host.
+  double others_s = 0;
 
   friend CpuTimes operator-(CpuTimes a, const CpuTimes& b) {
     return {a.ran_s - b.ran_s, a.waited_s - b.waited_s, a.throttled_s - b.throttled_s,
-            a.pressure_s - b.pressure_s};
+            a.others_s - b.others_s};
   }
 };
 /// Returns the times so far. Reads a file for each thread, which takes some 10 µs each. A figure

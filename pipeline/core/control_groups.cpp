@@ -67,9 +67,7 @@ double least_of(double a, double b) {
 
 }  // namespace
 
-ControlGroups::ControlGroups(std::string root, const std::string& self,
-                             std::string machine_pressure)
-    : root_(std::move(root)), machine_pressure_(std::move(machine_pressure)) {
+ControlGroups::ControlGroups(std::string root, const std::string& self) : root_(std::move(root)) {
   std::ifstream file(self);
   for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/a/b"
     const std::size_t first = line.find(':');
@@ -106,12 +104,6 @@ double ControlGroups::throttled_s() const {
     longest = std::max(longest, 1e-9 * number_behind(folder + "cpu.stat", "throttled_time"));
   });
   return longest;
-}
-
-// The first "total" belongs to the line "some".
-double ControlGroups::cpu_pressure_s() const {
-  const double own = number_behind(root_ + path_ + "/cpu.pressure", "total");
-  return 1e-6 * (own > 0 ? own : number_behind(machine_pressure_, "total"));
 }
 
 double ControlGroups::memory_limit() const {

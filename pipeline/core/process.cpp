@@ -15,6 +15,8 @@
 
 #include <penstock/control_groups.h>
 
+#include "pipeline/core/cpu_use.h"
+
 namespace penstock {
 namespace {
 
@@ -41,6 +43,15 @@ void add_threads(CpuTimes& times) noexcept {
   ::closedir(threads);
 }
 
+/// Returns the time so far in which anyone used the CPUs that this process may run on.
+double used_by_anyone() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
+  std::ifstream stat("/proc/stat");
+  return used_cpu_seconds(stat, cpus, static_cast<double>(::sysconf(_SC_CLK_TCK)));
+}
+
 }  // namespace
 
 CpuTimes cpu_times() noexcept {
@@ -49,7 +60,7 @@ CpuTimes cpu_times() noexcept {
     add_threads(times);
     const ControlGroups groups;
     times.throttled_s = groups.throttled_s();
-    times.pressure_s = groups.cpu_pressure_s();
+    times.others_s = used_by_anyone() - cpu_seconds();
   } catch (const std::exception&) {
     return times;
   }

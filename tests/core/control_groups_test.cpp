@@ -88,21 +88,15 @@ TEST(ControlGroups, SayWhatTheirQuotaCost) {
   };
   const auto groups = [&](const std::string& self) {
     write("self", self);
-    return ControlGroups(root.string(), (root / "self").string(), (root / "machine").string());
+    return ControlGroups(root.string(), (root / "self").string());
   };
   std::filesystem::create_directories(root);
   EXPECT_EQ(groups("0::/a\n").throttled_s(), 0);
-  EXPECT_EQ(groups("0::/a\n").cpu_pressure_s(), 0);
   write("a/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 2500000\n");
   write("a/b/cpu.stat", "usage_usec 9\n");
   EXPECT_EQ(groups("0::/a/b\n").throttled_s(), 2.5) << "the group around it was stopped";
   write("cpu/c/cpu.stat", "nr_periods 7\nnr_throttled 3\nthrottled_time 1500000000\n");
   EXPECT_EQ(groups("3:cpu,cpuacct:/c\n").throttled_s(), 1.5);
-  write("machine",
-        "some avg10=1.00 avg60=0.00 avg300=0.00 total=4000000\nfull avg10=0.00 total=1\n");
-  EXPECT_EQ(groups("0::/a\n").cpu_pressure_s(), 4);
-  write("a/cpu.pressure", "some avg10=1.00 avg60=0.00 avg300=0.00 total=3000000\n");
-  EXPECT_EQ(groups("0::/a\n").cpu_pressure_s(), 3) << "its own";
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct Situation {
   double ran = 1;
   double waited = 0;
   double throttled = 0;  ///< of the run
+  double others = 0;     ///< of the CPUs' time
 };
 
 Report run(const Situation& made) {
@@ -86,7 +87,8 @@ Report run(const Situation& made) {
   for (std::size_t i = 1; i < stats.run.stages.size(); ++i) busy += stats.run.stages[i].busy_s;
   report.starved = {.ran_s = made.ran * busy,
                     .waited_s = made.waited * busy,
-                    .throttled_s = made.throttled * report.wall_s};
+                    .throttled_s = made.throttled * report.wall_s,
+                    .others_s = made.others * report.wall_s * report.cpus};
   report.cpu_s = report.starved.ran_s;
   report.feed = stats.verdict;
   report.towers = std::move(stats.towers);
@@ -238,10 +240,18 @@ INSTANTIATE_TEST_SUITE_P(
                            s.flow.stages_ns = {40 * kMs, 40 * kMs};
                            s.ran = 0.25;
                            s.waited = 0.75;
+                           s.others = 0.75;
                          },
                          [](Situation& s) {
                            s.flow.stages_ns = {25 * kMs, 25 * kMs};
                          }},
+                    Case{"more_threads_than_cpus", "stage map[2]", "more threads than CPUs",
+                         [](Situation& s) {
+                           s.flow.stages_ns[1] = 100 * kMs;
+                           s.ran = 0.5;
+                           s.waited = 0.5;
+                         },
+                         [](Situation& s) { s.flow.stages_ns[1] /= 2; }},
                     Case{"cpu_quota", "cpu", "a quota stopped them",
                          [](Situation& s) {
                            s.flow.stages_ns = {40 * kMs, 40 * kMs};

@@ -125,10 +125,10 @@ TEST(Verdict, SaysHowMuchMemorySlotsNeed) {
 
 TEST(Verdict, TellsThreadsThatComputeFromThoseThatWaitForACpu) {
   Report report = run({stage("tar[0]", 1), stage("map[1] decode_image", 16)}, 2);
-  report.starved = {.ran_s = 2, .waited_s = 14, .throttled_s = 0, .pressure_s = 9};
+  report.starved = {.ran_s = 2, .waited_s = 14, .throttled_s = 0, .others_s = 36};
   EXPECT_THAT(verdict(report).text,
               AllOf(HasSubstr("had one for 12%"), HasSubstr("other processes"),
-                    HasSubstr("90% of the time")));
+                    HasSubstr("had 90% of the CPUs' time")));
   report.starved.throttled_s = 7.5;
   EXPECT_THAT(verdict(report).text, HasSubstr("a quota stopped them for 7.50 s"));
   EXPECT_EQ(verdict(report).cause, "cpu");
@@ -142,12 +142,14 @@ TEST(Verdict, TellsThreadsThatComputeFromThoseThatWaitForACpu) {
   report.stats.stages[0].apart_s = 9;
   EXPECT_EQ(verdict(report).cause, "source");
   report.stats.stages = {stage("tar[0]", 1), stage("map[1] decode_image", 16)};
-  report.starved = {.ran_s = 2, .waited_s = 14};
+  report.starved = {.ran_s = 2, .waited_s = 14, .others_s = 36};
   EXPECT_NEAR(verdict(report).rate_then, 1000 / 3., 1) << "seven of its ten seconds";
-  // Threads that wait for each other use all CPUs.
+  // Threads that take CPUs from each other.
   report.cpu_s = 38;
-  report.starved.ran_s = 3;
-  EXPECT_THAT(verdict(report).text, HasSubstr("map[1] decode_image limits the run"));
+  report.starved = {.ran_s = 3, .waited_s = 14, .others_s = 1};
+  EXPECT_THAT(verdict(report).text,
+              AllOf(HasSubstr("map[1] decode_image limits the run"),
+                    HasSubstr("more threads than CPUs: they waited for each other in 82%")));
 }
 
 TEST(Verdict, SaysWhatItsRemedyWouldBring) {
@@ -191,7 +193,7 @@ TEST(Prizes, AreBoundedByThisRun) {
   const auto json = nlohmann::json::parse(report_json(report));
   EXPECT_EQ(json["verdict"]["prizes"][0]["change"], "a free input");
   EXPECT_NEAR(json["verdict"]["prizes"][0]["low"], 1000, 1e-9);
-  report.starved = {.ran_s = 2, .waited_s = 16};
+  report.starved = {.ran_s = 2, .waited_s = 16, .others_s = 36};
   report.cpu_s = 2;
   EXPECT_THAT(prizes_text(report), testing::Not(HasSubstr("core"))) << "others would have it";
   report.elements = 0;
