@@ -18,6 +18,9 @@
 
 #include "tests/staging/failing.h"
 #include "tests/staging/take.h"
+#include "tests/support/files.h"
+#include "tests/support/images.h"
+#include "tests/support/jpeg_damage.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -109,12 +112,12 @@ TEST(FeedErrors, OfEveryCodeAreThrownOnceAndTheRestIsDelivered) {
   constexpr std::int64_t kRows = 4;
   for (const ErrorCode code : test::kAllCodes) {
     for (const Way& way : kWays) {
-      for (const bool unified : {false, true}) {
-        SCOPED_TRACE(std::string(name_of(code)) + ", mode " +
+      for (const std::int64_t bad : {std::int64_t{0}, kBad, std::int64_t{99}}) {
+        SCOPED_TRACE(std::string(name_of(code)) + " at " + std::to_string(bad) + ", mode " +
                      std::to_string(static_cast<int>(way.mode)) +
                      (way.in_turn ? "" : ", out of turn"));
         const std::int64_t rows = way.mode == FeedMode::split ? kRows * kTowers : kRows;
-        Feed feed(failing(100, {kBad}, code).batch(rows), some_devices(kTowers, unified),
+        Feed feed(failing(100, {bad}, code).batch(rows), some_devices(kTowers, bad != kBad),
                   options_of(way));
         const std::vector<Got> got = take_all(feed);
         for (const Got& each : got) {
@@ -123,10 +126,49 @@ TEST(FeedErrors, OfEveryCodeAreThrownOnceAndTheRestIsDelivered) {
             EXPECT_EQ(each.steps, got[0].steps);
           }
         }
-        EXPECT_EQ(all_of(got), left_of(way, 100, kRows, kBad));
+        EXPECT_EQ(all_of(got), left_of(way, 100, kRows, bad));
         EXPECT_EQ(feed.stats().lost, 0U);
         EXPECT_FALSE(feed.next(0));
       }
+    }
+  }
+}
+
+TEST(FeedErrors, OfAnImageAboveTheMostPixelsCostsItAlone) {
+  const test::TimeLimit limit(kSeconds);
+  const test::TempFolder folder;
+  for (int i = 0; i < 12; ++i) {
+    std::vector<std::byte> image = test::make_jpeg(test::make_pixels(8, 8, 3));
+    if (i == 5) image = test::with_dimensions(image, 65'500, 65'500);
+    folder.write("photo" + std::to_string(10 + i) + ".jpg", test::as_text(image));
+  }
+  for (const Way& way : kWays) {
+    for (const OnError on_error : {OnError::fail, OnError::skip}) {
+      FeedOptions options = options_of(way);
+      options.run.on_error = on_error;
+      Feed feed(images(folder.path()).map(decode_image().resize(8, 8)).batch(2),
+                some_devices(kTowers, true), options);
+      std::atomic<int> errors = 0;
+      std::atomic<std::int64_t> rows = 0;
+      std::vector<std::thread> towers;
+      for (int t = 0; t < kTowers; ++t) {
+        towers.emplace_back([&, t] {
+          while (!feed.ended(t)) {
+            try {
+              if (const auto batch = feed.next(t)) rows += batch->valid_rows();
+            } catch (const Error& error) {
+              EXPECT_EQ(error.code(), ErrorCode::out_of_range) << error.what();
+              ++errors;
+            }
+          }
+        });
+      }
+      for (std::thread& tower : towers) tower.join();
+      const bool fails = on_error == OnError::fail;
+      EXPECT_EQ(errors, fails ? kTowers : 0);
+      // The bad image takes along the one in front of it, if they are in one batch.
+      EXPECT_GE(rows, fails ? 10 : 11);
+      EXPECT_EQ(feed.stats().lost, 0U);
     }
   }
 }
@@ -167,15 +209,17 @@ TEST(FeedErrors, OfOneShardCostTheOthersNothing) {
 
 TEST(FeedErrors, ThatAreAllThereIsHoldNobodyUp) {
   const test::TimeLimit limit(kSeconds);
-  std::set<std::int64_t> bad;
-  for (std::int64_t i = 0; i < 500; ++i) bad.insert(i);
-  for (const Way& way : kWays) {
-    Feed feed(failing(500, bad, ErrorCode::data_loss).batch(2), some_devices(kTowers, true),
-              options_of(way));
-    const std::vector<Got> got = take_all(feed);
-    for (const Got& each : got) {
-      EXPECT_EQ(each.errors.size(), 500U);
-      EXPECT_TRUE(each.numbers.empty());
+  for (const ErrorCode code : test::kAllCodes) {
+    const std::int64_t count = code == ErrorCode::data_loss ? 500 : 30;
+    std::set<std::int64_t> bad;
+    for (std::int64_t i = 0; i < count; ++i) bad.insert(i);
+    for (const Way& way : kWays) {
+      Feed feed(failing(count, bad, code).batch(2), some_devices(kTowers, true), options_of(way));
+      const std::vector<Got> got = take_all(feed);
+      for (const Got& each : got) {
+        EXPECT_EQ(each.errors, std::vector<ErrorCode>(bad.size(), code));
+        EXPECT_TRUE(each.numbers.empty());
+      }
     }
   }
 }
