@@ -137,6 +137,8 @@ Verdict memory_verdict(const RunReport& report, const std::string& because) {
 
 /// True if most CPU time is outside of the stages: it moves elements between them.
 bool hands_over(const RunReport& report, const StageStats& top) {
+  constexpr std::uint64_t kMany = 100;  // with fewer, the CPU time is that of the start
+  if (report.elements < kMany) return false;
   if (report.stats.groups_of_workers > 0 && report.cpu_s < 0.5 * report.wall_s) return false;
   return total_busy(report.stats) < 0.6 * report.cpu_s && top.busy_s < 0.5 * report.wall_s;
 }
