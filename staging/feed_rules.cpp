@@ -43,6 +43,19 @@ void check_mode(const BatchRows& rows, const std::string& label, const FeedOptio
                ": use FeedMode::per_tower, which gives each tower whole ones");
 }
 
+void check_round(const BatchRows& rows, const std::string& label, const FeedOptions& options,
+                 std::int64_t towers) {
+  if (rows.round == 1 || options.mode == FeedMode::split || !options.in_turn) return;
+  const std::string rounds =
+      label + " gives " + std::to_string(rows.round) + " batches of a bucket";
+  if (options.mode == FeedMode::sharded)
+    refuse_graph("FeedMode::sharded: " + rounds +
+                 " to one tower, as each has a shard of its own: use FeedMode::per_tower");
+  if (rows.round % towers != 0)
+    refuse_graph(rounds + " together, and the feed has " + std::to_string(towers) +
+                 " towers: give as many (BucketOptions::towers), or a multiple");
+}
+
 void check_end(const BatchRows& rows, const std::string& label, const FeedOptions& options,
                const Spec& batches) {
   const std::string end = name_of(options.end);
@@ -93,6 +106,7 @@ FeedRules feed_rules(const Plan& plan, const FeedOptions& options, std::int64_t 
   const BatchRows& rows = *plan.rows();
   const std::string& label = plan.rows_stage().label;
   check_mode(rows, label, options);
+  check_round(rows, label, options, towers);
   check_end(rows, label, options, plan.spec());
   FeedRules rules;
   rules.steps = {

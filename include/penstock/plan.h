@@ -59,6 +59,7 @@ struct BatchRows {
   /// True if all batches have `full` rows, of which those past `valid_rows` are padding.
   bool padded = false;
   bool kept = false;  ///< their memory is kept, and may come again
+  int round = 1;      ///< so many batches of one kind come one after another
 
   friend bool operator==(const BatchRows&, const BatchRows&) = default;
 };

@@ -154,6 +154,10 @@ struct BucketOptions {
   bool pad_to_boundary = false;  ///< pads unknown dimensions to bounds[i] - 1
   bool no_padding = false;       ///< shapes must agree within a batch
   bool drop_remainder = false;   ///< drops the rest in the buckets at the end
+  /// Batches of a bucket that come one after another, so that a feed of so many towers gives each
+  /// of them a batch of the same bucket at every step. At the end, the rest of a bucket is divided
+  /// into so many batches, or dropped if it has fewer elements. Only with `sizes`.
+  int towers = 1;
   std::vector<Shape> shapes{};   ///< as in PaddedBatchOptions
   std::vector<double> values{};  ///< as in PaddedBatchOptions
 };

@@ -1,6 +1,8 @@
 #include "pipeline/work/bucket.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "pipeline/order/support.h"
 #include "pipeline/work/batch.h"
@@ -47,18 +49,71 @@ class ByLength final : public Grouping {
   }
 
   void finish(std::deque<Gathered>& done) override {
+    if (options_.drop_remainder) return;
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      if (!options_.drop_remainder && !buckets_[i].gathered.items.empty()) {
+      if (options_.towers > 1) {
+        divide(i, done);
+      } else if (!buckets_[i].gathered.items.empty()) {
         close(buckets_[i], i, done);
       }
     }
+  }
+
+  void gave(std::int64_t key) override {
+    if (left_ == 0) left_ = static_cast<std::size_t>(options_.towers);
+    --left_;
+    given_ = static_cast<std::size_t>(key);
+  }
+  void save(StateWriter& state) const override {
+    if (options_.towers == 1) return;
+    state.put(left_);
+    state.put(given_);
+  }
+  void restore(StateReader& state) override {
+    if (options_.towers == 1) return;
+    left_ = state.get();
+    given_ = state.get();
+    if (left_ >= static_cast<std::uint64_t>(options_.towers) || given_ >= buckets_.size())
+      throw Error(ErrorCode::data_loss, "the state is damaged");
   }
 
  private:
   struct Bucket {
     Gathered gathered;
     std::int64_t width = 0;
+    std::vector<Gathered> round;  // complete batches that wait for others of their round
   };
+
+  /// Returns the number of batches that this bucket gives together: what is left of a round that
+  /// was begun, or a whole one.
+  std::size_t round_of(std::size_t index) const {
+    return left_ > 0 && index == given_ ? left_ : static_cast<std::size_t>(options_.towers);
+  }
+
+  /// Divides the rest of a bucket into a round of short batches. Continues in the same way if some
+  /// of them were given before.
+  void divide(std::size_t index, std::deque<Gathered>& done) {
+    Bucket bucket = std::exchange(buckets_[index], Bucket());
+    Gathered rest;
+    bucket.round.push_back(std::move(bucket.gathered));
+    for (Gathered& batch : bucket.round) {
+      std::ranges::move(batch.items, std::back_inserter(rest.items));
+      std::ranges::copy(batch.numbers, std::back_inserter(rest.numbers));
+    }
+    const std::size_t count = round_of(index);
+    if (rest.items.size() < count) return;
+    std::size_t begin = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t end = begin + (rest.items.size() - begin) / (count - k) +
+                              ((rest.items.size() - begin) % (count - k) > 0 ? 1 : 0);
+      Gathered& batch = done.emplace_back();
+      batch.key = static_cast<std::int64_t>(index);
+      for (; begin < end; ++begin) {
+        batch.items.push_back(std::move(rest.items[begin]));
+        batch.numbers.push_back(rest.numbers[begin]);
+      }
+    }
+  }
 
   /// True if one more element fits and all rows have that width.
   bool has_room(const Bucket& bucket, std::size_t index, std::int64_t width) const {
@@ -67,14 +122,20 @@ class ByLength final : public Grouping {
     return width == 0 ? rows < options_.tokens : rows + 1 <= options_.tokens / width;
   }
 
-  static void close(Bucket& bucket, std::size_t index, std::deque<Gathered>& done) {
+  void close(Bucket& bucket, std::size_t index, std::deque<Gathered>& done) {
     bucket.gathered.key = static_cast<std::int64_t>(index);
-    done.push_back(std::move(bucket.gathered));
-    bucket = Bucket();
+    bucket.round.push_back(std::exchange(bucket.gathered, Gathered()));
+    bucket.width = 0;
+    if (bucket.round.size() < round_of(index)) return;
+    std::ranges::move(bucket.round, std::back_inserter(done));
+    bucket.round.clear();
   }
 
   const BucketOptions& options_;
   std::vector<Bucket> buckets_;
+  // Of the round that is being given: how many batches of it remain, and its bucket.
+  std::uint64_t left_ = 0;
+  std::uint64_t given_ = 0;
 };
 
 /// An op for each bucket. The item's index selects it.
@@ -134,9 +195,11 @@ class BucketNode final : public Node {
     description.add("pad_to_boundary", options_.pad_to_boundary);
     description.add("no_padding", options_.no_padding);
     description.add("drop_remainder", options_.drop_remainder);
+    if (options_.towers > 1) description.add("towers", std::int64_t{options_.towers});
   }
   std::optional<BatchRows> find_batch_rows() const override {
-    BatchRows rows{.most = options_.tokens, .fewer = BatchRows::Fewer::any};
+    BatchRows rows{
+        .most = options_.tokens, .fewer = BatchRows::Fewer::any, .round = options_.towers};
     if (options_.tokens > 0) return rows;
     rows.most = std::ranges::max(options_.sizes);
     if (std::ranges::min(options_.sizes) == rows.most) rows.full = rows.most;
@@ -174,6 +237,13 @@ void check_buckets(const BucketOptions& options) {
   }
   if (options.tokens < 0) {
     bad_stage(kBucketStage, "tokens must be positive, not " + std::to_string(options.tokens));
+  }
+  if (options.towers < 1) {
+    bad_stage(kBucketStage, "towers must be positive, not " + std::to_string(options.towers));
+  }
+  if (options.tokens > 0 && options.towers > 1) {
+    bad_stage(kBucketStage,
+              "batches of tokens can't be divided among towers at the end: give sizes");
   }
   if (options.tokens > 0 && !options.sizes.empty()) {
     bad_stage(kBucketStage, "give sizes or tokens, not both");

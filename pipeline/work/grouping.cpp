@@ -30,6 +30,7 @@ std::size_t GroupingIterator::pull(std::span<ElementRef> out) {
 ElementRef GroupingIterator::emit() {
   Gathered group = std::move(done_.front());
   done_.pop_front();
+  grouping_->gave(group.key);
   ElementRef item{static_cast<std::uint64_t>(group.key), 0, program_, Payload::make()};
   item.payload->key = group.key;
   for (const ElementRef& child : group.items) item.ordinal = mix_path(item.ordinal, child.ordinal);
@@ -40,11 +41,13 @@ ElementRef GroupingIterator::emit() {
 
 void GroupingIterator::save(StateWriter& state) const {
   state.put(ended_ ? 1 : 0);
+  grouping_->save(state);
   input_.save(state);
 }
 
 void GroupingIterator::restore(StateReader& state) {
   ended_ = state.get() != 0;
+  grouping_->restore(state);
   input_.restore(state, [this](ElementRef item) {
     Status status = grouping_->add(item, input_.hold(), done_);
     if (!status.ok()) throw status.error();

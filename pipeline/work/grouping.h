@@ -18,7 +18,8 @@ struct Gathered {
 };
 
 /// The rule that decides which elements form a group. The decision must depend only on the elements
-/// that are still held and on their order: a restored run adds them again. Used by one thread.
+/// that are still held, on their order and on what `save` saves: a restored run adds them again.
+/// Used by one thread.
 class Grouping {
  public:
   virtual ~Grouping() = default;
@@ -27,6 +28,11 @@ class Grouping {
   virtual Status add(const ElementRef& item, std::uint64_t number, std::deque<Gathered>& done) = 0;
   /// Moves the groups that are left to `done`, at the end of the input.
   virtual void finish(std::deque<Gathered>& done) = 0;
+  /// Notes that a group with this key has left `done`.
+  virtual void gave(std::int64_t /*key*/) {}
+  /// Save and restore what the held elements do not tell. A restored run adds them afterwards.
+  virtual void save(StateWriter& /*state*/) const {}
+  virtual void restore(StateReader& /*state*/) {}
 };
 
 /// An iterator over items that `program` makes of groups. An element that failed, or that no group

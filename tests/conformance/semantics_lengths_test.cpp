@@ -92,6 +92,21 @@ TEST(BucketByLength, FillsATokenBudget) {
   });
 }
 
+TEST(BucketByLength, GivesAsManyOfABucketTogetherAsThereAreTowers) {
+  const auto pairs = [](std::vector<std::int64_t> lengths, int towers, bool drops = false) {
+    return runs_of(std::move(lengths))
+        .bucket_by_length(
+            {.bounds = {3}, .sizes = {2, 2}, .drop_remainder = drops, .towers = towers});
+  };
+  expect_vectors({
+      {"two buckets", pairs({1, 4, 1, 2, 4, 2, 4, 4}, 2),
+       "[1] [1] | [2 2] [2 2] | [4 4 4 4] [4 4 4 4] | [4 4 4 4] [4 4 4 4]"},
+      {"the rest, divided", pairs({1, 1, 1, 4, 4}, 2), "[1] [1] | [1] | [4 4 4 4] | [4 4 4 4]"},
+      {"too few for each", pairs({1, 4, 1, 1, 4}, 3), "[1] | [1] | [1]"},
+      {"the rest, dropped", pairs({1, 1, 1, 1, 1, 4, 4, 4}, 2, true), "[1] [1] | [1] [1]"},
+  });
+}
+
 TEST(BucketByLength, RefusesWrongOptions) {
   const std::vector<BucketOptions> wrong{
       {.bounds = {3}, .sizes = {1}},
@@ -104,6 +119,8 @@ TEST(BucketByLength, RefusesWrongOptions) {
       {.sizes = {1}, .pad_to_boundary = true},
       {.sizes = {1}, .no_padding = true, .values = {1}},
       {.sizes = {1}, .shapes = {{3}, {3}}},
+      {.sizes = {1}, .towers = 0},
+      {.tokens = 5, .towers = 2},
   };
   for (const BucketOptions& options : wrong) {
     expect_error(ErrorCode::invalid_argument, "",

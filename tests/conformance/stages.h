@@ -230,6 +230,13 @@ inline std::vector<StageCase> stages() {
              .unbatch();
        },
        same},
+      {"bucket_by_length, towers",
+       [=](Dataset d) {
+         return d
+             .bucket_by_length({.length = x_of, .bounds = {3, 6}, .sizes = {2, 3, 4}, .towers = 2})
+             .unbatch();
+       },
+       nullptr},
       {"bucket_by_length, tokens",
        [=](Dataset d) { return d.bucket_by_length({.length = x_of, .tokens = 150}).unbatch(); },
        same},
