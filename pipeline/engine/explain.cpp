@@ -68,6 +68,19 @@ std::string shortened(const std::string& text, std::size_t most) {
   return text.substr(0, end) + "…";
 }
 
+/// Returns the options without those that say nothing to a reader: empty ones, and checksums.
+std::string telling(const std::string& options) {
+  std::string kept;
+  for (std::size_t begin = 0; begin < options.size();) {
+    const std::size_t end = std::min(options.find(", ", begin), options.size());
+    const std::string option = options.substr(begin, end - begin);
+    if (!option.ends_with('=') && !option.starts_with("checksum="))
+      kept += (kept.empty() ? "" : ", ") + option;
+    begin = end + 2;
+  }
+  return kept;
+}
+
 struct Line {
   std::string stage;
   std::string makes;  // the output, as far as it differs from the input
@@ -81,7 +94,8 @@ void add_lines(const Plan& plan, const Node& node, int depth, std::vector<Line>&
   const PlannedStage* const input =
       node.inputs().empty() ? nullptr : plan.find(*node.inputs().front());
   Line line{std::string(static_cast<std::size_t>(2 * depth + 2), ' ') + stage.name, ""};
-  if (!stage.options.empty()) line.stage += "(" + shortened(stage.options, kMostOptions) + ")";
+  const std::string options = telling(stage.options);
+  if (!options.empty()) line.stage += "(" + shortened(options, kMostOptions) + ")";
   if (input == nullptr || !(input->spec == stage.spec)) line.makes = stage.spec.to_string();
   if (input == nullptr || input->cardinality != stage.cardinality) {
     line.makes += (line.makes.empty() ? "" : "  ") + count_text(stage.cardinality) +

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include <penstock/plan.h>
+#include <penstock/sources.h>
 
 #include "pipeline/engine/run.h"
 #include "tests/support/errors.h"
+#include "tests/support/files.h"
 #include "tests/support/noisy.h"
 #include "tests/support/numbers.h"
 
@@ -245,6 +247,14 @@ TEST(Plan, IsSummedUpInALineForEachStage) {
             "  repeat(count=-1)                      infinite elements\n"
             "memory: at least 0.12 KiB for slots, of a budget of 1.00 MiB\n"
             "stopped and restored: EXACT; costs position\n");
+}
+
+TEST(Plan, IsSummedUpWithoutChecksumsAndEmptyOptions) {
+  const test::TempFolder folder;
+  folder.write("a/1.jpg", "photo");
+  const Plan plan = compile(penstock::images(folder.path()));
+  EXPECT_THAT(plan.to_string(), testing::HasSubstr("checksum="));
+  EXPECT_THAT(plan.summary(), testing::StartsWith("  images(files=1)  {"));
 }
 
 /// What Graphviz would be told by `text`: the nodes' labels, and edges. Fails for anything else.
