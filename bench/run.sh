@@ -6,5 +6,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools/setup.sh >&2
-tools/build.sh release penstock_tool penstock_limits penstock_slow_io_bench penstock_start_bench penstock_tuning_bench penstock_growth_bench >&2
+tools/build.sh release penstock_tool penstock_limits penstock_slow_io_bench penstock_start_bench penstock_tuning_bench penstock_growth_bench penstock_uneven_bench >&2
 exec python3 bench/suite.py "$@"

@@ -241,6 +241,7 @@ BENCHMARKS = {
     "index-110kB": lambda _: own("penstock_start_bench", "index", records(110_000)),
     "index-200B": lambda _: own("penstock_start_bench", "index", records(200)),
     "ready": lambda _: own("penstock_start_bench", "ready", tiny_records()),
+    "uneven": lambda _: own("penstock_uneven_bench", "2", "3"),
     "growth": lambda _: own("penstock_growth_bench", "10000"),
 }
 

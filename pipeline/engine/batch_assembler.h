@@ -63,6 +63,11 @@ class BatchAssembler {
   }
   /// True if no batch is being filled and no output waits to be taken.
   bool empty() const noexcept { return partial_.empty() && outputs_.empty(); }
+  /// True if the consumer can have nothing before the oldest batch, of which elements are being
+  /// made.
+  bool waits_for_head() const noexcept {
+    return outputs_.empty() && !partial_.empty() && partial_.front().pending();
+  }
   /// Assigns rows to the group's elements. REQUIRES: there is room for all.
   void admit(Group& group);
   /// Notes that the results of the group's elements are in their rows, except for its failures.

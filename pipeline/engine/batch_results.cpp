@@ -24,6 +24,23 @@ bool BatchResults::widen() {
   return true;
 }
 
+// Adds a slot when an element takes so long that the batches behind it are done. Returns false if
+// there cannot be more.
+bool BatchResults::widen_behind_slow(std::size_t groups) {
+  if (!assembler_.waits_for_head()) return false;
+  const SlotLayout& layout = slots_->layout();
+  const std::size_t usual = run_.slots().usual(owner_, layout.bytes);
+  const std::size_t behind = kBehindSlow * groups / static_cast<std::size_t>(layout.rows);
+  if (!slots_->add_one(std::min(run_.slots().most(owner_, layout.bytes), usual + behind)))
+    return false;
+  const std::size_t now = slots_->limit();
+  if (now >= 2 * slots_noted_) {
+    run_.tuning().note("slots", std::exchange(slots_noted_, now), now,
+                       [] { return "all were in use behind an element that takes long"; });
+  }
+  return true;
+}
+
 // Makes fewer batches ahead if texts make them larger.
 void BatchResults::narrow() {
   const std::uint64_t bytes = assembler_.largest();
@@ -49,7 +66,10 @@ std::size_t BatchResults::room(const Demand& demand) {
       continue;
     }
     Ref<Slot> slot = slots_->take(beyond ? SlotPool::Make::beyond : willing());
-    if (!slot && room == 0 && demand.reads_starve && widen()) continue;
+    if (!slot && room == 0 &&
+        (demand.reads_starve ? widen() : widen_behind_slow(demand.group_limit))) {
+      continue;
+    }
     if (!slot) break;
     assembler_.open(std::move(slot));
     room += static_cast<std::size_t>(slots_->layout().rows);

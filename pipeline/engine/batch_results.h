@@ -43,6 +43,7 @@ class BatchResults final : public Results {
  private:
   SlotPool::Make willing() const;
   bool widen();
+  bool widen_behind_slow(std::size_t groups);
   void narrow();
 
   Run& run_;
@@ -51,7 +52,8 @@ class BatchResults final : public Results {
   BatchAssembler assembler_;
   // Bytes of text that a batch is assumed to have in addition to its slot.
   std::uint64_t most_text_ = 0;
-  bool without_slot_ = false;  // no slot was available, so it waits for one
+  std::size_t slots_noted_ = slots_->limit();  // each doubling is noted
+  bool without_slot_ = false;                  // no slot was available, so it waits for one
   // Long, because another thread of the caller may hold a batch.
   QuietTimer slot_timer_{std::chrono::seconds(2)};
 };

@@ -6,11 +6,18 @@ namespace penstock {
 
 std::size_t OrderedValues::room(const Demand& demand) {
   limit_ = demand.group_limit;
-  return admitted_ < limit_ && !demand.crowded ? demand.most : 0;
+  if (demand.crowded) return 0;
+  return admitted_ < limit_ || (demand.roomy && held_up()) ? demand.most : 0;
+}
+
+// True if groups that are done wait for one that is not, and more may join them.
+bool OrderedValues::held_up() const {
+  return !window_.empty() && !window_.front()->done && elements_ < kBehindSlow * limit_;
 }
 
 void OrderedValues::admit(Group& group) {
   ++admitted_;
+  elements_ += group.count;
   if (ordered_) window_.push_back(&group);
 }
 
@@ -60,9 +67,10 @@ std::size_t OrderedValues::take(std::span<ElementRef> out) {
     if (!group.done || group.taken < group.count) continue;
     window_.pop_front();
     --admitted_;
+    elements_ -= group.count;
     groups().give(group);
   }
-  room_made_.notify_if(admitted_ <= limit_ / 2);
+  room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && held_up()));
   if (count == 0 && drained()) settle();
   return count;
 }

@@ -11,7 +11,8 @@
 namespace penstock {
 
 /// Values in the order of the input, or as they finish. Errors come in their place or, with `skip`,
-/// are left out. At most a few groups for each thread are under way or wait to be taken.
+/// are left out. At most a few groups for each thread are under way or wait to be taken. Behind a
+/// group that takes long, others may wait, up to kBehindSlow elements for each of these groups.
 ///
 /// A state machine: it has no threads and never waits. Not synchronised.
 class OrderedValues final : public Results {
@@ -39,6 +40,7 @@ class OrderedValues final : public Results {
 
  private:
   std::size_t next_group() const;
+  bool held_up() const;
   std::size_t take_from(Group& group, std::span<ElementRef> out);
   bool first_time(std::uint64_t sequence);
 
@@ -50,7 +52,8 @@ class OrderedValues final : public Results {
   // Ordered: the admitted groups. Unordered: groups that are done or have been redone in part.
   Ring<Group*> window_;
   std::size_t admitted_ = 0;
-  std::size_t limit_ = 0;  // groups that may be admitted
+  std::size_t elements_ = 0;  // of the admitted groups
+  std::size_t limit_ = 0;     // groups that may be admitted
   std::uint64_t consumed_ = 0;
   std::uint64_t skipped_ = 0;
   std::uint64_t good_ = 0;  // elements since the last one passed over

@@ -11,6 +11,10 @@
 
 namespace penstock {
 
+/// An element that takes a hundred times as long as others holds up no thread: for each group that
+/// may be under way, so many elements behind it may be made.
+constexpr std::size_t kBehindSlow = 100;
+
 /// A segment's demand for room in its results.
 struct Demand {
   std::size_t wanted = 0;       ///< elements for the next group
@@ -20,6 +24,7 @@ struct Demand {
   bool consumer_waits = false;
   bool alone = false;         ///< one element at a time, when the consumer waits for it
   bool reads_starve = false;  ///< slow reads leave threads without work
+  bool roomy = true;          ///< half of the memory is free
 };
 
 /// The results of a segment, in their order. Each group is admitted in order, and completed

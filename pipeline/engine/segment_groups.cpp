@@ -43,7 +43,8 @@ Demand ParallelSegment::demand() const {
           .crowded = crowded(limit) || (alone && !consumer_waits_),
           .consumer_waits = consumer_waits_,
           .alone = alone,
-          .reads_starve = reads_starve()};
+          .reads_starve = reads_starve(),
+          .roomy = run_.memory().room() >= run_.memory().limit() / 2};
 }
 
 void ParallelSegment::set_ready(Group& group, bool ready) noexcept {
@@ -98,11 +99,9 @@ void ParallelSegment::finish(Group& group) noexcept {
   // This object may be destroyed as soon as the group has landed.
   Run& run = run_;
   std::shared_ptr<CondVar> waiting;
-  bool was_crowded = false;
   {
     MutexLock lock(mutex_);
     group.done = true;
-    was_crowded = crowded(group_limit());
     if (std::exchange(group.starved, false)) run_.activity().take_off(starved_);
     group.redoing = false;
     set_ready(group, false);
@@ -114,12 +113,11 @@ void ParallelSegment::finish(Group& group) noexcept {
     }
     ++news_;
     if (consumer_waits_) waiting = changed_;
-    was_crowded = was_crowded || reads_starve();
     run_.activity().take_off(in_flight_);
   }
   // Not under the lock, because the woken thread takes it first.
   if (waiting) waiting->notify_all();
-  if (was_crowded) run.waker().notify();
+  run.waker().notify();  // there may be room for another group
 }
 
 // Reads more groups ahead if no work was left while reads were under way.

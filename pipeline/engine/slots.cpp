@@ -338,6 +338,13 @@ std::size_t SlotPool::widen(std::size_t most) {
   return before;
 }
 
+bool SlotPool::add_one(std::size_t most) {
+  MutexLock lock(mutex_);
+  if (limit_ >= most || made_ < limit_ || memory_->room() < layout_.bytes) return false;
+  ++limit_;
+  return true;
+}
+
 void SlotPool::narrow(std::size_t most) {
   MutexLock lock(mutex_);
   limit_ = std::min(limit_, most);

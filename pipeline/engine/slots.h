@@ -139,6 +139,8 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   /// Doubles the limit, up to `most`, if the last time was a while ago and memory has room for
   /// another slot. Returns the limit before, or 0 if it did not change.
   std::size_t widen(std::size_t most) EXCLUDES(mutex_);
+  /// Raises the limit by one, up to `most`, if all slots are made and memory has room for another.
+  bool add_one(std::size_t most) EXCLUDES(mutex_);
   /// Frees all slots that are not in use, to make as much room as possible.
   void drop_free() noexcept EXCLUDES(mutex_);
   /// Lowers the limit to `most`. Excess slots are freed when they return.
