@@ -105,8 +105,17 @@ Verdict compute_verdict(const RunReport& report, const StageStats& stage) {
   return verdict;
 }
 
+/// True if the run has nearly all CPUs that it may use.
+bool has_all_cpus(const RunReport& report) {
+  return report.cpu_s >= kSaturated * report.wall_s * report.cpus;
+}
+
 Verdict reading_verdict(const RunReport& report, const StageStats& source) {
   Verdict verdict = part_verdict(report, "source");
+  if (has_all_cpus(report)) {  // readers then wait for each other, and do no work meanwhile
+    const double share = source.busy_s / total_busy(report.stats);
+    set_prize(verdict, report, 1 - share, 1 - share / 2);
+  }
   const double readers = source.busy_s / report.wall_s;
   verdict.remedy = reading_help(report);
   verdict.text = short_name(source) + " limits the run: on average " + human_count(readers) +
@@ -237,6 +246,12 @@ std::string compute_help(const RunReport& report, const StageStats& stage) {
 
 std::string reading_help(const RunReport& report) {
   if (report.remote && report.remote->requests > 0) return servers_help(report);
+  // Reads of what is in the page cache take no storage, but a CPU that copies.
+  if (has_all_cpus(report)) {
+    const bool copies = report.of_program && report.io != "mmap";
+    return std::string("the CPUs are busy, so faster storage would change nothing; more cores") +
+           (copies ? ", or --io mmap, which copies less," : "") + " would help";
+  }
   const bool other_io = report.of_program && report.io != "io_uring";
   return std::string("faster storage, larger shards") + (other_io ? ", --io io_uring" : "") +
          " or more " + knobs(report).io_threads + " would help";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes sixteen situations for real and asks for the verdict; then does what it advises, and compares what that brought
+"""Makes seventeen situations for real and asks for the verdict; then does what it advises, and compares what that brought
 with what was promised.
 
     bench/verdicts/run.py [--rounds 5] [--only NAME...] [--favoured]
@@ -138,6 +138,10 @@ def of_shards(made, done):
     return go
 
 
+def of_records(name, how, data):
+    return run(name, how, data / ("records" if how == "made" else "small-records") / "*")
+
+
 advised = {}
 
 
@@ -184,6 +188,7 @@ SITUATIONS = {
                          "source", HALF, "all reads twice as fast"),
     "zip-budget": (with_memory, "budget", "twice the memory", "the memory it names"),
     "lock-in-map": (plain, "stage map[1] locks", HALF, "no lock"),
+    "page-cache": (of_records, "source", HALF, "records of half the size"),
 }
 
 
@@ -206,6 +211,9 @@ def promised(report, field):
 def make_data(data):
     subprocess.run([BIN / "penstock", "synth", data / "images", "--images", "512", "--size", "64x64"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for folder, size in ("records", "500x700"), ("small-records", "500x350"):
+        subprocess.run([BIN / "penstock", "synth", data / folder, "--images", "512", "--size", size, "--format",
+                        "tfrecord"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (data / "shards").mkdir()
     images = sorted((data / "images").rglob("*.jpg"))
     for shard in range(8):

@@ -189,6 +189,13 @@ Situation lock_in_map(const Given& given) {
           .batches = 100};
 }
 
+// From the page cache: more threads than CPUs, which have no others beside them.
+Situation page_cache(const Given& given) {
+  return {.dataset = tfrecord({given.files}).repeat().batch(64),
+          .run = {.seed = 7, .threads = 8},
+          .batches = 600};
+}
+
 const std::map<std::string, std::function<Situation(const Given&)>>& situations() {
   static const std::map<std::string, std::function<Situation(const Given&)>> kAll{
       {"slow-disk", slow_disk},         {"few-io-threads", few_io_threads},
@@ -198,7 +205,8 @@ const std::map<std::string, std::function<Situation(const Given&)>>& situations(
       {"few-slots", few_slots},         {"noisy-neighbour", starved},
       {"cpu-quota", starved},           {"cold-cache", cold_cache},
       {"tiny-elements", tiny_elements}, {"straggling-shard", straggling_shard},
-      {"zip-budget", zipped},           {"lock-in-map", lock_in_map}};
+      {"zip-budget", zipped},           {"lock-in-map", lock_in_map},
+      {"page-cache", page_cache}};
   return kAll;
 }
 

@@ -35,6 +35,14 @@ TEST(Verdict, NamesReading) {
   report.stats.stages[0].apart_s = 60;
   EXPECT_THAT(verdict(report).text,
               AllOf(HasSubstr("tar[0] limits the run"), HasSubstr("io_uring")));
+  // Four threads on two CPUs: the reads of what is in the page cache take what there is.
+  report.stats.threads = 4;
+  report.cpus = 2;
+  report.cpu_s = 19;
+  EXPECT_THAT(verdict(report).text,
+              AllOf(HasSubstr("tar[0] limits the run"), HasSubstr("--io mmap, which copies less"),
+                    testing::Not(HasSubstr("or more --io-threads"))));
+  EXPECT_NEAR(verdict(report).rate_half, 1000 / (10 - 0.5 * 60. / 62 * 10), 1);
 }
 
 TEST(Verdict, NamesTheMemoryBudget) {
