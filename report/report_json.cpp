@@ -45,9 +45,10 @@ Json backend_json(const RunReport& report) {
 }
 
 Json stage_json(const StageStats& stage) {
-  return {{"name", stage.name},        {"items", stage.items},     {"bytes", stage.bytes},
-          {"busy_s", stage.busy_s},    {"apart_s", stage.apart_s}, {"wait_s", stage.wait_s},
-          {"waits_on", stage.waits_on}};
+  return {{"name", stage.name},     {"items", stage.items},
+          {"bytes", stage.bytes},   {"padding_bytes", stage.padding_bytes},
+          {"busy_s", stage.busy_s}, {"apart_s", stage.apart_s},
+          {"wait_s", stage.wait_s}, {"waits_on", stage.waits_on}};
 }
 
 Json worker_json(const WorkerStats& worker) {

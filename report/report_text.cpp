@@ -105,6 +105,13 @@ std::string stages(const RunReport& report, bool colour, std::size_t width) {
   }
   std::string text;
   for (const std::string& line : table.lines(width, colour)) text += line + "\n";
+  for (const StageStats& stage : report.stats.stages) {
+    if (stage.padding_bytes == 0) continue;
+    text +=
+        printable(stage.name) + ": " +
+        human_share(static_cast<double>(stage.padding_bytes) / static_cast<double>(stage.bytes)) +
+        " of its bytes are padding\n";
+  }
   return text;
 }
 

@@ -23,6 +23,8 @@ struct StageStats {
   std::string waits_on;
   /// Seconds of `busy_s` on threads that may wait, and not on those that compute.
   double apart_s = 0;
+  /// The part of `bytes` with which the stage filled up its rows. Byte strings have none.
+  std::uint64_t padding_bytes = 0;
 };
 
 /// The host memory of a run.

@@ -129,6 +129,21 @@ void read_run(std::span<const ElementRef> items, std::span<WorkItem> work, const
   Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, work.size());
 }
 
+/// Gathers an element, and counts the padding in the children's components.
+void gather_one(const Program& program, std::span<WorkItem> children, WorkItem& out,
+                GroupContext& context) {
+  const GatherOp& op = *program.gather();
+  if (!op.pads() || children.empty()) return op.gather(children, out, context);
+  const std::size_t components = children.front().element.size();
+  std::uint64_t given = 0;
+  for (const WorkItem& child : children) given += payload_bytes(child.element);
+  op.gather(children, out, context);
+  if (!out.status.ok() || program.leaf_counters() == nullptr) return;
+  const std::uint64_t bytes = payload_bytes(out.element, components);
+  program.leaf_counters()->padding_bytes.fetch_add(bytes - std::min(given, bytes),
+                                                   std::memory_order_relaxed);
+}
+
 void gather_run(std::span<const ElementRef> items, std::span<WorkItem> work, const Program& program,
                 GroupContext& context) {
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -152,7 +167,7 @@ void gather_run(std::span<const ElementRef> items, std::span<WorkItem> work, con
     if (!work[i].status.ok()) continue;
     const auto start = Clock::now();
     try {
-      program.gather()->gather(children, work[i], context);
+      gather_one(program, children, work[i], context);
     } catch (...) {
       work[i].status = status_from_current_exception();
     }
@@ -206,7 +221,7 @@ void find_changed_views(std::span<const ElementRef> items, const GroupContext& c
 
 void finish_step(std::span<const ElementRef> items, std::span<WorkItem> work,
                  const std::string& stage, StageCounters* counters, std::int64_t fixed_bytes,
-                 Clock::time_point start) {
+                 Clock::time_point start, bool leaves) {
   std::uint64_t done = 0;
   for (const WorkItem& item : work) done += item.status.ok() ? 1 : 0;
   std::uint64_t bytes = done * static_cast<std::uint64_t>(std::max<std::int64_t>(fixed_bytes, 0));
@@ -217,7 +232,7 @@ void finish_step(std::span<const ElementRef> items, std::span<WorkItem> work,
     if (work[i].status.ok() || !work[i].status.error().where().stage.empty()) continue;
     work[i].status = locate(std::move(work[i].status), origin_of(items[i]), stage);
   }
-  add_counters(counters, done, bytes, since(start));
+  add_counters(counters, leaves ? done : 0, leaves ? bytes : 0, since(start));
 }
 
 void read_items(std::span<const ElementRef> items, std::span<WorkItem> work, const Places& places,
@@ -276,7 +291,7 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
       }
       context.end_codecs();
       finish_step(run_items, run_work, steps[s].stage, steps[s].counters, steps[s].fixed_bytes,
-                  start);
+                  start, steps[s].leaves);
       Spans::note_since(Spans::Kind::op, steps[s].stage, start, run_work.size());
     }
     if (!program->final_places().empty()) forget_rows(run_work);

@@ -42,10 +42,11 @@ struct Outlier {
 std::size_t compute_columns(std::span<const ElementRef> items, const Places& places,
                             GroupContext& context, std::vector<Outlier>& outliers);
 
-/// Adds the place to new errors of a step, and updates its counters.
+/// Adds the place to new errors of a step, and updates its counters. Results that do not leave the
+/// stage count as time only.
 void finish_step(std::span<const ElementRef> items, std::span<WorkItem> work,
                  const std::string& stage, StageCounters* counters, std::int64_t fixed_bytes,
-                 std::chrono::steady_clock::time_point start);
+                 std::chrono::steady_clock::time_point start, bool leaves = true);
 
 /// True if all items are records of a source with the same program, and this lives as long as the
 /// run.

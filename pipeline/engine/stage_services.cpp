@@ -232,6 +232,7 @@ std::vector<StageStats> StageServices::stats() const {
     stats.name = stage.label;
     stats.items = counters.items.load(std::memory_order_relaxed);
     stats.bytes = counters.bytes.load(std::memory_order_relaxed);
+    stats.padding_bytes = counters.padding_bytes.load(std::memory_order_relaxed);
     stats.busy_s = 1e-9 * static_cast<double>(counters.busy_ns.load(std::memory_order_relaxed));
     stats.apart_s = 1e-9 * static_cast<double>(counters.apart_ns.load(std::memory_order_relaxed));
     const std::array<std::pair<const char*, double>, 3> waits{{

@@ -25,6 +25,8 @@ class GatherOp {
   /// Sets `out.element`; or, on failure, sets `out.status`, and `out.index` to the child that
   /// caused it. All children hold values, as a failed child makes `out` fail before this call.
   virtual void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const = 0;
+  /// True if it adds padding to what the children hold, in their components.
+  virtual bool pads() const noexcept { return false; }
 };
 
 /// The way an item becomes a value. It starts with a record of a source, with the gathered children
@@ -43,6 +45,8 @@ class Program {
     // If not empty, the op makes no values, and this says where it puts each component of its
     // input; -1: it drops the component.
     std::vector<int> places{};
+    // False if the results stay in the stage, which makes others of them: they are not counted.
+    bool leaves = true;
   };
 
   /// A program that starts with a record of a source.

@@ -138,7 +138,7 @@ class ResampleNode final : public Node {
   Pending find_pending() const override { return Pending::none; }
   bool wants_values(std::size_t) const override { return true; }  // including their keys
   std::optional<Program::Step> step(RunServices& run) const override {
-    return key_step(*this, run, class_of_);
+    return key_step(*this, run, class_of_, true);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::uint64_t seed = options_.seed.value_or(context.run.seed());

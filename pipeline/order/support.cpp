@@ -60,9 +60,9 @@ void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t by
   if (may_wait) counters->apart_ns.fetch_add(busy_ns, std::memory_order_relaxed);
 }
 
-std::uint64_t payload_bytes(const Element& element) noexcept {
+std::uint64_t payload_bytes(const Element& element, std::size_t components) noexcept {
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < element.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(components, element.size()); ++i) {
     const Tensor& tensor = element[i];
     if (tensor.dtype() == DType::bytes) {
       if (!tensor.contiguous()) continue;  // counting its texts is not worth the effort

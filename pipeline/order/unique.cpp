@@ -172,7 +172,7 @@ class UniqueNode final : public Node {
   Pending find_pending() const override { return Pending::none; }
   bool wants_values(std::size_t) const override { return true; }  // including their keys
   std::optional<Program::Step> step(RunServices& run) const override {
-    return key_step(*this, run, hash_);
+    return key_step(*this, run, hash_, true);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
     return std::make_unique<UniqueIterator>(open_keyed(*this, context), components_, context.run,

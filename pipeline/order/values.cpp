@@ -83,9 +83,12 @@ WorkOpPtr make_key_op(KeyFn key, std::string name) {
   return std::make_shared<KeyOp>(std::move(key), std::move(name));
 }
 
-Program::Step key_step(const Node& node, RunServices& run, const WorkOpPtr& op) {
-  return {op, 0, run.counters(node), run.stage_name(node),
-          fixed_payload_bytes(node.inputs().front()->spec())};
+Program::Step key_step(const Node& node, RunServices& run, const WorkOpPtr& op, bool leaves) {
+  return {.op = op,
+          .counters = run.counters(node),
+          .stage = run.stage_name(node),
+          .fixed_bytes = fixed_payload_bytes(node.inputs().front()->spec()),
+          .leaves = leaves};
 }
 
 OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context) {

@@ -15,8 +15,9 @@ OrderIteratorPtr open_values(const Node& node, const OpenContext& context);
 
 /// Returns an op that sets WorkItem::key. Throws Error{invalid_argument} for an empty callable.
 WorkOpPtr make_key_op(KeyFn key, std::string name);
-/// Returns the step of a node that gets its elements' keys from `op`.
-Program::Step key_step(const Node& node, RunServices& run, const WorkOpPtr& op);
+/// Returns the step of a node that gets its elements' keys from `op`. `leaves` is false if the node
+/// makes other elements of them.
+Program::Step key_step(const Node& node, RunServices& run, const WorkOpPtr& op, bool leaves);
 /// Opens the node's first input as values with keys, which the node's step sets in parallel.
 OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context);
 

@@ -243,7 +243,7 @@ void put(StateWriter& to, const AnswerHead& head) {
   to.put(head.stages.size());
   for (const StageWork& work : head.stages)
     for (const std::uint64_t number :
-         {work.stage, work.items, work.bytes, work.busy_ns, work.apart_ns})
+         {work.stage, work.items, work.bytes, work.padding_bytes, work.busy_ns, work.apart_ns})
       to.put(number);
   to.put(head.unpacked);
   to.put(head.blocks.size());
@@ -265,8 +265,8 @@ AnswerHead get_answer(StateReader& from) {
   head.shared = from.get();
   for (std::uint64_t count = from.get(); count > 0; --count) {
     StageWork& work = head.stages.emplace_back();
-    for (std::uint64_t* number :
-         {&work.stage, &work.items, &work.bytes, &work.busy_ns, &work.apart_ns})
+    for (std::uint64_t* number : {&work.stage, &work.items, &work.bytes, &work.padding_bytes,
+                                  &work.busy_ns, &work.apart_ns})
       *number = from.get();
   }
   head.unpacked = from.get();

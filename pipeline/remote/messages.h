@@ -28,7 +28,7 @@ enum class Kind : std::uint8_t {
 };
 
 /// The version of the protocol. Both sides must have the same.
-inline constexpr std::uint64_t kProtocol = 4;
+inline constexpr std::uint64_t kProtocol = 5;
 
 struct Hello {
   std::string version;
@@ -52,7 +52,7 @@ struct Welcome {
 /// The work of a stage since the last answer.
 struct StageWork {
   std::uint64_t stage = 0;
-  std::uint64_t items = 0, bytes = 0, busy_ns = 0, apart_ns = 0;
+  std::uint64_t items = 0, bytes = 0, padding_bytes = 0, busy_ns = 0, apart_ns = 0;
 };
 
 /// The head of an answer.

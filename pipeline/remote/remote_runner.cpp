@@ -125,6 +125,7 @@ bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message)
   for (const StageWork& work : head.stages) {
     StageCounters& counters = *run_.stages().counters(*run_.plan().stages()[work.stage].node);
     add_counters(&counters, work.items, work.bytes, work.busy_ns);
+    counters.padding_bytes.fetch_add(work.padding_bytes, std::memory_order_relaxed);
     counters.apart_ns.fetch_add(work.apart_ns, std::memory_order_relaxed);
   }
   run_.retry().add(head.retried);

@@ -124,6 +124,7 @@ std::vector<StageWork> Session::work_since_last(std::uint64_t& retried) {
     const StageWork now{.stage = i,
                         .items = counters.items.load(std::memory_order_relaxed),
                         .bytes = counters.bytes.load(std::memory_order_relaxed),
+                        .padding_bytes = counters.padding_bytes.load(std::memory_order_relaxed),
                         .busy_ns = counters.busy_ns.load(std::memory_order_relaxed),
                         .apart_ns = counters.apart_ns.load(std::memory_order_relaxed)};
     StageWork& told = told_[i];
@@ -131,6 +132,7 @@ std::vector<StageWork> Session::work_since_last(std::uint64_t& retried) {
     result.push_back({.stage = i,
                       .items = now.items - told.items,
                       .bytes = now.bytes - told.bytes,
+                      .padding_bytes = now.padding_bytes - told.padding_bytes,
                       .busy_ns = now.busy_ns - told.busy_ns,
                       .apart_ns = now.apart_ns - told.apart_ns});
     told = now;

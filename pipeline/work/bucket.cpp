@@ -146,6 +146,7 @@ class BucketOp final : public GatherOp {
     const std::size_t bucket = std::exchange(out.index, children.size());
     ops_[bucket]->gather(children, out, context);
   }
+  bool pads() const noexcept override { return ops_.front()->pads(); }
 
  private:
   std::vector<std::shared_ptr<const GatherOp>> ops_;
@@ -213,7 +214,7 @@ class BucketNode final : public Node {
     return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
   }
   std::optional<Program::Step> step(RunServices& run) const override {
-    return key_step(*this, run, length_);
+    return key_step(*this, run, length_, false);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);

@@ -88,7 +88,7 @@ class GroupByWindowNode final : public Node {
     return std::make_unique<Program>(make_stack_op(), run.counters(*this), run.stage_name(*this));
   }
   std::optional<Program::Step> step(RunServices& run) const override {
-    return key_step(*this, run, key_);
+    return key_step(*this, run, key_, options_.reduce != nullptr);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);

@@ -83,6 +83,7 @@ class PackOp final : public GatherOp {
     }
     number(parts, out.element[count], out.element[count + 1], context);
   }
+  bool pads() const noexcept override { return true; }
 
  private:
   Tensor join(std::span<WorkItem> parts, std::size_t c, WorkContext& context) const {
@@ -177,7 +178,7 @@ class PackNode final : public Node {
     return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
   }
   std::optional<Program::Step> step(RunServices& run) const override {
-    return key_step(*this, run, length_);
+    return key_step(*this, run, length_, false);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
     const std::string stage = context.run.stage_name(*this);

@@ -47,6 +47,7 @@ class PadOp final : public GatherOp {
       pad(rows, c, out, context);
     }
   }
+  bool pads() const noexcept override { return true; }
 
  private:
   void pad(std::span<WorkItem> rows, std::size_t c, WorkItem& out, WorkContext& context) const {

@@ -130,6 +130,44 @@ TEST(BucketByLength, RefusesWrongOptions) {
   expect_vectors({{"a scalar has no length", failing, "E E"}});
 }
 
+TEST(Padding, IsCounted) {
+  const Dataset lists = runs_of({1, 2, 3, 4});
+  const Dataset texts = lists.map(
+      [](Element element) {
+        const std::vector<std::string_view> some(static_cast<std::size_t>(element[0].dim(0)), "ab");
+        return Element({{"x", Tensor::of_bytes(some)}});
+      },
+      {.output = Spec({{"x", DType::bytes, {Shape::kUnknown}}})});
+  struct Case {
+    std::string what;
+    Dataset dataset;
+    std::uint64_t padding;  // bytes
+    std::uint64_t all;
+  };
+  const std::vector<Case> cases{
+      {"to the longest", lists.padded_batch(2), 8 * 2, 8 * 12},
+      {"to a width", lists.padded_batch(2, {.shapes = {{5}}}), 8 * 10, 8 * 20},
+      {"of one", lists.padded_batch(1), 0, 8 * 10},
+      {"texts", texts.padded_batch(2), 0, 2 * 10},
+      {"by length", lists.bucket_by_length({.bounds = {3}, .sizes = {2, 2}}), 8 * 2, 8 * 12},
+      {"to the boundary",
+       lists.bucket_by_length({.bounds = {3, 6}, .sizes = {2, 2, 2}, .pad_to_boundary = true}),
+       8 * 4, 8 * 14},
+      {"by length, without", runs_of({1, 1}).bucket_by_length({.sizes = {2}, .no_padding = true}),
+       0, 8 * 2},
+      // Three rows of five. Each of their numbers adds a segment and a position of four bytes.
+      {"packed", lists.pack({.length = 5}), 8 * 5, 8 * 30},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.what);
+    Iterator iterator = one.dataset.iterate();
+    for (const Element& element : iterator) (void)element;
+    const StageStats stage = iterator.stats().stages.back();
+    EXPECT_EQ(stage.padding_bytes, one.padding);
+    EXPECT_EQ(stage.bytes, one.all);
+  }
+}
+
 TEST(Rebatch, CutsAnew) {
   const auto rebatch = [](std::int64_t size, std::vector<std::int64_t> sizes) {
     return [=](Dataset d) { return d.batch(size).rebatch(sizes); };

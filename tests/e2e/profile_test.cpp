@@ -122,7 +122,8 @@ TEST_F(Profile, ReportsWhatItMeasured) {
   EXPECT_THAT(report["errors"]["first"], IsEmpty());
   ASSERT_FALSE(report["stages"].empty());
   for (const auto& stage : report["stages"])
-    for (const char* field : {"name", "items", "bytes", "busy_s", "wait_s", "waits_on"})
+    for (const char* field :
+         {"name", "items", "bytes", "padding_bytes", "busy_s", "wait_s", "waits_on"})
       EXPECT_TRUE(stage.contains(field)) << field;
   EXPECT_LE(report["memory"]["peak_bytes"], report["memory"]["budget_bytes"]);
   EXPECT_GT(report["memory"]["rss_peak_bytes"], 0);

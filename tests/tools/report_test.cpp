@@ -136,6 +136,14 @@ TEST(ReportText, FitsNarrowTerminals) {
   EXPECT_THAT(report_text(report, false, 20), HasSubstr("decode_image"));
 }
 
+TEST(ReportText, NamesTheShareOfPadding) {
+  Report report = run({stage("tar[0]", 1), stage("bucket_by_length[1]", 2)}, 3);
+  report.stats.stages[1].padding_bytes = report.stats.stages[1].bytes / 4;
+  const std::string text = report_text(report, false, 100);
+  EXPECT_THAT(text, AllOf(HasSubstr("bucket_by_length[1]: 25% of its bytes are padding\n"),
+                          testing::Not(HasSubstr("tar[0]:"))));
+}
+
 TEST(ReportText, BeginsWithTheVerdictAndFoldsWhatWasTuned) {
   Report report = run({stage("tar[0]", 1), stage("map[1] decode_image", 18)}, 19);
   for (std::uint64_t i = 0; i < 5; ++i)
