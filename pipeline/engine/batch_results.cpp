@@ -26,13 +26,14 @@ bool BatchResults::widen() {
 
 // Adds a slot when an element takes so long that the batches behind it are done. Returns false if
 // there cannot be more.
-bool BatchResults::widen_behind_slow(std::size_t groups) {
-  if (!assembler_.waits_for_head()) return false;
+bool BatchResults::widen_behind_slow(const Demand& demand) {
+  if (!demand.lacks_rows || !assembler_.waits_for_head()) return false;
   const SlotLayout& layout = slots_->layout();
-  const std::size_t usual = run_.slots().usual(owner_, layout.bytes);
-  const std::size_t behind = kBehindSlow * groups / static_cast<std::size_t>(layout.rows);
-  if (!slots_->add_one(std::min(run_.slots().most(owner_, layout.bytes), usual + behind)))
-    return false;
+  const std::uint64_t bytes = layout.bytes + most_text_;
+  const std::size_t behind =
+      kBehindSlow * demand.group_limit / static_cast<std::size_t>(layout.rows);
+  const std::size_t most = run_.slots().usual(owner_, bytes) + behind;
+  if (!slots_->add_one(std::min(run_.slots().most(owner_, bytes), most))) return false;
   const std::size_t now = slots_->limit();
   if (now >= 2 * slots_noted_) {
     run_.tuning().note("slots", std::exchange(slots_noted_, now), now,
@@ -66,8 +67,7 @@ std::size_t BatchResults::room(const Demand& demand) {
       continue;
     }
     Ref<Slot> slot = slots_->take(beyond ? SlotPool::Make::beyond : willing());
-    if (!slot && room == 0 &&
-        (demand.reads_starve ? widen() : widen_behind_slow(demand.group_limit))) {
+    if (!slot && room == 0 && (demand.reads_starve ? widen() : widen_behind_slow(demand))) {
       continue;
     }
     if (!slot) break;

@@ -43,7 +43,7 @@ class BatchResults final : public Results {
  private:
   SlotPool::Make willing() const;
   bool widen();
-  bool widen_behind_slow(std::size_t groups);
+  bool widen_behind_slow(const Demand& demand);
   void narrow();
 
   Run& run_;

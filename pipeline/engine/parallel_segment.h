@@ -83,6 +83,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
   bool reads_starve() const REQUIRES(mutex_);
+  bool lacks_rows() const REQUIRES(mutex_);
   std::size_t group_limit() const REQUIRES(mutex_);
   void read_further_ahead() noexcept REQUIRES(mutex_);
   void note_redone(Group& group, std::size_t count) noexcept EXCLUDES(mutex_);

@@ -24,6 +24,7 @@ struct Demand {
   bool consumer_waits = false;
   bool alone = false;         ///< one element at a time, when the consumer waits for it
   bool reads_starve = false;  ///< slow reads leave threads without work
+  bool lacks_rows = false;    ///< neither reads nor a lack of threads hold up the groups under way
   bool roomy = true;          ///< half of the memory is free
 };
 

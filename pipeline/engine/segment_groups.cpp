@@ -34,6 +34,13 @@ bool ParallelSegment::reads_starve() const {
   return reads_block_ && ready_ == 0 && in_flight_ > 0 && pace_.slow();
 }
 
+// True if more elements could be worked on at once, had they rows. Groups that are being read are
+// held up by reads.
+bool ParallelSegment::lacks_rows() const {
+  return !reads_block_ ||
+         (ready_ == in_flight_ && ready_ < static_cast<std::size_t>(run_.threads()));
+}
+
 Demand ParallelSegment::demand() const {
   const std::size_t limit = group_limit();
   const bool alone = run_.step_back().alone();
@@ -44,6 +51,7 @@ Demand ParallelSegment::demand() const {
           .consumer_waits = consumer_waits_,
           .alone = alone,
           .reads_starve = reads_starve(),
+          .lacks_rows = lacks_rows(),
           .roomy = run_.memory().room() >= run_.memory().limit() / 2};
 }
 
