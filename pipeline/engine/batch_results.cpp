@@ -50,11 +50,18 @@ void BatchResults::narrow() {
   slots_->narrow(run_.slots().usual(owner_, slots_->layout().bytes + bytes));
 }
 
+// Returns how many elements a group may have, so that every thread finds two groups in the slots.
+std::size_t BatchResults::most_in_group() const {
+  const std::size_t rows = slots_->limit() * static_cast<std::size_t>(slots_->layout().rows);
+  return std::max<std::size_t>(rows / (2 * static_cast<std::size_t>(run_.threads())), 1);
+}
+
 std::size_t BatchResults::room(const Demand& demand) {
+  const std::size_t most = most_in_group();
   const bool held_up = demand.crowded || assembler_.held_up();
   const bool starving = demand.consumer_waits && assembler_.empty();
   std::size_t room = assembler_.room();
-  while (room < demand.wanted && !held_up) {
+  while (room < std::min(demand.wanted, most) && !held_up) {
     // Only if the consumer waits and yet keeps every slot, one more may be made.
     const bool beyond = room == 0 && starving;
     const bool hollow = assembler_.next_is_hollow();
@@ -76,7 +83,7 @@ std::size_t BatchResults::room(const Demand& demand) {
   }
   if (room > 0 && !held_up) {
     without_slot_ = false;
-    return std::min(room, assembler_.stretch().rows);
+    return std::min({room, most, assembler_.stretch().rows});
   }
   if (!without_slot_ && starving) {
     without_slot_ = true;

@@ -15,6 +15,8 @@ class Run;
 /// Results that are batches. Decides how many slots they use.
 class BatchResults final : public Results {
  public:
+  static constexpr std::size_t kMostInGroup = 8192;
+
   BatchResults(Run& run, const Node& owner, std::shared_ptr<SlotPool> slots,
                BatchAssembler assembler)
       : run_(run), owner_(owner), slots_(std::move(slots)), assembler_(std::move(assembler)) {}
@@ -42,6 +44,7 @@ class BatchResults final : public Results {
 
  private:
   SlotPool::Make willing() const;
+  std::size_t most_in_group() const;
   bool widen();
   bool widen_behind_slow(const Demand& demand);
   void narrow();

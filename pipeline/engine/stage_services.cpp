@@ -77,17 +77,14 @@ OrderIteratorPtr StageServices::batches(const Node& node, OrderIteratorPtr input
                                         const OpenContext& context, bool drop_remainder) {
   const std::shared_ptr<SlotPool> slots = run_.slots().pool(node, context.place.path);
   const PlannedStage& stage = *run_.plan().find(node);
-  const std::size_t ahead = run_.slots().usual(node, slots->layout().bytes) *
-                            static_cast<std::size_t>(stage.batches->rows);
-  const std::size_t group_limit =
-      std::clamp<std::size_t>(ahead / (2 * static_cast<std::size_t>(run_.threads())), 1, 8192);
   BatchAssembler assembler(account_of(run_, node, context), drop_remainder,
                            mix_path(context.path, number_of(run_.plan(), stage)), run_.waker());
   if (run_.share() && !context.nested)
     assembler.make_only({*run_.share(), context.epoch, stage.batches->rows});
   return std::make_unique<ParallelSegment>(
       run_, node, std::move(input), context,
-      std::make_unique<BatchResults>(run_, node, slots, std::move(assembler)), group_limit);
+      std::make_unique<BatchResults>(run_, node, slots, std::move(assembler)),
+      BatchResults::kMostInGroup);
 }
 
 ElementRef StageServices::made(const ElementRef& item, const OpenContext& context) {
