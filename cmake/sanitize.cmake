@@ -4,6 +4,13 @@
 set(PENSTOCK_SANITIZE "" CACHE STRING "address, thread or nothing")
 set_property(CACHE PENSTOCK_SANITIZE PROPERTY STRINGS "" address thread)
 
+# Programs with Clang's sanitizers link in a tenth of the time. GCC's take a minute for the names in a report, if lld linked
+# them.
+find_program(LLD NAMES ld.lld)
+if(PENSTOCK_SANITIZE AND LLD AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  add_link_options(-fuse-ld=lld)
+endif()
+
 # For what parses: it tells libFuzzer which branches an input takes.
 add_library(penstock_fuzzed INTERFACE)
 
