@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include <penstock/report.h>
+
 namespace penstock::cluster {
 namespace {
 
@@ -25,6 +27,7 @@ Job::Job(const Cluster& cluster, const RendezvousOptions& rendezvous,
     : any_order_((keep_nccl_to(group.interface),
                   group.exchange == Exchange::ring && group.compress == Compress::none)),
       rendezvous_(open_rendezvous(cluster, rendezvous)) {
+  set_report_rank(cluster.rank, cluster.world);
   try {
     meet(cluster, rendezvous, group, facts);
   } catch (...) {

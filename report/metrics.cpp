@@ -212,7 +212,9 @@ class Page {
 };
 
 std::vector<Label> labels_of(const NamedRun& run) {
-  return {{"run", std::to_string(run.lane)}, {"kind", run.feed ? "feed" : "iterator"}};
+  return {{"rank", std::to_string(rank_of_process())},
+          {"run", std::to_string(run.lane)},
+          {"kind", run.feed ? "feed" : "iterator"}};
 }
 
 std::vector<Label> with(std::vector<Label> labels, std::string_view name, std::string value) {
@@ -252,10 +254,10 @@ void add_causes(Page& page, const std::vector<NamedRun>& runs, CounterFloor& flo
               "Time that the tower waited for a batch, by what it waited for.");
   for (const NamedRun& run : runs)
     each_tower(run, [&](const TowerStats& tower, const std::vector<Label>& labels) {
+      const std::string& number = labels[labels_of(run).size()].second;
       for (const auto& [cause, seconds] : tower.causes)
-        page.sample(
-            with(labels, "cause", cause),
-            floor.of(std::to_string(run.number) + "/" + labels[2].second + "/" + cause, seconds));
+        page.sample(with(labels, "cause", cause),
+                    floor.of(std::to_string(run.number) + "/" + number + "/" + cause, seconds));
     });
   page.family("penstock_tower_gain_seconds", "gauge",
               "Time by which the tower would have been done sooner without the cause.");

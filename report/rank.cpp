@@ -1,5 +1,6 @@
 #include "report/rank.h"
 
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -7,9 +8,13 @@
 #include <unistd.h>
 
 #include <penstock/launchers.h>
+#include <penstock/report.h>
 
 namespace penstock {
 namespace {
+
+std::atomic<int> rank_set{-1};
+std::atomic<int> ranks_set{0};
 
 std::optional<int> number_in(const char* variable) {
   const char* const text = std::getenv(variable);
@@ -24,7 +29,13 @@ std::optional<int> number_in(const char* variable) {
 
 }  // namespace
 
+void set_report_rank(int rank, int ranks) noexcept {
+  ranks_set.store(ranks, std::memory_order_relaxed);
+  rank_set.store(rank, std::memory_order_release);
+}
+
 int rank_of_process() {
+  if (const int rank = rank_set.load(std::memory_order_acquire); rank >= 0) return rank;
   for (const char* variable : {kTorchrun.rank, kOpenMpi.rank, kPmixRank, kPmi.rank})
     if (const std::optional<int> rank = number_in(variable)) return *rank;
   // In a batch script outside of a step, Slurm reports the rank of a first process.
@@ -34,6 +45,7 @@ int rank_of_process() {
 
 int ranks_of_job() {
   const int rank = rank_of_process();
+  if (const int ranks = ranks_set.load(std::memory_order_relaxed); ranks > 0) return ranks;
   for (const LauncherVariables* launcher : {&kTorchrun, &kOpenMpi, &kPmi, &kSlurm}) {
     if (launcher == &kSlurm && !number_in(kSlurmStep)) continue;
     if (number_in(launcher->rank) != rank) continue;

@@ -6,11 +6,11 @@
 
 namespace penstock {
 
-/// Returns the rank that torchrun, Open MPI, PMI or a step of Slurm sets in the environment; 0 if
-/// none of them does.
+/// Returns the rank of `set_report_rank`, or else the one that torchrun, Open MPI, PMI or a step of
+/// Slurm gives in the environment; 0 if none of them does. Thread-safe.
 int rank_of_process();
-/// Returns the number of ranks in the job, by a launcher that gives this rank; 0 if it is not
-/// known.
+/// Returns the number of ranks in the job: that of `set_report_rank`, or else that of a launcher
+/// that gives this rank; 0 if it is not known. Thread-safe.
 int ranks_of_job();
 
 /// Returns the pattern with `%p` replaced by the process's number, `%r` by its rank and `%%` by a

@@ -40,4 +40,10 @@ Report report(const Iterator& run);
 /// Returns the report of a feed and its towers.
 Report report(const Feed& feed);
 
+/// Sets the rank of this process in its job, and the number of ranks (0: not known), for reports
+/// and metrics. Without it they take the rank from the launcher's variables (docs/metrics.md).
+/// `towers::join` calls it. Call it before the first run, because a path with `%r` is made then.
+/// Thread-safe.
+void set_report_rank(int rank, int ranks) noexcept;
+
 }  // namespace penstock

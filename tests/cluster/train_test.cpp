@@ -187,5 +187,29 @@ TEST(Processes, WhatDiffersIsNamedBeforeAnythingIsTrained) {
   }
 }
 
+TEST(Processes, ReportTheRankThatFlagsGiveThem) {
+  const TimeLimit limit(110);
+  const test::TempFolder folder;
+  const auto flags = flags_of(write_cifar(folder, 29), {});
+  const std::string here = "127.0.0.1:";
+  const std::string meets = "grpc://" + here + std::to_string(free_port());
+  std::vector<std::unique_ptr<Program>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::string> all = flags;
+    all.insert(all.end(), {"--cluster", here + "1," + here + "2", "--rank", std::to_string(rank),
+                           "--rendezvous", meets});
+    ranks.push_back(std::make_unique<Program>(
+        all, "", std::vector<std::string>{"PENSTOCK_REPORT=" + (folder / "report-%r.json")}));
+  }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Outcome outcome = ranks[rank]->wait(60);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto report = nlohmann::json::parse(
+        test::read_file(folder / ("report-" + std::to_string(rank) + ".json")));
+    EXPECT_EQ(report["rank"], rank);
+    EXPECT_EQ(report["ranks"], 2);
+  }
+}
+
 }  // namespace
 }  // namespace penstock

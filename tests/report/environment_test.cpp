@@ -257,8 +257,7 @@ TEST(Environment, HasMetricsServed) {
   Trainer trainer(1'000'000, {"PENSTOCK_METRICS=localhost:" + std::to_string(port), "RANK=2"});
   const std::string text = scrape_of_a_run(port);
   EXPECT_THAT(text, AllOf(HasSubstr("# TYPE penstock_tower_stall_seconds_total counter\n"),
-                          HasSubstr("rank=\"2\""),
-                          HasSubstr("penstock_elements_total{run=\"0\",kind=\"feed\"} "),
+                          HasSubstr("penstock_elements_total{rank=\"2\",run=\"0\",kind=\"feed\"} "),
                           HasSubstr("tower=\"0\",device=\"host:0\",cause=")));
   // What is there is documented, and the other way round.
   const auto names = [](const std::string& all, const char* before) {

@@ -155,6 +155,11 @@ TEST(Rank, IsWhatTheLauncherSays) {
   EXPECT_EQ(ranks_of_job(), 8);
   EXPECT_EQ(with_process("%r/%%p/%p%"), "7/%p/" + std::to_string(::getpid()) + "%");
   EXPECT_EQ(with_process("94%r0 %x"), "9470 %x");
+  set_report_rank(1, 3);  // as a job does that was joined
+  EXPECT_EQ(rank_of_process(), 1);
+  EXPECT_EQ(ranks_of_job(), 3);
+  set_report_rank(-1, 0);
+  EXPECT_EQ(rank_of_process(), 7);
 }
 
 TEST(Endpoint, IsOnTheLoopbackUnlessSaidOtherwise) {
