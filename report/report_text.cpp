@@ -105,13 +105,7 @@ std::string stages(const RunReport& report, bool colour, std::size_t width) {
   }
   std::string text;
   for (const std::string& line : table.lines(width, colour)) text += line + "\n";
-  for (const StageStats& stage : report.stats.stages) {
-    if (stage.padding_bytes == 0) continue;
-    text +=
-        printable(stage.name) + ": " +
-        human_share(static_cast<double>(stage.padding_bytes) / static_cast<double>(stage.bytes)) +
-        " of its bytes are padding\n";
-  }
+  for (const std::string& line : padding_lines(report)) text += line + "\n";
   return text;
 }
 
@@ -231,6 +225,18 @@ std::string_view name_of(Ending ending) noexcept {
       return "device lost";
   }
   return "";
+}
+
+std::vector<std::string> padding_lines(const RunReport& report) {
+  std::vector<std::string> lines;
+  for (const StageStats& stage : report.stats.stages) {
+    if (stage.padding_bytes == 0) continue;
+    const double share =
+        static_cast<double>(stage.padding_bytes) / static_cast<double>(stage.bytes);
+    lines.push_back(printable(stage.name) + ": " + human_share(share) +
+                    " of its bytes are padding");
+  }
+  return lines;
 }
 
 std::string report_text(const RunReport& report, bool colour, int width) {

@@ -83,6 +83,9 @@ struct RunReport {
 /// Returns the limit of the run and a remedy.
 Verdict verdict(const RunReport& report);
 
+/// Returns a line for each stage that pads, such as "batch[1]: 25% of its bytes are padding".
+std::vector<std::string> padding_lines(const RunReport& report);
+
 /// Returns the verdict, a summary, a table with a line for each stage and each tower, and the first
 /// errors.
 std::string report_text(const RunReport& report, bool colour, int width);

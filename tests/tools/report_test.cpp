@@ -142,6 +142,8 @@ TEST(ReportText, NamesTheShareOfPadding) {
   const std::string text = report_text(report, false, 100);
   EXPECT_THAT(text, AllOf(HasSubstr("bucket_by_length[1]: 25% of its bytes are padding\n"),
                           testing::Not(HasSubstr("tar[0]:"))));
+  EXPECT_THAT(report_html(report, "x"),
+              HasSubstr(">bucket_by_length[1]: 25% of its bytes are padding<"));
 }
 
 TEST(ReportText, BeginsWithTheVerdictAndFoldsWhatWasTuned) {

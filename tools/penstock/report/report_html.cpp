@@ -307,8 +307,11 @@ std::string report_html(const Report& report, const std::string& title) {
          "<h2>Stages</h2>\n<table><tr><th></th><th>items</th><th>bytes</th><th>busy</th>"
          "<th></th><th>of threads</th><th>waited</th><th>for</th></tr>\n";
   for (const StageStats& stage : report.stats.stages) out += stage_row(stage, report);
-  return out + "</table>\n" + workers(report) + errors(report.stats.errors) +
-         decisions(report.stats.decisions) + graphs(report) + "</body></html>\n";
+  out += "</table>\n";
+  for (const std::string& line : padding_lines(report))
+    out += "<div class=\"pale\">" + escape(line) + "</div>\n";
+  return out + workers(report) + errors(report.stats.errors) + decisions(report.stats.decisions) +
+         graphs(report) + "</body></html>\n";
 }
 
 }  // namespace penstock::tool
