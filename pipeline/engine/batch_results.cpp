@@ -56,6 +56,14 @@ std::size_t BatchResults::most_in_group() const {
   return std::max<std::size_t>(rows / (2 * static_cast<std::size_t>(run_.threads())), 1);
 }
 
+// Returns null, too, if a slot was claimed that has yet to be made.
+Ref<Slot> BatchResults::take_slot(SlotPool::Make make) {
+  if (added_) return std::move(added_);
+  SlotPool::Claim claim = slots_->claim(make);
+  claimed_ = claim.to_make;
+  return std::move(claim.slot);
+}
+
 std::size_t BatchResults::room(const Demand& demand) {
   const std::size_t most = most_in_group();
   const bool held_up = demand.crowded || assembler_.held_up();
@@ -73,7 +81,8 @@ std::size_t BatchResults::room(const Demand& demand) {
       room += static_cast<std::size_t>(slots_->layout().rows);
       continue;
     }
-    Ref<Slot> slot = slots_->take(beyond ? SlotPool::Make::beyond : willing());
+    Ref<Slot> slot = take_slot(beyond ? SlotPool::Make::beyond : willing());
+    if (claimed_) return 0;
     if (!slot && room == 0 && (demand.reads_starve ? widen() : widen_behind_slow(demand))) {
       continue;
     }

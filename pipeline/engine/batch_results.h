@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "pipeline/engine/activity.h"
 #include "pipeline/engine/batch_assembler.h"
@@ -23,6 +24,8 @@ class BatchResults final : public Results {
 
   const SlotLayout* layout() const noexcept override { return &slots_->layout(); }
   std::size_t room(const Demand& demand) override;
+  SlotPool* claimed() override { return std::exchange(claimed_, false) ? slots_.get() : nullptr; }
+  void add_slot(Ref<Slot> slot) override { added_ = std::move(slot); }
   bool passes_over() override { return !assembler_.stretch().made; }
   void pass_over(std::uint64_t first, std::size_t count) override {
     assembler_.pass_over(first, count);
@@ -44,6 +47,7 @@ class BatchResults final : public Results {
 
  private:
   SlotPool::Make willing() const;
+  Ref<Slot> take_slot(SlotPool::Make make);
   std::size_t most_in_group() const;
   bool widen();
   bool widen_behind_slow(const Demand& demand);
@@ -57,6 +61,8 @@ class BatchResults final : public Results {
   std::uint64_t most_text_ = 0;
   std::size_t slots_noted_ = slots_->limit();  // each doubling is noted
   bool without_slot_ = false;                  // no slot was available, so it waits for one
+  bool claimed_ = false;                       // a slot was claimed, and is being made
+  Ref<Slot> added_;                            // it was made
   // Long, because another thread of the caller may hold a batch.
   QuietTimer slot_timer_{std::chrono::seconds(2)};
 };

@@ -230,14 +230,22 @@ std::size_t ParallelSegment::wait_for_room() {
   for (;;) {
     const std::uint64_t seen = run_.waker().count();
     if (stopping()) return 0;
+    SlotPool* claimed = nullptr;
     {
       MutexLock lock(mutex_);
       if (const std::size_t room = results_->room(demand()); room > 0) {
         count_wait(counters_.wait_output_ns, start);
         return room;
       }
+      claimed = results_->claimed();
     }
-    run_.waker().wait(seen);
+    if (claimed == nullptr) {
+      run_.waker().wait(seen);
+      continue;
+    }
+    Ref<Slot> slot = claimed->make();
+    MutexLock lock(mutex_);
+    results_->add_slot(std::move(slot));
   }
 }
 

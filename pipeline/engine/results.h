@@ -39,6 +39,10 @@ class Results {
   virtual const SlotLayout* layout() const noexcept { return nullptr; }
   /// Returns how many elements may be handed over now; 0: none for now.
   virtual std::size_t room(const Demand& demand) = 0;
+  /// Returns the pool in which `room` has just claimed a slot, or null. The caller makes the slot
+  /// without its mutex, adds it here, and calls `room` again.
+  virtual SlotPool* claimed() { return nullptr; }
+  virtual void add_slot(Ref<Slot> /*slot*/) {}
   /// True if the elements for which `room` found room are to be skipped, not made.
   virtual bool passes_over() { return false; }
   /// Records that `count` elements from `first` on were skipped. REQUIRES: passes_over(), and

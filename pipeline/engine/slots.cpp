@@ -288,39 +288,48 @@ SlotPool::~SlotPool() {
 }
 
 Ref<Slot> SlotPool::take(Make make) {
+  Claim claimed = claim(make);
+  return claimed.to_make ? this->make() : std::move(claimed.slot);
+}
+
+SlotPool::Claim SlotPool::claim(Make make) {
   Slot* slot = nullptr;
-  std::size_t slots = 0;
   {
     MutexLock lock(mutex_);
-    slots = limit_;
-    const std::size_t most = make == Make::beyond   ? SIZE_MAX
-                             : make == Make::within ? limit_
-                                                    : std::min<std::size_t>(limit_, 2);
-    if (!free_.empty()) {
-      slot = free_.back();
-      free_.pop_back();
-    } else if (made_ >= most ||
-               !memory_->charge_slot(layout_.bytes, made_ == 0 ? Memory::Slots::first
-                                                    : make == Make::beyond
-                                                        ? Memory::Slots::another_if_must
-                                                        : Memory::Slots::another)) {
-      return {};
-    } else {
+    if (free_.empty()) {
+      const std::size_t most = make == Make::beyond   ? SIZE_MAX
+                               : make == Make::within ? limit_
+                                                      : std::min<std::size_t>(limit_, 2);
+      if (made_ >= most) return {};
+      const Memory::Slots which = made_ == 0             ? Memory::Slots::first
+                                  : make == Make::beyond ? Memory::Slots::another_if_must
+                                                         : Memory::Slots::another;
+      if (!memory_->charge_slot(layout_.bytes, which)) return {};
       ++made_;
+      return {.to_make = true};
     }
+    slot = free_.back();
+    free_.pop_back();
   }
-  if (slot == nullptr) {
-    try {
-      slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
-      MutexLock lock(mutex_);
-      free_.reserve(made_);  // returning the slot then needs no memory
-    } catch (...) {
-      MutexLock lock(mutex_);
-      drop(slot);
-      throw;
-    }
+  return {.slot = in_use(slot)};
+}
+
+Ref<Slot> SlotPool::make() {
+  Slot* slot = nullptr;
+  try {
+    slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
+    MutexLock lock(mutex_);
+    free_.reserve(made_);  // returning the slot then needs no memory
+  } catch (...) {
+    MutexLock lock(mutex_);
+    drop(slot);
+    throw;
   }
-  slot->made_.of = static_cast<int>(slots);
+  return in_use(slot);
+}
+
+Ref<Slot> SlotPool::in_use(Slot* slot) noexcept {
+  slot->made_.of = static_cast<int>(limit());
   slot->made_.begun_ns = Slot::now_ns();
   slot->pool_ = shared_from_this();
   return Ref<Slot>(slot);

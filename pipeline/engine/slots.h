@@ -136,6 +136,15 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   };
   /// Returns a free slot, or a new one if the budget has room, or else null.
   Ref<Slot> take(Make make) EXCLUDES(mutex_);
+  /// `take` in two steps. The first returns a free slot, or charges the budget for a new one, or
+  /// does neither. The second makes the new slot, which takes long. If it throws, the charge is
+  /// taken back.
+  struct Claim {
+    Ref<Slot> slot{};
+    bool to_make = false;
+  };
+  Claim claim(Make make) EXCLUDES(mutex_);
+  Ref<Slot> make() EXCLUDES(mutex_);
   /// Doubles the limit, up to `most`, if the last time was a while ago and memory has room for
   /// another slot. Returns the limit before, or 0 if it did not change.
   std::size_t widen(std::size_t most) EXCLUDES(mutex_);
@@ -150,6 +159,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
 
  private:
   friend class Slot;
+  Ref<Slot> in_use(Slot* slot) noexcept EXCLUDES(mutex_);
   void give(Slot* slot) noexcept EXCLUDES(mutex_);
   void drop(Slot* slot) noexcept REQUIRES(mutex_);
 
