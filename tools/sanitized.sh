@@ -22,4 +22,4 @@ PENSTOCK_TESTS=$(IFS=';' && echo "${tests[*]}") tools/build.sh "$preset" "${extr
 # Shadow memory of GCC 12 and Clang 14 leaves no room for more random bits of address (google/sanitizers #1614, #1716).
 steady=()
 if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)" -gt 28 ]; then steady=(setarch -R); fi
-"${steady[@]}" ctest --preset "$preset" -j "$((2 * $(nproc)))" "${labels[@]}" -R "^($only)[/_]"
+"${steady[@]}" ctest --preset "$preset" -j "$((3 * $(nproc)))" "${labels[@]}" -R "^($only)[/_]"

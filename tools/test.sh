@@ -23,7 +23,7 @@ if [ $# -eq 0 ]; then set -- -LE reliability; fi
 [ ! -t 1 ] || set -- --progress "$@"
 result=0
 # Most tests wait rather than compute.
-ctest --preset release -j "$((2 * $(nproc)))" "$@" || result=$?
+ctest --preset release -j "$((3 * $(nproc)))" "$@" || result=$?
 
 read -r passed failed skipped < <(awk -f tools/count_tests.awk build/release/Testing/Temporary/LastTest.log)
 echo "test: $passed passed, $failed failed, ${skipped%% *} skipped${skipped#"${skipped%% *}"}, $SECONDS s"

@@ -352,7 +352,7 @@ TEST_P(Feeds, GoOnWhereTheyWere) {
       const std::vector<DevicePtr> devices = some_devices(kTowers, hop % 2 == 0);
       Feed feed =
           hop == 0 ? Feed(graph, devices, other) : Feed::restore(state, graph, devices, other);
-      take_some(feed, parts, rng.below(9), rng);
+      take_some(feed, parts, rng.below(17), rng);
       state = feed.save();
       bool ended = true;
       for (int t = 0; t < kTowers; ++t) ended = ended && feed.ended(t);
