@@ -191,6 +191,7 @@ void take_values(std::span<const ElementRef> items, std::span<WorkItem> work) {
 }
 
 void keep_origin(const ElementRef& item, Payload& payload) {
+  payload.ends = item.payload && item.payload->ends;
   if (item.program && item.program->source() != nullptr) {
     payload.origin = item.program;
     payload.index = item.index;

@@ -34,7 +34,14 @@ void Position::restore(const SavedRun& saved) {
   }
   saved.restore_records(*run_.plan().root());
   if (saved.ended || saved.epoch >= epochs_) return;
-  trees_.open(epoch_, saved.tree);
+  try {
+    trees_.open(epoch_, saved.tree);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::resource_exhausted || run_.cancelled()) throw;
+    // Stages that make again what they held do so ahead, too. One element at a time takes less.
+    run_.step_back().done();
+    trees_.open(epoch_, saved.tree);
+  }
 }
 
 std::string Position::save() {
@@ -105,8 +112,10 @@ std::optional<bool> Position::take(ElementRef& item) {
   }
   if (!pulled) return std::nullopt;
   if (*pulled == 0) {
-    failed_ = tree_->broken();
-    ended_ = !failed_ && !run_.step_back().wanted();
+    // What broke a tree that is about to be made again may lie ahead of the position.
+    const bool again = run_.step_back().wanted();
+    failed_ = !again && tree_->broken();
+    ended_ = !again && !failed_;
     return false;
   }
   count(*item.payload);

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "pipeline/order/support.h"
+
 namespace penstock {
 
 void Snapshots::add(std::uint64_t sequence, std::string position) {
@@ -68,11 +70,16 @@ void Puller::pull(Group& group, std::size_t wanted) {
       const std::size_t asked = std::min(wanted - group.count, kBlock);
       const std::span<ElementRef> room(group.items.data() + group.count, asked);
       const std::size_t pulled = input_->pull(room);
+      // Stages such as `filter` leave behind what they drop. It would take memory until the group
+      // is used again.
+      for (ElementRef& dropped : room.subspan(pulled)) dropped = ElementRef();
       group.count += had_.empty() ? pulled : drop_had(room.first(pulled));
       if (pulled < asked && (group.count > 0 || pulled == 0)) break;
     }
   } catch (...) {
-    group.items[group.count] = ref_to(Payload::make(status_from_current_exception()), sequence_);
+    Ref<Payload> payload = Payload::make(status_from_current_exception());
+    payload->ends = true;
+    group.items[group.count] = ref_to(std::move(payload), sequence_);
     ++group.count;
     threw_ = true;
   }
@@ -92,17 +99,12 @@ bool Puller::alike(const Group& group) const noexcept {
 
 /// Moves the items that the consumer did not have yet to the front. Returns how many they are.
 std::size_t Puller::drop_had(std::span<ElementRef> items) {
-  std::size_t kept = 0;
-  for (ElementRef& item : items) {
+  return keep_items(items, [this](const ElementRef& item) {
     const auto found = had_.find(item.ordinal);
-    if (found != had_.end()) {
-      had_.erase(found);
-      item = ElementRef();
-    } else if (&items[kept++] != &item) {
-      items[kept - 1] = std::move(item);
-    }
-  }
-  return kept;
+    if (found == had_.end()) return true;
+    had_.erase(found);
+    return false;
+  });
 }
 
 }  // namespace penstock

@@ -49,9 +49,12 @@ class CacheIterator final : public OrderIterator {
     if (!input_) return replay(out);
     const std::size_t count = input_->pull(out);
     for (std::size_t i = 0; i < count; ++i) {
+      if (run_error(out[i]) != nullptr) fail();
       if (is_error(out[i])) continue;
-      filling_.emplace_back(out[i].ordinal, out[i].payload);
-      held_ += held_bytes(out[i].payload->element);
+      if (!failed_) {
+        filling_.emplace_back(out[i].ordinal, out[i].payload);
+        held_ += held_bytes(out[i].payload->element);
+      }
       out[i].ordinal = ordinal_of(out[i].ordinal);
     }
     check_budget();
@@ -106,8 +109,16 @@ class CacheIterator final : public OrderIterator {
     throw error;
   }
 
+  /// An element that lacked memory would be missing in every later pass.
+  void fail() noexcept {
+    failed_ = true;
+    filling_.clear();
+    held_ = 0;
+  }
+
   void finish() {
     finished_ = true;
+    if (failed_) return;
     const std::lock_guard lock(store_->mutex);
     if (store_->complete) return;
     store_->elements = filling_;
@@ -138,6 +149,7 @@ class CacheIterator final : public OrderIterator {
   std::vector<std::pair<std::uint64_t, Ref<Payload>>> filling_;
   std::size_t position_ = 0;
   bool finished_ = false;
+  bool failed_ = false;     // keeps nothing
   std::uint64_t held_ = 0;  // bytes of filling_
 };
 

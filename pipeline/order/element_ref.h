@@ -218,6 +218,7 @@ class Payload {
   Element element;
   Status status;
   bool keep = true;      ///< false: a predicate rejected the element
+  bool ends = false;     ///< the error after which a stage gives nothing more
   std::int64_t key = 0;  ///< the element's class, group or length, if a stage asked for it
   // The element's origin, for errors: a record of a source, or of a stream.
   ProgramPtr origin;        ///< the source of this program has the record
@@ -247,6 +248,20 @@ inline ElementRef ref_to(Ref<Payload> payload, std::uint64_t ordinal) {
 /// True if the item stands for an error.
 inline bool is_error(const ElementRef& item) noexcept {
   return item.payload && !item.program && !item.payload->status.ok();
+}
+
+/// Returns an error in the item that is no element's own: there was too little memory, or nothing
+/// more comes. Returns null if there is none. No stage drops such an item, because otherwise a run
+/// could end early, or lose elements, as if all was well.
+inline const Error* run_error(const ElementRef& item) noexcept {
+  if (!item.payload) return nullptr;
+  const Payload& payload = *item.payload;
+  if (!payload.status.ok() &&
+      (payload.ends || payload.status.error().code() == ErrorCode::resource_exhausted))
+    return &payload.status.error();
+  for (const ElementRef& child : payload.children)
+    if (const Error* const error = run_error(child)) return error;
+  return nullptr;
 }
 
 }  // namespace penstock

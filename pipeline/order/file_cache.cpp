@@ -65,6 +65,8 @@ class FileCacheIterator final : public OrderIterator {
     if (file_) return replay(out);
     const std::size_t count = input_->pull(out);
     for (ElementRef& item : out.first(count)) {
+      // An element that lacked memory would be missing in every later pass.
+      if (writer_ && run_error(item) != nullptr) stop_filling();
       if (is_error(item)) continue;
       if (writer_) {
         keep([&] { writer_->add(item.payload->element, item.ordinal, origin_of(item)); });

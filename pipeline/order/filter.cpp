@@ -14,15 +14,10 @@ class FilterIterator final : public OrderIterator {
     while (!ended_) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) break;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < pulled && !ended_; ++i) {
-        if (!out[i].payload->keep) {
-          ended_ = stop_at_no_;
-          continue;
-        }
-        if (kept != i) out[kept] = std::move(out[i]);
-        ++kept;
-      }
+      const std::size_t kept = keep_items(out.first(pulled), [this](const ElementRef& item) {
+        ended_ = ended_ || (stop_at_no_ && !item.payload->keep);
+        return !ended_ && item.payload->keep;
+      });
       if (kept > 0) return kept;
     }
     ended_ = true;

@@ -22,15 +22,11 @@ class IgnoreErrorsIterator final : public OrderIterator {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) return 0;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < pulled; ++i) {
-        if (is_error(out[i]) && is_of_data(out[i].payload->status.error())) {
-          leave_out(out[i].payload->status.error());
-          continue;
-        }
-        if (kept != i) out[kept] = std::move(out[i]);
-        ++kept;
-      }
+      const std::size_t kept = keep_items(out.first(pulled), [this](const ElementRef& item) {
+        if (!is_error(item) || !is_of_data(item.payload->status.error())) return true;
+        leave_out(item.payload->status.error());
+        return false;
+      });
       if (kept > 0) return kept;
     }
   }

@@ -64,8 +64,11 @@ class InterleaveIterator final : public OrderIterator {
       state.put_bytes(items.bytes());
     }
   }
+  // The input comes last. It would keep memory, such as the groups of a grouping stage, while the
+  // inputs of the open datasets need as much again. Only a restored input finds its state's end.
   void restore(StateReader& state) override {
-    input_->restore(state);
+    StateReader input_state = state;
+    open_input_(context_.redone())->restore(state);
     current_ = state.get() % slots_.size();
     taken_ = state.get();
     const std::uint64_t position = state.get();
@@ -83,6 +86,7 @@ class InterleaveIterator final : public OrderIterator {
       const bool opened = fill(slot, error) && slot.items;
       input.swap(input_);
       if (!opened) {
+        if (is_error(error)) throw Error(error.payload->status.error());
         throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",
                     Provenance{{}, -1, -1, stage_});
       }
@@ -92,6 +96,7 @@ class InterleaveIterator final : public OrderIterator {
       slot.failed = kind == 2;
     }
     position_ = position;
+    input_->restore(input_state);
   }
 
  private:

@@ -114,6 +114,7 @@ void OrderIterator::discard(std::uint64_t count) {
     count -= pulled;
     block = kBlock;
     for (std::size_t i = 0; i < pulled; ++i) {
+      if (const Error* const error = run_error(dropped[i])) throw Error(*error);
       if (dropped[i].payload) block = 1;
       dropped[i] = ElementRef();
     }
@@ -190,6 +191,7 @@ class PayloadPool {
     payload->element.valid_rows = -1;
     payload->status = Status();
     payload->keep = true;
+    payload->ends = false;
     payload->origin = {};
     payload->shard.reset();
     payload->children.clear();

@@ -30,12 +30,8 @@ class ResampleIterator final : public OrderIterator {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) return 0;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < pulled; ++i) {
-        if (!is_error(out[i]) && !keep(out[i])) continue;
-        if (kept != i) out[kept] = std::move(out[i]);
-        ++kept;
-      }
+      const std::size_t kept = keep_items(
+          out.first(pulled), [this](ElementRef& item) { return is_error(item) || keep(item); });
       if (kept > 0) return kept;
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/order/support.h"
+
 namespace penstock {
 namespace {
 
@@ -66,12 +68,9 @@ class ShardIterator final : public OrderIterator {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) return 0;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < pulled; ++i) {
-        if ((position_++ - base_) % count_ != index_) continue;
-        if (kept != i) out[kept] = std::move(out[i]);
-        ++kept;
-      }
+      const std::size_t kept = keep_items(out.first(pulled), [this](const ElementRef& item) {
+        return run_error(item) != nullptr || (position_++ - base_) % count_ == index_;
+      });
       if (kept > 0) return kept;
     }
   }

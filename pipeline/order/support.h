@@ -2,8 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "pipeline/order/node.h"
 
@@ -12,6 +15,21 @@ namespace penstock {
 /// Returns the same error with the missing parts of its place filled in, if there is memory for
 /// that.
 Status locate(Status status, const Provenance& where, const std::string& stage) noexcept;
+
+/// Moves the items that `keep` accepts to the front. Returns how many they are. Empties the others
+/// at once, because the next items may need the memory that these hold.
+template <typename Keep>
+std::size_t keep_items(std::span<ElementRef> items, const Keep& keep) {
+  std::size_t kept = 0;
+  for (ElementRef& item : items) {
+    if (!keep(item)) {
+      item = ElementRef();
+    } else if (&items[kept++] != &item) {
+      items[kept - 1] = std::move(item);
+    }
+  }
+  return kept;
+}
 
 /// Returns the place of the record from which the item is made. For a tuple or batch this is the
 /// first part's record.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/order/support.h"
+
 namespace penstock {
 namespace {
 
@@ -63,15 +65,11 @@ class SkipIterator final : public OrderIterator {
     for (;;) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0 || left_ == 0) return pulled;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < pulled; ++i) {
-        if (left_ > 0 && !is_error(out[i])) {
-          --left_;
-          continue;
-        }
-        if (kept != i) out[kept] = std::move(out[i]);
-        ++kept;
-      }
+      const std::size_t kept = keep_items(out.first(pulled), [this](const ElementRef& item) {
+        if (left_ == 0 || is_error(item)) return true;
+        --left_;
+        return false;
+      });
       if (kept > 0) return kept;
     }
   }

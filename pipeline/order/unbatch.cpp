@@ -56,7 +56,9 @@ class UnbatchIterator final : public OrderIterator {
     input_->restore(input);
     if (row == 0) return;
     ElementRef first;
-    if (pull({&first, 1}) == 0 || row > rows_) {
+    const bool ended = pull({&first, 1}) == 0;
+    if (const Error* const error = run_error(first)) throw Error(*error);
+    if (ended || row > rows_) {
       throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
     }
     row_ = row;

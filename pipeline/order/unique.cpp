@@ -101,12 +101,9 @@ class UniqueIterator final : public OrderIterator {
     while (!over_) {
       const std::size_t pulled = input_->pull(out);
       if (pulled == 0) break;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < pulled && !over_; ++i) {
-        if (!is_error(out[i]) && !is_new(out[i])) continue;
-        if (kept != i) out[kept] = std::move(out[i]);
-        ++kept;
-      }
+      const std::size_t kept = keep_items(out.first(pulled), [this](ElementRef& item) {
+        return !over_ && (is_error(item) || is_new(item));
+      });
       given_ += kept;
       if (kept > 0) return kept;
     }

@@ -173,6 +173,7 @@ void HeldInput::restore(StateReader& state, const std::function<void(ElementRef)
     if (!next(item)) {
       throw Error(ErrorCode::data_loss, "the state is behind the end of the input");
     }
+    if (const Error* const error = run_error(item)) throw Error(*error);
     if (i != wanted || found == held) continue;
     keep(std::move(item));
     if (++found < held) wanted += state.get();

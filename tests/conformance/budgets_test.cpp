@@ -1,0 +1,319 @@
+// Random graphs with random budgets: whatever the threads do, a run gives what it should, or fails
+// for lack of memory behind a part of it.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <penstock/plan.h>
+#include <penstock/rng.h>
+#include <penstock/work.h>
+
+#include "tests/conformance/stages.h"
+#include "tests/support/time_limit.h"
+
+namespace penstock {
+namespace conformance_budgets_test {
+
+using test::StageCase;
+using test::x_of;
+
+/// Takes memory of a heavy-tailed size for each element: while it works, or as long as the element
+/// exists.
+class Takes final : public WorkOp {
+ public:
+  Takes(std::uint64_t seed, bool keeps) : seed_(seed), keeps_(keeps) {}
+  std::string name() const override { return keeps_ ? "keeps_memory" : "takes_memory"; }
+  void describe(Description& description) const override { description.add("seed", seed_); }
+  Spec infer(const Spec& input) const override { return input; }
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    for (WorkItem& item : items) {
+      if (!item.status.ok() || !item.keep) continue;
+      try {
+        const auto x = item.element["x"].item<std::int64_t>();
+        Rng rng(seed_, static_cast<std::uint64_t>(x), 1);
+        if (rng.coin(0.1)) std::this_thread::yield();
+        const double bytes = std::min(500 / std::pow(1 - rng.uniform(), 0.8), 20'000.0);
+        BufferPtr memory = context.allocate(static_cast<std::size_t>(bytes));
+        std::byte* const data = memory->data();
+        std::memset(data, 1, memory->size());
+        if (!keeps_) continue;
+        std::memcpy(data, &x, sizeof(x));
+        item.element.set("x", Tensor(DType::i64, Shape(), data, std::move(memory)));
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  const std::uint64_t seed_;
+  const bool keeps_;
+};
+
+Dataset takes(const Dataset& input, std::uint64_t seed, bool keeps) {
+  return input.map_op(std::make_shared<Takes>(seed, keeps));
+}
+
+/// Makes each number a vector of so many bytes.
+Dataset large(const Dataset& input, std::int64_t bytes) {
+  const auto fill = [](const Element& in, Element& out, Rng&) {
+    std::ranges::fill(out["x"].mutable_values<std::int64_t>(), x_of(in));
+  };
+  const Spec output({{"x", DType::i64, {bytes / std::int64_t{sizeof(std::int64_t)}}}});
+  return input.map(fill, {.output = output});
+}
+
+/// The stages with one order, and without files that outlive a run.
+const std::vector<StageCase>& chosen_stages() {
+  static const std::vector<StageCase> chosen = [] {
+    std::vector<StageCase> all = test::stages();
+    std::erase_if(all, [](const StageCase& stage) {
+      return stage.unordered || stage.name.find("file") != std::string::npos ||
+             stage.name.find("snapshot") != std::string::npos;
+    });
+    return all;
+  }();
+  return chosen;
+}
+
+struct Graph {
+  Dataset dataset;
+  std::string text;
+};
+
+Dataset takes_some(const Dataset& input, Rng& rng) {
+  const std::uint64_t seed = rng.below(1000);
+  return takes(input, seed, rng.coin(0.5));
+}
+
+Graph random_graph(Rng& rng) {
+  const auto count = static_cast<std::int64_t>(5 + rng.below(60));
+  Graph graph{takes_some(test::numbers(count), rng), std::to_string(count) + " numbers"};
+  for (std::uint64_t left = 1 + rng.below(4); left > 0; --left) {
+    const StageCase& stage = chosen_stages()[rng.below(chosen_stages().size())];
+    try {
+      graph.dataset = stage.build(graph.dataset);
+    } catch (const Error&) {
+      continue;  // such as pad_batches of a number of batches that is not known
+    }
+    graph.text += ", " + stage.name;
+    if (rng.coin(0.6)) graph.dataset = takes_some(graph.dataset, rng);
+  }
+  if (rng.coin(0.5)) {
+    const auto rows = static_cast<std::int64_t>(1 + rng.below(16));
+    graph.dataset = graph.dataset.batch(rows);
+    graph.text += ", batches of " + std::to_string(rows);
+  }
+  return graph;
+}
+
+/// What a run gave, and the error that ended it.
+struct Outcome {
+  std::vector<std::string> elements;
+  std::string error;
+
+  bool operator==(const Outcome&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
+  for (const std::string& element : outcome.elements) out << element << " ";
+  return out << outcome.error;
+}
+
+/// Runs to the end or the first error, and lets go of each element before the next.
+Outcome rest_of(Iterator& run) {
+  Outcome outcome;
+  while (Next next = run.next()) {
+    if (next.is_error()) {
+      outcome.error = next.error().what();
+      break;
+    }
+    outcome.elements.push_back(test::text_of(*next));
+  }
+  return outcome;
+}
+
+Outcome outcome_of(const Dataset& dataset, int threads, std::uint64_t budget) {
+  Iterator run = dataset.iterate({.threads = threads, .memory_bytes = budget});
+  return rest_of(run);
+}
+
+bool lacks_memory(const std::string& error) {
+  return error.find("memory budget") != std::string::npos;
+}
+
+/// True if it is the whole, or an error for lack of memory behind a part of it. An element that
+/// failed counts in no shuffle's buffer, so others may come before its error.
+bool is_of(const Outcome& outcome, const Outcome& whole, bool shuffled, std::size_t from = 0) {
+  const std::size_t count = outcome.elements.size();
+  if (shuffled && !outcome.error.empty()) return lacks_memory(outcome.error);
+  if (from + count > whole.elements.size() ||
+      !std::equal(outcome.elements.begin(), outcome.elements.end(),
+                  whole.elements.begin() + static_cast<std::ptrdiff_t>(from)))
+    return false;
+  return outcome.error.empty() ? from + count == whole.elements.size()
+                               : lacks_memory(outcome.error);
+}
+
+/// Restores a run from one of its first positions, in the same budget.
+Outcome restored(const Dataset& dataset, std::size_t position, const RunOptions& options) {
+  Iterator run = dataset.iterate(options);
+  for (std::size_t i = 0; i < position; ++i)
+    if (!run.next().has_value()) return {{}, "fails in its memory budget before that"};
+  try {
+    Iterator again = dataset.restore(run.save(), options);
+    return rest_of(again);
+  } catch (const Error& error) {
+    return {{}, error.what()};
+  }
+}
+
+class RandomGraphs {
+ public:
+  /// Returns what is wrong with a graph, if anything.
+  std::string look_at(std::uint64_t number) {
+    Rng rng(19, number, 4);
+    const Graph graph = random_graph(rng);
+    const Outcome whole = outcome_of(graph.dataset, 1, 1U << 30);
+    std::string text = "graph " + std::to_string(number) + ": " + graph.text;
+    if (!whole.error.empty()) return {};  // a stage refuses an element
+    const auto has = [&](const char* stage) { return graph.text.find(stage) != std::string::npos; };
+    const bool shuffled = has("shuffle");
+    // Such a stage may end the run while an error is still in the shuffle's buffer.
+    if (shuffled && (has("take") || has("zip") || has("choose_from") || has("reduced"))) return {};
+    const std::uint64_t least =
+        std::max<std::uint64_t>(compile(graph.dataset, {}).least_memory(), 1 << 10);
+    const auto budget =
+        static_cast<std::uint64_t>(static_cast<double>(least + 4096) * std::pow(30, rng.uniform()));
+    std::vector<Outcome> seen;
+    for (int run = 0; run < 4; ++run) {
+      const int threads = 1 + static_cast<int>(rng.below(8));
+      text += "\n" + std::to_string(threads) + " threads, " + std::to_string(budget) + " bytes: ";
+      seen.push_back(outcome_of(graph.dataset, threads, budget));
+      if (!is_of(seen.back(), whole, shuffled)) return text + testing::PrintToString(seen.back());
+    }
+    ++budgets_;
+    for (const Outcome& outcome : seen) {
+      if (outcome == seen.front()) continue;
+      const bool all_failed = std::ranges::find(seen, whole) == seen.end();
+      ++(all_failed ? failed_differently_ : failed_at_times_);
+      break;
+    }
+    const std::size_t position = rng.below(whole.elements.size() + 1);
+    const int threads = 1 + static_cast<int>(rng.below(8));
+    const Outcome rest =
+        restored(graph.dataset, position, {.threads = threads, .memory_bytes = budget});
+    if (is_of(rest, whole, shuffled, position)) return {};
+    return text + "\nrestored at " + std::to_string(position) + ": " + testing::PrintToString(rest);
+  }
+
+  void print() const {
+    std::printf(
+        "figure: %llu budgets; in %llu, some runs ended well and some did not; in %llu, "
+        "runs failed in several ways\n",
+        static_cast<unsigned long long>(budgets_),
+        static_cast<unsigned long long>(failed_at_times_),
+        static_cast<unsigned long long>(failed_differently_));
+  }
+
+ private:
+  std::atomic<std::uint64_t> budgets_{0};
+  std::atomic<std::uint64_t> failed_at_times_{0};
+  std::atomic<std::uint64_t> failed_differently_{0};
+};
+
+// PENSTOCK_GRAPHS: how many; tools/reliability.sh looks at 100,000.
+TEST(Budgets, AreEnoughForTheRightElementsOrForAnError) {
+  const char* const asked = std::getenv("PENSTOCK_GRAPHS");
+  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 300;
+  const test::TimeLimit limit(asked != nullptr ? 36'000 : 300);
+  RandomGraphs random;
+  std::atomic<std::uint64_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> wrong;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {  // a run that fails waits for 100 ms
+    threads.emplace_back([&] {
+      for (std::uint64_t number = next++; number < graphs; number = next++) {
+        std::string said = random.look_at(number);
+        if (said.empty()) continue;
+        const std::lock_guard lock(mutex);
+        wrong.push_back(std::move(said));
+      }
+    });
+  }
+  threads.clear();
+  for (const std::string& each : wrong) ADD_FAILURE() << each;
+  if (asked != nullptr) random.print();
+}
+
+// An element that finds no memory is none of those that are shared out. Once it was dropped with
+// the elements of other shards, and others came in its place.
+TEST(Budgets, ThatAreTooSmallAreToldToEveryShard) {
+  const test::TimeLimit limit(100);
+  const Dataset input = takes(test::numbers(57), 106, true).unique();
+  for (std::int64_t shard = 0; shard < 3; ++shard) {
+    const Dataset mine = takes(input, 851, true).shard(3, shard);
+    const Outcome whole = outcome_of(mine, 1, 1 << 30);
+    EXPECT_EQ(whole.elements.size(), 19U);
+    const Outcome small = outcome_of(mine, 2, 1 << 14);
+    EXPECT_TRUE(lacks_memory(small.error)) << small;
+  }
+}
+
+// What comes behind a stage that throws is unknown, so all shards end with its error.
+TEST(Budgets, StagesThatEndEarlyEndEveryShard) {
+  const test::TimeLimit limit(100);
+  const auto nothing = [](Element element) { return element; };
+  const auto all = [](const Element&) { return true; };
+  const Dataset kept = large(test::numbers(200), 1'000).cache();
+  for (std::int64_t shard = 0; shard < 3; ++shard) {
+    const Outcome small =
+        outcome_of(kept.map(nothing).filter(all).shard(3, shard), 2, std::uint64_t{64} << 10);
+    EXPECT_NE(small.error.find("the elements kept take"), std::string::npos) << small;
+  }
+}
+
+// The input may have failed ahead of the element that the run goes back to.
+TEST(Budgets, ARunThatGoesBackIsNotOver) {
+  const test::TimeLimit limit(200);
+  const Dataset shuffled =
+      takes(test::numbers(26), 7, true).cache().shuffle({.buffer = 5, .seed = 1});
+  const Dataset dataset = takes(shuffled, 11, false).batch(7);
+  const Outcome whole = outcome_of(dataset, 1, 1 << 30);
+  for (std::uint64_t budget = 8'000; budget < 24'000; budget += 1'600) {
+    const Outcome small = outcome_of(dataset, 6, budget);
+    EXPECT_TRUE(is_of(small, whole, true)) << budget << ": " << small;
+  }
+}
+
+// What a stage drops makes room for the next element at once.
+TEST(Budgets, HoldNothingOfWhatIsDropped) {
+  const test::TimeLimit limit(100);
+  constexpr std::int64_t kBytes = 7'000;  // of each element; there is room for one
+  const auto fourth = [](const Element& e) { return e["x"].values<std::int64_t>()[0] % 4 == 0; };
+  const auto all = [](const Element&) { return true; };
+  const Dataset input = large(test::numbers(40), kBytes);
+  for (const Dataset& dataset :
+       {input.filter(fourth), input.filter(all).shard(4, 0), input.filter(all).skip(30)}) {
+    for (const int threads : {1, 4, 8}) {
+      const Outcome outcome = outcome_of(dataset, threads, 10'000);
+      EXPECT_EQ(outcome.error, "");
+      EXPECT_EQ(outcome.elements.size(), 10U);
+    }
+  }
+}
+
+}  // namespace conformance_budgets_test
+}  // namespace penstock
