@@ -120,10 +120,10 @@ void BlockingPool::serve(std::size_t thread) noexcept {
     working_[thread] = {self, now};
     grow_if_late(now);
     lock.unlock();
-    const std::uint64_t before = times_waited();
+    const WaitWatch watch;
     task.work();
     task.work = nullptr;
-    const bool waited = times_waited() != before;
+    const bool waited = watch.waited();
     lock.lock();
     waiting_ += ((waited ? 1.0 : 0.0) - waiting_) / 8;
     working_[thread] = {};

@@ -108,7 +108,7 @@ void LocalRunner::read_part(Group& group, std::size_t part, std::size_t parts) {
   const auto items = group.all_items().subspan(begin, count);
   const std::uint64_t bytes = parts > 1 ? group.parts[part].bytes : group.read_bytes;
   const ReadsAsked before = reads_asked();
-  const std::uint64_t waited = times_waited();
+  const WaitWatch watch;
   const auto start = Clock::now();
   if (group.textual) {
     read_texts(group, begin, count, context, outliers);
@@ -119,7 +119,7 @@ void LocalRunner::read_part(Group& group, std::size_t part, std::size_t parts) {
   // A source that does not count its reads makes one for each record.
   ReadsAsked asked{reads_asked().waits - before.waits, reads_asked().filled - before.filled};
   if (asked.waits == 0) asked.add(count, 1);
-  const auto took = times_waited() != waited ? Clock::now() - start : Clock::duration::zero();
+  const auto took = watch.waited() ? Clock::now() - start : Clock::duration::zero();
   pace_.learn(count, asked, bytes, took);
 }
 

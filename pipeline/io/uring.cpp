@@ -29,6 +29,7 @@
 #undef asio
 
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/core/waits.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {
@@ -198,7 +199,11 @@ class UringFile final : public PosixFile {
   bool read_cached(ReadRequest& request) const {
     iovec to{request.out, request.size};
     const auto got = ::preadv2(fd(), &to, 1, static_cast<std::int64_t>(request.offset), RWF_NOWAIT);
-    if (got < 0 || static_cast<std::size_t>(got) != request.size) return false;
+    if (got < 0 || static_cast<std::size_t>(got) != request.size) {
+      ++file_reads().others;
+      return false;
+    }
+    ++file_reads().cached;
     request.status = {};
     return true;
   }

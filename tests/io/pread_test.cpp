@@ -1,6 +1,8 @@
 #include "pipeline/io/pread.h"
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,7 @@
 
 #include <penstock/rng.h>
 
+#include "pipeline/core/waits.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
 
@@ -48,6 +51,26 @@ TEST(Pread, OneByteAtATime) {
     return static_cast<std::int64_t>(::pread(fd, out, 1, at));
   });
   EXPECT_EQ(test::as_text(files.open(folder.write("f", contents))->read_all(300)), contents);
+}
+
+// A wait beside reads that the page cache answered is for memory or a lock.
+TEST(Pread, KnowsWhatThePageCacheAnswered) {
+  const test::TempFolder folder;
+  PreadFileSystem files;
+  const std::shared_ptr<File> file = files.open(folder.write("f", test::noise(300)));
+  const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  const WaitWatch idle;
+  EXPECT_FALSE(idle.waited());
+  sleep();
+  EXPECT_TRUE(idle.waited());
+  const FileReads before = file_reads();
+  const WaitWatch reading;
+  static_cast<void>(file->read_all(300));
+  sleep();
+  if (file_reads().cached == before.cached)
+    GTEST_SKIP() << "the temporary folder's file system does not tell (RWF_NOWAIT)";
+  EXPECT_EQ(file_reads().others, before.others);
+  EXPECT_FALSE(reading.waited());
 }
 
 TEST(Pread, EioNamesThePathAndTheByte) {
