@@ -37,14 +37,14 @@ limit=-max_total_time=$seconds
 if [ "$seconds" = --runs ]; then limit=-runs; fi
 mkdir -p build/fuzz-logs build/fuzz-crashes
 
-# Inputs that take about two seconds on one core.
+# Inputs that take about a second on one core.
 runs_of() {
   case $1 in
-    csv | jpeg | own_jpeg | state) echo 2000 ;;
-    example | png) echo 40000 ;;
-    toml) echo 15000 ;;
-    image_records | npy | safetensors) echo 30000 ;;
-    *) echo 6000 ;;
+    csv | jpeg | own_jpeg | state) echo 1000 ;;
+    example | png) echo 20000 ;;
+    toml) echo 7000 ;;
+    image_records | npy | safetensors) echo 15000 ;;
+    *) echo 3000 ;;
   esac
 }
 

@@ -16,6 +16,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/numbers.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -118,6 +119,7 @@ std::vector<std::string> rest_of(Iterator& iterator) {
 }
 
 TEST(State, GoesOnFromEveryPosition) {
+  constexpr std::size_t kEvery = test::kAddressSanitizer || test::kThreadSanitizer ? 2 : 1;
   for (const Case& test : cases()) {
     for (const OnError on_error : {OnError::fail, OnError::skip}) {
       const RunOptions options{.seed = 11, .epochs = 2, .threads = 2, .on_error = on_error};
@@ -127,15 +129,16 @@ TEST(State, GoesOnFromEveryPosition) {
       for (std::size_t position = 0; position < expected.size(); ++position) {
         const std::string state = walked.save();
         EXPECT_LE(state.size(), 4096U) << test.name;
-        Iterator resumed =
-            test.dataset.restore(state, {.epochs = 2,
-                                         .threads = 1 + static_cast<int>(position % 3),
-                                         .slots = 1 + static_cast<int>(position % 4),
-                                         .on_error = on_error});
-        ASSERT_EQ(rest_of(resumed),
-                  std::vector<std::string>(expected.begin() + static_cast<std::ptrdiff_t>(position),
-                                           expected.end()))
-            << test.name << " at " << position;
+        if (position % kEvery == 0) {
+          Iterator resumed =
+              test.dataset.restore(state, {.epochs = 2,
+                                           .threads = 1 + static_cast<int>(position % 3),
+                                           .slots = 1 + static_cast<int>(position % 5),
+                                           .on_error = on_error});
+          const auto rest = expected.begin() + static_cast<std::ptrdiff_t>(position);
+          ASSERT_EQ(rest_of(resumed), std::vector<std::string>(rest, expected.end()))
+              << test.name << " at " << position;
+        }
         if (expected[position] == "end") {
           ASSERT_TRUE(walked.next().is_end());
           // The end has been seen: it is part of the state.
