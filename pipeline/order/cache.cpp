@@ -1,7 +1,7 @@
 #include "pipeline/order/cache.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 
 #include <penstock/log.h>
 
@@ -79,9 +79,7 @@ class CacheIterator final : public OrderIterator {
       if (!input_) open_input();
       return discard(position);
     }
-    std::array<ElementRef, kBlock> pulled;
-    while (input_ && pull(pulled) > 0) {
-    }
+    if (input_) discard_at_most(UINT64_MAX);
     input_.reset();
     position_ = std::min<std::size_t>(position, store_->elements.size());
   }

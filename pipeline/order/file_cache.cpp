@@ -95,9 +95,7 @@ class FileCacheIterator final : public OrderIterator {
       }
       return discard(position);
     }
-    std::array<ElementRef, kBlock> pulled;
-    while (!file_ && pull(pulled) > 0) {
-    }
+    if (!file_) discard_at_most(UINT64_MAX);
     const std::lock_guard lock(plan_.store->mutex);
     if (!plan_.store->file) {
       throw Error(ErrorCode::data_loss, "the cache file of the state is gone",

@@ -106,12 +106,17 @@ namespace {
 }  // namespace
 
 void OrderIterator::discard(std::uint64_t count) {
+  if (discard_at_most(count) < count) behind_the_end();
+}
+
+std::uint64_t OrderIterator::discard_at_most(std::uint64_t count) {
   std::array<ElementRef, kBlock> dropped;
+  std::uint64_t done = 0;
   // A block of values may take more memory than there is.
-  for (std::size_t block = 1; count > 0;) {
-    const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count, block)});
-    if (pulled == 0) behind_the_end();
-    count -= pulled;
+  for (std::size_t block = 1; done < count;) {
+    const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count - done, block)});
+    if (pulled == 0) break;
+    done += pulled;
     block = kBlock;
     for (std::size_t i = 0; i < pulled; ++i) {
       if (const Error* const error = run_error(dropped[i])) throw Error(*error);
@@ -119,6 +124,7 @@ void OrderIterator::discard(std::uint64_t count) {
       dropped[i] = ElementRef();
     }
   }
+  return done;
 }
 
 std::uint64_t OrderIterator::passed(std::uint64_t position, std::uint64_t count,

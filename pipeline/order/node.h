@@ -55,6 +55,8 @@ class OrderIterator {
   virtual void restore(StateReader& state) = 0;
 
  protected:
+  /// Pulls up to `count` items, and returns how many there were. Throws their `run_error`.
+  std::uint64_t discard_at_most(std::uint64_t count);
   /// Returns the position `count` items after `position`, for an input of `size` items. Throws as
   /// `discard` does.
   static std::uint64_t passed(std::uint64_t position, std::uint64_t count, std::uint64_t size);

@@ -298,6 +298,28 @@ TEST(Budgets, ARunThatGoesBackIsNotOver) {
   }
 }
 
+// A restored run fills its cache again. Once it left out what lacked memory. Then it kept nothing,
+// and ended at once.
+TEST(Budgets, AreForAllThatARestoredCacheKeeps) {
+  const test::TimeLimit limit(100);
+  const test::TempFolder folder;
+  const Dataset input = takes(test::numbers(3), 265, true);  // 20,000 for 1, else less than 1,500
+  const auto cached = [&](const std::string& file) {
+    return (file.empty() ? input.cache() : input.cache(folder / file)).repeat(2);
+  };
+  for (const std::string file : {"", "kept"}) {
+    Iterator run = cached(file).iterate({.memory_bytes = 1 << 30});
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(run.next().has_value());
+    const std::string other = file.empty() ? "" : "other";
+    try {
+      Iterator again = cached(other).restore(run.save(), {.memory_bytes = 16'000});
+      ADD_FAILURE() << file << ": " << testing::PrintToString(rest_of(again));
+    } catch (const Error& error) {
+      EXPECT_TRUE(lacks_memory(error.what())) << error.what();
+    }
+  }
+}
+
 // What a stage drops makes room for the next element at once.
 TEST(Budgets, HoldNothingOfWhatIsDropped) {
   const test::TimeLimit limit(100);
