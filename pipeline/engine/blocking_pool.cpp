@@ -16,13 +16,15 @@
 namespace penstock {
 
 BlockingPool::BlockingPool(int initial, int limit, std::shared_ptr<TuningLog> log)
-    : log_(std::move(log)), limit_(static_cast<std::size_t>(limit)) {
-  MutexLock lock(mutex_);
+    : log_(std::move(log)), limit_(static_cast<std::size_t>(limit)), growing_(true) {
   try {
     for (int i = 0; i < initial; ++i) start();
   } catch (...) {  // no more can be started now; the existing ones must do
+    MutexLock lock(mutex_);
     if (threads_.empty()) throw;
   }
+  MutexLock lock(mutex_);
+  growing_ = false;
 }
 
 BlockingPool::~BlockingPool() {
@@ -31,18 +33,23 @@ BlockingPool::~BlockingPool() {
     MutexLock lock(mutex_);
     stopping_ = true;
     ready_.notify_all();
+    while (growing_) grown_.wait(mutex_);
     threads.swap(threads_);
   }
 }
 
 void BlockingPool::submit(std::function<void()> work) {
-  MutexLock lock(mutex_);
-  const auto now = Clock::now();
-  queue_.push_back({std::move(work), now});
-  // Nothing throws from here on, as the work was accepted.
-  used_ = true;
-  grow_if_late(now);
-  if (idle_ > 0) ready_.notify_one();
+  Late late;
+  {
+    MutexLock lock(mutex_);
+    const auto now = Clock::now();
+    queue_.push_back({std::move(work), now});
+    // Nothing throws from here on, as the work was accepted.
+    used_ = true;
+    late = find_late(now);
+    if (idle_ > 0) ready_.notify_one();
+  }
+  grow(late);
 }
 
 int BlockingPool::threads() const {
@@ -51,59 +58,104 @@ int BlockingPool::threads() const {
 }
 
 void BlockingPool::look() {
-  MutexLock lock(mutex_);
-  grow_if_late(Clock::now());  // a started thread does so too
+  Late late;
+  {
+    MutexLock lock(mutex_);
+    late = find_late(Clock::now());
+  }
+  grow(late);  // a started thread looks too
 }
 
-void BlockingPool::start() {
-  // Reserve first: a running thread that could not be stored would have to be waited for.
-  threads_.reserve(std::bit_ceil(threads_.size() + 1));
-  working_.resize(threads_.size() + 1);
-  threads_.push_back(
-      start_thread("what waits", [this, thread = threads_.size()] { serve(thread); }));
-  ++idle_;
-}
-
-void BlockingPool::grow_if_late(Clock::time_point now) noexcept {
+// The caller lets go of the mutex, and calls `grow` with the result.
+BlockingPool::Late BlockingPool::find_late(Clock::time_point now) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(2);
-  constexpr std::size_t kFew = 4;
-  if (stopping_ || queue_.size() <= idle_ || threads_.size() >= limit_) return;
+  if (stopping_ || growing_ || queue_.size() <= idle_ || threads_.size() >= limit_) return {};
   const auto waited = now - queue_[idle_].since;  // there is a thread for each task before it
-  if (waited < kMoment) return;
-  if (threads_.size() >= kFew && waiting_ < 0.25 && threads_.size() - stuck(now) >= kFew) return;
+  if (waited < kMoment) return {};
+  growing_ = true;
+  return {queue_.size(), waited};
+}
+
+void BlockingPool::grow(const Late& late) noexcept {
+  if (late.tasks == 0) return;
+  try {
+    if (may_grow()) {
+      start();
+      note(late);
+    }
+  } catch (...) {  // the existing threads must do
+  }
+  MutexLock lock(mutex_);
+  growing_ = false;
+  grown_.notify_all();
+}
+
+bool BlockingPool::may_grow() {
+  constexpr std::size_t kFew = 4;
+  std::size_t threads = 0;
+  std::vector<Working> all;  // if they may just lack a CPU
+  {
+    MutexLock lock(mutex_);
+    threads = threads_.size();
+    if (threads >= kFew && waiting_ < 0.25) all = working_;
+  }
+  if (!all.empty()) {
+    // Threads that have waited within one piece of work for so long that their result would
+    // influence the pool too late, or never.
+    constexpr auto kLong = std::chrono::milliseconds(20);
+    const auto now = Clock::now();
+    const auto stuck = std::ranges::count_if(all, [&](const Working& one) {
+      return one.since != Clock::time_point() && now - one.since > kLong && waits(one.thread);
+    });
+    if (threads - static_cast<std::size_t>(stuck) >= kFew) return false;
+  }
   // Test whether the system allows many more, so that it leaves some threads to other code.
   constexpr std::size_t kMany = 64;
-  if (threads_.size() >= kMany && std::has_single_bit(threads_.size()) &&
-      startable_threads(static_cast<int>(2 * threads_.size())) <
-          static_cast<int>(2 * threads_.size())) {
-    limit_ = threads_.size();
-    return;
-  }
-  try {
-    start();
-  } catch (...) {
-    return;  // the existing threads must do
-  }
-  note(waited);
+  if (threads < kMany || !std::has_single_bit(threads) ||
+      startable_threads(static_cast<int>(2 * threads)) >= static_cast<int>(2 * threads))
+    return true;
+  MutexLock lock(mutex_);
+  limit_ = threads;
+  return false;
 }
 
-// Counts threads that have waited within one piece of work for so long that their result would
-// influence the pool too late, or never.
-std::size_t BlockingPool::stuck(Clock::time_point now) const noexcept {
-  constexpr auto kLong = std::chrono::milliseconds(20);
-  return static_cast<std::size_t>(
-      std::count_if(working_.begin(), working_.end(), [&](const Working& one) {
-        return one.since != Clock::time_point() && now - one.since > kLong && waits(one.thread);
-      }));
+// Called by one thread at a time, as `growing_` says.
+void BlockingPool::start() {
+  std::size_t thread = 0;
+  {
+    MutexLock lock(mutex_);
+    thread = threads_.size();
+    // Reserve first: a running thread that could not be stored would have to be waited for.
+    threads_.reserve(std::bit_ceil(thread + 1));
+    working_.reserve(std::bit_ceil(thread + 1));
+    working_.resize(thread + 1);
+    ++idle_;
+  }
+  try {
+    Thread started = start_thread("what waits", [this, thread] { serve(thread); });
+    MutexLock lock(mutex_);
+    threads_.push_back(std::move(started));
+  } catch (...) {
+    MutexLock lock(mutex_);
+    working_.pop_back();
+    --idle_;
+    throw;
+  }
 }
 
 // There may be hundreds of threads, so only each doubling is logged.
-void BlockingPool::note(std::chrono::nanoseconds waited) {
-  if (threads_.size() < 2 * noted_) return;
-  log_->note("reading threads", std::exchange(noted_, threads_.size()), threads_.size(),
-             [waiting = queue_.size(), waited] {
-               return std::to_string(waiting) + " reads waited for one, the first " + in_ms(waited);
-             });
+void BlockingPool::note(const Late& late) {
+  std::size_t before = 0;
+  std::size_t threads = 0;
+  {
+    MutexLock lock(mutex_);
+    threads = threads_.size();
+    if (threads < 2 * noted_) return;
+    before = std::exchange(noted_, threads);
+  }
+  log_->note("reading threads", before, threads, [late] {
+    return std::to_string(late.tasks) + " reads waited for one, the first " + in_ms(late.waited);
+  });
 }
 
 void BlockingPool::serve(std::size_t thread) noexcept {
@@ -118,8 +170,9 @@ void BlockingPool::serve(std::size_t thread) noexcept {
     --idle_;
     const auto now = Clock::now();
     working_[thread] = {self, now};
-    grow_if_late(now);
+    const Late late = find_late(now);
     lock.unlock();
+    grow(late);
     const WaitWatch watch;
     task.work();
     task.work = nullptr;

@@ -39,11 +39,17 @@ class BlockingPool {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start() REQUIRES(mutex_);
+  /// Work that has waited for a thread for more than a moment.
+  struct Late {
+    std::size_t tasks = 0;  // 0: no thread is to be started
+    std::chrono::nanoseconds waited{0};
+  };
+  Late find_late(Clock::time_point now) noexcept REQUIRES(mutex_);
+  void grow(const Late& late) noexcept EXCLUDES(mutex_);
+  bool may_grow() EXCLUDES(mutex_);
+  void start() EXCLUDES(mutex_);
+  void note(const Late& late) EXCLUDES(mutex_);
   void serve(std::size_t thread) noexcept EXCLUDES(mutex_);
-  void grow_if_late(Clock::time_point now) noexcept REQUIRES(mutex_);
-  std::size_t stuck(Clock::time_point now) const noexcept REQUIRES(mutex_);
-  void note(std::chrono::nanoseconds waited) REQUIRES(mutex_);
 
   struct Task {
     std::function<void()> work;
@@ -64,6 +70,8 @@ class BlockingPool {
   std::size_t idle_ GUARDED_BY(mutex_) = 0;  // threads without work; they may not know that yet
   bool used_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool growing_ GUARDED_BY(mutex_) = false;          // one thread looks whether to start another
+  CondVar grown_;                                    // growing_ became false
   std::size_t noted_ GUARDED_BY(mutex_) = 1;         // threads, when their number was last logged
   std::vector<Working> working_ GUARDED_BY(mutex_);  // one entry for each thread
   std::vector<Thread> threads_ GUARDED_BY(mutex_);
