@@ -107,8 +107,10 @@ void ParallelSegment::finish(Group& group) noexcept {
   // This object may be destroyed as soon as the group has landed.
   Run& run = run_;
   std::shared_ptr<CondVar> waiting;
+  bool made_room = false;
   {
     MutexLock lock(mutex_);
+    made_room = crowded(group_limit());
     group.done = true;
     if (std::exchange(group.starved, false)) run_.activity().take_off(starved_);
     group.redoing = false;
@@ -122,10 +124,11 @@ void ParallelSegment::finish(Group& group) noexcept {
     ++news_;
     if (consumer_waits_) waiting = changed_;
     run_.activity().take_off(in_flight_);
+    made_room = made_room || reads_starve() || (lacks_rows() && results_->waits_for_head());
   }
   // Not under the lock, because the woken thread takes it first.
   if (waiting) waiting->notify_all();
-  run.waker().notify();  // there may be room for another group
+  if (made_room) run.waker().notify();
 }
 
 // Reads more groups ahead if no work was left while reads were under way.
