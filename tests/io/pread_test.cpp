@@ -1,5 +1,6 @@
 #include "pipeline/io/pread.h"
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -53,19 +54,26 @@ TEST(Pread, OneByteAtATime) {
   EXPECT_EQ(test::as_text(files.open(folder.write("f", contents))->read_all(300)), contents);
 }
 
-// A wait beside reads that the page cache answered is for memory or a lock.
+// A wait beside reads that the page cache answered is for memory or a lock. Small reads do not ask
+// the page cache, so a wait beside them counts.
 TEST(Pread, KnowsWhatThePageCacheAnswered) {
   const test::TempFolder folder;
   PreadFileSystem files;
-  const std::shared_ptr<File> file = files.open(folder.write("f", test::noise(300)));
+  const std::shared_ptr<File> file = files.open(folder.write("f", test::noise(30'000)));
   const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   const WaitWatch idle;
   EXPECT_FALSE(idle.waited());
   sleep();
   EXPECT_TRUE(idle.waited());
   const FileReads before = file_reads();
+  const WaitWatch small;
+  std::array<std::byte, 100> some{};
+  file->read_exactly(0, some);
+  sleep();
+  EXPECT_EQ(file_reads().cached + file_reads().others, before.cached + before.others);
+  EXPECT_TRUE(small.waited());
   const WaitWatch reading;
-  static_cast<void>(file->read_all(300));
+  static_cast<void>(file->read_all(30'000));
   sleep();
   if (file_reads().cached == before.cached)
     GTEST_SKIP() << "the temporary folder's file system does not tell (RWF_NOWAIT)";
