@@ -27,7 +27,7 @@ bool BatchResults::widen() {
 // Adds a slot when an element takes so long that the batches behind it are done. Returns false if
 // there cannot be more.
 bool BatchResults::widen_behind_slow(const Demand& demand) {
-  if (!demand.lacks_rows || !assembler_.waits_for_head()) return false;
+  if (!demand.threads_starve || !assembler_.waits_for_head()) return false;
   const SlotLayout& layout = slots_->layout();
   const std::uint64_t bytes = layout.bytes + most_text_;
   const std::size_t behind =

@@ -7,11 +7,14 @@ namespace penstock {
 std::size_t OrderedValues::room(const Demand& demand) {
   limit_ = demand.group_limit;
   if (demand.crowded) return 0;
-  return admitted_ < limit_ || (demand.roomy && held_up()) ? demand.most : 0;
+  if (admitted_ < limit_) return demand.most;
+  // Only for a thread that would wait otherwise, because results that wait also leave the CPU's
+  // caches.
+  return demand.threads_starve && demand.roomy && waits_for_head() ? demand.most : 0;
 }
 
 // True if groups that are done wait for one that is not, and more may join them.
-bool OrderedValues::held_up() const {
+bool OrderedValues::waits_for_head() const {
   return !window_.empty() && !window_.front()->done && elements_ < kBehindSlow * limit_;
 }
 
@@ -70,7 +73,7 @@ std::size_t OrderedValues::take(std::span<ElementRef> out) {
     elements_ -= group.count;
     groups().give(group);
   }
-  room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && held_up()));
+  room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && waits_for_head()));
   if (count == 0 && drained()) settle();
   return count;
 }

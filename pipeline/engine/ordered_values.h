@@ -27,6 +27,7 @@ class OrderedValues final : public Results {
   void admit(Group& group) override;
   void complete(Group& group) override;
   void redone(Group& group) override;
+  bool waits_for_head() const override;
   bool is_first(const Group& group) const override;
   Undelivered last_undelivered(bool consumer_waits) override;
   void end() override { ended_ = true; }
@@ -40,7 +41,6 @@ class OrderedValues final : public Results {
 
  private:
   std::size_t next_group() const;
-  bool held_up() const;
   std::size_t take_from(Group& group, std::span<ElementRef> out);
   bool first_time(std::uint64_t sequence);
 

@@ -8,6 +8,7 @@
 #include "pipeline/core/kill_point.h"
 #include "pipeline/core/thread_name.h"
 #include "pipeline/engine/consumer_times.h"
+#include "pipeline/engine/executor.h"
 #include "pipeline/engine/local_runner.h"
 #include "pipeline/engine/run.h"
 
@@ -316,9 +317,11 @@ void ParallelSegment::end_of_input() {
 bool ParallelSegment::hand_over(Group& group) {
   runner_->prepare(group);
   if (!reserve(group)) return false;
+  const bool waits = ops_block(group.samples());
   {
     MutexLock lock(mutex_);
     reads_block_ = group.reads;
+    ops_block_ = waits;
     results_->admit(group);
     ++in_flight_;
     set_ready(group, !group.reads && runner_->elsewhere() == 0);

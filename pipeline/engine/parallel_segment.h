@@ -83,7 +83,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
   bool reads_starve() const REQUIRES(mutex_);
-  bool lacks_rows() const REQUIRES(mutex_);
+  bool threads_starve() const REQUIRES(mutex_);
   std::size_t group_limit() const REQUIRES(mutex_);
   void read_further_ahead() noexcept REQUIRES(mutex_);
   void note_redone(Group& group, std::size_t count) noexcept EXCLUDES(mutex_);
@@ -114,6 +114,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::size_t ready_ GUARDED_BY(mutex_) = 0;        // those of them that are ready
   std::size_t starved_ GUARDED_BY(mutex_) = 0;      // those of them that are starved
   bool reads_block_ GUARDED_BY(mutex_) = false;
+  bool ops_block_ GUARDED_BY(mutex_) = false;
   bool input_ended_ GUARDED_BY(mutex_) = false;
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   // The item that holds the input's exception, if any.

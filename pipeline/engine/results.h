@@ -22,10 +22,10 @@ struct Demand {
   std::size_t group_limit = 0;  ///< groups that may be under way or wait to be taken
   bool crowded = false;         ///< enough groups are under way
   bool consumer_waits = false;
-  bool alone = false;         ///< one element at a time, when the consumer waits for it
-  bool reads_starve = false;  ///< slow reads leave threads without work
-  bool lacks_rows = false;    ///< neither reads nor a lack of threads hold up the groups under way
-  bool roomy = true;          ///< half of the memory is free
+  bool alone = false;           ///< one element at a time, when the consumer waits for it
+  bool reads_starve = false;    ///< slow reads leave threads without work
+  bool threads_starve = false;  ///< they wait for groups, and not for reads
+  bool roomy = true;            ///< half of the memory is free
 };
 
 /// The results of a segment, in their order. Each group is admitted in order, and completed

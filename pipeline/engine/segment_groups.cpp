@@ -34,11 +34,11 @@ bool ParallelSegment::reads_starve() const {
   return reads_block_ && ready_ == 0 && in_flight_ > 0 && pace_.slow();
 }
 
-// True if more elements could be worked on at once, had they rows. Groups that are being read are
-// held up by reads.
-bool ParallelSegment::lacks_rows() const {
-  return !reads_block_ ||
-         (ready_ == in_flight_ && ready_ < static_cast<std::size_t>(run_.threads()));
+// True if more elements could be worked on at once. Groups that are being read are held up by
+// reads. Ops that wait are given as many threads as they need.
+bool ParallelSegment::threads_starve() const {
+  if (reads_block_ && ready_ < in_flight_) return false;
+  return ops_block_ || in_flight_ < static_cast<std::size_t>(run_.threads());
 }
 
 Demand ParallelSegment::demand() const {
@@ -51,7 +51,7 @@ Demand ParallelSegment::demand() const {
           .consumer_waits = consumer_waits_,
           .alone = alone,
           .reads_starve = reads_starve(),
-          .lacks_rows = lacks_rows(),
+          .threads_starve = threads_starve(),
           .roomy = run_.memory().room() >= run_.memory().limit() / 2};
 }
 
@@ -124,7 +124,7 @@ void ParallelSegment::finish(Group& group) noexcept {
     ++news_;
     if (consumer_waits_) waiting = changed_;
     run_.activity().take_off(in_flight_);
-    made_room = made_room || reads_starve() || (lacks_rows() && results_->waits_for_head());
+    made_room = made_room || reads_starve() || (threads_starve() && results_->waits_for_head());
   }
   // Not under the lock, because the woken thread takes it first.
   if (waiting) waiting->notify_all();

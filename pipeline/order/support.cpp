@@ -62,7 +62,8 @@ void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t by
 
 std::uint64_t payload_bytes(const Element& element, std::size_t components) noexcept {
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < std::min(components, element.size()); ++i) {
+  const std::size_t end = std::min(components, element.size());
+  for (std::size_t i = 0; i < end; ++i) {
     const Tensor& tensor = element[i];
     if (tensor.dtype() == DType::bytes) {
       if (!tensor.contiguous()) continue;  // counting its texts is not worth the effort

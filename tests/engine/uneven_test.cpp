@@ -55,22 +55,28 @@ struct Window {
   const char* what;
   bool front_done;
   bool roomy;
+  bool threads_starve;
   std::size_t admitted;  // groups of two elements, with a limit of three groups
 };
 
 // The consumer takes nothing; what can be admitted does not depend on how long that lasts.
 TEST(OrderedValues, WaitBehindASlowGroupOnly) {
-  for (const Window& one : {Window{"the front is being made", false, true, kBehindSlow * 3 / 2},
-                            Window{"memory is half full", false, false, 3},
-                            Window{"the front is done", true, true, 3}}) {
+  for (const Window& one : {Window{"the front is slow", false, true, true, kBehindSlow * 3 / 2},
+                            Window{"memory is half full", false, false, true, 3},
+                            Window{"threads have work", false, true, false, 3},
+                            Window{"the front is done", true, true, true, 3}}) {
     const RunOptions options;
     SkipLedger ledger(options);
     StageCounters counters;
     Waker waker;
     OrderedValues values({ledger, {&counters, 1, true}, false}, true, waker);
     std::vector<Group*> groups;
-    while (groups.size() < 1000 &&
-           values.room({.wanted = 2, .most = 2, .group_limit = 3, .roomy = one.roomy}) > 0) {
+    const Demand demand = {.wanted = 2,
+                           .most = 2,
+                           .group_limit = 3,
+                           .threads_starve = one.threads_starve,
+                           .roomy = one.roomy};
+    while (groups.size() < 1000 && values.room(demand) > 0) {
       Group& group = *groups.emplace_back(&values.groups().take());
       group.count = 2;
       group.done = groups.size() > 1 || one.front_done;
