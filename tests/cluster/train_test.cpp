@@ -187,7 +187,7 @@ TEST(Processes, WhatDiffersIsNamedBeforeAnythingIsTrained) {
   }
 }
 
-TEST(Processes, ReportTheRankThatFlagsGiveThem) {
+TEST(Ranks, AreReportedAsFlagsGiveThem) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const auto flags = flags_of(write_cifar(folder, 29), {});

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include <penstock/report.h>
+
 #include "pipelines/usage_error.h"
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/run/build.h"
@@ -96,6 +98,14 @@ cluster::Transport ClusterFlags::transport(const cluster::Cluster& cluster) cons
   if (!transport_.empty()) return cluster::parse_transport(transport_);
   return cluster.is_on_one_host() || !interface_.empty() ? cluster::Transport::gloo
                                                          : cluster::Transport::grpc;
+}
+
+// A run makes the path of PENSTOCK_REPORT, and the first one, which reads the fingerprint of the
+// data, comes before the processes meet.
+cluster::Cluster ClusterFlags::resolve_for_reports() const {
+  cluster::Cluster cluster = resolve();
+  if (cluster.world > 1) set_report_rank(cluster.rank, cluster.world);
+  return cluster;
 }
 
 std::unique_ptr<cluster::Job> ClusterFlags::join(const cluster::Facts& facts) const {

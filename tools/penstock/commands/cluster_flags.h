@@ -20,6 +20,8 @@ class ClusterFlags {
 
   /// Returns the job and the place of this process in it. Throws Error{invalid_argument}.
   cluster::Cluster resolve() const;
+  /// Does the same, and sets the rank of reports. REQUIRES: no dataset was iterated yet.
+  cluster::Cluster resolve_for_reports() const;
   /// Returns `list`; but for "cuda", the device for the place of this process on its host.
   std::string devices(const std::string& list) const;
   /// Returns the settings of the exchange, which must be equal in all processes of a job.

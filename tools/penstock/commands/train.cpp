@@ -256,7 +256,7 @@ class Train final : public Command {
 
   /// Returns the facts that must be equal in all processes of a job.
   cluster::Facts facts(const Dataset& stored, const Dataset& train) const {
-    if (cluster_.resolve().world == 1) return {};
+    if (cluster_.resolve_for_reports().world == 1) return {};
     cluster::Facts facts = cluster_.facts();
     facts.merge(facts_of(options_));
     facts.merge(cluster::Facts{{"model", model_},
