@@ -130,6 +130,9 @@ class Source {
   /// Returns the host bytes that reading this record takes, so that they can be reserved before. It
   /// may be an upper bound.
   virtual std::uint64_t record_bytes(std::uint64_t index) const;
+  /// Returns true if nearly all records of one `read` share buffers. Otherwise each one takes a
+  /// buffer of at least 1 KiB.
+  virtual bool shares_buffers() const { return false; }
   /// Returns the place of a record, for errors.
   virtual Provenance locate(std::uint64_t index) const;
 

@@ -341,9 +341,13 @@ std::uint64_t read_bytes(std::span<const ElementRef> items) {
     const Program* program = items[begin].program.get();
     if (program == nullptr) return;
     if (program->reads_block()) {
+      const Source& source = *program->source();
+      const bool shares = source.shares_buffers();
       for (std::size_t i = begin; i < end; ++i) {
-        total =
-            saturating_sum(total, Memory::rounded(program->source()->record_bytes(items[i].index)));
+        const std::uint64_t bytes = source.record_bytes(items[i].index);
+        // A buffer is up to an eighth too large.
+        total = saturating_sum(total,
+                               shares ? saturating_sum(bytes, bytes / 8) : Memory::rounded(bytes));
       }
     } else if (program->gather() != nullptr) {
       for (std::size_t i = begin; i < end; ++i) {

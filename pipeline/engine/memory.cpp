@@ -59,9 +59,11 @@ std::uint64_t Memory::room() const {
   return limit_ - live_ - reserved_;
 }
 
-bool Memory::reserve(std::uint64_t bytes) {
+bool Memory::reserve(std::uint64_t bytes, bool ahead) {
   MutexLock lock(mutex_);
-  if (bytes > limit_ - live_ - reserved_) return false;
+  const std::uint64_t room = limit_ - live_ - reserved_;
+  const std::uint64_t left = ahead ? (limit_ - first_slots_ - more_slots_) / 2 : 0;
+  if (bytes > room || left > room - bytes) return false;
   reserved_ += bytes;
   return true;
 }

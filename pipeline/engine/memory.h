@@ -31,8 +31,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Returns the bytes that are neither in use nor promised: the room that is left for one element.
   std::uint64_t room() const EXCLUDES(mutex_);
 
-  /// Promises `bytes`. Returns false if there is no room now.
-  bool reserve(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// Promises `bytes`. Returns false if there is no room now. A promise to elements that nobody
+  /// waits for (`ahead`) leaves half of what slots leave, for other stages and for the element that
+  /// the consumer waits for.
+  bool reserve(std::uint64_t bytes, bool ahead = false) EXCLUDES(mutex_);
   void unreserve(std::uint64_t bytes) EXCLUDES(mutex_);
 
   /// Sets the bytes of the slots that a run needs at least: one for each batch stage. Call this

@@ -185,6 +185,7 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
 
 void ParallelSegment::wait_for_more() {
   consumer_waits_ = true;
+  if (std::exchange(reserving_, false)) run_.memory().wake();  // it may take more now
   const Resting resting;
   const TimedRest timed;
   if (in_flight_ > 0 && !late_) {
@@ -345,7 +346,13 @@ bool ParallelSegment::reserve(Group& group) {
   const auto start = Clock::now();
   for (QuietTimer timer;;) {
     const std::uint64_t seen = run_.memory().releases();
-    if (run_.memory().reserve(bytes)) {
+    bool ahead = false;
+    {
+      MutexLock lock(mutex_);
+      reserving_ = true;
+      ahead = !consumer_waits_;
+    }
+    if (run_.memory().reserve(bytes, ahead)) {
       group.context->promise(bytes);
       break;
     }

@@ -115,6 +115,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::size_t starved_ GUARDED_BY(mutex_) = 0;      // those of them that are starved
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool ops_block_ GUARDED_BY(mutex_) = false;
+  bool reserving_ GUARDED_BY(mutex_) = false;  // the order thread may wait for memory
   bool input_ended_ GUARDED_BY(mutex_) = false;
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   // The item that holds the input's exception, if any.

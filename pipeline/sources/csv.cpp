@@ -108,6 +108,7 @@ class CsvSource final : public Source {
   Spec spec() const override { return spec_; }
   std::optional<std::uint64_t> size() const override { return records_.size(); }
   bool blocking() const override { return records_.blocking(); }
+  bool shares_buffers() const override { return true; }
   std::uint64_t record_bytes(std::uint64_t index) const override {
     return records_.record_bytes(index);
   }

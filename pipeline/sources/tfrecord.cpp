@@ -53,6 +53,7 @@ class IndexedRecords final : public Source {
   Spec spec() const override { return record_spec(); }
   std::optional<std::uint64_t> size() const override { return index_.size(); }
   bool blocking() const override { return blocking_; }
+  bool shares_buffers() const override { return true; }
   std::uint64_t record_bytes(std::uint64_t index) const override {
     return index_.entry(index_.find(index)).size;
   }

@@ -169,6 +169,10 @@ TEST_P(Sources, TakeNoMoreThanTheySay) {
   for (const std::uint64_t i : all) items[i].index = i;
   source->read(items, context);
   EXPECT_LE(context.allocated_bytes, sum);
+  // Each record of this CSV has a field with doubled quotes, which takes a buffer of its own.
+  if (source->shares_buffers() && GetParam().name != "csv") {
+    EXPECT_LE(context.allocations, kRecords / 2);
+  }
 }
 
 TEST_P(Sources, GiveTheSameToSeveralThreads) {

@@ -60,6 +60,17 @@ TEST(Memory, WhatOthersWerePromisedIsNotTakenByALargerBuffer) {
   EXPECT_TRUE(memory->allocate(10 << 10, promised));
 }
 
+// Slots stay, so they do not count.
+TEST(Memory, WhatIsReadAheadLeavesHalfOfWhatSlotsLeave) {
+  const auto memory = memory_of(40 << 10);
+  ASSERT_TRUE(memory->charge_slot(20 << 10, Memory::Slots::first));
+  EXPECT_FALSE(memory->reserve(11 << 10, true));
+  EXPECT_TRUE(memory->reserve(10 << 10, true));
+  EXPECT_FALSE(memory->reserve(1, true));
+  EXPECT_TRUE(memory->reserve(10 << 10, false));
+  EXPECT_FALSE(memory->reserve(1, false));
+}
+
 TEST(Memory, OnceARequestFoundNoRoomNobodyGetsMoreThanAskedFor) {
   const auto memory = memory_of(kLimit);
   BufferPtr idle = take(*memory, 8192);
