@@ -12,7 +12,8 @@ namespace penstock {
 namespace {
 
 /// Returns roughly how much of the budget it takes to keep the element. Buffers of the pool have at
-/// least 1 KiB and are up to an eighth too large. A view of a larger buffer counts as a part of it.
+/// least 1 KiB. A view of a larger buffer counts as a part of it. The result does not depend on
+/// which buffer the element got.
 std::uint64_t held_bytes(const Element& element) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < element.size(); ++i) {
@@ -22,8 +23,7 @@ std::uint64_t held_bytes(const Element& element) {
     for (std::int64_t k = 0; tensor.dtype() == DType::bytes && k < tensor.volume(); ++k) {
       bytes += tensor.contiguous() ? tensor.bytes_at(k).size() : 0;
     }
-    total += std::min<std::uint64_t>(tensor.owner()->size(),
-                                     std::max<std::uint64_t>(1024, bytes + bytes / 8));
+    total += std::min<std::uint64_t>(tensor.owner()->size(), std::max<std::uint64_t>(1024, bytes));
   }
   return total;
 }
@@ -34,93 +34,108 @@ class CacheIterator final : public OrderIterator {
       : node_(node),
         context_(context),
         store_(context.run.cache(node, context)),
-        again_(context.path != store_->place.path) {
-    if (!complete()) open_input();
+        again_(context.path != store_->place.path),
+        most_(context.run.memory_limit() / 4 * 3) {
+    // The first pass comes again only if the run goes back to where the cache was empty.
+    if (!again_ && context.epoch == 0) drop();
+    kept_ = kept();
+    if (!kept_) open_input();
   }
 
   ~CacheIterator() override {
-    if (!input_ || finished_ || filling_.empty()) return;
+    if (filling_.empty()) return;
     log_once(LogLevel::warning, "cache.partial",
              "cache: the input was not read to its end, so nothing was kept; if only a part is "
              "wanted, use take(k).cache().repeat()");
   }
 
   std::size_t pull(std::span<ElementRef> out) override {
-    if (!input_) return replay(out);
-    const std::size_t count = input_->pull(out);
+    if (kept_) return replay(out);
+    if (held_ > most_) refuse();
+    std::size_t count = input_->pull(out);
     for (std::size_t i = 0; i < count; ++i) {
-      if (run_error(out[i]) != nullptr) fail();
+      // An element that lacked memory would be missing in every later pass.
+      if (run_error(out[i]) != nullptr) stop_keeping();
       if (is_error(out[i])) continue;
-      if (!failed_) {
-        filling_.emplace_back(out[i].ordinal, out[i].payload);
+      if (keeps_) {
         held_ += held_bytes(out[i].payload->element);
+        if (held_ > most_) {
+          if (i == 0) refuse();
+          count = i;  // those in front still belong to the run, however many were pulled at once
+          break;
+        }
+        filling_.emplace_back(out[i].ordinal, out[i].payload);
       }
       out[i].ordinal = ordinal_of(out[i].ordinal);
     }
-    check_budget();
     position_ += count;
     const std::int64_t expected = node_.cardinality();
     const bool known_end = expected > 0 && filling_.size() == static_cast<std::size_t>(expected);
-    if ((count == 0 || known_end) && !finished_) finish();
+    if (keeps_ && (count == 0 || known_end)) finish();
     return count;
   }
 
   // The elements themselves are never saved: a restored run fills its cache again.
   void save(StateWriter& state) const override {
-    state.put(input_ ? 0 : 1);
+    state.put(kept_ ? 1 : 0);
     state.put(position_);
   }
   void restore(StateReader& state) override {
     const bool replaying = state.get() != 0;
     const std::uint64_t position = state.get();
     if (!replaying) {
-      // The cache has been filled since then. It holds no errors, but these still have to come
-      // here.
-      if (!input_) open_input();
+      // The cache has been filled since then. What it took from the budget would leave less room
+      // here than a run has that comes here for the first time. It holds no errors either.
+      if (kept_) {
+        drop();
+        open_input();
+      }
       return discard(position);
     }
-    if (input_) discard_at_most(UINT64_MAX);
+    if (!kept_) discard_at_most(UINT64_MAX);
     input_.reset();
-    position_ = std::min<std::size_t>(position, store_->elements.size());
+    kept_ = kept();
+    if (!kept_) throw Error(ErrorCode::internal, "a cache was not filled to the end of its input");
+    position_ = std::min<std::size_t>(position, kept_->size());
   }
 
  private:
-  bool complete() const {
+  std::shared_ptr<const CacheStore::Elements> kept() const {
     const std::lock_guard lock(store_->mutex);
-    return store_->complete;
+    return store_->elements;
+  }
+
+  void drop() {
+    kept_.reset();
+    std::shared_ptr<const CacheStore::Elements> dropped;
+    const std::lock_guard lock(store_->mutex);
+    dropped.swap(store_->elements);
   }
 
   void open_input() { input_ = open_values(node_, context_.first(store_->place)); }
 
   // Leave room to make elements in. Otherwise each of the others would wait for room in vain.
-  void check_budget() {
-    const std::uint64_t most = context_.run.memory_limit() / 4 * 3;
-    if (held_ <= most) return;
-    finished_ = true;
+  [[noreturn]] void refuse() {
     const Error error(ErrorCode::resource_exhausted,
                       "the elements kept take " + std::to_string(held_) +
                           " bytes so far, and three quarters of the memory budget are " +
-                          std::to_string(most) + "; give it more, or keep them in a file",
+                          std::to_string(most_) + "; give it more, or keep them in a file",
                       Provenance{{}, -1, -1, context_.run.stage_name(node_)});
-    filling_.clear();
+    stop_keeping();
     context_.run.give_up(error);
     throw error;
   }
 
-  /// An element that lacked memory would be missing in every later pass.
-  void fail() noexcept {
-    failed_ = true;
+  void stop_keeping() noexcept {
+    keeps_ = false;
     filling_.clear();
-    held_ = 0;
   }
 
   void finish() {
-    finished_ = true;
-    if (failed_) return;
+    auto elements = std::make_shared<const CacheStore::Elements>(std::move(filling_));
+    stop_keeping();
     const std::lock_guard lock(store_->mutex);
-    if (store_->complete) return;
-    store_->elements = filling_;
-    store_->complete = true;
+    if (!store_->elements) store_->elements = std::move(elements);
   }
 
   /// Each repetition has its own random numbers.
@@ -129,10 +144,9 @@ class CacheIterator final : public OrderIterator {
   }
 
   std::size_t replay(std::span<ElementRef> out) {
-    const std::size_t count =
-        std::min<std::size_t>(out.size(), store_->elements.size() - position_);
+    const std::size_t count = std::min<std::size_t>(out.size(), kept_->size() - position_);
     for (std::size_t i = 0; i < count; ++i) {
-      const auto& [ordinal, payload] = store_->elements[position_ + i];
+      const auto& [ordinal, payload] = (*kept_)[position_ + i];
       out[i] = ref_to(payload, ordinal_of(ordinal));
     }
     position_ += count;
@@ -142,13 +156,14 @@ class CacheIterator final : public OrderIterator {
   const Node& node_;
   const OpenContext context_;
   const std::shared_ptr<CacheStore> store_;
-  const bool again_;        // not the first place and repetition
-  OrderIteratorPtr input_;  // null: replaying
-  std::vector<std::pair<std::uint64_t, Ref<Payload>>> filling_;
+  const bool again_;                                  // not the first place and repetition
+  const std::uint64_t most_;                          // bytes to keep
+  std::shared_ptr<const CacheStore::Elements> kept_;  // null: filling
+  OrderIteratorPtr input_;                            // null: replaying
+  CacheStore::Elements filling_;
   std::size_t position_ = 0;
-  bool finished_ = false;
-  bool failed_ = false;     // keeps nothing
-  std::uint64_t held_ = 0;  // bytes of filling_
+  bool keeps_ = true;       // adds to filling_
+  std::uint64_t held_ = 0;  // bytes of what it kept
 };
 
 class CacheNode final : public Node {

@@ -21,10 +21,10 @@ struct CacheStore {
   /// of them fills it.
   const StagePlace place;
   std::mutex mutex;
-  // For a cache in memory.
-  bool complete = false;  // guarded by mutex
-  std::vector<std::pair<std::uint64_t, Ref<Payload>>>
-      elements;  // ordinals and values; constant once complete
+  /// Ordinals and values.
+  using Elements = std::vector<std::pair<std::uint64_t, Ref<Payload>>>;
+  // For a cache in memory. Null until it is complete; guarded by mutex.
+  std::shared_ptr<const Elements> elements;
   // For a cache in a file.
   // Set once the file is complete; guarded by mutex.
   std::shared_ptr<const CacheFileSource> file;
