@@ -1,5 +1,6 @@
 #include "pipeline/order/interleave.h"
 
+#include <algorithm>
 #include <array>
 
 #include "pipeline/order/cache.h"
@@ -8,7 +9,8 @@
 namespace penstock {
 namespace {
 
-constexpr int kMostOpen = 1 << 20;  // there is a place for each, open or not
+constexpr int kMostOpen = 1 << 20;   // there is a place for each, open or not
+constexpr std::uint64_t kNear = 16;  // elements that are passed over rather than returned to
 
 class InterleaveIterator final : public OrderIterator {
  public:
@@ -59,44 +61,63 @@ class InterleaveIterator final : public OrderIterator {
       if (!slot.items) continue;
       state.put(slot.position);
       state.put_bytes(slot.before);
+      if (!slot.position_within.empty()) {
+        state.put_bytes(slot.position_within);
+        continue;
+      }
       StateWriter items;
       slot.items->save(items);
       state.put_bytes(items.bytes());
     }
   }
-  // The input comes last. It would keep memory, such as the groups of a grouping stage, while the
-  // inputs of the open datasets need as much again. Only a restored input finds its state's end.
+  // The input passes by the elements of the open datasets on its way to its own position. So what
+  // it keeps is there once, as in a run that was not saved. Datasets that were opened long before
+  // that get an input of their own. Only a restored input finds its state's end.
   void restore(StateReader& state) override {
     StateReader input_state = state;
+    input_.reset();  // each input is opened when the one before is gone, with what its caches keep
     open_input_(context_.redone())->restore(state);
     current_ = state.get() % slots_.size();
     taken_ = state.get();
     const std::uint64_t position = state.get();
-    input_ended_ = state.get() != 0;
+    const bool input_ended = state.get() != 0;
+    std::vector<Slot*> open;
     for (Slot& slot : slots_) {
       const std::uint64_t kind = state.get();
       if (kind == 0) continue;
-      position_ = state.get();
-      const std::string before(state.get_bytes());
-      StateReader where(before);
-      OrderIteratorPtr input = open_input_(context_.redone());
-      input->restore(where);
-      input.swap(input_);
-      ElementRef error;
-      const bool opened = fill(slot, error) && slot.items;
-      input.swap(input_);
-      if (!opened) {
-        if (is_error(error)) throw Error(error.payload->status.error());
-        throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",
-                    Provenance{{}, -1, -1, stage_});
-      }
-      StateReader items(state.get_bytes());
-      slot.items->restore(items);
-      slot.before = before;
       slot.failed = kind == 2;
+      slot.position = state.get();
+      slot.before = state.get_bytes();
+      slot.position_within = state.get_bytes();
+      open.push_back(&slot);
+    }
+    std::ranges::sort(open, {}, &Slot::position);
+    for (std::size_t i = 0; i < open.size(); ++i)
+      if (open[i]->position >= (i + 1 < open.size() ? open[i + 1]->position : position))
+        not_again();
+    std::size_t near = open.size();  // the first of the last slots that are near each other
+    for (std::uint64_t next = position; near > 0 && next - open[near - 1]->position <= kNear;)
+      next = open[--near]->position;
+    for (std::size_t i = 0; i < near; ++i) {
+      input_ = open_input_(context_.redone());
+      bring_input_to(*open[i]);
+      open_again(*open[i]);
+      input_.reset();
+    }
+    input_ = open_input_(context_);
+    if (near == open.size()) {
+      input_->restore(input_state);
+    } else {
+      bring_input_to(*open[near]);
+      for (std::size_t i = near; i < open.size(); ++i) {
+        input_->discard(open[i]->position - position_);
+        position_ = open[i]->position;
+        open_again(*open[i]);
+      }
+      input_->discard(position - position_);
     }
     position_ = position;
-    input_->restore(input_state);
+    input_ended_ = input_ended;
   }
 
  private:
@@ -105,8 +126,33 @@ class InterleaveIterator final : public OrderIterator {
     OrderIteratorPtr items;
     std::uint64_t position = 0;  // of its input element
     std::string before;          // the input's state before that element
-    bool failed = false;         // the dataset threw and cannot continue
+    // Where the dataset has to continue. It goes there when it is asked for an element. Until then
+    // it keeps no memory, as the input may need much to come to its own position.
+    std::string position_within;
+    bool failed = false;  // the dataset threw and cannot continue
   };
+
+  void bring_input_to(const Slot& slot) {
+    StateReader before(slot.before);
+    input_->restore(before);
+    position_ = slot.position;
+  }
+
+  void open_again(Slot& slot) {
+    Slot again;
+    ElementRef error;
+    if (!fill(again, error) || !again.items) {
+      if (is_error(error)) throw Error(error.payload->status.error());
+      not_again();
+    }
+    slot.dataset = std::move(again.dataset);
+    slot.items = std::move(again.items);
+  }
+
+  [[noreturn]] void not_again() const {
+    throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",
+                Provenance{{}, -1, -1, stage_});
+  }
 
   void advance() {
     taken_ = 0;
@@ -117,6 +163,11 @@ class InterleaveIterator final : public OrderIterator {
   /// error.
   std::size_t pull_from(Slot& slot, std::span<ElementRef> out) {
     if (slot.failed) return 0;
+    if (!slot.position_within.empty()) {
+      StateReader state(slot.position_within);
+      slot.items->restore(state);
+      slot.position_within.clear();
+    }
     try {
       return slot.items->pull(out);
     } catch (...) {
