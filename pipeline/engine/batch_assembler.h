@@ -63,6 +63,7 @@ class BatchAssembler {
   }
   /// True if no batch is being filled and no output waits to be taken.
   bool empty() const noexcept { return partial_.empty() && outputs_.empty(); }
+  bool has_output() const noexcept { return !outputs_.empty(); }
   /// True if the consumer can have nothing before the oldest batch, of which elements are being
   /// made.
   bool waits_for_head() const noexcept {

@@ -32,6 +32,7 @@ class BatchResults final : public Results {
   }
   void admit(Group& group) override { assembler_.admit(group); }
   void complete(Group& group) override;
+  bool has_output() const override { return assembler_.has_output(); }
   bool waits_for_head() const override { return assembler_.waits_for_head(); }
   bool is_first(const Group& group) const override { return assembler_.is_first(group); }
   void end() override { assembler_.end(); }

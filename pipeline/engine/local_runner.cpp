@@ -155,6 +155,7 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   if (in_place()) store(group, item, work);
   check_views(group, item, work);
   const bool impossible = context.starved_bytes() > run_.memory().limit();
+  if (!work[0].status.ok()) work[0].element.clear();  // it may still hold what its ops kept
   if (!context.starved() || impossible || std::exchange(last_try, false)) return true;
   work[0].element.clear();
   work[0].status = Status();

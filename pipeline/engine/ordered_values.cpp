@@ -26,6 +26,20 @@ void OrderedValues::admit(Group& group) {
 
 void OrderedValues::complete(Group& group) {
   if (!ordered_ && group.redone == 0) window_.push_back(&group);
+  if (group.taken < group.count) return;
+  // The last results of a starved group were taken before it was done.
+  std::size_t at = 0;
+  while (window_[at] != &group) ++at;
+  std::swap(window_[at], window_.front());
+  remove_first();
+}
+
+// Takes away a group whose results were taken.
+void OrderedValues::remove_first() {
+  Group& group = *window_.pop_front();
+  --admitted_;
+  elements_ -= group.count;
+  groups().give(group);
 }
 
 void OrderedValues::redone(Group& group) {
@@ -43,7 +57,7 @@ std::size_t OrderedValues::next_group() const {
 }
 
 bool OrderedValues::is_first(const Group& group) const {
-  if (next_group() < window_.size()) return false;
+  if (has_output()) return false;
   return !ordered_ || (!window_.empty() && window_.front() == &group);
 }
 
@@ -67,11 +81,7 @@ std::size_t OrderedValues::take(std::span<ElementRef> out) {
     std::swap(window_[next], window_.front());
     Group& group = *window_.front();
     count += take_from(group, out.subspan(count));
-    if (!group.done || group.taken < group.count) continue;
-    window_.pop_front();
-    --admitted_;
-    elements_ -= group.count;
-    groups().give(group);
+    if (group.done && group.taken == group.count) remove_first();
   }
   room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && waits_for_head()));
   if (count == 0 && drained()) settle();
@@ -98,6 +108,8 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
       ++good_;
     }
     out[count++] = value_of(group.items[group.taken], work);
+    // What the value was made of makes room for the next one.
+    if (!group.done && !group.alike) group.items[group.taken] = ElementRef();
   }
   return count;
 }

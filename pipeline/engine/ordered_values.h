@@ -27,6 +27,7 @@ class OrderedValues final : public Results {
   void admit(Group& group) override;
   void complete(Group& group) override;
   void redone(Group& group) override;
+  bool has_output() const override { return next_group() < window_.size(); }
   bool waits_for_head() const override;
   bool is_first(const Group& group) const override;
   Undelivered last_undelivered(bool consumer_waits) override;
@@ -41,6 +42,7 @@ class OrderedValues final : public Results {
 
  private:
   std::size_t next_group() const;
+  void remove_first();
   std::size_t take_from(Group& group, std::span<ElementRef> out);
   bool first_time(std::uint64_t sequence);
 

@@ -82,6 +82,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   void tell_consumer() noexcept REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
+  bool lacks_output() const REQUIRES(mutex_);
   bool reads_starve() const REQUIRES(mutex_);
   bool threads_starve() const REQUIRES(mutex_);
   std::size_t group_limit() const REQUIRES(mutex_);

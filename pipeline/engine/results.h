@@ -54,6 +54,8 @@ class Results {
   /// Records that all results or errors of the group are there. Returns the group to its pool, now
   /// or when the results were taken.
   virtual void complete(Group& group) = 0;
+  /// True if a result waits to be taken.
+  virtual bool has_output() const = 0;
   /// True if nothing can be taken before the oldest element is there, so that `room` may make more.
   virtual bool waits_for_head() const { return false; }
   /// Records that a group that had found no memory has more results.

@@ -41,13 +41,18 @@ bool ParallelSegment::threads_starve() const {
   return ops_block_ || in_flight_ < static_cast<std::size_t>(run_.threads());
 }
 
+// True if the consumer waits for another element. It may not have looked at the last one yet.
+bool ParallelSegment::lacks_output() const {
+  return consumer_waits_ && !results_->has_output();
+}
+
 Demand ParallelSegment::demand() const {
   const std::size_t limit = group_limit();
   const bool alone = run_.step_back().alone();
   return {.wanted = alone ? 1 : sizer_.size(),
           .most = alone ? 1 : sizer_.most(),
           .group_limit = limit,
-          .crowded = crowded(limit) || (alone && !consumer_waits_),
+          .crowded = crowded(limit) || (alone && !lacks_output()),
           .consumer_waits = consumer_waits_,
           .alone = alone,
           .reads_starve = reads_starve(),
