@@ -63,9 +63,11 @@ std::shared_ptr<SlotPool> SlotPlan::pool(const Node& node, std::uint64_t path) {
   return known;
 }
 
-void SlotPlan::drop_free() noexcept {
+bool SlotPlan::drop_free(std::size_t left) noexcept {
   MutexLock lock(mutex_);
-  for (const auto& [place, pool] : pools_) pool->drop_free();
+  bool dropped = false;
+  for (const auto& [place, pool] : pools_) dropped = pool->drop_free(left) || dropped;
+  return dropped;
 }
 
 }  // namespace penstock

@@ -28,8 +28,8 @@ class SlotPlan {
   /// Returns the pool for this place of a batch stage. A stage that is used twice is open twice at
   /// the same time.
   std::shared_ptr<SlotPool> pool(const Node& node, std::uint64_t path) EXCLUDES(mutex_);
-  /// Frees all slots that are not in use.
-  void drop_free() noexcept EXCLUDES(mutex_);
+  /// Frees slots that are not in use, but leaves each stage `left`. Returns false if it frees none.
+  bool drop_free(std::size_t left) noexcept EXCLUDES(mutex_);
 
  private:
   SlotLayout layout_for(const Node& node) const;

@@ -287,11 +287,6 @@ SlotPool::~SlotPool() {
   for (Slot* slot : free_) drop(slot);
 }
 
-Ref<Slot> SlotPool::take(Make make) {
-  Claim claimed = claim(make);
-  return claimed.to_make ? this->make() : std::move(claimed.slot);
-}
-
 SlotPool::Claim SlotPool::claim(Make make) {
   Slot* slot = nullptr;
   {
@@ -359,26 +354,29 @@ void SlotPool::narrow(std::size_t most) {
   limit_ = std::min(limit_, most);
 }
 
-void SlotPool::drop_free() noexcept {
-  MutexLock lock(mutex_);
-  for (Slot* slot : free_) drop(slot);
-  free_.clear();
+bool SlotPool::drop_free(std::size_t left) noexcept {
+  for (bool dropped = false;; dropped = true) {
+    Slot* slot = nullptr;
+    {
+      MutexLock lock(mutex_);
+      if (free_.empty() || made_ <= left) return dropped;
+      slot = free_.back();
+      free_.pop_back();
+    }
+    delete slot;  // not under the lock, as it takes long
+    MutexLock lock(mutex_);
+    drop(nullptr);
+  }
 }
 
 void SlotPool::drop(Slot* slot) noexcept {
   delete slot;
-  --made_;
-  memory_->discharge_slot(layout_.bytes, made_ == 0);
+  memory_->discharge_slot(layout_.bytes, --made_ == 0);
 }
 
 std::size_t SlotPool::limit() const {
   MutexLock lock(mutex_);
   return limit_;
-}
-
-std::size_t SlotPool::made() const {
-  MutexLock lock(mutex_);
-  return made_;
 }
 
 void SlotPool::give(Slot* slot) noexcept {

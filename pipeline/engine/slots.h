@@ -135,7 +135,10 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
     beyond,   ///< more, for a consumer that keeps batches
   };
   /// Returns a free slot, or a new one if the budget has room, or else null.
-  Ref<Slot> take(Make make) EXCLUDES(mutex_);
+  Ref<Slot> take(Make make) EXCLUDES(mutex_) {
+    Claim claimed = claim(make);
+    return claimed.to_make ? this->make() : std::move(claimed.slot);
+  }
   /// `take` in two steps. The first returns a free slot, or charges the budget for a new one, or
   /// does neither. The second makes the new slot, which takes long. If it throws, the charge is
   /// taken back.
@@ -150,12 +153,16 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   std::size_t widen(std::size_t most) EXCLUDES(mutex_);
   /// Raises the limit by one, up to `most`, if all slots are made and memory has room for another.
   bool add_one(std::size_t most) EXCLUDES(mutex_);
-  /// Frees all slots that are not in use, to make as much room as possible.
-  void drop_free() noexcept EXCLUDES(mutex_);
+  /// Frees slots that are not in use, as long as more than `left` exist. Returns false if it frees
+  /// none.
+  bool drop_free(std::size_t left) noexcept EXCLUDES(mutex_);
   /// Lowers the limit to `most`. Excess slots are freed when they return.
   void narrow(std::size_t most) EXCLUDES(mutex_);
   std::size_t limit() const EXCLUDES(mutex_);
-  std::size_t made() const EXCLUDES(mutex_);
+  std::size_t made() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return made_;
+  }
 
  private:
   friend class Slot;

@@ -104,7 +104,7 @@ bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet)
   }
   if (++tries_ <= others) return false;  // one of the others may have room, and then return some
   tries_ = 0;
-  if (run_.step_back().ask(entry.group->starved_all)) {
+  if (run_.slots().drop_free(1) || run_.step_back().ask(entry.group->starved_all)) {
     timer_.renew();
     return false;
   }

@@ -19,10 +19,10 @@ struct Group;
 ///
 /// If no other work runs and such a group still finds no room, the engine gives up results that
 /// were made ahead, except for the oldest of each segment (`SegmentList::evict`). It makes them
-/// again later. If that does not suffice, the run steps back and makes the element alone
-/// (`StepBack`). Only then may the element fail. So a full budget does not hang, and an element
-/// that would fit by itself does not fail. There is one exception: runs that cannot return to their
-/// position do not step back.
+/// again later. Then it frees idle slots. If that does not suffice, the run steps back and makes
+/// the element alone (`StepBack`). Only then may the element fail. So a full budget does not hang,
+/// and an element that would fit by itself does not fail. There is one exception: runs that cannot
+/// return to their position do not step back.
 ///
 /// Thread-safe.
 class StarvedLine {

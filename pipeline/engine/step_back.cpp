@@ -28,7 +28,7 @@ bool StepBack::wanted() const noexcept {
 void StepBack::done() noexcept {
   constexpr std::uint64_t kMost = 1 << 20;
   run_.ledger().step_back();
-  run_.slots().drop_free();
+  run_.slots().drop_free(0);
   alone_.store(next_, std::memory_order_release);
   next_ = std::min(2 * next_, kMost);
   wanted_.store(false, std::memory_order_release);
