@@ -110,7 +110,8 @@ void BatchResults::complete(Group& group) {
 Status BatchResults::stuck() {
   if (!without_slot_ || !slot_timer_.over(run_.activity())) return {};
   slot_timer_.renew();
-  if (run_.step_back().ask_locked(slots_->layout().bytes)) return {};
+  StepBack& step_back = run_.step_back();
+  if (step_back.ask_locked(slots_->layout().bytes) || !step_back.may_fail()) return {};
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(slots_->made()) +
                    " batch slots are held by the caller, and the memory budget has no room for "

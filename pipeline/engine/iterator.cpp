@@ -32,15 +32,12 @@ class Iterator::Impl {
       : forks_(first_forks()),
         run_(std::make_unique<Run>(std::move(plan), options)),
         position_(*run_, options.epochs) {
-    allow_stepping_back();
     observed_ = ObservedRun([this] { return stats(); });
   }
 
   Impl(Plan plan, const RunOptions& options, const SavedRun& saved)
       : Impl(std::move(plan), options) {
-    run_->step_back().allow(false);
     position_.restore(saved);
-    allow_stepping_back();
   }
 
   ~Impl() {
@@ -126,11 +123,6 @@ class Iterator::Impl {
   }
 
  private:
-  void allow_stepping_back() noexcept {
-    const Plan& plan = run_->plan();
-    run_->step_back().allow(plan.unsavable().empty() && again_the_same(*plan.root()));
-  }
-
   /// Returns the fork count of the first run's process. In a child of another process, locks that
   /// runs share may be held.
   static std::uint64_t first_forks() {

@@ -18,6 +18,17 @@ constexpr std::size_t kKeptEpochs = 1000;
 
 }  // namespace
 
+Position::Position(Run& run, std::uint64_t epochs)
+    : run_(run), epochs_(epochs), trees_(run, epochs) {
+  run.step_back().allow(returns());
+}
+
+// True if the run can return to its position.
+bool Position::returns() const {
+  const Plan& plan = run_.plan();
+  return plan.unsavable().empty() && again_the_same(*plan.root());
+}
+
 void Position::restore(const SavedRun& saved) {
   run_.ledger().restore(saved.errors);
   StateReader passed(saved.passed);
@@ -34,14 +45,21 @@ void Position::restore(const SavedRun& saved) {
   }
   saved.restore_records(*run_.plan().root());
   if (saved.ended || saved.epoch >= epochs_) return;
+  StepBack& step_back = run_.step_back();
+  step_back.allow(false);
+  bool again = false;
   try {
     trees_.open(epoch_, saved.tree);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::resource_exhausted || run_.cancelled()) throw;
-    // Stages that make again what they held do so ahead, too. One element at a time takes less.
-    run_.step_back().done();
-    trees_.open(epoch_, saved.tree);
+    again = true;
   }
+  step_back.allow(returns());
+  if (!again && !step_back.failed()) return;
+  // Stages that make again what they held do so ahead, too. One element at a time takes less.
+  trees_.close();
+  step_back.done();
+  trees_.open(epoch_, saved.tree);
 }
 
 std::string Position::save() {

@@ -26,7 +26,7 @@ struct SavedRun;
 class Position {
  public:
   /// `epochs` is the total number of epochs.
-  Position(Run& run, std::uint64_t epochs) : run_(run), epochs_(epochs), trees_(run, epochs) {}
+  Position(Run& run, std::uint64_t epochs);
 
   /// Continues from a saved position. Call this before all other functions.
   void restore(const SavedRun& saved);
@@ -56,6 +56,7 @@ class Position {
  private:
   SavedRun state() const REQUIRES(mutex_);
   bool is_over() const REQUIRES(mutex_) { return ended_ || failed_ || epoch_ >= epochs_; }
+  bool returns() const;
   std::optional<bool> take(ElementRef& item) EXCLUDES(mutex_);
   void count(const Payload& payload) REQUIRES(mutex_);
   void step_back() EXCLUDES(opening_mutex_);

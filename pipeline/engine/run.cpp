@@ -156,7 +156,8 @@ bool Run::wait_for_memory(QuietTimer& timer) {
   memory_->wait_for_release(seen, activity_.moment_ms());
   if (!timer.seems_over(activity_)) return true;
   const bool over = timer.over(activity_);
-  if (!segments_.evict() && !slots_.drop_free(1) && !step_back_.ask(0)) return !over;
+  if (!segments_.evict() && !slots_.drop_free(1) && !step_back_.ask(0))
+    return !over || !step_back_.may_fail();
   timer.renew();
   return true;
 }

@@ -108,7 +108,7 @@ bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet)
     timer_.renew();
     return false;
   }
-  return was_quiet && timer_.over(run_.activity());
+  return was_quiet && timer_.over(run_.activity()) && run_.step_back().may_fail();
 }
 
 }  // namespace penstock

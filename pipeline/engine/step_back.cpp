@@ -21,6 +21,12 @@ bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
   return true;
 }
 
+// Either this sees that the consumer may step back, or the consumer sees the failure.
+bool StepBack::may_fail() noexcept {
+  failed_.store(true, std::memory_order_seq_cst);
+  return alone() || !allowed_.load(std::memory_order_seq_cst);
+}
+
 bool StepBack::wanted() const noexcept {
   return !AtWork::here() && wanted_.load(std::memory_order_acquire);
 }
@@ -32,6 +38,7 @@ void StepBack::done() noexcept {
   alone_.store(next_, std::memory_order_release);
   next_ = std::min(2 * next_, kMost);
   wanted_.store(false, std::memory_order_release);
+  failed_.store(false, std::memory_order_seq_cst);
 }
 
 void StepBack::received() noexcept {

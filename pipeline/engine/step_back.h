@@ -18,12 +18,18 @@ class StepBack {
   explicit StepBack(Run& run) : run_(run) {}
   /// States whether the consumer can save its position and resume from there. While a saved run is
   /// restored it cannot: it has no position yet.
-  void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_release); }
+  void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }
   /// Called for an element that finds no room for `bytes`. Asks the consumer to step back. Returns
   /// false if that would not help, because the element is alone already.
   bool ask(std::uint64_t bytes) noexcept;
   /// The same for a caller that holds a segment's mutex: the consumer sees it a moment later.
   bool ask_locked(std::uint64_t bytes) noexcept;
+  /// Called before something fails for lack of memory. Returns false if it must not fail, because
+  /// the consumer can step back now.
+  bool may_fail() noexcept;
+  /// True if something failed since the last step. A run that was being restored then has to step
+  /// back: it asks after it has called `allow`.
+  bool failed() const noexcept { return failed_.load(std::memory_order_seq_cst); }
   /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
   /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,
@@ -40,6 +46,7 @@ class StepBack {
   Run& run_;
   std::atomic<bool> allowed_{false};
   std::atomic<bool> wanted_{false};
+  std::atomic<bool> failed_{false};
   std::atomic<std::uint64_t> alone_{0};  // elements to be received until more are made at once
   std::uint64_t next_ = 1;               // the same after the next step; used by the consumer
 };
