@@ -131,6 +131,11 @@ void Memory::keep_for_one(std::uint64_t bytes) {
   for_one_ = std::min(limit_ - least_slots_, std::max(bytes, 2 * for_one_));
 }
 
+void Memory::be_exact() {
+  MutexLock lock(mutex_);
+  scarce_ = true;
+}
+
 bool Memory::has_too_many_slots() const {
   MutexLock lock(mutex_);
   return for_one_ > 0 && more_slots_ > 0 && more_slots_ > limit_ - least_slots_ - for_one_;

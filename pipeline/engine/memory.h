@@ -58,6 +58,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Keeps room for an element that takes `bytes` at once. From then on, slots other than the first
   /// of each stage are made only if they leave this room.
   void keep_for_one(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// From now on, no request gets a larger buffer than it needs.
+  void be_exact() EXCLUDES(mutex_);
   /// True if the slots leave less room than is kept for one element.
   bool has_too_many_slots() const EXCLUDES(mutex_);
 

@@ -80,6 +80,7 @@ Run::Run(Plan plan, const RunOptions& options)
       activity_(
           threads_, [this] { lose_count(); }, RunsServe::here()) {
   plan_.check_memory();
+  if (step_back_.alone()) memory_->be_exact();
   int most = threads_for(options).waiting;
   if (options.io_threads == 0 && most == kUsualReaders) {
     most = std::clamp(kReadersEach * threads_, kReadersEach, kMostThreads);  // tried when needed
