@@ -131,7 +131,7 @@ class Source {
   /// may be an upper bound.
   virtual std::uint64_t record_bytes(std::uint64_t index) const;
   /// Returns true if nearly all records of one `read` share buffers. Otherwise each one takes a
-  /// buffer of at least 1 KiB.
+  /// buffer of at least 256 bytes.
   virtual bool shares_buffers() const { return false; }
   /// Returns the place of a record, for errors.
   virtual Provenance locate(std::uint64_t index) const;

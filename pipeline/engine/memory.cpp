@@ -12,6 +12,7 @@ class Memory::PoolBuffer final : public Buffer {
     data_ = data;
     size_ = class_bytes(wanted);
   }
+  std::uint64_t charge() const noexcept { return charged(size_); }
   ~PoolBuffer() override = default;
   void dispose() noexcept override {
     const std::shared_ptr<Memory> memory = std::move(owner);
@@ -154,12 +155,13 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
     return {};
   }
   const int wanted = size_class(bytes);
-  const std::uint64_t size = class_bytes(wanted);
+  const std::size_t size = class_bytes(wanted);
+  const std::uint64_t charge = charged(size);
   PoolBuffer* buffer = nullptr;
   {
     MutexLock lock(mutex_);
-    const std::uint64_t from_promise = std::min(promised, size);
-    if (size - from_promise > limit_ - live_ - reserved_) {
+    const std::uint64_t from_promise = std::min(promised, charge);
+    if (charge - from_promise > limit_ - live_ - reserved_) {
       scarce_ = true;
       return {};
     }
@@ -169,8 +171,8 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
       free_.resize(static_cast<std::size_t>(wanted) + 1);
     }
     buffer = take_idle(wanted);
-    if (buffer == nullptr) trim(size);
-    live_ += buffer != nullptr ? buffer->size() : size;
+    if (buffer == nullptr) trim(charge);
+    live_ += buffer != nullptr ? buffer->charge() : charge;
     peak_ = std::max(peak_, live_ + idle_);
   }
   if (buffer == nullptr) {
@@ -180,7 +182,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
       buffer = new PoolBuffer(data, wanted);
     } catch (...) {
       if (data != nullptr) allocator_.deallocate(data, size);
-      discharge(size);
+      discharge(charge);
       throw;
     }
   }
@@ -203,9 +205,9 @@ Memory::PoolBuffer* Memory::take_idle(int wanted) noexcept {
   for (auto i = static_cast<std::size_t>(wanted); i < end; ++i) {
     if (free_[i].empty()) continue;
     PoolBuffer* const buffer = free_[i].back();
-    if (buffer->size() > limit_ - live_ - reserved_) return nullptr;
+    if (buffer->charge() > limit_ - live_ - reserved_) return nullptr;
     free_[i].pop_back();
-    idle_ -= buffer->size();
+    idle_ -= buffer->charge();
     return buffer;
   }
   return nullptr;
@@ -213,10 +215,10 @@ Memory::PoolBuffer* Memory::take_idle(int wanted) noexcept {
 
 void Memory::give(PoolBuffer* buffer) noexcept {
   MutexLock lock(mutex_);
-  live_ -= buffer->size();
+  live_ -= buffer->charge();
   try {
     free_[static_cast<std::size_t>(buffer->size_class)].push_back(buffer);
-    idle_ += buffer->size();
+    idle_ += buffer->charge();
   } catch (...) {
     allocator_.deallocate(buffer->data(), buffer->size());
     delete buffer;
@@ -231,7 +233,7 @@ void Memory::trim(std::uint64_t wanted) {
     while (!free.empty() && live_ + idle_ + wanted > limit_) {
       PoolBuffer* buffer = free.back();
       free.pop_back();
-      idle_ -= buffer->size();
+      idle_ -= buffer->charge();
       allocator_.deallocate(buffer->data(), buffer->size());
       delete buffer;
     }

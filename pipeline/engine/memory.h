@@ -74,7 +74,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Returns the bytes that `allocate` takes for a request of this size.
   static std::size_t rounded(std::size_t bytes) noexcept {
     if (bytes > PTRDIFF_MAX) return bytes;  // will be refused
-    return bytes <= kLeast ? kLeast : class_bytes(size_class(bytes));
+    return charged(bytes <= kLeast ? kLeast : class_bytes(size_class(bytes)));
   }
 
   /// Count releases, and wait until the count differs from `seen` or `milliseconds` have passed.
@@ -84,10 +84,16 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void wake() EXCLUDES(mutex_);
 
  private:
-  static constexpr std::size_t kLeast = 1024;  // has a size class of its own
+  static constexpr std::size_t kLeast = 128;  // has a size class of its own
   static constexpr int kClassesToADoubling = 8;
 
   class PoolBuffer;
+  /// Returns what a buffer of this size is charged. Besides small ones, their object and the heap's
+  /// own data count.
+  static constexpr std::size_t charged(std::size_t size) noexcept {
+    constexpr std::size_t kSmall = 1024;
+    return size < kSmall ? std::min(size + 128, kSmall) : size;
+  }
   static int size_class(std::size_t bytes) noexcept;
   static std::size_t class_bytes(int size_class) noexcept;
   PoolBuffer* take_idle(int wanted) noexcept REQUIRES(mutex_);

@@ -12,7 +12,7 @@ namespace penstock {
 namespace {
 
 /// Returns roughly how much of the budget it takes to keep the element. Buffers of the pool have at
-/// least 1 KiB. A view of a larger buffer counts as a part of it. The result does not depend on
+/// least 256 bytes. A view of a larger buffer counts as a part of it. The result does not depend on
 /// which buffer the element got.
 std::uint64_t held_bytes(const Element& element) {
   std::uint64_t total = 0;
@@ -23,7 +23,7 @@ std::uint64_t held_bytes(const Element& element) {
     for (std::int64_t k = 0; tensor.dtype() == DType::bytes && k < tensor.volume(); ++k) {
       bytes += tensor.contiguous() ? tensor.bytes_at(k).size() : 0;
     }
-    total += std::min<std::uint64_t>(tensor.owner()->size(), std::max<std::uint64_t>(1024, bytes));
+    total += std::max<std::uint64_t>(256, std::min<std::uint64_t>(tensor.owner()->size(), bytes));
   }
   return total;
 }

@@ -25,7 +25,7 @@ TEST(Memory, AnIdleBufferServesWhatItIsAtMostTwiceAsLargeAs) {
   } kFacts[] = {
       {8192, 8192, true}, {8192, 7169, true},  {8192, 7168, true},  {8192, 4097, true},
       {8192, 4096, true}, {8192, 3584, false}, {8192, 1024, false}, {8192, 8193, false},
-      {1024, 1, true},    {9216, 4096, false},
+      {1024, 512, true},  {9216, 4096, false}, {1024, 448, false},  {256, 1, true},
   };
   for (const auto& fact : kFacts) {
     SCOPED_TRACE(std::to_string(fact.idle) + " for " + std::to_string(fact.wanted));
@@ -34,7 +34,26 @@ TEST(Memory, AnIdleBufferServesWhatItIsAtMostTwiceAsLargeAs) {
     const BufferPtr second = take(*memory, fact.wanted);
     EXPECT_EQ(second->data() == first, fact.served);
     EXPECT_GE(second->size(), fact.wanted);
-    EXPECT_EQ(memory->peak(), fact.served ? fact.idle : fact.idle + second->size());
+    const std::size_t idle = Memory::rounded(fact.idle);
+    EXPECT_EQ(memory->peak(), fact.served ? idle : idle + Memory::rounded(fact.wanted));
+  }
+}
+
+TEST(Memory, SmallBuffersAreChargedWithMoreThanTheirSize) {
+  const struct {
+    std::size_t bytes, size, charged;
+  } kFacts[] = {{1, 128, 256},    {128, 128, 256},    {129, 144, 272},
+                {896, 896, 1024}, {1000, 1024, 1024}, {1025, 1152, 1152}};
+  for (const auto& fact : kFacts) {
+    SCOPED_TRACE(fact.bytes);
+    const auto memory = memory_of(kLimit);
+    BufferPtr buffer = take(*memory, fact.bytes);
+    EXPECT_EQ(buffer->size(), fact.size);
+    EXPECT_EQ(memory->used(), fact.charged);
+    EXPECT_EQ(Memory::rounded(fact.bytes), fact.charged);
+    buffer = {};
+    EXPECT_EQ(memory->used(), fact.charged);  // idle
+    EXPECT_EQ(memory->room(), kLimit);
   }
 }
 

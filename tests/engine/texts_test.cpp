@@ -11,6 +11,8 @@
 
 #include <penstock/penstock.h>
 
+#include "pipeline/engine/step_back.h"
+#include "tests/support/files.h"
 #include "tests/support/numbers.h"
 
 namespace penstock {
@@ -179,6 +181,31 @@ TEST(Texts, FitAnyBudget) {
     const auto source = std::make_shared<TextSource>(TextSource::Options{});
     EXPECT_EQ(run(Dataset(source).batch(20), {.threads = 2, .memory_bytes = memory}), expected);
   }
+}
+
+// Lines that are read together share a buffer. Made one at a time, each has its own.
+TEST(Texts, OfOneAtATimeFitWhereTheyFitTogether) {
+  const test::TempFolder folder;
+  std::string lines;
+  for (std::size_t i = 0; i < 20'000; ++i) lines += std::string(20 + i % 130, 'x') + "\n";
+  folder.write("lines", lines);
+  const Dataset batches = text_lines({folder / "lines"})
+                              .map([](Element element) { return element; })
+                              .shuffle({.buffer = 1000})
+                              .batch(64);
+  const auto count = [](const Dataset& dataset, int threads) {
+    Iterator iterator = dataset.iterate({.threads = threads, .memory_bytes = 32 << 10});
+    int found = 0;
+    while (Next next = iterator.next()) {  // lets go of each batch before the next
+      EXPECT_TRUE(next.has_value()) << next.error().what();
+      if (!next.has_value()) break;
+      ++found;
+    }
+    return found;
+  };
+  for (const int threads : {1, 2, 4}) EXPECT_EQ(count(batches, threads), 313);
+  const RunsAlone alone;
+  EXPECT_EQ(count(batches.take(20), 2), 20);
 }
 
 }  // namespace texts_test
