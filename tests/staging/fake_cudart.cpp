@@ -143,7 +143,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   const cudaError_t error = called("cudaEventCreateWithFlags");
   if (error != cudaSuccess) return error;
-  *event = runtime.newest_event = new CUevent_st;
+  *event = new CUevent_st;
+  runtime.newest_event = *event;
   ++runtime.events;
   return cudaSuccess;
 }

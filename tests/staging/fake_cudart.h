@@ -26,7 +26,7 @@ struct Cudart {
   int driver = 13000;
   int devices = 1;
   cudaError_t counting = cudaSuccess;
-  CUevent_st* newest_event = nullptr;
+  std::atomic<CUevent_st*> newest_event = nullptr;
   std::atomic<bool> tells_ended_streams = false;  // a call on one fails; else it aborts
 };
 extern Cudart cudart;
