@@ -108,7 +108,7 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
       ++good_;
     }
     out[count++] = value_of(group.items[group.taken], work);
-    // What the value was made of makes room for the next one.
+    // Frees the inputs of this value, so that the next one has room.
     if (!group.done && !group.alike) group.items[group.taken] = ElementRef();
   }
   return count;
