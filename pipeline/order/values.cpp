@@ -99,7 +99,7 @@ OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context) {
 bool HeldInput::next(ElementRef& out) {
   if (used_ == ahead_.size()) {
     if (ended_) return false;
-    forget();
+    if (!states_.empty()) forget(std::prev(states_.end()), next_);
     StateWriter before;
     input_->save(before);
     ahead_.resize(kAhead);
@@ -120,19 +120,16 @@ std::uint64_t HeldInput::hold() {
 }
 
 void HeldInput::let_go(std::uint64_t number) {
-  held_.erase(number);
+  if (held_.erase(number) == 0) return;
+  const auto following = states_.upper_bound(number);
+  if (following == states_.end()) return;  // items behind the last state may still be held
+  forget(std::prev(following), following->first);
 }
 
-// Drops the states that do not precede a held item, nor one that may still be held.
-void HeldInput::forget() {
-  for (auto state = states_.begin(); state != states_.end();) {
-    const auto following = std::next(state);
-    const std::uint64_t end = following == states_.end() ? next_ : following->first;
-    const auto first_held = held_.lower_bound(state->first);
-    const bool needed = first_held != held_.end() && *first_held < end;
-    if (!needed) states_.erase(state);
-    state = following;
-  }
+// Drops the state unless an item is held that lies behind it and before `end`.
+void HeldInput::forget(States::iterator state, std::uint64_t end) {
+  const auto held = held_.lower_bound(state->first);
+  if (held == held_.end() || *held >= end) states_.erase(state);
 }
 
 void HeldInput::save(StateWriter& state) const {

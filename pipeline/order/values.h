@@ -40,7 +40,8 @@ class HeldInput {
 
  private:
   static constexpr std::size_t kAhead = 16;
-  void forget();
+  using States = std::map<std::uint64_t, std::string>;
+  void forget(States::iterator state, std::uint64_t end);
 
   OrderIteratorPtr input_;
   std::vector<ElementRef> ahead_;  // pulled together
@@ -48,7 +49,7 @@ class HeldInput {
   std::uint64_t next_ = 0;         // number of the next item
   bool ended_ = false;
   std::set<std::uint64_t> held_;
-  std::map<std::uint64_t, std::string> states_;  // states of the input before these numbers
+  States states_;  // of the input before these numbers
 };
 
 /// Returns a dataset of items that are values, such as a window. The random numbers differ from
