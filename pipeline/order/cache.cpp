@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include <penstock/log.h>
 
@@ -11,23 +13,6 @@
 namespace penstock {
 namespace {
 
-/// Returns roughly how much of the budget it takes to keep the element. Buffers of the pool have at
-/// least 256 bytes. A view of a larger buffer counts as a part of it. The result does not depend on
-/// which buffer the element got.
-std::uint64_t held_bytes(const Element& element) {
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < element.size(); ++i) {
-    const Tensor& tensor = element[i];
-    if (!tensor.owner()) continue;
-    std::uint64_t bytes = tensor.nbytes();
-    for (std::int64_t k = 0; tensor.dtype() == DType::bytes && k < tensor.volume(); ++k) {
-      bytes += tensor.contiguous() ? tensor.bytes_at(k).size() : 0;
-    }
-    total += std::max<std::uint64_t>(256, std::min<std::uint64_t>(tensor.owner()->size(), bytes));
-  }
-  return total;
-}
-
 class CacheIterator final : public OrderIterator {
  public:
   CacheIterator(const Node& node, const OpenContext& context)
@@ -35,7 +20,8 @@ class CacheIterator final : public OrderIterator {
         context_(context),
         store_(context.run.cache(node, context)),
         again_(context.path != store_->place.path),
-        most_(context.run.memory_limit() / 4 * 3) {
+        most_(context.run.memory_limit() / 4 * 3),
+        filling_(std::make_shared<KeptElements>(context.run.stream_memory())) {
     // The first pass comes again only if the run goes back to where the cache was empty.
     if (!again_ && context.epoch == 0) drop();
     kept_ = kept();
@@ -43,7 +29,7 @@ class CacheIterator final : public OrderIterator {
   }
 
   ~CacheIterator() override {
-    if (filling_.empty()) return;
+    if (!filling_ || filling_->size() == 0) return;
     log_once(LogLevel::warning, "cache.partial",
              "cache: the input was not read to its end, so nothing was kept; if only a part is "
              "wanted, use take(k).cache().repeat()");
@@ -51,27 +37,24 @@ class CacheIterator final : public OrderIterator {
 
   std::size_t pull(std::span<ElementRef> out) override {
     if (kept_) return replay(out);
-    if (held_ > most_) refuse();
+    if (full_) refuse();
     std::size_t count = input_->pull(out);
     for (std::size_t i = 0; i < count; ++i) {
       // An element that lacked memory would be missing in every later pass.
-      if (run_error(out[i]) != nullptr) stop_keeping();
+      if (run_error(out[i]) != nullptr) filling_.reset();
       if (is_error(out[i])) continue;
-      if (keeps_) {
-        held_ += held_bytes(out[i].payload->element);
-        if (held_ > most_) {
-          if (i == 0) refuse();
-          count = i;  // those in front still belong to the run, however many were pulled at once
-          break;
-        }
-        filling_.emplace_back(out[i].ordinal, out[i].payload);
+      if (filling_ && !keep(out[i])) {
+        if (i == 0) refuse();
+        count = i;  // those in front still belong to the run, however many were pulled at once
+        break;
       }
       out[i].ordinal = ordinal_of(out[i].ordinal);
     }
     position_ += count;
     const std::int64_t expected = node_.cardinality();
-    const bool known_end = expected > 0 && filling_.size() == static_cast<std::size_t>(expected);
-    if (keeps_ && (count == 0 || known_end)) finish();
+    const bool known_end =
+        filling_ && expected > 0 && filling_->size() == static_cast<std::size_t>(expected);
+    if (filling_ && (count == 0 || known_end)) finish();
     return count;
   }
 
@@ -97,45 +80,56 @@ class CacheIterator final : public OrderIterator {
     kept_ = kept();
     if (!kept_) throw Error(ErrorCode::internal, "a cache was not filled to the end of its input");
     position_ = std::min<std::size_t>(position, kept_->size());
+    place_ = kept_->find(position_);
   }
 
  private:
-  std::shared_ptr<const CacheStore::Elements> kept() const {
+  std::shared_ptr<const KeptElements> kept() const {
     const std::lock_guard lock(store_->mutex);
     return store_->elements;
   }
 
   void drop() {
     kept_.reset();
-    std::shared_ptr<const CacheStore::Elements> dropped;
+    std::shared_ptr<const KeptElements> dropped;
     const std::lock_guard lock(store_->mutex);
     dropped.swap(store_->elements);
   }
 
   void open_input() { input_ = open_values(node_, context_.first(store_->place)); }
 
-  // Leave room to make elements in. Otherwise each of the others would wait for room in vain.
-  [[noreturn]] void refuse() {
-    const Error error(ErrorCode::resource_exhausted,
-                      "the elements kept take " + std::to_string(held_) +
-                          " bytes so far, and three quarters of the memory budget are " +
-                          std::to_string(most_) + "; give it more, or keep them in a file",
-                      Provenance{{}, -1, -1, context_.run.stage_name(node_)});
-    stop_keeping();
-    context_.run.give_up(error);
-    throw error;
+  /// Returns false, with the reason in `full_`, if there is no room.
+  bool keep(const ElementRef& item) {
+    try {
+      filling_->add(item.ordinal, *item.payload);
+      if (filling_->bytes() <= most_) return true;
+      // Leave room to make elements in. Otherwise each of the others would wait for room in vain.
+      full_ = too_much("three quarters of the memory budget are " + std::to_string(most_));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::resource_exhausted) throw;
+      full_ = too_much("the memory budget of " + std::to_string(context_.run.memory_limit()) +
+                       " bytes has no room for more");
+    }
+    return false;
   }
 
-  void stop_keeping() noexcept {
-    keeps_ = false;
-    filling_.clear();
+  Error too_much(const std::string& limit) const {
+    return {ErrorCode::resource_exhausted,
+            "the elements kept take " + std::to_string(filling_->bytes()) + " bytes so far, and " +
+                limit + "; give it more, or keep them in a file",
+            Provenance{{}, -1, -1, context_.run.stage_name(node_)}};
+  }
+
+  [[noreturn]] void refuse() {
+    filling_.reset();
+    context_.run.give_up(*full_);
+    throw Error(*full_);
   }
 
   void finish() {
-    auto elements = std::make_shared<const CacheStore::Elements>(std::move(filling_));
-    stop_keeping();
+    const std::shared_ptr<const KeptElements> elements = std::move(filling_);
     const std::lock_guard lock(store_->mutex);
-    if (!store_->elements) store_->elements = std::move(elements);
+    if (!store_->elements) store_->elements = elements;
   }
 
   /// Each repetition has its own random numbers.
@@ -146,8 +140,8 @@ class CacheIterator final : public OrderIterator {
   std::size_t replay(std::span<ElementRef> out) {
     const std::size_t count = std::min<std::size_t>(out.size(), kept_->size() - position_);
     for (std::size_t i = 0; i < count; ++i) {
-      const auto& [ordinal, payload] = (*kept_)[position_ + i];
-      out[i] = ref_to(payload, ordinal_of(ordinal));
+      out[i] = kept_->next(place_);
+      out[i].ordinal = ordinal_of(out[i].ordinal);
     }
     position_ += count;
     return count;
@@ -156,14 +150,14 @@ class CacheIterator final : public OrderIterator {
   const Node& node_;
   const OpenContext context_;
   const std::shared_ptr<CacheStore> store_;
-  const bool again_;                                  // not the first place and repetition
-  const std::uint64_t most_;                          // bytes to keep
-  std::shared_ptr<const CacheStore::Elements> kept_;  // null: filling
-  OrderIteratorPtr input_;                            // null: replaying
-  CacheStore::Elements filling_;
+  const bool again_;                          // not the first place and repetition
+  const std::uint64_t most_;                  // bytes to keep
+  std::shared_ptr<const KeptElements> kept_;  // null: filling
+  OrderIteratorPtr input_;                    // null: replaying
+  std::shared_ptr<KeptElements> filling_;     // null: keeps nothing
+  std::optional<Error> full_;                 // why it can keep no more
   std::size_t position_ = 0;
-  bool keeps_ = true;       // adds to filling_
-  std::uint64_t held_ = 0;  // bytes of what it kept
+  KeptElements::Place place_;  // of the next element to be replayed
 };
 
 class CacheNode final : public Node {

@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
+#include "pipeline/order/kept_elements.h"
 #include "pipeline/order/node.h"
 
 namespace penstock {
@@ -21,10 +21,8 @@ struct CacheStore {
   /// of them fills it.
   const StagePlace place;
   std::mutex mutex;
-  /// Ordinals and values.
-  using Elements = std::vector<std::pair<std::uint64_t, Ref<Payload>>>;
   // For a cache in memory. Null until it is complete; guarded by mutex.
-  std::shared_ptr<const Elements> elements;
+  std::shared_ptr<const KeptElements> elements;
   // For a cache in a file.
   // Set once the file is complete; guarded by mutex.
   std::shared_ptr<const CacheFileSource> file;

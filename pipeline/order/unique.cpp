@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
+#include <memory>
+#include <utility>
 
+#include "pipeline/order/arena.h"
 #include "pipeline/order/support.h"
 #include "pipeline/order/values.h"
 
@@ -48,43 +50,68 @@ std::int64_t hash_of(std::string_view bytes) {
   return static_cast<std::int64_t>(hash);
 }
 
-/// The elements seen so far, in memory of the budget.
+/// The elements seen so far: a hash table in memory of the budget.
 class Seen {
  public:
-  explicit Seen(ReadContext& memory) : memory_(memory) {}
+  explicit Seen(ReadContext& memory) : memory_(memory), entries_(memory) {}
 
   /// Returns false if the element was seen before.
   bool insert(std::int64_t hash, std::string_view identity) {
-    const auto [begin, end] = known_.equal_range(hash);
-    if (std::any_of(begin, end, [&](const auto& entry) { return entry.second == identity; })) {
-      return false;
+    if (count_ > 0) {
+      for (const Entry* entry = *chain(hash); entry != nullptr; entry = entry->next) {
+        if (entry->hash == hash && entry->identity() == identity) return false;
+      }
     }
-    known_.emplace(hash, keep(identity));
+    if (count_ == chains_) grow();
+    std::byte* const place = entries_.take(Arena::aligned(sizeof(Entry) + identity.size()));
+    Entry*& first = *chain(hash);
+    first = std::construct_at(reinterpret_cast<Entry*>(place), Entry{first, hash, identity.size()});
+    std::memcpy(first + 1, identity.data(), identity.size());
+    ++count_;
     return true;
   }
-  std::size_t count() const noexcept { return known_.size(); }
+  std::size_t count() const noexcept { return count_; }
 
  private:
-  static constexpr std::size_t kEntry = 64;  // roughly the table's memory for each element
+  struct Entry {
+    Entry* next;
+    std::int64_t hash;
+    std::size_t bytes;  // of the identity, which follows
 
-  std::string_view keep(std::string_view identity) {
-    const std::size_t bytes = identity.size() + kEntry;
-    if (blocks_.empty() || blocks_.back()->size() - used_ < bytes) {
-      block_ = std::min<std::size_t>(2 * block_, 64 << 10);
-      blocks_.push_back(memory_.allocate(std::max(block_, bytes)));
-      used_ = 0;
+    std::string_view identity() const noexcept {
+      return {reinterpret_cast<const char*>(this + 1), bytes};
     }
-    auto* place = reinterpret_cast<char*>(blocks_.back()->data()) + used_;
-    std::copy(identity.begin(), identity.end(), place);
-    used_ += bytes;
-    return {place, identity.size()};
+  };
+
+  /// Returns the place of the first entry with such a hash. REQUIRES: chains_ > 0.
+  Entry** chain(std::int64_t hash) const noexcept {
+    return reinterpret_cast<Entry**>(table_->data()) +
+           (static_cast<std::uint64_t>(hash) & (chains_ - 1));
+  }
+
+  void grow() {
+    const std::size_t chains = std::max<std::size_t>(32, 2 * chains_);
+    const std::size_t bytes = chains * sizeof(void*);
+    BufferPtr table = memory_.allocate(bytes);
+    std::memset(table->data(), 0, bytes);
+    std::swap(table, table_);
+    const std::size_t old = std::exchange(chains_, chains);
+    for (std::size_t i = 0; i < old; ++i) {
+      Entry* entry = reinterpret_cast<Entry**>(table->data())[i];
+      while (entry != nullptr) {
+        Entry*& first = *chain(entry->hash);
+        Entry* const next = std::exchange(entry->next, first);
+        first = entry;
+        entry = next;
+      }
+    }
   }
 
   ReadContext& memory_;
-  std::unordered_multimap<std::int64_t, std::string_view> known_;
-  std::vector<BufferPtr> blocks_;
-  std::size_t block_ = 512;
-  std::size_t used_ = 0;  // bytes of the last block
+  Arena entries_;
+  BufferPtr table_;
+  std::size_t chains_ = 0;
+  std::size_t count_ = 0;
 };
 
 class UniqueIterator final : public OrderIterator {

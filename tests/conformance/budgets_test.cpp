@@ -296,8 +296,8 @@ TEST(Budgets, OfCachesEndARunBehindTheSameElement) {
       large(test::numbers(200), 1'000).map([](Element element) { return element; });
   for (const int threads : {1, 2, 8}) {
     const Outcome outcome = outcome_of(input.cache(), threads, 64 << 10);
-    EXPECT_EQ(outcome.elements.size(), 49U);
-    EXPECT_NE(outcome.error.find("the elements kept take 50000 bytes"), std::string::npos)
+    EXPECT_EQ(outcome.elements.size(), 40U);
+    EXPECT_NE(outcome.error.find("the elements kept take 49856 bytes"), std::string::npos)
         << outcome.error;
   }
 }

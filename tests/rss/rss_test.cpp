@@ -180,6 +180,8 @@ class Rss : public testing::Test {
                                 by8 + Flags{"--epochs", "2"}},
         {"375x500, files cached",
          images("small") + Flags{"--cache"} + stream + by8 + Flags{"--epochs", "2"}},
+        {"numbers, cached", Flags{"--range", "300000", "--cache"} + by32 + Flags{"--epochs", "2"},
+         true},
         {"375x500, windows",
          images("small") + Flags{"--random-resized-crop", "64", "--window", "4"}},
         {"375x500, rebatched", images("small") + train + by8 + Flags{"--rebatch", "20"}},
