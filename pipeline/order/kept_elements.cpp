@@ -26,10 +26,16 @@ bool is_complete(const Tensor& tensor) noexcept {
   return tensor.is_inline() && tensor.dtype() != DType::bytes;
 }
 
+/// True if another process may write to the values.
+bool is_mapped(const Tensor& tensor) noexcept {
+  return tensor.owner() && tensor.owner()->mapping() != nullptr;
+}
+
 /// Returns the bytes that a copy of the tensor's values takes in a block; 0 if they stay where they
-/// are.
+/// are. Those in a mapped file do: a copy would hide from later passes that the file has changed.
 std::size_t copied_bytes(const Tensor& tensor, std::size_t bytes) noexcept {
   if (is_complete(tensor) || !tensor.contiguous() || bytes > kMostToCopy) return 0;
+  if (is_mapped(tensor)) return 0;
   return Arena::aligned(bytes);
 }
 

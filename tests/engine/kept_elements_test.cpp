@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/engine/memory.h"
+#include "pipeline/sources/mapping.h"
 #include "tests/support/errors.h"
+#include "tests/support/files.h"
 
 namespace penstock {
 namespace kept_elements_test {
@@ -162,6 +164,21 @@ TEST(KeptElements, KeepNoBuffersOfSmallTensors) {
     EXPECT_LE(kept.bytes(), budget.charged());
     EXPECT_GE(kept.bytes(), 1'000 * fact.least - 1'000 * std::uint64_t{127});
   }
+}
+
+// A copy would be taken for what the file held when it was checked.
+TEST(KeptElements, StayInMappedFiles) {
+  const test::TempFolder folder;
+  const std::string path = folder.write("bytes", std::string(100, 'x'));
+  const std::shared_ptr<File> file = make_file_system("mmap")->open(path);
+  const BufferPtr mapping(new Mapping(file, file->info()));
+  ASSERT_NE(mapping->mapping(), nullptr);
+  Budget budget(1 << 20);
+  KeptElements kept(budget);
+  keep(kept, 0, Element({{"x", Tensor(DType::u8, {100}, mapping->data(), mapping)}}));
+  keep(kept, 1, Element({{"x", Tensor::bytes("xxx", mapping)}}));
+  KeptElements::Place place;
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(kept.next(place).payload->element["x"].owner(), mapping);
 }
 
 TEST(KeptElements, OnesThatFindNoRoomAreNotKept) {
