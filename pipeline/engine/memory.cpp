@@ -12,7 +12,7 @@ class Memory::PoolBuffer final : public Buffer {
     data_ = data;
     size_ = class_bytes(wanted);
   }
-  std::uint64_t charge() const noexcept { return charged(size_); }
+  std::uint64_t charge() const noexcept { return charge_of(size_); }
   ~PoolBuffer() override = default;
   void dispose() noexcept override {
     const std::shared_ptr<Memory> memory = std::move(owner);
@@ -21,6 +21,18 @@ class Memory::PoolBuffer final : public Buffer {
 
   const int size_class;
   std::shared_ptr<Memory> owner;  // set while in use
+};
+
+class Memory::Charge final : public Buffer {
+ public:
+  Charge(std::shared_ptr<Memory> memory, std::uint64_t bytes)
+      : memory_(std::move(memory)), bytes_(bytes) {}
+  ~Charge() override { memory_->discharge(bytes_); }
+  void dispose() noexcept override { delete this; }
+
+ private:
+  const std::shared_ptr<Memory> memory_;
+  const std::uint64_t bytes_;
 };
 
 Memory::~Memory() {
@@ -148,6 +160,16 @@ void Memory::discharge(std::uint64_t bytes) {
   note_release();
 }
 
+BufferPtr Memory::charged(std::uint64_t bytes) {
+  if (!charge(bytes)) return {};
+  try {
+    return BufferPtr(new Charge(shared_from_this(), bytes));
+  } catch (...) {
+    discharge(bytes);
+    throw;
+  }
+}
+
 BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
   if (bytes > limit_) {  // it may have no size class
     MutexLock lock(mutex_);
@@ -156,7 +178,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
   }
   const int wanted = size_class(bytes);
   const std::size_t size = class_bytes(wanted);
-  const std::uint64_t charge = charged(size);
+  const std::uint64_t charge = charge_of(size);
   PoolBuffer* buffer = nullptr;
   {
     MutexLock lock(mutex_);

@@ -55,6 +55,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// where it is not made yet. Returns false if there is no room.
   bool charge(std::uint64_t bytes) EXCLUDES(mutex_);
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// Like `charge`, until the result is dropped. It has no data, and is null if there is no room.
+  BufferPtr charged(std::uint64_t bytes) EXCLUDES(mutex_);
   /// Keeps room for an element that takes `bytes` at once. From then on, slots other than the first
   /// of each stage are made only if they leave this room.
   void keep_for_one(std::uint64_t bytes) EXCLUDES(mutex_);
@@ -74,7 +76,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Returns the bytes that `allocate` takes for a request of this size.
   static std::size_t rounded(std::size_t bytes) noexcept {
     if (bytes > PTRDIFF_MAX) return bytes;  // will be refused
-    return charged(bytes <= kLeast ? kLeast : class_bytes(size_class(bytes)));
+    return charge_of(bytes <= kLeast ? kLeast : class_bytes(size_class(bytes)));
   }
 
   /// Count releases, and wait until the count differs from `seen` or `milliseconds` have passed.
@@ -87,10 +89,11 @@ class Memory : public std::enable_shared_from_this<Memory> {
   static constexpr std::size_t kLeast = 128;  // has a size class of its own
   static constexpr int kClassesToADoubling = 8;
 
+  class Charge;
   class PoolBuffer;
   /// Returns what a buffer of this size is charged. Besides small ones, their object and the heap's
   /// own data count.
-  static constexpr std::size_t charged(std::size_t size) noexcept {
+  static constexpr std::size_t charge_of(std::size_t size) noexcept {
     constexpr std::size_t kSmall = 1024;
     return size < kSmall ? std::min(size + 128, kSmall) : size;
   }

@@ -23,6 +23,17 @@ std::size_t number_of(const Plan& plan, const PlannedStage& stage) noexcept {
   return static_cast<std::size_t>(&stage - plan.stages().data());
 }
 
+/// Calls `take` until it returns a buffer of `bytes`. Waits for room in between.
+template <typename Take>
+BufferPtr wait_for(Run& run, std::uint64_t bytes, const Take& take) {
+  for (QuietTimer timer;;) {
+    if (BufferPtr buffer = take()) return buffer;
+    run.stages().check_stop();
+    if (bytes > run.memory().limit() || !run.wait_for_memory(timer))
+      throw run.memory().no_room_for(bytes);
+  }
+}
+
 /// Memory for streams. Their threads may wait for it.
 class StreamMemory final : public ReadContext {
  public:
@@ -32,13 +43,10 @@ class StreamMemory final : public ReadContext {
   }
   bool trust_data() const noexcept override { return run_.options().trust_data; }
   BufferPtr allocate(std::size_t bytes) override {
-    for (QuietTimer timer;;) {
+    return wait_for(run_, bytes, [&] {
       std::uint64_t promised = 0;
-      if (BufferPtr buffer = run_.memory().allocate(bytes, promised)) return buffer;
-      run_.stages().check_stop();
-      if (bytes > run_.memory().limit() || !run_.wait_for_memory(timer))
-        throw run_.memory().no_room_for(bytes);
-    }
+      return run_.memory().allocate(bytes, promised);
+    });
   }
 
  private:
@@ -204,6 +212,10 @@ void StageServices::give_up(const Error& error) {
 
 std::uint64_t StageServices::memory_limit() const noexcept {
   return run_.memory().limit();
+}
+
+BufferPtr StageServices::charge(std::uint64_t bytes) {
+  return wait_for(run_, bytes, [&] { return run_.memory().charged(bytes); });
 }
 
 void StageServices::save_passed(StateWriter& state, std::optional<std::uint64_t> key) const {

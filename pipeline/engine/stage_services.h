@@ -47,6 +47,7 @@ class StageServices final : public RunServices {
   void give_up(const Error& error) override;
   std::uint64_t memory_limit() const noexcept override;
   ReadContext& stream_memory() override { return *stream_memory_; }
+  BufferPtr charge(std::uint64_t bytes) override;
 
   /// The way a program of the plan was made, from which a process with the same plan can make it
   /// again.

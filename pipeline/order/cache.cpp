@@ -20,7 +20,6 @@ class CacheIterator final : public OrderIterator {
         context_(context),
         store_(context.run.cache(node, context)),
         again_(context.path != store_->place.path),
-        most_(context.run.memory_limit() / 4 * 3),
         filling_(std::make_shared<KeptElements>(context.run.stream_memory())) {
     // The first pass comes again only if the run goes back to where the cache was empty.
     if (!again_ && context.epoch == 0) drop();
@@ -102,21 +101,19 @@ class CacheIterator final : public OrderIterator {
   bool keep(const ElementRef& item) {
     try {
       filling_->add(item.ordinal, *item.payload);
-      if (filling_->bytes() <= most_) return true;
-      // Leave room to make elements in. Otherwise each of the others would wait for room in vain.
-      full_ = too_much("three quarters of the memory budget are " + std::to_string(most_));
+      if (filling_->bytes() <= most_kept(context_.run)) return true;
+      full_ = no_room(true);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::resource_exhausted) throw;
-      full_ = too_much("the memory budget of " + std::to_string(context_.run.memory_limit()) +
-                       " bytes has no room for more");
+      full_ = no_room(false);
     }
     return false;
   }
 
-  Error too_much(const std::string& limit) const {
+  Error no_room(bool too_much) const {
     return {ErrorCode::resource_exhausted,
             "the elements kept take " + std::to_string(filling_->bytes()) + " bytes so far, and " +
-                limit + "; give it more, or keep them in a file",
+                why_not_kept(context_.run, too_much) + "; give it more, or keep them in a file",
             Provenance{{}, -1, -1, context_.run.stage_name(node_)}};
   }
 
@@ -151,7 +148,6 @@ class CacheIterator final : public OrderIterator {
   const OpenContext context_;
   const std::shared_ptr<CacheStore> store_;
   const bool again_;                          // not the first place and repetition
-  const std::uint64_t most_;                  // bytes to keep
   std::shared_ptr<const KeptElements> kept_;  // null: filling
   OrderIteratorPtr input_;                    // null: replaying
   std::shared_ptr<KeptElements> filling_;     // null: keeps nothing

@@ -16,6 +16,7 @@ namespace penstock {
 
 class StageCounters;
 class Payload;
+class PayloadCharges;
 
 /// An op that makes one element from several: a tuple from its inputs, a batch from its rows.
 /// Immutable and thread-safe.
@@ -226,6 +227,10 @@ class Payload {
   std::shared_ptr<const std::string> shard;
   std::int64_t offset = -1;          ///< position in `shard`
   std::vector<ElementRef> children;  ///< the parts of a tuple (zip) or a batch
+  Ref<PayloadCharges> charge;  ///< what the budget is charged for the payload itself, if it is
+
+  /// Returns true to the first caller only, which may then set `charge`. Thread-safe.
+  bool claim_charge() noexcept { return !charged_.exchange(true, std::memory_order_relaxed); }
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
@@ -235,6 +240,7 @@ class Payload {
   Payload() = default;
   ~Payload() = default;
   std::atomic<std::uint32_t> refs_{0};
+  std::atomic<bool> charged_{false};
 };
 
 /// Returns an item that holds a value or an error.

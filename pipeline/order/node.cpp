@@ -8,6 +8,8 @@
 
 #include <penstock/limits.h>
 
+#include "pipeline/order/held_values.h"
+
 namespace penstock {
 
 void RunServices::check_stop() const {
@@ -192,6 +194,11 @@ class PayloadPool {
     payload->origin = {};
     payload->shard.reset();
     payload->children.clear();
+    if (payload->charged_.load(std::memory_order_relaxed)) {
+      if (payload->charge) payload->charge->give();
+      payload->charge = {};
+      payload->charged_.store(false, std::memory_order_relaxed);
+    }
     AtHand& mine = at_hand();
     mine.payloads[mine.count++] = payload;
     if (mine.count >= mine.most) instance().drain(mine);

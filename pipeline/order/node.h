@@ -324,9 +324,8 @@ class RunServices {
  public:
   virtual ~RunServices() = default;
 
-  /// Makes the items' values in parallel on the arena, in the same order (in place if the context
-  /// is nested). Items that fail become errors in their place. Items that a predicate dropped are
-  /// left out.
+  /// Makes the items' values in parallel, in the same order (in place if the context is nested).
+  /// Items that fail become errors in their place. Items that a predicate dropped are left out.
   virtual OrderIteratorPtr values(const Node& owner, OrderIteratorPtr input,
                                   const OpenContext& context, bool ordered = true) = 0;
   /// Makes batches as `node.batches()` describes, written in place into recycled slots.
@@ -366,9 +365,11 @@ class RunServices {
   virtual void give_up(const Error& error) = 0;
   /// Returns the size of the byte budget.
   virtual std::uint64_t memory_limit() const noexcept = 0;
-  /// Returns the memory into which streams read their records. Allocating waits for room in the
-  /// budget.
+  /// Returns the memory into which streams read their records. Allocating waits for room.
   virtual ReadContext& stream_memory() = 0;
+  /// Charges the budget for memory that a stage has besides tensors, until the result, which has no
+  /// data, is dropped. Waits for room. Throws Error{resource_exhausted}.
+  virtual BufferPtr charge(std::uint64_t bytes) = 0;
 };
 
 /// Returns what is known of the batches of a stage that makes one batch from each batch of `input`.

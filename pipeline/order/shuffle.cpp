@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/order/held_values.h"
 #include "pipeline/order/permutation.h"
 
 namespace penstock {
@@ -30,16 +31,21 @@ class PerfectShuffleIterator final : public IndexedIterator {
 
 class BufferedShuffleIterator final : public OrderIterator {
  public:
-  BufferedShuffleIterator(OrderIteratorPtr input, std::uint64_t buffer, Rng rng)
-      : input_(std::move(input)), capacity_(buffer), rng_(rng) {}
+  BufferedShuffleIterator(OrderIteratorPtr input, std::uint64_t buffer, Rng rng, HeldValues values)
+      : input_(std::move(input)), capacity_(buffer), rng_(rng), values_(std::move(values)) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
     std::size_t count = 0;
     for (; count < out.size(); ++count) {
-      fill();
+      if (!values_.full()) fill();
+      if (values_.full()) {
+        if (count == 0) values_.refuse();
+        break;  // those in front still belong to the run, however many were pulled at once
+      }
       if (buffer_.empty()) break;
       const std::uint64_t drawn = rng_.below(buffer_.size());
       out[count] = std::move(buffer_[drawn]);
+      payloads_ -= payloads_of(out[count]);
       buffer_[drawn] = std::move(buffer_.back());
       buffer_.pop_back();
     }
@@ -60,13 +66,27 @@ class BufferedShuffleIterator final : public OrderIterator {
       const std::size_t count = input_->pull({buffer_.data() + held, room});
       ended_ = count == 0;
       buffer_.resize(held + count);
+      for (std::size_t i = held; i < buffer_.size(); ++i) {
+        nested_ = nested_ || HeldValues::payloads_of(buffer_[i]) > 1;
+        payloads_ += payloads_of(buffer_[i]);
+        if (!values_.charge(buffer_[i], payloads_)) return;
+      }
     }
+  }
+
+  // Does not access the payload unless it must: it may have left the CPU's caches.
+  std::uint64_t payloads_of(const ElementRef& item) const noexcept {
+    if (nested_) return HeldValues::payloads_of(item);
+    return item.payload ? 1 : 0;
   }
 
   OrderIteratorPtr input_;
   std::uint64_t capacity_;
   Rng rng_;
   std::vector<ElementRef> buffer_;
+  HeldValues values_;
+  std::uint64_t payloads_ = 0;  // of what the buffer holds
+  bool nested_ = false;         // items came whose payloads have others
   std::uint64_t emitted_ = 0;
   bool ended_ = false;
 };
@@ -102,8 +122,8 @@ class ShuffleNode final : public Node {
     const std::uint32_t op = context.run.rng_op(*this);
     OrderIteratorPtr source = input().open(context);
     if (options_.buffer > 0) {
-      return std::make_unique<BufferedShuffleIterator>(std::move(source), options_.buffer,
-                                                       Rng(key, path, op));
+      return std::make_unique<BufferedShuffleIterator>(
+          std::move(source), options_.buffer, Rng(key, path, op), HeldValues(*this, context));
     }
     Permutation permutation(*source->size(), key, path, op);
     return std::make_unique<PerfectShuffleIterator>(std::move(source), std::move(permutation));

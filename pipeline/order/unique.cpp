@@ -53,9 +53,11 @@ std::int64_t hash_of(std::string_view bytes) {
 /// The elements seen so far: a hash table in memory of the budget.
 class Seen {
  public:
-  explicit Seen(ReadContext& memory) : memory_(memory), entries_(memory) {}
+  explicit Seen(RunServices& run)
+      : memory_(run.stream_memory()), most_(most_kept(run)), entries_(memory_) {}
 
-  /// Returns false if the element was seen before.
+  /// Returns false if the element was seen before. Throws Error{resource_exhausted} if there is no
+  /// room for it.
   bool insert(std::int64_t hash, std::string_view identity) {
     if (count_ > 0) {
       for (const Entry* entry = *chain(hash); entry != nullptr; entry = entry->next) {
@@ -63,7 +65,9 @@ class Seen {
       }
     }
     if (count_ == chains_) grow();
-    std::byte* const place = entries_.take(Arena::aligned(sizeof(Entry) + identity.size()));
+    const std::size_t bytes = Arena::aligned(sizeof(Entry) + identity.size());
+    keep(bytes);
+    std::byte* const place = entries_.take(bytes);
     Entry*& first = *chain(hash);
     first = std::construct_at(reinterpret_cast<Entry*>(place), Entry{first, hash, identity.size()});
     std::memcpy(first + 1, identity.data(), identity.size());
@@ -71,6 +75,8 @@ class Seen {
     return true;
   }
   std::size_t count() const noexcept { return count_; }
+  /// True if `insert` failed because more would be kept than a stage may.
+  bool too_much() const noexcept { return kept_ > most_; }
 
  private:
   struct Entry {
@@ -89,9 +95,16 @@ class Seen {
            (static_cast<std::uint64_t>(hash) & (chains_ - 1));
   }
 
+  void keep(std::size_t bytes) {
+    kept_ += bytes;
+    if (too_much()) throw Error(ErrorCode::resource_exhausted, "");
+  }
+
+  // While it grows, there are two tables.
   void grow() {
     const std::size_t chains = std::max<std::size_t>(32, 2 * chains_);
     const std::size_t bytes = chains * sizeof(void*);
+    keep(bytes);
     BufferPtr table = memory_.allocate(bytes);
     std::memset(table->data(), 0, bytes);
     std::swap(table, table_);
@@ -105,9 +118,12 @@ class Seen {
         entry = next;
       }
     }
+    kept_ -= old * sizeof(void*);
   }
 
   ReadContext& memory_;
+  const std::uint64_t most_;
+  std::uint64_t kept_ = 0;  // bytes
   Arena entries_;
   BufferPtr table_;
   std::size_t chains_ = 0;
@@ -121,7 +137,7 @@ class UniqueIterator final : public OrderIterator {
       : input_(std::move(input)),
         components_(components),
         run_(run),
-        seen_(run.stream_memory()),
+        seen_(run),
         stage_(std::move(stage)) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
@@ -151,10 +167,9 @@ class UniqueIterator final : public OrderIterator {
     } catch (...) {
       Status why = status_from_current_exception();
       if (why.error().code() == ErrorCode::resource_exhausted)
-        why = Error(ErrorCode::resource_exhausted,
-                    "has seen " + std::to_string(seen_.count()) +
-                        " different elements, and the memory budget of " +
-                        std::to_string(run_.memory_limit()) + " bytes has no room for one more");
+        why = Error(ErrorCode::resource_exhausted, "has seen " + std::to_string(seen_.count()) +
+                                                       " different elements, and " +
+                                                       why_not_kept(run_, seen_.too_much()));
       item = error_at(item, why, stage_);
       run_.give_up(item.payload->status.error());
       over_ = true;

@@ -114,8 +114,9 @@ bool HeldInput::next(ElementRef& out) {
   return true;
 }
 
-std::uint64_t HeldInput::hold() {
+std::uint64_t HeldInput::hold(const ElementRef& item) {
   held_.insert(next_ - 1);
+  if (!values_.charge(item, held_.size())) values_.refuse();
   return next_ - 1;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "pipeline/order/held_values.h"
 #include "pipeline/order/node.h"
 
 namespace penstock {
@@ -26,12 +27,15 @@ OrderIteratorPtr open_keyed(const Node& node, const OpenContext& context);
 /// dropped. So a state holds a number for each kept value, but no values. Used by one thread.
 class HeldInput {
  public:
-  explicit HeldInput(OrderIteratorPtr input) : input_(std::move(input)) {}
+  /// The node is the one that keeps the values. REQUIRES: the items of `input` are values.
+  HeldInput(OrderIteratorPtr input, const Node& node, const OpenContext& context)
+      : input_(std::move(input)), values_(node, context) {}
 
   /// Gets the next item. Returns false at the end, and then always.
   bool next(ElementRef& out);
-  /// Keeps the item that `next` gave last. Returns its number, for `let_go`.
-  std::uint64_t hold();
+  /// Keeps the item, which `next` gave last. Returns its number, for `let_go`. Throws
+  /// Error{resource_exhausted} if the budget has no room for so many; the run ends then.
+  std::uint64_t hold(const ElementRef& item);
   void let_go(std::uint64_t number);
 
   void save(StateWriter& state) const;
@@ -44,6 +48,7 @@ class HeldInput {
   void forget(States::iterator state, std::uint64_t end);
 
   OrderIteratorPtr input_;
+  HeldValues values_;
   std::vector<ElementRef> ahead_;  // pulled together
   std::size_t used_ = 0;           // how many of those were used
   std::uint64_t next_ = 0;         // number of the next item

@@ -1,6 +1,7 @@
 #include "pipeline/work/group.h"
 
 #include "pipeline/order/support.h"
+#include "pipeline/order/values.h"
 
 namespace penstock {
 namespace {
@@ -25,6 +26,14 @@ class BytesColumn final : public Buffer {
 
 }  // namespace
 
+GroupIterator::GroupIterator(const Node& node, const OpenContext& context, std::size_t size,
+                             bool drop_remainder)
+    : values_(open_values(node, context)),
+      held_(node, context),
+      size_(size),
+      drop_remainder_(drop_remainder),
+      program_(own_first_program(context, node)) {}
+
 std::size_t GroupIterator::pull(std::span<ElementRef> out) {
   Ref<Payload> payload = Payload::make();
   std::uint64_t ordinal = 0;
@@ -38,6 +47,7 @@ std::size_t GroupIterator::pull(std::span<ElementRef> out) {
       out[0] = std::move(value);
       return 1;
     }
+    if (!held_.charge(value, payload->children.size() + 1)) held_.refuse();
     ordinal = mix_path(ordinal, value.ordinal);
     payload->children.push_back(std::move(value));
   }
@@ -47,13 +57,7 @@ std::size_t GroupIterator::pull(std::span<ElementRef> out) {
 
 OrderIteratorPtr open_grouped(const Node& node, const OpenContext& context, std::size_t size,
                               bool drop_remainder) {
-  const Node& input = *node.inputs()[0];
-  OrderIteratorPtr values = input.open(context);
-  if (input.pending() != Pending::none) {
-    values = context.run.values(node, std::move(values), context);
-  }
-  return std::make_unique<GroupIterator>(std::move(values), size, drop_remainder,
-                                         own_first_program(context, node));
+  return std::make_unique<GroupIterator>(node, context, size, drop_remainder);
 }
 
 Tensor share_bytes(std::span<const WorkItem> items, std::size_t component) {

@@ -1,6 +1,7 @@
 // Gathering values into groups that become one element each.
 #pragma once
 
+#include "pipeline/order/held_values.h"
 #include "pipeline/order/node.h"
 
 namespace penstock {
@@ -9,11 +10,8 @@ namespace penstock {
 /// failed value ends its group: the group is lost, and the error takes its place.
 class GroupIterator final : public OrderIterator {
  public:
-  GroupIterator(OrderIteratorPtr values, std::size_t size, bool drop_remainder, ProgramPtr program)
-      : values_(std::move(values)),
-        size_(size),
-        drop_remainder_(drop_remainder),
-        program_(std::move(program)) {}
+  GroupIterator(const Node& node, const OpenContext& context, std::size_t size,
+                bool drop_remainder);
 
   std::size_t pull(std::span<ElementRef> out) override;
   void save(StateWriter& state) const override { values_->save(state); }
@@ -21,6 +19,7 @@ class GroupIterator final : public OrderIterator {
 
  private:
   OrderIteratorPtr values_;
+  HeldValues held_;
   std::size_t size_;
   bool drop_remainder_;
   ProgramPtr program_;

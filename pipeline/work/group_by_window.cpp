@@ -91,18 +91,18 @@ class GroupByWindowNode final : public Node {
     return key_step(*this, run, key_, options_.reduce != nullptr);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    const std::string stage = context.run.stage_name(*this);
     const ProgramPtr stack = own_first_program(context, *this);
-    auto windows = [this, stack, stage](const OpenContext& here) -> OrderIteratorPtr {
-      return std::make_unique<GroupingIterator>(open_keyed(*this, here),
-                                                std::make_unique<ByKey>(options_), stack, stage);
+    auto windows = [this, stack](const OpenContext& here) -> OrderIteratorPtr {
+      return std::make_unique<GroupingIterator>(*this, here, std::make_unique<ByKey>(options_),
+                                                stack);
     };
     if (!options_.reduce) return windows(context);
     const auto expand = [this](const ElementRef& window) {
       return options_.reduce(window.payload->key,
                              Dataset(make_items(input().spec(), window.payload->children)));
     };
-    return open_interleave(windows, expand, spec(), {.cycle = 1}, context, stage);
+    return open_interleave(windows, expand, spec(), {.cycle = 1}, context,
+                           context.run.stage_name(*this));
   }
 
  private:

@@ -4,6 +4,13 @@
 
 namespace penstock {
 
+GroupingIterator::GroupingIterator(const Node& node, const OpenContext& context,
+                                   std::unique_ptr<Grouping> grouping, ProgramPtr program)
+    : input_(open_keyed(node, context), node, context),
+      grouping_(std::move(grouping)),
+      program_(std::move(program)),
+      stage_(context.run.stage_name(node)) {}
+
 std::size_t GroupingIterator::pull(std::span<ElementRef> out) {
   while (done_.empty()) {
     if (ended_) return 0;
@@ -14,7 +21,7 @@ std::size_t GroupingIterator::pull(std::span<ElementRef> out) {
       continue;
     }
     if (!is_error(item)) {
-      const std::uint64_t number = input_.hold();
+      const std::uint64_t number = input_.hold(item);
       Status status = grouping_->add(item, number, done_);
       if (status.ok()) continue;
       input_.let_go(number);
@@ -49,7 +56,7 @@ void GroupingIterator::restore(StateReader& state) {
   ended_ = state.get() != 0;
   grouping_->restore(state);
   input_.restore(state, [this](ElementRef item) {
-    Status status = grouping_->add(item, input_.hold(), done_);
+    Status status = grouping_->add(item, input_.hold(item), done_);
     if (!status.ok()) throw status.error();
   });
   if (ended_) grouping_->finish(done_);

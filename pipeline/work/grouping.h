@@ -39,12 +39,9 @@ class Grouping {
 /// takes, becomes an error where it would have been added. The groups lose nothing.
 class GroupingIterator final : public OrderIterator {
  public:
-  GroupingIterator(OrderIteratorPtr keyed, std::unique_ptr<Grouping> grouping, ProgramPtr program,
-                   std::string stage)
-      : input_(std::move(keyed)),
-        grouping_(std::move(grouping)),
-        program_(std::move(program)),
-        stage_(std::move(stage)) {}
+  /// Opens the node's input.
+  GroupingIterator(const Node& node, const OpenContext& context, std::unique_ptr<Grouping> grouping,
+                   ProgramPtr program);
 
   std::size_t pull(std::span<ElementRef> out) override;
   void save(StateWriter& state) const override;

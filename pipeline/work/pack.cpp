@@ -181,10 +181,8 @@ class PackNode final : public Node {
     return key_step(*this, run, length_, false);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    const std::string stage = context.run.stage_name(*this);
-    return std::make_unique<GroupingIterator>(open_keyed(*this, context),
-                                              std::make_unique<FirstFit>(options_),
-                                              own_first_program(context, *this), stage);
+    return std::make_unique<GroupingIterator>(*this, context, std::make_unique<FirstFit>(options_),
+                                              own_first_program(context, *this));
   }
 
  private:

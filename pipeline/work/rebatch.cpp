@@ -70,14 +70,14 @@ class JoinOp final : public GatherOp {
 
 class RebatchIterator final : public OrderIterator {
  public:
-  RebatchIterator(OrderIteratorPtr batches, const std::vector<std::int64_t>& sizes,
-                  bool drop_remainder, const Spec& output, ProgramPtr program, std::string stage)
-      : input_(std::move(batches)),
+  RebatchIterator(const Node& node, const OpenContext& context,
+                  const std::vector<std::int64_t>& sizes, bool drop_remainder)
+      : input_(open_values(node, context), node, context),
         sizes_(sizes),
         drop_remainder_(drop_remainder),
-        output_(output),
-        program_(std::move(program)),
-        stage_(std::move(stage)) {}
+        output_(node.spec()),
+        program_(own_first_program(context, node)),
+        stage_(context.run.stage_name(node)) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
@@ -145,7 +145,8 @@ class RebatchIterator final : public OrderIterator {
         item = error_at(item, Status(ErrorCode::mismatch, std::move(problem)), stage_);
       }
     }
-    Source source{std::move(item), input_.hold(), 0, 0};
+    const std::uint64_t number = input_.hold(item);
+    Source source{std::move(item), number, 0, 0};
     if (!is_error(source.batch)) {
       const Element& batch = source.batch.payload->element;
       source.rows = batch.valid_rows >= 0 ? batch.valid_rows : batch.empty() ? 0 : batch[0].dim(0);
@@ -277,10 +278,7 @@ class RebatchNode final : public Node {
     return std::make_unique<Program>(op, run.counters(*this), run.stage_name(*this));
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    const std::string stage = context.run.stage_name(*this);
-    return std::make_unique<RebatchIterator>(open_values(*this, context), sizes_,
-                                             options_.drop_remainder, spec(),
-                                             own_first_program(context, *this), stage);
+    return std::make_unique<RebatchIterator>(*this, context, sizes_, options_.drop_remainder);
   }
 
  private:

@@ -21,8 +21,11 @@ struct Sliding {
 /// An iterator over windows, which are items whose payloads hold the elements.
 class WindowIterator final : public OrderIterator {
  public:
-  WindowIterator(OrderIteratorPtr values, const Sliding& sliding, ProgramPtr program)
-      : input_(std::move(values)), sliding_(sliding), program_(std::move(program)) {}
+  WindowIterator(const Node& node, const OpenContext& context, const Sliding& sliding,
+                 ProgramPtr program)
+      : input_(open_values(node, context), node, context),
+        sliding_(sliding),
+        program_(std::move(program)) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
@@ -66,7 +69,10 @@ class WindowIterator final : public OrderIterator {
     std::uint64_t number = 0;
   };
 
-  void keep(ElementRef item) { kept_.push_back({std::move(item), input_.hold()}); }
+  void keep(ElementRef item) {
+    const std::uint64_t number = input_.hold(item);
+    kept_.push_back({std::move(item), number});
+  }
 
   /// Makes the window at the front, unless an element of it failed, and moves to the next window.
   bool make(ElementRef& out) {
@@ -155,7 +161,7 @@ class WindowNode final : public Node {
   OrderIteratorPtr open(const OpenContext& context) const override {
     const ProgramPtr stack = own_first_program(context, *this);
     auto windows = [this, stack](const OpenContext& here) -> OrderIteratorPtr {
-      return std::make_unique<WindowIterator>(open_values(*this, here), sliding_, stack);
+      return std::make_unique<WindowIterator>(*this, here, sliding_, stack);
     };
     if (!each_) return windows(context);
     const auto expand = [this](const ElementRef& window) {

@@ -86,7 +86,8 @@ TEST(Unique, WithoutRoomTellsHowManyItHasSeen) {
   EXPECT_EQ(next.error().code(), ErrorCode::resource_exhausted);
   EXPECT_THAT(next.error().what(),
               HasSubstr("has seen " + std::to_string(seen) +
-                        " different elements, and the memory budget of 262144 bytes has no room"));
+                        " different elements, and a stage may keep three quarters of the memory "
+                        "budget of 262144 bytes"));
 }
 
 }  // namespace misuse_test

@@ -182,6 +182,8 @@ class Rss : public testing::Test {
          images("small") + Flags{"--cache"} + stream + by8 + Flags{"--epochs", "2"}},
         {"numbers, cached", Flags{"--range", "300000", "--cache"} + by32 + Flags{"--epochs", "2"},
          true},
+        {"numbers, shuffled", Flags{"--range", "200000", "--unique", "--shuffle", "100000"} + by32,
+         true},
         {"375x500, windows",
          images("small") + Flags{"--random-resized-crop", "64", "--window", "4"}},
         {"375x500, rebatched", images("small") + train + by8 + Flags{"--rebatch", "20"}},

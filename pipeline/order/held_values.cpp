@@ -1,0 +1,86 @@
+#include "pipeline/order/held_values.h"
+
+#include <string>
+
+#include "pipeline/order/support.h"
+
+namespace penstock {
+
+bool PayloadCharges::take() noexcept {
+  std::uint64_t unused = unused_.load(std::memory_order_relaxed);
+  while (unused > 0) {
+    if (unused_.compare_exchange_weak(unused, unused - 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void PayloadCharges::add(BufferPtr charge) {
+  {
+    const MutexLock lock(mutex_);
+    charges_.push_back(std::move(charge));
+  }
+  unused_.fetch_add(kTogether, std::memory_order_relaxed);
+}
+
+void PayloadCharges::give() noexcept {
+  std::uint64_t unused = unused_.fetch_add(1, std::memory_order_relaxed) + 1;
+  while (unused >= 2 * kTogether) {
+    if (!unused_.compare_exchange_weak(unused, unused - kTogether, std::memory_order_relaxed))
+      continue;
+    BufferPtr charge;
+    const MutexLock lock(mutex_);
+    charge = std::move(charges_.back());
+    charges_.pop_back();
+    return;
+  }
+}
+
+std::uint64_t HeldValues::payloads_of(const ElementRef& item) noexcept {
+  if (!item.payload) return 0;
+  std::uint64_t count = 1;
+  for (const ElementRef& child : item.payload->children) count += payloads_of(child);
+  return count;
+}
+
+bool HeldValues::charge(const ElementRef& item, std::uint64_t held) {
+  if (full_) return false;
+  if (!item.payload || held <= kFree) return true;
+  if ((held - kFree) * kBytes > most_kept(run_)) {
+    full_ = no_room(held, true);
+    return false;
+  }
+  try {
+    charge(*item.payload);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::resource_exhausted) throw;
+    full_ = no_room(held, false);
+    return false;
+  }
+}
+
+Error HeldValues::no_room(std::uint64_t held, bool too_much) const {
+  return {ErrorCode::resource_exhausted,
+          "the " + std::to_string(held) + " elements held take " + std::to_string(kBytes) +
+              " bytes each besides their values, and " + why_not_kept(run_, too_much) +
+              "; give it more, or let the stage hold fewer",
+          Provenance{{}, -1, -1, run_.stage_name(node_)}};
+}
+
+void HeldValues::charge(Payload& payload) {
+  for (const ElementRef& child : payload.children)
+    if (child.payload) charge(*child.payload);
+  if (!payload.claim_charge()) return;
+  if (!charges_) charges_ = Ref<PayloadCharges>(new PayloadCharges);
+  while (!charges_->take()) {
+    charges_->add(run_.charge(PayloadCharges::kTogether * kBytes));
+  }
+  payload.charge = charges_;
+}
+
+void HeldValues::refuse() {
+  run_.give_up(*full_);
+  throw Error(*full_);
+}
+
+}  // namespace penstock

@@ -1,0 +1,74 @@
+// Memory of the values that a stage holds.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/order/node.h"
+
+namespace penstock {
+
+/// A number of payloads that the budget is charged for. They may outlive the stage that held them.
+/// Thread-safe.
+class PayloadCharges {
+ public:
+  /// How many payloads one charge pays for.
+  static constexpr std::uint64_t kTogether = 16;
+
+  /// Uses up what is paid for one payload. Returns false if nothing is left.
+  bool take() noexcept;
+  /// Adds a charge for kTogether payloads.
+  void add(BufferPtr charge) EXCLUDES(mutex_);
+  /// Takes back what was used for one payload.
+  void give() noexcept EXCLUDES(mutex_);
+
+  void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  std::atomic<std::uint32_t> refs_{0};
+  std::atomic<std::uint64_t> unused_{0};  // payloads that are paid for, and not in use
+  Mutex mutex_;
+  std::vector<BufferPtr> charges_ GUARDED_BY(mutex_);
+};
+
+/// Charges the budget for the values that a stage holds, besides their tensors: a payload takes
+/// more than a number does. Up to kFree payloads are free, so that small buffers need no larger
+/// budget. A charge stays with its payload until that is recycled, also behind the stage. Used by
+/// one thread.
+class HeldValues {
+ public:
+  static constexpr std::uint64_t kFree = 1024;
+  /// Charged for each payload: itself, and what the stage has to find it.
+  static constexpr std::uint64_t kBytes = sizeof(Payload) + 144;
+
+  HeldValues(const Node& node, const OpenContext& context) : node_(node), run_(context.run) {}
+
+  /// Returns the number of payloads that an item keeps in memory.
+  static std::uint64_t payloads_of(const ElementRef& item) noexcept;
+
+  /// Charges for an item that the stage keeps. `held` is the number of payloads that it holds then.
+  /// Waits for room. Returns false, now and for all later items, if there is none, or if that is
+  /// more than a stage may keep.
+  bool charge(const ElementRef& item, std::uint64_t held);
+  /// True if `charge` has returned false.
+  bool full() const noexcept { return full_.has_value(); }
+  /// Ends the run for lack of memory, and throws the error. REQUIRES: full().
+  [[noreturn]] void refuse();
+
+ private:
+  void charge(Payload& payload);
+  Error no_room(std::uint64_t held, bool too_much) const;
+
+  const Node& node_;
+  RunServices& run_;
+  Ref<PayloadCharges> charges_;  // null: none yet
+  std::optional<Error> full_;
+};
+
+}  // namespace penstock
