@@ -227,7 +227,8 @@ class Payload {
   std::shared_ptr<const std::string> shard;
   std::int64_t offset = -1;          ///< position in `shard`
   std::vector<ElementRef> children;  ///< the parts of a tuple (zip) or a batch
-  Ref<PayloadCharges> charge;  ///< what the budget is charged for the payload itself, if it is
+  PayloadCharges* charge =
+      nullptr;  ///< what the budget is charged for the payload itself, if it is
 
   /// Returns true to the first caller only, which may then set `charge`. Thread-safe.
   bool claim_charge() noexcept { return !charged_.exchange(true, std::memory_order_relaxed); }

@@ -8,8 +8,11 @@ namespace penstock {
 
 bool PayloadCharges::take() noexcept {
   std::uint64_t unused = unused_.load(std::memory_order_relaxed);
-  while (unused > 0) {
-    if (unused_.compare_exchange_weak(unused, unused - 1, std::memory_order_relaxed)) return true;
+  while (unused >= kTogether) {
+    if (!unused_.compare_exchange_weak(unused, unused - kTogether, std::memory_order_relaxed))
+      continue;
+    refs_.fetch_add(kTogether, std::memory_order_relaxed);
+    return true;
   }
   return false;
 }
@@ -23,22 +26,24 @@ void PayloadCharges::add(BufferPtr charge) {
 }
 
 void PayloadCharges::give() noexcept {
-  std::uint64_t unused = unused_.fetch_add(1, std::memory_order_relaxed) + 1;
-  while (unused >= 2 * kTogether) {
-    if (!unused_.compare_exchange_weak(unused, unused - kTogether, std::memory_order_relaxed))
-      continue;
-    BufferPtr charge;
-    const MutexLock lock(mutex_);
-    charge = std::move(charges_.back());
-    charges_.pop_back();
-    return;
-  }
+  if (unused_.fetch_add(1, std::memory_order_relaxed) + 1 >= 2 * kTogether) drop_one();
+  release();
 }
 
-std::uint64_t HeldValues::payloads_of(const ElementRef& item) noexcept {
-  if (!item.payload) return 0;
-  std::uint64_t count = 1;
-  for (const ElementRef& child : item.payload->children) count += payloads_of(child);
+void PayloadCharges::drop_one() noexcept {
+  std::uint64_t unused = unused_.load(std::memory_order_relaxed);
+  do {
+    if (unused < 2 * kTogether) return;
+  } while (!unused_.compare_exchange_weak(unused, unused - kTogether, std::memory_order_relaxed));
+  BufferPtr dropped;
+  const MutexLock lock(mutex_);
+  dropped = std::move(charges_.back());
+  charges_.pop_back();
+}
+
+std::uint64_t HeldValues::payloads_of_children(const Payload& payload) noexcept {
+  std::uint64_t count = 0;
+  for (const ElementRef& child : payload.children) count += payloads_of(child);
   return count;
 }
 
@@ -72,10 +77,15 @@ void HeldValues::charge(Payload& payload) {
     if (child.payload) charge(*child.payload);
   if (!payload.claim_charge()) return;
   if (!charges_) charges_ = Ref<PayloadCharges>(new PayloadCharges);
-  while (!charges_->take()) {
-    charges_->add(run_.charge(PayloadCharges::kTogether * kBytes));
+  while (ready_ == 0) {
+    if (charges_->take()) {
+      ready_ = PayloadCharges::kTogether;
+    } else {
+      charges_->add(run_.charge(PayloadCharges::kTogether * kBytes));
+    }
   }
-  payload.charge = charges_;
+  payload.charge = charges_.get();
+  --ready_;
 }
 
 void HeldValues::refuse() {

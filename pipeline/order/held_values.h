@@ -11,18 +11,18 @@
 
 namespace penstock {
 
-/// A number of payloads that the budget is charged for. They may outlive the stage that held them.
-/// Thread-safe.
+/// Charges for payloads, which may outlive the stage that held them. Each payload in use holds a
+/// reference. Thread-safe.
 class PayloadCharges {
  public:
-  /// How many payloads one charge pays for.
+  /// How many payloads one charge pays for, and how many are taken into use together.
   static constexpr std::uint64_t kTogether = 16;
 
-  /// Uses up what is paid for one payload. Returns false if nothing is left.
+  /// Takes what is paid for kTogether payloads into use. Returns false if less is left.
   bool take() noexcept;
   /// Adds a charge for kTogether payloads.
   void add(BufferPtr charge) EXCLUDES(mutex_);
-  /// Takes back what was used for one payload.
+  /// Takes back what one payload used, and its reference.
   void give() noexcept EXCLUDES(mutex_);
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
@@ -31,6 +31,9 @@ class PayloadCharges {
   }
 
  private:
+  /// Drops a charge, unless little is unused by now.
+  void drop_one() noexcept EXCLUDES(mutex_);
+
   std::atomic<std::uint32_t> refs_{0};
   std::atomic<std::uint64_t> unused_{0};  // payloads that are paid for, and not in use
   Mutex mutex_;
@@ -48,9 +51,17 @@ class HeldValues {
   static constexpr std::uint64_t kBytes = sizeof(Payload) + 144;
 
   HeldValues(const Node& node, const OpenContext& context) : node_(node), run_(context.run) {}
+  HeldValues(const HeldValues&) = delete;
+  HeldValues& operator=(const HeldValues&) = delete;
+  ~HeldValues() {
+    for (; ready_ > 0; --ready_) charges_->give();
+  }
 
   /// Returns the number of payloads that an item keeps in memory.
-  static std::uint64_t payloads_of(const ElementRef& item) noexcept;
+  static std::uint64_t payloads_of(const ElementRef& item) noexcept {
+    if (!item.payload) return 0;
+    return item.program ? 1 + payloads_of_children(*item.payload) : 1;
+  }
 
   /// Charges for an item that the stage keeps. `held` is the number of payloads that it holds then.
   /// Waits for room. Returns false, now and for all later items, if there is none, or if that is
@@ -62,12 +73,14 @@ class HeldValues {
   [[noreturn]] void refuse();
 
  private:
+  static std::uint64_t payloads_of_children(const Payload& payload) noexcept;
   void charge(Payload& payload);
   Error no_room(std::uint64_t held, bool too_much) const;
 
   const Node& node_;
   RunServices& run_;
   Ref<PayloadCharges> charges_;  // null: none yet
+  std::uint64_t ready_ = 0;      // payloads that are taken into use there, and not here yet
   std::optional<Error> full_;
 };
 

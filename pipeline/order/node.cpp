@@ -195,8 +195,7 @@ class PayloadPool {
     payload->shard.reset();
     payload->children.clear();
     if (payload->charged_.load(std::memory_order_relaxed)) {
-      if (payload->charge) payload->charge->give();
-      payload->charge = {};
+      if (PayloadCharges* const charge = std::exchange(payload->charge, nullptr)) charge->give();
       payload->charged_.store(false, std::memory_order_relaxed);
     }
     AtHand& mine = at_hand();

@@ -31,8 +31,9 @@ class PerfectShuffleIterator final : public IndexedIterator {
 
 class BufferedShuffleIterator final : public OrderIterator {
  public:
-  BufferedShuffleIterator(OrderIteratorPtr input, std::uint64_t buffer, Rng rng, HeldValues values)
-      : input_(std::move(input)), capacity_(buffer), rng_(rng), values_(std::move(values)) {}
+  BufferedShuffleIterator(OrderIteratorPtr input, std::uint64_t buffer, Rng rng, const Node& node,
+                          const OpenContext& context)
+      : input_(std::move(input)), capacity_(buffer), rng_(rng), values_(node, context) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
     std::size_t count = 0;
@@ -45,7 +46,7 @@ class BufferedShuffleIterator final : public OrderIterator {
       if (buffer_.empty()) break;
       const std::uint64_t drawn = rng_.below(buffer_.size());
       out[count] = std::move(buffer_[drawn]);
-      payloads_ -= payloads_of(out[count]);
+      payloads_ -= HeldValues::payloads_of(out[count]);
       buffer_[drawn] = std::move(buffer_.back());
       buffer_.pop_back();
     }
@@ -67,17 +68,10 @@ class BufferedShuffleIterator final : public OrderIterator {
       ended_ = count == 0;
       buffer_.resize(held + count);
       for (std::size_t i = held; i < buffer_.size(); ++i) {
-        nested_ = nested_ || HeldValues::payloads_of(buffer_[i]) > 1;
-        payloads_ += payloads_of(buffer_[i]);
+        payloads_ += HeldValues::payloads_of(buffer_[i]);
         if (!values_.charge(buffer_[i], payloads_)) return;
       }
     }
-  }
-
-  // Does not access the payload unless it must: it may have left the CPU's caches.
-  std::uint64_t payloads_of(const ElementRef& item) const noexcept {
-    if (nested_) return HeldValues::payloads_of(item);
-    return item.payload ? 1 : 0;
   }
 
   OrderIteratorPtr input_;
@@ -86,7 +80,6 @@ class BufferedShuffleIterator final : public OrderIterator {
   std::vector<ElementRef> buffer_;
   HeldValues values_;
   std::uint64_t payloads_ = 0;  // of what the buffer holds
-  bool nested_ = false;         // items came whose payloads have others
   std::uint64_t emitted_ = 0;
   bool ended_ = false;
 };
@@ -122,8 +115,8 @@ class ShuffleNode final : public Node {
     const std::uint32_t op = context.run.rng_op(*this);
     OrderIteratorPtr source = input().open(context);
     if (options_.buffer > 0) {
-      return std::make_unique<BufferedShuffleIterator>(
-          std::move(source), options_.buffer, Rng(key, path, op), HeldValues(*this, context));
+      return std::make_unique<BufferedShuffleIterator>(std::move(source), options_.buffer,
+                                                       Rng(key, path, op), *this, context);
     }
     Permutation permutation(*source->size(), key, path, op);
     return std::make_unique<PerfectShuffleIterator>(std::move(source), std::move(permutation));
