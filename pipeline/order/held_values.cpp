@@ -49,8 +49,8 @@ std::uint64_t HeldValues::payloads_of_children(const Payload& payload) noexcept 
 
 bool HeldValues::charge(const ElementRef& item, std::uint64_t held) {
   if (full_) return false;
-  if (!item.payload || held <= kFree) return true;
-  if ((held - kFree) * kBytes > most_kept(run_)) {
+  if (!item.payload || held <= free_) return true;
+  if ((held - free_) * kBytes > most_kept(run_)) {
     full_ = no_room(held, true);
     return false;
   }

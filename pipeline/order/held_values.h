@@ -42,15 +42,17 @@ class PayloadCharges {
 
 /// Charges the budget for the values that a stage holds, besides their tensors: a payload takes
 /// more than a number does. Up to kFree payloads are free, so that small buffers need no larger
-/// budget. A charge stays with its payload until that is recycled, also behind the stage. Used by
-/// one thread.
+/// budget; up to kFreeNested in a stage of an open dataset, as many of these may be open. A charge
+/// stays with its payload until that is recycled, also behind the stage. Used by one thread.
 class HeldValues {
  public:
   static constexpr std::uint64_t kFree = 1024;
+  static constexpr std::uint64_t kFreeNested = 64;
   /// Charged for each payload: itself, and what the stage has to find it.
   static constexpr std::uint64_t kBytes = sizeof(Payload) + 144;
 
-  HeldValues(const Node& node, const OpenContext& context) : node_(node), run_(context.run) {}
+  HeldValues(const Node& node, const OpenContext& context)
+      : node_(node), run_(context.run), free_(context.nested ? kFreeNested : kFree) {}
   HeldValues(const HeldValues&) = delete;
   HeldValues& operator=(const HeldValues&) = delete;
   ~HeldValues() {
@@ -79,6 +81,7 @@ class HeldValues {
 
   const Node& node_;
   RunServices& run_;
+  const std::uint64_t free_;     // payloads
   Ref<PayloadCharges> charges_;  // null: none yet
   std::uint64_t ready_ = 0;      // payloads that are taken into use there, and not here yet
   std::optional<Error> full_;
