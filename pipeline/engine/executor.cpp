@@ -129,15 +129,54 @@ void read_run(std::span<const ElementRef> items, std::span<WorkItem> work, const
   Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, work.size());
 }
 
-/// Gathers an element, and counts the padding in the children's components.
-void gather_one(const Program& program, std::span<WorkItem> children, WorkItem& out,
+void note_views(std::span<const WorkItem> work, GroupContext& context) {
+  if (!Mapping::any()) return;
+  for (const WorkItem& item : work) context.note_views(item.element);
+}
+
+/// Finds the elements that an item gathers: in their payloads, or in `made` if they must be made
+/// first. Returns the first error among them. Values are not copied, since there can be many.
+Status find_parts(const ElementRef& item, std::vector<const Element*>& parts,
+                  std::vector<WorkItem>& made, GroupContext& context) {
+  parts.clear();
+  made.clear();
+  if (!item.payload) return {};
+  const std::vector<ElementRef>& children = item.payload->children;
+  Status status;
+  if (!any_program(children, [](const Program&) { return true; })) {
+    for (const ElementRef& child : children) {
+      parts.push_back(&child.payload->element);
+      if (status.ok()) status = child.payload->status;
+    }
+    if (Mapping::any())
+      for (const Element* part : parts) context.note_views(*part);
+    return status;
+  }
+  const auto read = std::find_if(context.read_parts.begin(), context.read_parts.end(),
+                                 [&](const auto& known) { return known.tuple == &item; });
+  if (read != context.read_parts.end()) {
+    made = std::move(read->parts);
+  } else {
+    made.resize(children.size());
+    read_items(children, made, {}, context);
+  }
+  compute_items(children, made, {}, context);
+  for (const WorkItem& child : made) {
+    parts.push_back(&child.element);
+    if (status.ok()) status = child.status;
+  }
+  return status;
+}
+
+/// Gathers an element, and counts the padding in the components of its parts.
+void gather_one(const Program& program, std::span<const Element* const> parts, WorkItem& out,
                 GroupContext& context) {
   const GatherOp& op = *program.gather();
-  if (!op.pads() || children.empty()) return op.gather(children, out, context);
-  const std::size_t components = children.front().element.size();
+  if (!op.pads() || parts.empty()) return op.gather(parts, out, context);
+  const std::size_t components = parts.front()->size();
   std::uint64_t given = 0;
-  for (const WorkItem& child : children) given += payload_bytes(child.element);
-  op.gather(children, out, context);
+  for (const Element* part : parts) given += payload_bytes(*part);
+  op.gather(parts, out, context);
   if (!out.status.ok() || program.leaf_counters() == nullptr) return;
   const std::uint64_t bytes = payload_bytes(out.element, components);
   program.leaf_counters()->padding_bytes.fetch_add(bytes - std::min(given, bytes),
@@ -146,34 +185,24 @@ void gather_one(const Program& program, std::span<WorkItem> children, WorkItem& 
 
 void gather_run(std::span<const ElementRef> items, std::span<WorkItem> work, const Program& program,
                 GroupContext& context) {
+  std::vector<const Element*> parts;
+  std::vector<WorkItem> made;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    static const std::vector<ElementRef> kNone;
-    const std::vector<ElementRef>& parts = items[i].payload ? items[i].payload->children : kNone;
     work[i].index = items[i].index;
     work[i].ordinal = items[i].ordinal;
-    const auto read = std::find_if(context.read_parts.begin(), context.read_parts.end(),
-                                   [&](const auto& known) { return known.tuple == &items[i]; });
-    std::vector<WorkItem> children;
-    if (read != context.read_parts.end()) {
-      children = std::move(read->parts);
-    } else {
-      children.resize(parts.size());
-      read_items(parts, children, {}, context);
-    }
-    compute_items(parts, children, {}, context);
-    for (const WorkItem& child : children) {
-      if (!child.status.ok() && work[i].status.ok()) work[i].status = child.status;
-    }
+    const Status status = find_parts(items[i], parts, made, context);
+    if (work[i].status.ok()) work[i].status = status;
     if (!work[i].status.ok()) continue;
     const auto start = Clock::now();
     try {
-      gather_one(program, children, work[i], context);
+      gather_one(program, parts, work[i], context);
     } catch (...) {
       work[i].status = status_from_current_exception();
     }
     if (!work[i].status.ok() && work[i].index < parts.size()) {
       work[i].status =
-          locate(std::move(work[i].status), origin_of(parts[work[i].index]), program.leaf_stage());
+          locate(std::move(work[i].status), origin_of(items[i].payload->children[work[i].index]),
+                 program.leaf_stage());
     }
     finish_step(items.subspan(i, 1), work.subspan(i, 1), program.leaf_stage(),
                 program.leaf_counters(), -1, start);
@@ -268,7 +297,7 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
     const Places run_places = places.behind(begin);
     if (program == nullptr) {
       take_values(run_items, run_work);
-      if (Mapping::any()) context.note_views(run_work);
+      note_views(run_work, context);
       return;
     }
     if (program->gather() != nullptr) {
@@ -278,7 +307,7 @@ void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
     } else if (!program->reads_block()) {
       read_run(run_items, run_work, run_places, *program, context);
     }
-    if (Mapping::any()) context.note_views(run_work);
+    note_views(run_work, context);
     const std::vector<Program::Step>& steps = program->steps();
     RowPlaces rows;
     for (std::size_t s = 0; s < steps.size(); ++s) {

@@ -81,15 +81,12 @@ void GroupContext::end_codecs() noexcept {
   give(codecs_);
 }
 
-void GroupContext::note_views(std::span<const WorkItem> work) {
-  const Buffer* last = nullptr;
-  for (const WorkItem& item : work) {
-    for (std::size_t i = 0; i < item.element.size(); ++i) {
-      const BufferPtr& owner = item.element[i].owner();
-      if (!owner || owner.get() == last || owner->mapping() == nullptr) continue;
-      last = owner.get();
-      if (std::find(views_.begin(), views_.end(), owner) == views_.end()) views_.push_back(owner);
-    }
+void GroupContext::note_views(const Element& element) {
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    const BufferPtr& owner = element[i].owner();
+    if (!owner || owner->mapping() == nullptr) continue;
+    // Most elements view the file that the element before them views.
+    if (std::find(views_.rbegin(), views_.rend(), owner) == views_.rend()) views_.push_back(owner);
   }
 }
 

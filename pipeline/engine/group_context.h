@@ -57,8 +57,8 @@ class GroupContext final : public WorkContext, public CodecBudget {
   void absorb(GroupContext& part);
   Retry& retry() noexcept { return retry_; }
   void set_op(std::uint32_t op) noexcept { op_ = op; }
-  /// Remembers which mapped files these elements view.
-  void note_views(std::span<const WorkItem> work);
+  /// Remembers which mapped files an element views.
+  void note_views(const Element& element);
   /// Returns the mapped files that elements of this group have viewed so far.
   std::span<const BufferPtr> views() const noexcept { return views_; }
 

@@ -23,10 +23,11 @@ class PayloadCharges;
 class GatherOp {
  public:
   virtual ~GatherOp() = default;
-  /// Sets `out.element`; or, on failure, sets `out.status`, and `out.index` to the child that
-  /// caused it. All children hold values, as a failed child makes `out` fail before this call.
-  virtual void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const = 0;
-  /// True if it adds padding to what the children hold, in their components.
+  /// Sets `out.element`; or, on failure, sets `out.status`, and `out.index` to the part that caused
+  /// it. All parts hold values, as a failed part makes `out` fail before this call.
+  virtual void gather(std::span<const Element* const> parts, WorkItem& out,
+                      WorkContext& context) const = 0;
+  /// True if it adds padding to what the parts hold, in their components.
   virtual bool pads() const noexcept { return false; }
 };
 

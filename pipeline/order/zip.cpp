@@ -9,18 +9,15 @@
 namespace penstock {
 namespace {
 
-/// Puts the components of all children into one element.
+/// Puts the components of all parts into one element.
 class MergeOp final : public GatherOp {
  public:
   explicit MergeOp(const Names* names) : names_(names) {}
-  void gather(std::span<WorkItem> children, WorkItem& out, WorkContext&) const override {
+  void gather(std::span<const Element* const> parts, WorkItem& out, WorkContext&) const override {
     out.element.reset(names_);
     std::size_t position = 0;
-    for (WorkItem& child : children) {
-      for (std::size_t i = 0; i < child.element.size(); ++i) {
-        out.element[position++] = std::move(child.element[i]);
-      }
-    }
+    for (const Element* part : parts)
+      for (std::size_t i = 0; i < part->size(); ++i) out.element[position++] = (*part)[i];
   }
 
  private:
@@ -184,7 +181,7 @@ class ZipNode final : public Node {
 class CountOp final : public GatherOp {
  public:
   CountOp(const Names* names, std::int64_t start) : names_(names), start_(start) {}
-  void gather(std::span<WorkItem>, WorkItem& out, WorkContext&) const override {
+  void gather(std::span<const Element* const>, WorkItem& out, WorkContext&) const override {
     const auto start = static_cast<std::uint64_t>(start_);
     if (out.index > static_cast<std::uint64_t>(INT64_MAX) - start) out.status = beyond_;
     out.element.reset(names_);

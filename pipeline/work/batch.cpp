@@ -9,13 +9,14 @@ namespace {
 /// Stacks values whose shapes are known only once they are made.
 class StackOp final : public GatherOp {
  public:
-  void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
-    const Element& first = rows.front().element;
+  void gather(std::span<const Element* const> rows, WorkItem& out,
+              WorkContext& context) const override {
+    const Element& first = *rows.front();
     out.element.reset(first.names());
     out.element.valid_rows = static_cast<std::int64_t>(rows.size());
     for (std::size_t c = 0; c < first.size(); ++c) {
       for (std::size_t r = 1; r < rows.size(); ++r) {
-        const Tensor& row = rows[r].element[c];
+        const Tensor& row = (*rows[r])[c];
         if (row.shape() == first[c].shape() && row.dtype() == first[c].dtype()) continue;
         out.index = r;
         out.status =
@@ -31,25 +32,25 @@ class StackOp final : public GatherOp {
   }
 
  private:
-  static Tensor stack(std::span<WorkItem> rows, std::size_t c, WorkContext& context) {
-    const Tensor& first = rows.front().element[c];
+  static Tensor stack(std::span<const Element* const> rows, std::size_t c, WorkContext& context) {
+    const Tensor& first = (*rows.front())[c];
     if (first.dtype() == DType::bytes && first.rank() == 0) return share_bytes(rows, c);
     const std::size_t stride = first.nbytes();
     const Shape shape = first.shape().prepend(static_cast<std::int64_t>(rows.size()));
     if (first.dtype() == DType::bytes) return stack_texts(rows, c, shape, context);
     BufferPtr buffer = context.allocate(stride * rows.size());
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      rows[r].element[c].copy_to(buffer->data() + r * stride);
+      (*rows[r])[c].copy_to(buffer->data() + r * stride);
     }
     return Tensor(first.dtype(), shape, buffer->data(), buffer);
   }
 
-  static Tensor stack_texts(std::span<WorkItem> rows, std::size_t c, const Shape& shape,
+  static Tensor stack_texts(std::span<const Element* const> rows, std::size_t c, const Shape& shape,
                             WorkContext& context) {
     std::vector<std::string_view> texts;
-    for (const WorkItem& row : rows) {
-      for (std::int64_t i = 0; i < row.element[c].volume(); ++i) {
-        texts.push_back(row.element[c].bytes_at(i));
+    for (const Element* row : rows) {
+      for (std::int64_t i = 0; i < (*row)[c].volume(); ++i) {
+        texts.push_back((*row)[c].bytes_at(i));
       }
     }
     return copy_texts(texts, context).reshape(shape);
@@ -104,8 +105,8 @@ class BatchNode final : public Node {
     if (fits_slot(input().spec()) && !context.nested) {
       return context.run.batches(*this, input().open(context), context, options_.drop_remainder);
     }
-    OrderIteratorPtr grouped =
-        open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder);
+    OrderIteratorPtr grouped = std::make_unique<GroupIterator>(
+        *this, context, static_cast<std::size_t>(size_), options_.drop_remainder);
     if (pending() != Pending::none) return grouped;
     return context.run.values(*this, std::move(grouped), context);
   }

@@ -142,9 +142,10 @@ class ByLength final : public Grouping {
 class BucketOp final : public GatherOp {
  public:
   explicit BucketOp(std::vector<std::shared_ptr<const GatherOp>> ops) : ops_(std::move(ops)) {}
-  void gather(std::span<WorkItem> children, WorkItem& out, WorkContext& context) const override {
-    const std::size_t bucket = std::exchange(out.index, children.size());
-    ops_[bucket]->gather(children, out, context);
+  void gather(std::span<const Element* const> parts, WorkItem& out,
+              WorkContext& context) const override {
+    const std::size_t bucket = std::exchange(out.index, parts.size());
+    ops_[bucket]->gather(parts, out, context);
   }
   bool pads() const noexcept override { return ops_.front()->pads(); }
 

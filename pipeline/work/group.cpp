@@ -55,16 +55,11 @@ std::size_t GroupIterator::pull(std::span<ElementRef> out) {
   return 1;
 }
 
-OrderIteratorPtr open_grouped(const Node& node, const OpenContext& context, std::size_t size,
-                              bool drop_remainder) {
-  return std::make_unique<GroupIterator>(node, context, size, drop_remainder);
-}
-
-Tensor share_bytes(std::span<const WorkItem> items, std::size_t component) {
-  auto* column = new BytesColumn(items.size());
+Tensor share_bytes(std::span<const Element* const> elements, std::size_t component) {
+  auto* column = new BytesColumn(elements.size());
   const BufferPtr owner(column);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Tensor& tensor = items[i].element[component];
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const Tensor& tensor = (*elements[i])[component];
     const std::string_view text = tensor.bytes_at(0);
     if (tensor.owner() || text.empty()) {
       column->set(i, text, tensor.owner());
@@ -74,7 +69,8 @@ Tensor share_bytes(std::span<const WorkItem> items, std::size_t component) {
       column->set(i, {reinterpret_cast<const char*>(copy->data()), text.size()}, copy);
     }
   }
-  return Tensor(DType::bytes, Shape{static_cast<std::int64_t>(items.size())}, owner->data(), owner);
+  return Tensor(DType::bytes, Shape{static_cast<std::int64_t>(elements.size())}, owner->data(),
+                owner);
 }
 
 }  // namespace penstock

@@ -25,12 +25,8 @@ class GroupIterator final : public OrderIterator {
   ProgramPtr program_;
 };
 
-/// Opens the input of `node` as values and groups them for the node's first program.
-OrderIteratorPtr open_grouped(const Node& node, const OpenContext& context, std::size_t size,
-                              bool drop_remainder);
-
-/// Returns component `component` of all items as a vector of byte strings that shares their memory.
-/// Its shape is [items.size()].
-Tensor share_bytes(std::span<const WorkItem> items, std::size_t component);
+/// Returns component `component` of all elements as a vector of byte strings that shares their
+/// memory. Its shape is [elements.size()].
+Tensor share_bytes(std::span<const Element* const> elements, std::size_t component);
 
 }  // namespace penstock

@@ -62,13 +62,14 @@ class PackOp final : public GatherOp {
     names_ = Names::intern(names);
   }
 
-  void gather(std::span<WorkItem> parts, WorkItem& out, WorkContext& context) const override {
+  void gather(std::span<const Element* const> parts, WorkItem& out,
+              WorkContext& context) const override {
     out.element.reset(names_);
     const std::size_t count = names_->size() - 2;
     for (std::size_t c = 0; c < count; ++c) {
       for (std::size_t i = 1; i < parts.size(); ++i) {
-        const Tensor& part = parts[i].element[c];
-        const Tensor& first = parts.front().element[c];
+        const Tensor& part = (*parts[i])[c];
+        const Tensor& first = (*parts.front())[c];
         if (part.dtype() == first.dtype() &&
             part.shape().drop_front() == first.shape().drop_front()) {
           continue;
@@ -86,15 +87,15 @@ class PackOp final : public GatherOp {
   bool pads() const noexcept override { return true; }
 
  private:
-  Tensor join(std::span<WorkItem> parts, std::size_t c, WorkContext& context) const {
-    const Tensor& first = parts.front().element[c];
+  Tensor join(std::span<const Element* const> parts, std::size_t c, WorkContext& context) const {
+    const Tensor& first = (*parts.front())[c];
     const Shape shape = first.shape().with(0, options_.length);
     const std::size_t bytes = bytes_of(first.dtype(), shape);
     BufferPtr buffer = context.allocate(bytes);
     std::byte* to = buffer->data();
-    for (const WorkItem& part : parts) {
-      part.element[c].copy_to(to);
-      to += part.element[c].nbytes();
+    for (const Element* part : parts) {
+      (*part)[c].copy_to(to);
+      to += (*part)[c].nbytes();
     }
     const auto rest = static_cast<std::int64_t>(
         (bytes - static_cast<std::size_t>(to - buffer->data())) / size_of(first.dtype()));
@@ -102,7 +103,7 @@ class PackOp final : public GatherOp {
     return Tensor(first.dtype(), shape, buffer->data(), buffer);
   }
 
-  void number(std::span<WorkItem> parts, Tensor& segment, Tensor& position,
+  void number(std::span<const Element* const> parts, Tensor& segment, Tensor& position,
               WorkContext& context) const {
     const auto length = static_cast<std::size_t>(options_.length);
     BufferPtr buffer = context.allocate(2 * length * sizeof(std::int32_t));
@@ -110,7 +111,7 @@ class PackOp final : public GatherOp {
     std::int32_t* positions = segments + length;
     std::size_t at = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::int64_t rows = parts[i].element[0].dim(0);
+      const std::int64_t rows = (*parts[i])[0].dim(0);
       for (std::int64_t k = 0; k < rows; ++k, ++at) {
         segments[at] = static_cast<std::int32_t>(i + 1);
         positions[at] = static_cast<std::int32_t>(k);

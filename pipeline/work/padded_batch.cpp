@@ -39,8 +39,9 @@ class PadOp final : public GatherOp {
   PadOp(std::vector<Shape> shapes, std::vector<double> values)
       : shapes_(std::move(shapes)), values_(std::move(values)) {}
 
-  void gather(std::span<WorkItem> rows, WorkItem& out, WorkContext& context) const override {
-    const Element& first = rows.front().element;
+  void gather(std::span<const Element* const> rows, WorkItem& out,
+              WorkContext& context) const override {
+    const Element& first = *rows.front();
     out.element.reset(first.names());
     out.element.valid_rows = static_cast<std::int64_t>(rows.size());
     for (std::size_t c = 0; c < first.size() && out.status.ok(); ++c) {
@@ -50,13 +51,14 @@ class PadOp final : public GatherOp {
   bool pads() const noexcept override { return true; }
 
  private:
-  void pad(std::span<WorkItem> rows, std::size_t c, WorkItem& out, WorkContext& context) const {
-    const DType dtype = rows.front().element[c].dtype();
+  void pad(std::span<const Element* const> rows, std::size_t c, WorkItem& out,
+           WorkContext& context) const {
+    const DType dtype = (*rows.front())[c].dtype();
     Shape padded = shapes_[c];
     for (int axis = 0; axis < padded.rank(); ++axis) {
       std::int64_t longest = std::max<std::int64_t>(padded[axis], 0);
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        const Tensor& row = rows[r].element[c];
+        const Tensor& row = (*rows[r])[c];
         if (row.rank() != padded.rank() || row.dtype() != dtype) {
           return fail(out, rows, c, r,
                       "has shape " + row.shape().to_string() + ", which is not of rank " +
@@ -78,7 +80,7 @@ class PadOp final : public GatherOp {
     BufferPtr buffer = context.allocate(bytes_of(dtype, shape));
     fill_values(dtype, values_[c], buffer->data(), volume * static_cast<std::int64_t>(rows.size()));
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      const Tensor& row = rows[r].element[c];
+      const Tensor& row = (*rows[r])[c];
       const Tensor dense = row.contiguous() ? row : row.clone();
       copy_corner(dense.shape(), padded, value_bytes, 0, dense.data(), buffer->data() + r * stride);
     }
@@ -91,12 +93,12 @@ class PadOp final : public GatherOp {
     out.element[c] = std::move(result);
   }
 
-  static void fail(WorkItem& out, std::span<WorkItem> rows, std::size_t c, std::size_t r,
-                   const std::string& problem) {
+  static void fail(WorkItem& out, std::span<const Element* const> rows, std::size_t c,
+                   std::size_t r, const std::string& problem) {
     out.index = r;
     out.status =
         Status(ErrorCode::data_loss, "element " + std::to_string(r) + " of the batch: component " +
-                                         rows[r].element.name(c) + " " + problem);
+                                         rows[r]->name(c) + " " + problem);
   }
 
   std::vector<Shape> shapes_;
@@ -150,7 +152,8 @@ class PaddedBatchNode final : public Node {
     return std::make_unique<Program>(op_, run.counters(*this), run.stage_name(*this));
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    return open_grouped(*this, context, static_cast<std::size_t>(size_), options_.drop_remainder);
+    return std::make_unique<GroupIterator>(*this, context, static_cast<std::size_t>(size_),
+                                           options_.drop_remainder);
   }
 
  private:

@@ -14,18 +14,19 @@ namespace {
 /// Joins the rows of several batches.
 class JoinOp final : public GatherOp {
  public:
-  void gather(std::span<WorkItem> parts, WorkItem& out, WorkContext& context) const override {
+  void gather(std::span<const Element* const> parts, WorkItem& out,
+              WorkContext& context) const override {
     if (parts.size() == 1) {
-      out.element = std::move(parts[0].element);
+      out.element = *parts[0];
       return;
     }
-    const Element& first = parts.front().element;
+    const Element& first = *parts.front();
     out.element.reset(first.names());
     out.element.valid_rows = 0;
-    for (const WorkItem& part : parts) out.element.valid_rows += part.element.valid_rows;
+    for (const Element* part : parts) out.element.valid_rows += part->valid_rows;
     for (std::size_t c = 0; c < first.size(); ++c) {
       for (std::size_t i = 1; i < parts.size(); ++i) {
-        const Tensor& part = parts[i].element[c];
+        const Tensor& part = (*parts[i])[c];
         if (part.dtype() == first[c].dtype() &&
             part.shape().drop_front() == first[c].shape().drop_front()) {
           continue;
@@ -42,26 +43,27 @@ class JoinOp final : public GatherOp {
   }
 
  private:
-  static Tensor join(std::span<WorkItem> parts, std::size_t c, std::int64_t rows,
+  static Tensor join(std::span<const Element* const> parts, std::size_t c, std::int64_t rows,
                      WorkContext& context) {
-    const Tensor& first = parts.front().element[c];
+    const Tensor& first = (*parts.front())[c];
     const Shape shape = first.shape().with(0, rows);
     if (first.dtype() == DType::bytes) return join_texts(parts, c, context).reshape(shape);
     std::size_t bytes = 0;
-    for (const WorkItem& part : parts) bytes += part.element[c].nbytes();
+    for (const Element* part : parts) bytes += (*part)[c].nbytes();
     BufferPtr buffer = context.allocate(bytes);
     std::byte* to = buffer->data();
-    for (const WorkItem& part : parts) {
-      part.element[c].copy_to(to);
-      to += part.element[c].nbytes();
+    for (const Element* part : parts) {
+      (*part)[c].copy_to(to);
+      to += (*part)[c].nbytes();
     }
     return Tensor(first.dtype(), shape, buffer->data(), buffer);
   }
 
-  static Tensor join_texts(std::span<WorkItem> parts, std::size_t c, WorkContext& context) {
+  static Tensor join_texts(std::span<const Element* const> parts, std::size_t c,
+                           WorkContext& context) {
     std::vector<std::string_view> texts;
-    for (const WorkItem& part : parts) {
-      const Tensor dense = part.element[c].contiguous() ? part.element[c] : part.element[c].clone();
+    for (const Element* part : parts) {
+      const Tensor dense = (*part)[c].contiguous() ? (*part)[c] : (*part)[c].clone();
       for (std::int64_t i = 0; i < dense.volume(); ++i) texts.push_back(dense.bytes_at(i));
     }
     return copy_texts(texts, context);
