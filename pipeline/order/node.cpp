@@ -194,6 +194,8 @@ class PayloadPool {
     payload->origin = {};
     payload->shard.reset();
     payload->children.clear();
+    // A window or a padded batch may have had millions.
+    if (payload->children.capacity() > kMostChildren) payload->children.shrink_to_fit();
     if (payload->charged_.load(std::memory_order_relaxed)) {
       if (PayloadCharges* const charge = std::exchange(payload->charge, nullptr)) charge->give();
       payload->charged_.store(false, std::memory_order_relaxed);
@@ -206,6 +208,7 @@ class PayloadPool {
  private:
   static constexpr std::size_t kKept = 16384;
   static constexpr std::size_t kAtHand = 32;
+  static constexpr std::size_t kMostChildren = 16;  // that an unused payload keeps room for
 
   struct AtHand {
     std::array<Payload*, kAtHand> payloads;
