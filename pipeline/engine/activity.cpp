@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-thread_local const AtWork* working = nullptr;  // the run for which this thread works
+thread_local AtWork* working = nullptr;  // the innermost guard of this thread
 
 pid_t this_thread() noexcept {
   thread_local const pid_t id = ::gettid();
@@ -57,9 +57,22 @@ int Activity::take_off(std::atomic<int>& count) noexcept {
   return before;
 }
 
+bool Activity::works_here() const noexcept {
+  for (const AtWork* work = working; work != nullptr; work = work->outer_)
+    if (&work->activity_ == this) return true;
+  return false;
+}
+
+bool Activity::arranges_here() const noexcept {
+  return working != nullptr && &working->activity_ == this && working->stop_ != nullptr;
+}
+
 bool Activity::told_to_stop() const noexcept {
-  return working != nullptr && &working->activity_ == this && working->stop_ != nullptr &&
-         working->stop_->load(std::memory_order_acquire);
+  for (const AtWork* work = working; work != nullptr; work = work->outer_)
+    if (&work->activity_ == this && work->stop_ != nullptr &&
+        work->stop_->load(std::memory_order_acquire))
+      return true;
+  return false;
 }
 
 AtWork::AtWork(Activity& activity, const std::atomic<bool>* stop) noexcept
@@ -69,9 +82,6 @@ AtWork::AtWork(Activity& activity, const std::atomic<bool>* stop) noexcept
 AtWork::~AtWork() {
   activity_.take_off(activity_.at_work_);
   working = outer_;
-}
-bool AtWork::here() noexcept {
-  return working != nullptr;
 }
 
 Arranging::Arranging(Activity& activity) noexcept : activity_(activity), thread_(this_thread()) {
@@ -85,13 +95,15 @@ Arranging::~Arranging() {
   *link = next_;
 }
 
-Resting::Resting() noexcept {
-  if (working != nullptr) working->activity_.take_off(working->activity_.at_work_);
+Resting::Resting() noexcept : work_(working != nullptr && !working->rests_ ? working : nullptr) {
+  if (work_ == nullptr) return;
+  work_->rests_ = true;
+  work_->activity_.take_off(work_->activity_.at_work_);
 }
 Resting::~Resting() {
-  if (working != nullptr) {
-    working->activity_.at_work_.fetch_add(1, std::memory_order_acq_rel);
-  }
+  if (work_ == nullptr) return;
+  work_->rests_ = false;
+  work_->activity_.at_work_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 bool QuietTimer::over(const Activity& activity, std::chrono::milliseconds limit) noexcept {

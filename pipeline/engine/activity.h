@@ -79,7 +79,11 @@ class Activity {
   /// True if a thread other than the calling one could run now: the consumer, or a thread that
   /// arranges elements. Such a thread was woken, but may not have got a CPU yet.
   bool has_runnable_threads() const noexcept EXCLUDES(mutex_);
-  /// True if this thread is working for this run, and its guard has told it to stop.
+  /// True if this thread works for this run.
+  bool works_here() const noexcept;
+  /// True if it arranges the elements of a segment of this run.
+  bool arranges_here() const noexcept;
+  /// True if this thread works for this run, and one of its guards has told it to stop.
   bool told_to_stop() const noexcept;
 
   /// Subtracts one from a count of the engine.
@@ -138,15 +142,14 @@ class AtWork {
   ~AtWork();
   AtWork(const AtWork&) = delete;
   AtWork& operator=(const AtWork&) = delete;
-  /// True if this thread is working for a run.
-  static bool here() noexcept;
 
  private:
   friend class Activity;
   friend class Resting;
   Activity& activity_;
   const std::atomic<bool>* const stop_;
-  const AtWork* const outer_;
+  AtWork* const outer_;
+  bool rests_ = false;  // and does not count
 };
 
 /// A guard: this thread rests, and does not count as working for its run, until it is destroyed.
@@ -156,6 +159,9 @@ class Resting {
   ~Resting();
   Resting(const Resting&) = delete;
   Resting& operator=(const Resting&) = delete;
+
+ private:
+  AtWork* const work_;  // null if the thread does not work, or rests already
 };
 
 /// A timer that tells when no work has run for a while although the consumer waits. Then no work is

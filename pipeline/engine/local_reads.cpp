@@ -63,9 +63,11 @@ std::size_t begin_of(const Group& group, std::size_t part, std::size_t parts) {
 }  // namespace
 
 void LocalRunner::submit_reads(Group& group) {
-  const std::size_t parts = pace_.parts(group.count, group.read_bytes);
+  const bool alone = run_.step_back().alone();
+  const std::size_t parts = alone ? 1 : pace_.parts(group.count, group.read_bytes);
   group.lost = false;
   group.unread = parts;
+  if (alone) return read(group, 0, 1);
   if (parts == 1) {  // the captures then need no allocation
     run_.submit([this, &group] { read(group, 0, 1); }, true);
     return;
@@ -137,8 +139,8 @@ void LocalRunner::go_on(Group& group) noexcept {
   try {
     join_parts(group);
     listener_.group_ready(group);
-    // If only storing the results is left, that is not worth a task of its own.
-    if (has_ops(group.samples()) && !ops_block(group.samples())) {
+    // If only storing the results is left, that is not worth a task of its own. Nor is one element.
+    if (has_ops(group.samples()) && !ops_block(group.samples()) && !run_.step_back().alone()) {
       run_.submit([this, &group] { compute(group); }, false);
       return;
     }

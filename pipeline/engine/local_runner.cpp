@@ -65,6 +65,8 @@ void LocalRunner::prepare(Group& group) {
 void LocalRunner::begin(Group& group) {
   if (group.reads) {
     submit_reads(group);
+  } else if (run_.step_back().alone()) {
+    compute(group);
   } else {
     run_.submit([this, &group] { compute(group); }, ops_block(group.samples()));
   }

@@ -156,6 +156,7 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
 }
 
 void ParallelSegment::wait() {
+  if (arrange_here()) return;
   MutexLock lock(mutex_);
   if (news_ == news_seen_) wait_for_more();
 }
@@ -204,51 +205,106 @@ void ParallelSegment::dispatch() noexcept {
   name_this_thread("penstock-order");
   const Arranging arranging(run_.activity());
   try {
-    hand_over_all();
+    std::size_t room = wait_for_room(false);
+    while (room > 0 && arrange(room)) room = wait_for_room(true);
   } catch (...) {
     broke_down();
   }
 }
 
-void ParallelSegment::hand_over_all() {
-  while (!stopping()) {
-    const std::size_t room = wait_for_room();
-    if (room == 0 || stopping()) return;
-    if (passes_over()) {
-      pass_over(room);
-      continue;
+// Does what the segment's thread does: handing each element from thread to thread takes longer than
+// making it. The run's caller never does this: what it would call may not come back.
+bool ParallelSegment::arrange_here() {
+  if (!run_.step_back().alone() || !run_.activity().arranges_here()) return false;
+  {
+    MutexLock lock(mutex_);
+    if (news_ != news_seen_) return true;
+    consumer_waits_ = true;
+  }
+  bool arranged = false;
+  try {
+    const Resting resting;  // as while the segment's thread does it
+    if (const std::optional<std::size_t> room = begin_arranging(false)) {
+      arranged = *room > 0;
+      if (arranged) arrange(*room);
+      MutexLock lock(mutex_);
+      arranging_ = false;
     }
-    Group& group = take_group();
-    pull_into(group, room);
-    if (stopping()) return;  // the pull may have been cut short, so this need not be the end
-    if (group.count == 0) return end_of_input();
-    if (!hand_over(group)) return;
+  } catch (...) {
+    broke_down();
+  }
+  {
+    MutexLock lock(mutex_);
+    consumer_waits_ = false;
+  }
+  // The segment's thread may have been woken meanwhile, to make more than one at a time.
+  if (!run_.step_back().alone()) run_.waker().notify();
+  return arranged;
+}
+
+// Waits until elements may be handed over and returns how many; 0 to stop. `begun` says whether
+// this thread is the one that arranges.
+std::size_t ParallelSegment::wait_for_room(bool begun) {
+  const auto start = Clock::now();
+  for (;; begun = false) {
+    const std::uint64_t seen = run_.waker().count();
+    if (stopping()) return 0;
+    if (const std::optional<std::size_t> room = begin_arranging(begun)) {
+      count_wait(counters_.wait_output_ns, start);
+      return *room;
+    }
+    run_.waker().wait(seen);
   }
 }
 
-// Waits until elements may be handed over and returns how many; 0 to stop.
-std::size_t ParallelSegment::wait_for_room() {
-  const auto start = Clock::now();
-  for (;;) {
-    const std::uint64_t seen = run_.waker().count();
-    if (stopping()) return 0;
+// Returns how many elements may be handed over, 0 if no more are to come, and nothing if none may
+// be for now, or if another thread arranges some. Otherwise this thread is the one that arranges.
+std::optional<std::size_t> ParallelSegment::begin_arranging(bool begun) {
+  for (;; begun = true) {
     SlotPool* claimed = nullptr;
     {
       MutexLock lock(mutex_);
-      if (const std::size_t room = results_->room(demand()); room > 0) {
-        count_wait(counters_.wait_output_ns, start);
-        return room;
-      }
+      if (!begun && arranging_) return std::nullopt;
+      arranging_ = true;
+      if (arranged_all_) return 0;
+      if (const std::size_t room = results_->room(demand()); room > 0) return room;
       claimed = results_->claimed();
-    }
-    if (claimed == nullptr) {
-      run_.waker().wait(seen);
-      continue;
+      if (claimed == nullptr) {
+        arranging_ = false;
+        return std::nullopt;
+      }
     }
     Ref<Slot> slot = claimed->make();
     MutexLock lock(mutex_);
     results_->add_slot(std::move(slot));
   }
+}
+
+// Hands over the next elements. Returns false if no more are to come.
+bool ParallelSegment::arrange(std::size_t room) noexcept {
+  bool more = false;
+  try {
+    more = hand_over_some(room);
+  } catch (...) {
+    broke_down();
+  }
+  if (more) return true;
+  MutexLock lock(mutex_);
+  arranged_all_ = true;
+  return false;
+}
+
+bool ParallelSegment::hand_over_some(std::size_t room) {
+  if (passes_over()) {
+    pass_over(room);
+    return true;
+  }
+  Group& group = take_group();
+  pull_into(group, room);
+  if (stopping()) return false;  // the pull may have been cut short, so this need not be the end
+  if (group.count > 0) return hand_over(group);
+  end_of_input();
+  return false;
 }
 
 Group& ParallelSegment::take_group() {
@@ -313,30 +369,6 @@ void ParallelSegment::end_of_input() {
     tell_consumer();
   }
   if (exhausted && !stopping()) exhausted();
-}
-
-bool ParallelSegment::hand_over(Group& group) {
-  runner_->prepare(group);
-  if (!reserve(group)) return false;
-  const bool waits = ops_block(group.samples());
-  {
-    MutexLock lock(mutex_);
-    reads_block_ = group.reads;
-    ops_block_ = waits;
-    results_->admit(group);
-    ++in_flight_;
-    set_ready(group, !group.reads && runner_->elsewhere() == 0);
-  }
-  run_.activity().group_began();
-  try {
-    runner_->begin(group);
-  } catch (...) {
-    broke_down();
-    group_lost(group);
-    return false;
-  }
-  kill_point("handed over");
-  return true;
 }
 
 // Reserves the bytes for reading in the budget, for this group. Returns false to stop.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <penstock/start_thread.h>
@@ -21,7 +22,8 @@ class Run;
 
 /// Joins a puller, a group runner and results, and has the one mutex that guards them. Its own
 /// thread pulls the input and hands groups over, the runner makes them, and the thread that calls
-/// `pull` takes results. Only one consumer at a time may pull or destroy it.
+/// `pull` takes results. Where elements are made one at a time, a thread of another segment does
+/// all three. Only one consumer at a time may pull or destroy it.
 class ParallelSegment final : public Segment, private GroupListener {
  public:
   /// Groups have at most `group_limit` elements.
@@ -64,10 +66,13 @@ class ParallelSegment final : public Segment, private GroupListener {
   void broke_down() noexcept override EXCLUDES(mutex_);
   void group_lost(Group& group) noexcept override EXCLUDES(mutex_);
 
-  // Called on the segment's thread.
   void dispatch() noexcept;
-  void hand_over_all();
-  std::size_t wait_for_room() EXCLUDES(mutex_);
+  bool arrange_here() EXCLUDES(mutex_);
+  // Called on the thread that arranges elements: the segment's, or that of `arrange_here`.
+  std::size_t wait_for_room(bool begun) EXCLUDES(mutex_);
+  std::optional<std::size_t> begin_arranging(bool begun) EXCLUDES(mutex_);
+  bool arrange(std::size_t room) noexcept EXCLUDES(mutex_);
+  bool hand_over_some(std::size_t room) EXCLUDES(mutex_);
   Group& take_group() EXCLUDES(mutex_);
   void pull_into(Group& group, std::size_t room) EXCLUDES(mutex_);
   bool passes_over() const EXCLUDES(mutex_);
@@ -97,8 +102,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   StageCounters& counters_;
   GroupSizer sizer_;
   ReadPace& pace_;
-  Puller puller_;         // used by the segment's thread only
-  std::string reusable_;  // used by the segment's thread only: memory of an old snapshot
+  Puller puller_;         // used by the thread that arranges elements
+  std::string reusable_;  // used by that thread, too: memory of an old snapshot
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;
@@ -107,6 +112,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   Snapshots snapshots_ GUARDED_BY(mutex_);  // the first one is at or before the consumed position
   const std::unique_ptr<GroupRunner> runner_;
   bool started_ GUARDED_BY(mutex_) = false;
+  bool arranging_ GUARDED_BY(mutex_) = false;     // a thread does, and no other may
+  bool arranged_all_ GUARDED_BY(mutex_) = false;  // no thread needs to any more
   bool consumer_waits_ GUARDED_BY(mutex_) = false;
   bool late_ GUARDED_BY(mutex_) = false;            // the consumer has waited for a while
   std::uint64_t news_ GUARDED_BY(mutex_) = 0;       // counts what a waiting consumer should look at

@@ -1,4 +1,4 @@
-// The part of ParallelSegment that handles groups after they were handed over.
+// The part of ParallelSegment that hands groups over, and handles them from then on.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -58,6 +58,30 @@ Demand ParallelSegment::demand() const {
           .reads_starve = reads_starve(),
           .threads_starve = threads_starve(),
           .roomy = run_.memory().room() >= run_.memory().limit() / 2};
+}
+
+bool ParallelSegment::hand_over(Group& group) {
+  runner_->prepare(group);
+  if (!reserve(group)) return false;
+  const bool waits = ops_block(group.samples());
+  {
+    MutexLock lock(mutex_);
+    reads_block_ = group.reads;
+    ops_block_ = waits;
+    results_->admit(group);
+    ++in_flight_;
+    set_ready(group, !group.reads && runner_->elsewhere() == 0);
+  }
+  run_.activity().group_began();
+  try {
+    runner_->begin(group);
+  } catch (...) {
+    broke_down();
+    group_lost(group);
+    return false;
+  }
+  kill_point("handed over");
+  return true;
 }
 
 void ParallelSegment::set_ready(Group& group, bool ready) noexcept {
@@ -133,7 +157,8 @@ void ParallelSegment::finish(Group& group) noexcept {
   }
   // Not under the lock, because the woken thread takes it first.
   if (waiting) waiting->notify_all();
-  if (made_room) run.waker().notify();
+  // A consumer that waits for one element wakes the thread itself.
+  if (made_room && !run.step_back().alone()) run.waker().notify();
 }
 
 // Reads more groups ahead if no work was left while reads were under way.

@@ -28,7 +28,7 @@ bool StepBack::may_fail() noexcept {
 }
 
 bool StepBack::wanted() const noexcept {
-  return !AtWork::here() && wanted_.load(std::memory_order_acquire);
+  return wanted_.load(std::memory_order_acquire) && !run_.activity().works_here();
 }
 
 void StepBack::done() noexcept {

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include <penstock/rng.h>
 #include <penstock/sources.h>
 
+#include "pipeline/engine/step_back.h"
 #include "pipeline/io/fault.h"
 #include "tests/support/figure.h"
 #include "tests/support/numbers.h"
@@ -51,6 +53,13 @@ long settled_threads(long expected) {
   return status_of("Threads");
 }
 
+/// Starts a run that makes one element at a time, if `alone`.
+Iterator iterate(const Dataset& dataset, const RunOptions& options, bool alone) {
+  std::optional<RunsAlone> while_it_starts;
+  if (alone) while_it_starts.emplace();
+  return dataset.iterate(options);
+}
+
 Dataset nested(std::int64_t count) {
   return numbers(count).interleave([](const Element&) { return numbers(7); }, test::x_spec(),
                                    {.cycle = 3});
@@ -86,12 +95,14 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
     const Dataset& dataset = all[random.below(all.size())];
     const auto pause = std::chrono::microseconds(random.below(400));
     const bool other_thread = random.below(2) == 0;
-    Iterator iterator = dataset.iterate({.seed = random.below(100),
-                                         .epochs = 1 + random.below(3),
-                                         .threads = 1 + static_cast<int>(random.below(3)),
-                                         .memory_bytes = random.below(2) == 0 ? 100000U : 0U,
-                                         .slots = static_cast<int>(random.below(3)),
-                                         .io_threads = static_cast<int>(random.below(2))});
+    Iterator iterator = iterate(dataset,
+                                {.seed = random.below(100),
+                                 .epochs = 1 + random.below(3),
+                                 .threads = 1 + static_cast<int>(random.below(3)),
+                                 .memory_bytes = random.below(2) == 0 ? 100000U : 0U,
+                                 .slots = static_cast<int>(random.below(3)),
+                                 .io_threads = static_cast<int>(random.below(2))},
+                                random.below(4) == 0);
     for (std::uint64_t k = random.below(8); k > 0; --k) (void)iterator.next();
     if (other_thread) {
       Clock::time_point cancelled;
@@ -198,8 +209,9 @@ TEST(Lifecycle, NoCallBeginsOnceARunIsCancelled) {
 TEST(Lifecycle, WhatGivesNothingEndsWithItsRun) {
   const test::TimeLimit limit(60);
   for (const auto& [name, dataset] : idle_graphs()) {
-    for (const bool cancel : {true, false}) {
-      Iterator iterator = dataset.iterate({.threads = 1, .close_deadline_ms = 1'000'000});
+    for (const auto& [cancel, alone] :
+         {std::pair(true, false), {false, false}, {true, true}, {false, true}}) {
+      Iterator iterator = iterate(dataset, {.threads = 1, .close_deadline_ms = 1'000'000}, alone);
       (void)iterator.save();  // begins to prepare
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       if (!cancel) continue;
@@ -221,11 +233,13 @@ TEST(Lifecycle, AnEpochEndsWhereItIsLeft) {
     if (idle.spec() != test::x_spec()) continue;
     const Dataset begun = numbers(1).concatenate(idle);
     for (const Dataset& dataset : {begun, begun.filter(yes), begun.filter(yes).batch(1)}) {
-      Iterator iterator = dataset.iterate({.epochs = 3, .threads = 1});
-      for (int epoch = 0; epoch < 3; ++epoch) {
-        EXPECT_TRUE(iterator.next().has_value()) << name;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        EXPECT_EQ(iterator.next_epoch(), epoch < 2) << name;
+      for (const bool alone : {false, true}) {
+        Iterator iterator = iterate(dataset, {.epochs = 3, .threads = 1}, alone);
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          EXPECT_TRUE(iterator.next().has_value()) << name;
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          EXPECT_EQ(iterator.next_epoch(), epoch < 2) << name;
+        }
       }
     }
   }
@@ -238,6 +252,32 @@ TEST(Lifecycle, ARepetitionEndsWhereItIsLeft) {
     if (idle.spec() != test::x_spec()) continue;
     EXPECT_EQ(test::run(numbers(3).concatenate(idle).filter(yes).take(3).repeat(2)), "0 1 2 0 1 2")
         << name;
+  }
+}
+
+// Where elements are made one at a time, the thread that arranges them also makes them. What it
+// calls may be the consumer of another run, which steps back as any other does.
+TEST(Lifecycle, ACallableMayDriveAnotherRun) {
+  const test::TimeLimit limit(60);
+  const auto yes = [](const Element&) { return true; };
+  const Dataset inner = numbers(40).filter(yes).window(4).batch(3).unbatch();
+  std::uint64_t least = 64;
+  while (test::run(inner, {.threads = 2, .memory_bytes = least}).find('E') != std::string::npos)
+    least *= 2;
+  const std::string expected = test::run(inner, {.threads = 2});
+  std::atomic<int> same{0};
+  const auto drive = [&](const Element&) {
+    if (test::run(inner, {.threads = 2, .memory_bytes = least}) == expected) ++same;
+    return true;
+  };
+  const Dataset outer = numbers(6).filter(drive).filter(yes).window(2);
+  for (const bool alone : {false, true}) {
+    same = 0;
+    Iterator iterator = iterate(outer, {.threads = 2}, alone);
+    int windows = 0;
+    for (Next next = iterator.next(); next.has_value(); next = iterator.next()) ++windows;
+    EXPECT_EQ(windows, 3);
+    EXPECT_EQ(same, 6);
   }
 }
 
@@ -257,10 +297,9 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
     ImagesOptions options;
     options.files = faulty;
     options.index_folder = "-";
-    std::optional<Iterator> iterator =
-        images("f", options)
-            .batch(4)
-            .iterate({.threads = 1 + static_cast<int>(random.below(2)), .close_deadline_ms = 20});
+    std::optional<Iterator> iterator = iterate(
+        images("f", options).batch(4),
+        {.threads = 1 + static_cast<int>(random.below(2)), .close_deadline_ms = 20}, i % 3 == 0);
     std::jthread consumer([&] {
       while (iterator->next().has_value()) continue;
     });
