@@ -213,7 +213,7 @@ void ParallelSegment::dispatch() noexcept {
 }
 
 // Does what the segment's thread does: handing each element from thread to thread takes longer than
-// making it. The run's caller never does this: what it would call may not come back.
+// making it. The thread that calls `next` never does this, because a callable may hang.
 bool ParallelSegment::arrange_here() {
   if (!run_.step_back().alone() || !run_.activity().arranges_here()) return false;
   {
