@@ -10,9 +10,6 @@
 #include <fstream>
 #include <iterator>
 
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
 #include <penstock/log.h>
@@ -213,14 +210,10 @@ Checkpoints::Checkpoints(std::string folder, bool to_read, int keep)
   fs::create_directories(folder_, error);
   if (error)
     throw Error(ErrorCode::unavailable, "can't make folder " + folder_ + ": " + error.message());
-  lock_ = UniqueFd(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Where folders can't be locked, the user must prevent two concurrent runs.
-  if (!lock_) return;
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
-    remove_unfinished(folder_);
-    return;
-  }
-  if (errno != EWOULDBLOCK) return;
+  lock_ = open_trainer_lock(folder_, true);
+  const Locked locked = try_lock(lock_.get(), folder_);
+  if (locked == Locked::yes) remove_unfinished(folder_);
+  if (locked != Locked::by_another) return;
   throw Error(ErrorCode::unavailable, lock_holder(lock_.get()) + " keeps its checkpoints in " +
                                           folder_ + ": wait for its end, or name another folder");
 }

@@ -109,7 +109,7 @@ class Checkpoints {
   const std::size_t keep_;
   std::optional<StoredCheckpoints> store_;  // set if the folder is in a store
   std::set<std::string> damaged_;
-  UniqueFd lock_;  // the locked folder
+  UniqueFd lock_;  // the locked file in the folder
 };
 
 }  // namespace penstock::towers

@@ -59,7 +59,7 @@ RecordedEvaluation parse_line(const std::string& line) {
 
 UniqueFd locked_by_me(const std::string& folder) {
   const std::string path = folder + "/evaluator.lock";
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!fd) throw error_from_errno(errno, "write", path);
   // If files cannot be locked, users must not start two evaluators.
   if (try_lock(fd.get(), path) == Locked::by_another)

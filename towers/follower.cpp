@@ -96,9 +96,10 @@ class Follower::Impl {
   }
 
  private:
-  /// Identifies a file, even if others are written under the same name.
+  /// Identifies a file, even if others are written under the same name. Its inode number would not
+  /// do, since some file systems give the same file another at any time.
   struct Identity {
-    ino_t inode = 0;
+    off_t size = 0;
     time_t seconds = 0;
     long nanoseconds = 0;
 
@@ -108,7 +109,7 @@ class Follower::Impl {
   static std::optional<Identity> identity_of(const std::string& path) {
     struct stat st {};
     if (::stat(path.c_str(), &st) != 0) return std::nullopt;
-    return Identity{st.st_ino, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+    return Identity{st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
   }
 
   bool stopped() {

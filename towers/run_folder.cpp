@@ -18,7 +18,6 @@
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
 #include <penstock/file_system.h>
-#include <penstock/posix.h>
 #include <penstock/remote_files.h>
 
 namespace penstock::towers {
@@ -94,8 +93,18 @@ std::optional<Finished> read_finished(const std::string& folder) {
   return Finished{number("step"), number("epochs"), number("max_steps")};
 }
 
+UniqueFd open_trainer_lock(const std::string& folder, bool to_lock) {
+  const std::string path = folder + "/trainer.lock";
+  const int how = to_lock ? O_RDWR | O_CREAT : O_RDONLY;
+  for (;;) {
+    UniqueFd fd(::open(path.c_str(), how | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+    if (fd || !to_lock) return fd;
+    if (errno != EINTR) throw error_from_errno(errno, "lock", path);
+  }
+}
+
 bool is_trained_into(const std::string& folder) {
-  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd fd = open_trainer_lock(folder, false);
   return fd && lock_holder(fd.get()).starts_with("process ");
 }
 

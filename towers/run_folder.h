@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <penstock/posix.h>
+
 namespace penstock::towers {
 
 /// A checkpoint that was in the folder when it was listed; it may have been removed since.
@@ -38,6 +40,11 @@ void remove_finished(const std::string& folder);
 /// Returns nothing while training has not ended. Throws Error{data_loss} for a malformed file.
 std::optional<Finished> read_finished(const std::string& folder);
 
+/// Opens the file in the folder whose lock a run that trains into it holds. Makes it if
+/// `to_lock`; otherwise returns an invalid descriptor if it can't be opened. A file, since NFSv4
+/// and EFS lock no folders. Throws Error{unavailable | resource_exhausted | not_found} if it can't
+/// be made.
+UniqueFd open_trainer_lock(const std::string& folder, bool to_lock);
 /// Returns true if a process of this machine has locked the folder to train into it. Takes no lock
 /// itself. After false, a process of another machine may still be training into it.
 bool is_trained_into(const std::string& folder);

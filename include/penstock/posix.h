@@ -44,11 +44,16 @@ Error error_from_errno(int error, std::string_view action, const std::string& pa
 /// Writes all of `text`, or returns the errno that stopped it, and removes the part that was
 /// written.
 int write_all(int fd, std::string_view text) noexcept;
+/// Syncs an open file. Where the file system can't sync files, the log says so once, and the file
+/// counts as synced; so do pipes and terminals. Returns 0, or the errno of a failure: bytes may be
+/// lost then, and another try would hide that.
+int sync_file(int fd, const std::string& path) noexcept;
 
 /// The result of `try_lock`.
 enum class Locked { yes, by_another, not_supported };
 /// Tries to lock an open file for its holder. The lock ends when the holder ends, for whatever
-/// reason; see `lock_holder`. Throws Error{unavailable | resource_exhausted} naming `path`.
+/// reason; see `lock_holder`. On NFSv4, `fd` must be open for writing. Where the file system has no
+/// locks, the log says so once. Throws Error{unavailable | resource_exhausted} naming `path`.
 Locked try_lock(int fd, const std::string& path);
 
 }  // namespace penstock

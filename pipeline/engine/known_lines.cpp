@@ -14,6 +14,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "pipeline/io/fs_support.h"
+
 namespace penstock {
 namespace {
 
@@ -24,7 +26,7 @@ using Block = std::array<std::uint64_t, kPlacesRead>;
 /// Returns a file without a name, or an invalid descriptor with errno set.
 UniqueFd nameless_file(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (fd || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return fd;
+  if (fd || !is_unsupported(FsCall::nameless_file, errno)) return fd;
   std::string name = folder + "/.penstock-XXXXXX";
   fd = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
   if (fd) ::unlink(name.c_str());

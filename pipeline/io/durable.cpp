@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pipeline/core/kill_point.h"
+#include "pipeline/io/fs_support.h"
 
 namespace penstock {
 namespace {
@@ -29,6 +30,14 @@ std::optional<mode_t> mode_at(const std::string& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0) return std::nullopt;
   return st.st_mode & 0777;
+}
+
+/// Returns why this process may not write to a file that exists; 0 if it may.
+int why_read_only(const std::string& path) {
+  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return 0;
+  if (!is_unsupported(FsCall::check_access, errno)) return errno;
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));  // changes nothing
+  return fd ? 0 : errno;
 }
 
 }  // namespace
@@ -68,8 +77,8 @@ DurableFile::DurableFile(const std::string& path, WriteFault fault, PartialOptio
     : path_(replaceable(path)), fault_(std::move(fault)), resumable_(options.resumable) {
   const std::optional<mode_t> mode = mode_at(path_);
   // A rename needs no write permission for the file, so it is checked here.
-  if (mode && ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0)
-    throw error_from_errno(errno, "write", path_);
+  if (mode)
+    if (const int error = why_read_only(path_)) throw error_from_errno(error, "write", path_);
   step("create", [&] {
     partial_ = make_partial(path_, mode.value_or(0666), options);
     return true;
@@ -77,7 +86,7 @@ DurableFile::DurableFile(const std::string& path, WriteFault fault, PartialOptio
   struct stat st {};
   // The umask does not apply to a file that existed before.
   if (mode && ::fstat(partial_.fd.get(), &st) == 0 && (st.st_mode & 0777) != *mode &&
-      ::fchmod(partial_.fd.get(), *mode) != 0) {
+      ::fchmod(partial_.fd.get(), *mode) != 0 && !is_unsupported(FsCall::set_mode, errno)) {
     const int error = errno;
     if (!resumable_) ::unlink(partial_.name.c_str());
     throw error_from_errno(error, "set the mode", path_);
@@ -126,10 +135,9 @@ void DurableFile::append(std::span<const std::byte> bytes) {
 }
 
 void DurableFile::commit(const std::string& keep_as) {
-  // EINTR of a sync is an error like any other here: its data may be gone.
   int error = 0;
   step("sync", [&] {
-    error = ::fsync(partial_.fd.get()) == 0 ? 0 : errno;
+    error = sync_file(partial_.fd.get(), path_);
     return true;
   });
   if (error != 0) throw error_from_errno(error, "sync", path_);
@@ -138,11 +146,11 @@ void DurableFile::commit(const std::string& keep_as) {
   }
   step("rename", [&] { return ::rename(partial_.name.c_str(), path_.c_str()) == 0; });
   partial_.name.clear();
-  UniqueFd folder;
   step("sync folder", [&] {
-    folder = UniqueFd(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return folder && ::fsync(folder.get()) == 0;
+    error = sync_folder_of(path_);
+    return true;
   });
+  if (error != 0) throw error_from_errno(error, "sync folder", path_);
 }
 
 }  // namespace penstock

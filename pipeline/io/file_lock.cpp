@@ -12,6 +12,8 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/io/fs_support.h"
+
 namespace penstock {
 namespace {
 
@@ -21,15 +23,19 @@ constexpr std::chrono::milliseconds kPause{2};
 constexpr std::chrono::milliseconds kUntilNamed{100};
 constexpr const char* kUnnamed = "another process";
 
+/// Open for writing, as NFSv4 and EFS lock no other descriptor.
 UniqueFd open_lock(const std::string& name) {
   for (;;) {
-    UniqueFd fd(
-        ::open(name.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+    UniqueFd fd(::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+    const int error = errno;
+    // That of another user may only be readable, which suffices for a lock on most file systems.
+    if (!fd && (error == EACCES || error == EPERM || error == EROFS))
+      fd = UniqueFd(::open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat st {};
     if (fd && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode)) return fd;
-    if (fd || errno == ELOOP || errno == ENXIO)
+    if (fd || error == ELOOP || error == ENXIO || error == EISDIR)
       throw Error(ErrorCode::unavailable, "can't lock: not a regular file", {.shard = name});
-    if (errno != EINTR) throw error_from_errno(errno, "lock", name);
+    if (error != EINTR) throw error_from_errno(error, "lock", name);
   }
 }
 
@@ -75,8 +81,12 @@ Locked try_lock(int fd, const std::string& path) {
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno == EWOULDBLOCK) return Locked::by_another;
-    if (errno == ENOSYS || errno == EOPNOTSUPP) return Locked::not_supported;
-    throw error_from_errno(errno, "lock", path);
+    const int error = errno;
+    if (!is_unsupported(FsCall::lock, error)) throw error_from_errno(error, "lock", path);
+    log_once(LogLevel::warning, "lock",
+             path + ": the file system has no locks (" + std::generic_category().message(error) +
+                 "), so nothing keeps two runs apart");
+    return Locked::not_supported;
   }
   return Locked::yes;
 }
@@ -85,11 +95,7 @@ FileLock::FileLock(const std::string& path, std::chrono::milliseconds patience)
     : fd_(open_lock(path + ".lock")) {
   const auto start = Clock::now();
   for (;;) {
-    const Locked locked = try_lock(fd_.get(), path);
-    if (locked == Locked::not_supported)
-      log_once(LogLevel::warning, "lock",
-               path + ": the file system has no locks, so nothing keeps two runs apart");
-    if (locked != Locked::by_another) return;
+    if (try_lock(fd_.get(), path) != Locked::by_another) return;
     const auto waited = Clock::now() - start;
     if (waited >= patience) {
       const std::string holder = lock_holder(fd_.get());

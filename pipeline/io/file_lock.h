@@ -12,8 +12,7 @@ namespace penstock {
 
 /// A lock held through `path`.lock, an empty file that is never removed. `path` itself would not
 /// do: a rename gives it another inode, and so another lock. The lock is free when its process
-/// ends, in whatever way. If the file system has no locks, the log says so once, and nothing is
-/// locked.
+/// ends, in whatever way. If the file system has no locks, nothing is locked, see `try_lock`.
 class FileLock {
  public:
   /// Waits up to `patience` for another holder to end. Throws Error{unavailable} that names `path`

@@ -4,9 +4,14 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+
+#include <penstock/log.h>
+
+#include "pipeline/io/fs_support.h"
 
 namespace penstock {
 namespace {
@@ -37,15 +42,21 @@ Place* take_place(std::span<const std::byte> map, const char* path) noexcept {
 
 class MmapFile final : public File {
  public:
+  /// Maps the whole file. Check `error` behind it.
   explicit MmapFile(const std::string& path) : path_(path) {
     const OpenedFile opened = open_regular(path);
     info_ = opened.info;
     if (info_.size == 0) return;  // mmap rejects an empty mapping
     void* const start = ::mmap(nullptr, info_.size, PROT_READ, MAP_SHARED, opened.fd.get(), 0);
-    if (start == MAP_FAILED) throw error_from_errno(errno, "map", path);
+    if (start == MAP_FAILED) {
+      error_ = errno;
+      return;
+    }
     map_ = {static_cast<const std::byte*>(start), info_.size};
     place_ = take_place(map_, path_.c_str());
   }
+  /// Returns the errno of mmap(2), 0 if the file is mapped.
+  int error() const noexcept { return error_; }
   MmapFile(const MmapFile&) = delete;
   MmapFile& operator=(const MmapFile&) = delete;
   ~MmapFile() override {
@@ -63,10 +74,10 @@ class MmapFile final : public File {
   void read(std::span<ReadRequest> requests) override {
     const bool whole = unchanged();  // truncated pages must not be touched
     for (ReadRequest& request : requests) {
-      if (request.offset > map_.size() || request.size > map_.size() - request.offset) {
-        request.status = past_end_error(path_, map_.size(), request);
-      } else if (!whole) {
+      if (!whole) {
         request.status = changed_error(path_);
+      } else if (request.offset > map_.size() || request.size > map_.size() - request.offset) {
+        request.status = past_end_error(path_, map_.size(), request);
       } else {
         if (request.size > 0) {
           std::memcpy(request.out, map_.data() + request.offset, request.size);
@@ -90,6 +101,7 @@ class MmapFile final : public File {
  private:
   const std::string path_;
   FileInfo info_;
+  int error_ = 0;
   std::span<const std::byte> map_;
   Place* place_ = nullptr;
 };
@@ -97,7 +109,14 @@ class MmapFile final : public File {
 }  // namespace
 
 std::shared_ptr<File> MmapFileSystem::open(const std::string& path) {
-  return std::make_shared<MmapFile>(path);
+  auto file = std::make_shared<MmapFile>(path);
+  if (file->error() == 0) return file;
+  if (!is_unsupported(FsCall::map, file->error()))
+    throw error_from_errno(file->error(), "map", path);
+  log_once(LogLevel::warning, "mmap",
+           path + ": the file system can't map files (" +
+               std::generic_category().message(file->error()) + "), so they are read instead");
+  return std::make_shared<PosixFile>(path);
 }
 
 const char* mapped_file_at(const void* address) noexcept {

@@ -6,7 +6,8 @@
 namespace penstock {
 
 /// A file system that maps files. Records are views of the mapping, so nothing is copied. Files
-/// that are wanted whole are read instead.
+/// that are wanted whole are read instead, and so are files that the system can't map, with one
+/// warning.
 ///
 /// A mapping holds no descriptor. It looks up its path to see whether the file has changed; once it
 /// has, every read is an error. The price: if a file is truncated or fails to be read between that

@@ -25,7 +25,8 @@ struct PartialFile {
 /// a device, a file with several names or a file of another user. Such a file stays as it is: it is
 /// neither followed, opened for writing nor waited for. The next name is used instead:
 /// `path`.partial-1 and so on. A regular file that no running writer has locked was left by a
-/// killed one: it is removed, or taken over. Throws Error{unavailable} if `options.exclusive` is
+/// killed one: it is removed, or taken over. So is any such file where the file system has no
+/// locks, if `options.exclusive` is set. Throws Error{unavailable} if `options.exclusive` is
 /// set and another writer is active. Throws Error{unavailable | resource_exhausted | not_found} if
 /// the file can't be made. All errors name `path`.
 PartialFile make_partial(const std::string& path, mode_t mode, PartialOptions options = {});

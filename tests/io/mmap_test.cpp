@@ -27,7 +27,7 @@ TEST(MmapFileSystem, AFileThatWasCutIsAnError) {
     uncached ? file->read_uncached(group) : file->read(group);
     for (const ReadRequest& request : group) {
       ASSERT_FALSE(request.status.ok());
-      EXPECT_EQ(request.status.error().code(), ErrorCode::data_loss);
+      EXPECT_EQ(request.status.error().code(), ErrorCode::changed);
       EXPECT_EQ(request.status.error().where().shard, path);
     }
   }

@@ -101,8 +101,7 @@ void DigestLog::flush() {
 
 void DigestLog::sync() {
   flush();
-  // EINVAL: a pipe or a terminal, which can't be synced.
-  if (::fdatasync(fd_.get()) != 0 && errno != EINVAL) throw error_from_errno(errno, "sync", path_);
+  if (const int error = sync_file(fd_.get(), path_)) throw error_from_errno(error, "sync", path_);
 }
 
 }  // namespace penstock::tool

@@ -38,8 +38,14 @@ bool are_one(const std::string& a, const std::string& b) {
   if (a == b) return true;
   struct stat of_a {};
   struct stat of_b {};
+  const auto same_time = [](const timespec& x, const timespec& y) {
+    return x.tv_sec == y.tv_sec && x.tv_nsec == y.tv_nsec;
+  };
+  // The number alone is not enough: some file systems give all files the same.
   if (::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0)
-    return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+    return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino &&
+           of_a.st_size == of_b.st_size && same_time(of_a.st_mtim, of_b.st_mtim) &&
+           same_time(of_a.st_ctim, of_b.st_ctim);
   std::error_code error;
   const auto place = [&error](const std::string& path) {
     return fs::weakly_canonical(fs::absolute(follow_links(path), error), error);

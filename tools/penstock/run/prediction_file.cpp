@@ -54,8 +54,8 @@ class Output {
   void close() {
     flush();
     if (!fd_) return;
-    if (::fsync(fd_.get()) != 0 && errno != EINVAL && errno != EROFS)
-      throw error_from_errno(errno, "write", path_);
+    if (const int error = sync_file(fd_.get(), path_))
+      throw error_from_errno(error, "write", path_);
     std::error_code error;
     std::filesystem::rename(partial(), path_, error);
     if (error) throw error_from_errno(error.value(), "write", path_);
