@@ -90,9 +90,9 @@ std::string to_string(const Extent& extent) {
 ErrorBudget parse_error_budget(std::string_view text) {
   ErrorBudget budget;
   if (!text.empty() && text.back() == '%') {
-    if (read_whole(text.substr(0, text.size() - 1), budget.share) && budget.share >= 0 &&
-        budget.share <= 100) {
-      budget.share /= 100;
+    double percent = 0;
+    if (read_whole(text.substr(0, text.size() - 1), percent) && percent >= 0 && percent <= 100) {
+      budget.share = percent / 100;
       return budget;
     }
   } else if (read_whole(text, budget.count)) {

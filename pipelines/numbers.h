@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,7 +35,7 @@ std::string to_string(const Extent& extent);
 /// The errors that a run tolerates: a count, or a share of the elements ("100", "1%").
 struct ErrorBudget {
   std::uint64_t count = UINT64_MAX;
-  double share = 1.0;
+  std::optional<double> share{};
 };
 ErrorBudget parse_error_budget(std::string_view text);
 

@@ -43,7 +43,8 @@ typedef enum penstock_status PENSTOCK_INT32 {
   PENSTOCK_INTERNAL = 10,          /* a defect of Penstock */
   PENSTOCK_DEVICE_LOST = 11,       /* a device failed for good */
   PENSTOCK_NO_PROGRESS = 12,       /* something that should have ended did not */
-  PENSTOCK_MISMATCH = 13           /* an element that does not fit its stage */
+  PENSTOCK_MISMATCH = 13,          /* an element that does not fit its stage */
+  PENSTOCK_CHANGED = 14            /* data that changed while a run read it: the run has ended */
 } penstock_status;
 
 /* Returns "ok", "end", "invalid_argument"...; never NULL. The library owns the text. */

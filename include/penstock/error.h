@@ -24,6 +24,7 @@ enum class ErrorCode : std::uint8_t {
   no_progress,         ///< something that should have ended did not
   mismatch,  ///< an element that does not fit its stage: rows of two shapes, an unknown class
   diverged,  ///< training whose loss, gradients or variables are no numbers any more
+  changed,   ///< data that was written to, replaced or removed while a run read it: ends the run
 };
 
 /// Returns the name of the code, "data_loss".

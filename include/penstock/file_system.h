@@ -18,7 +18,7 @@ namespace penstock {
 struct FileInfo {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
-  std::uint64_t inode = 0;
+  std::uint64_t inode = 0;  ///< FUSE and others give the same file another number at any time
   /// When the inode changed last, by any write, rename, link or chmod. 0: not a file of this
   /// machine.
   std::int64_t ctime_ns = 0;
@@ -27,11 +27,28 @@ struct FileInfo {
   /// Returns true if the inode has changed since it was `found` to be so, although the contents
   /// need not have.
   bool touched_since(const FileInfo& found) const noexcept {
-    return ctime_ns != 0 && found.ctime_ns != 0 && ctime_ns != found.ctime_ns;
+    return ctime_ns != 0 && found.ctime_ns != 0 && !is_same_time(ctime_ns, found.ctime_ns);
   }
-  /// Compares neither ctime, which a new hard link changes, nor the device.
+  /// Compares neither ctime, which a new hard link changes, nor the inode and its device, which
+  /// prove nothing: a file on FUSE may get another number, and a file that is replaced gets another
+  /// ctime. Two mtimes are the same if one is the other in coarser units.
   friend bool operator==(const FileInfo& a, const FileInfo& b) noexcept {
-    return a.size == b.size && a.mtime_ns == b.mtime_ns && a.inode == b.inode;
+    const bool are_times = a.ctime_ns != 0 && b.ctime_ns != 0;  // else they may be versions
+    return a.size == b.size &&
+           (are_times ? is_same_time(a.mtime_ns, b.mtime_ns) : a.mtime_ns == b.mtime_ns);
+  }
+
+ private:
+  /// Returns true also if one time is the other as a file system with coarser times stores it: SMB
+  /// in 100 ns, others in microseconds, milliseconds, seconds or, FAT, two of these. Until a server
+  /// has stored a file, its client may have finer times for it.
+  static bool is_same_time(std::int64_t a, std::int64_t b) noexcept {
+    if (a == b) return true;
+    const std::int64_t coarse = a < b ? a : b;
+    const std::int64_t fine = a < b ? b : a;
+    for (const std::int64_t unit : {100LL, 1'000LL, 1'000'000LL, 1'000'000'000LL, 2'000'000'000LL})
+      if (coarse == fine - fine % unit) return true;
+    return false;
   }
 };
 

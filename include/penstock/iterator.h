@@ -55,9 +55,13 @@ class Next {
 
 /// The policy of a run for elements that fail.
 enum class OnError {
-  fail,  ///< `next` returns the error in its place; the next call continues after it
+  /// `next` returns the error in its place; the next call continues after it. Data that changes
+  /// during the run (ErrorCode::changed) ends it under every policy.
+  fail,
   /// As if the bad element had been filtered out: batches stay full. Too little memory
-  /// (ErrorCode::resource_exhausted) is no fault of an element, and ends the run.
+  /// (ErrorCode::resource_exhausted) is no fault of an element, and ends the run. Unless
+  /// `max_errors` or `max_error_share` is set, a run that skips more than half of at least ten
+  /// elements gets an error at the end of the epoch, which ends it too.
   skip,
   retry,  ///< repeats reads that failed with ErrorCode::unavailable; otherwise as `fail`
 };
@@ -93,8 +97,8 @@ struct RunOptions {
   /// With `skip`: more bad elements than this end the run with an error.
   std::uint64_t max_errors = UINT64_MAX;
   /// With `skip`: a larger share of bad elements ends the run too, once 100 elements have been
-  /// seen.
-  double max_error_share = 1.0;
+  /// seen. In [0, 1]; 1 allows all to be bad.
+  std::optional<double> max_error_share{};
   /// With `skip`: the file that bad elements are appended to, each once; empty: none. Each is a
   /// JSON line of shard, offset, length, index, stage and cause. If the file can't be written, the
   /// run logs this once and continues.
@@ -133,8 +137,8 @@ class Iterator {
   ~Iterator();
 
   /// Returns the next element of the current epoch, and waits for it. At the epoch's end it returns
-  /// the end, again and again until `next_epoch`. After `cancel`, or after one error too many, it
-  /// returns an error that says so, once, and then the end.
+  /// the end, again and again until `next_epoch`. After `cancel`, after one error too many, or once
+  /// a file has changed, it returns an error that says so, once, and then the end.
   Next next();
 
   /// The input iterator of a range-based loop; see `begin`.

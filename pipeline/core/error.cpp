@@ -39,6 +39,8 @@ std::string_view name_of(ErrorCode code) noexcept {
       return "mismatch";
     case ErrorCode::diverged:
       return "diverged";
+    case ErrorCode::changed:
+      return "changed";
   }
   return "unknown";
 }

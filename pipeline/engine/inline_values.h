@@ -101,6 +101,7 @@ class InlineValues final : public OrderIterator {
       }
       out[kept++] = value_of(items[i], work[i]);
     }
+    if (account_.skips()) settle();
     return kept;
   }
 

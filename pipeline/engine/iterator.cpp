@@ -62,9 +62,11 @@ class Iterator::Impl {
     if (!taken) {
       const std::optional<std::string> line = position_.finish_epoch();
       if (line) times_.ended();
+      const Status verdict = line ? position_.judge_epoch() : Status();
+      if (!verdict.ok()) end();
       lock.unlock();  // the sink may ask for the next element
       if (line) log(LogLevel::info, *line);
-      return Next(End{});
+      return verdict.ok() ? Next(End{}) : Next(verdict);
     }
     if (!item.payload->status.ok()) return failure(item.payload->status);
     times_.got_one();
@@ -141,7 +143,14 @@ class Iterator::Impl {
       return run_->cancelled() ? stopped() : Next(status);
     }
     if (run_->options().on_error != OnError::skip) run_->ledger().surfaced(status.error());
+    if (status.error().code() == ErrorCode::changed) end();
     return Next(status);
+  }
+
+  /// Ends the run behind an error that `next` is about to return.
+  void end() REQUIRES(consumer_mutex_) {
+    told_ = true;
+    run_->cancel();
   }
 
   const std::uint64_t forks_;

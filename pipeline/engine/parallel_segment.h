@@ -44,6 +44,11 @@ class ParallelSegment final : public Segment, private GroupListener {
   void save(StateWriter& state) const override EXCLUDES(mutex_);
   void restore(StateReader& state) override EXCLUDES(mutex_);
 
+  /// Counts the good elements that were taken in the error account.
+  void settle() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    results_->settle();
+  }
   /// Makes a waiting consumer check again.
   void wake() noexcept EXCLUDES(mutex_);
   /// Makes a starved group's items one by one, from where the last try stopped. Returns false if

@@ -185,6 +185,12 @@ std::optional<std::string> Position::finish_epoch() {
   return line_of(epoch, run_.plan().guarantee());
 }
 
+Status Position::judge_epoch() {
+  if (run_.options().on_error != OnError::skip) return {};
+  run_.segments().settle();
+  return run_.ledger().judge(epoch_key(run_.options().seed, epoch_));
+}
+
 bool Position::next_epoch() {
   if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
   bool ended = false;

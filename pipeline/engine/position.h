@@ -42,6 +42,9 @@ class Position {
   /// Records the audit of an epoch that was delivered to its end. Returns it as a line; nothing if
   /// the epoch failed.
   std::optional<std::string> finish_epoch() EXCLUDES(mutex_, epochs_mutex_);
+  /// Returns the error of a run that skipped too many elements up to the end of this epoch, which
+  /// has come; otherwise ok.
+  Status judge_epoch();
   /// Moves to the next epoch. Returns false if there is none, or if the run was cancelled.
   bool next_epoch() EXCLUDES(mutex_, opening_mutex_);
   /// Takes the trees down.

@@ -33,11 +33,10 @@ void check(const RunOptions& options) {
   check_range("slots", options.slots, 1 << 20);
   if (options.epochs == 0) refuse("epochs must be at least 1");
   // Written so that NaN is rejected.
-  if (!(options.max_error_share >= 0 && options.max_error_share <= 1))
-    refuse("max_error_share must be in [0, 1], not " + std::to_string(options.max_error_share));
-  const RunOptions usual;
-  const bool bounded =
-      options.max_errors != usual.max_errors || options.max_error_share != usual.max_error_share;
+  if (const std::optional<double> share = options.max_error_share;
+      share && !(*share >= 0 && *share <= 1))
+    refuse("max_error_share must be in [0, 1], not " + std::to_string(*share));
+  const bool bounded = options.max_errors != RunOptions().max_errors || options.max_error_share;
   if (options.on_error != OnError::skip && (bounded || !options.quarantine.empty()))
     refuse("max_errors, max_error_share and quarantine need OnError::skip");
 }

@@ -26,6 +26,11 @@ void SegmentList::wake() noexcept {
   for (ParallelSegment* segment : segments_) segment->wake();
 }
 
+void SegmentList::settle() {
+  MutexLock lock(mutex_);
+  for (ParallelSegment* segment : segments_) segment->settle();
+}
+
 bool SegmentList::evict() {
   MutexLock lock(mutex_);
   return std::any_of(segments_.begin(), segments_.end(),

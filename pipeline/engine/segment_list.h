@@ -20,6 +20,8 @@ class SegmentList {
   std::size_t size() const EXCLUDES(mutex_);
   /// Makes all threads that wait within a pull check whether they have to stop.
   void wake() noexcept EXCLUDES(mutex_);
+  /// Counts the good elements of all segments in their error accounts.
+  void settle() EXCLUDES(mutex_);
   /// Gives up one group's results that were made ahead. Returns false if there are none.
   bool evict() EXCLUDES(mutex_);
 

@@ -5,13 +5,15 @@
 namespace penstock {
 
 Status SkipLedger::add(const Account& account, std::uint64_t reached, const Error& error) {
-  // Elements that a cancelled run gave up are not bad, nor are those that a larger budget makes.
-  const bool lacks_memory = error.code() == ErrorCode::resource_exhausted;
-  if (error.code() != ErrorCode::cancelled && !lacks_memory) quarantine_.add(error);
+  // Elements that a cancelled run gave up are not bad, nor are those that a larger budget makes,
+  // nor those of files that changed.
+  const bool ends =
+      error.code() == ErrorCode::resource_exhausted || error.code() == ErrorCode::changed;
+  if (error.code() != ErrorCode::cancelled && !ends) quarantine_.add(error);
   MutexLock lock(mutex_);
   // The same error is on its way through the next stage.
   if (!over_.ok()) return over_;
-  if (lacks_memory) {
+  if (ends) {
     over_ = error;
     count(error);
     return over_;
@@ -20,15 +22,39 @@ Status SkipLedger::add(const Account& account, std::uint64_t reached, const Erro
   count(error);
   const Passed passed = charge(account, {reached, 1});
   const bool too_many = errors_.count > options_.max_errors;
-  const bool too_large_share =
-      passed.seen >= 100 &&
-      static_cast<double>(passed.bad) > options_.max_error_share * static_cast<double>(passed.seen);
+  const bool too_large_share = passed.seen >= 100 && options_.max_error_share &&
+                               static_cast<double>(passed.bad) >
+                                   *options_.max_error_share * static_cast<double>(passed.seen);
   if (!too_many && !too_large_share) return {};
   over_ = Error(error.code(),
                 std::to_string(errors_.count) + " bad elements of " + std::to_string(passed.seen) +
                     " exceed the error budget; the last: " + error.cause(),
                 error.where(), error.original());
   return over_;
+}
+
+Status SkipLedger::judge(std::uint64_t key) {
+  constexpr std::uint64_t kFewest = 10;
+  if (options_.on_error != OnError::skip || options_.max_errors != RunOptions().max_errors ||
+      options_.max_error_share)
+    return {};
+  MutexLock lock(mutex_);
+  if (!over_.ok() || errors_.count == 0) return {};
+  std::map<const StageCounters*, Passed> all = before_;
+  for (const auto& [whose, passed] : since_)
+    if (whose.first == key) all[whose.second] += passed;
+  for (const auto& [stage, passed] : all) {
+    if (passed.seen < kFewest || passed.bad <= passed.seen - passed.bad) continue;
+    const bool known = !errors_.first.empty();  // else they are those of a saved run
+    over_ = Error(known ? errors_.first.front().code() : ErrorCode::data_loss,
+                  std::to_string(passed.bad) + " of " + std::to_string(passed.seen) +
+                      " elements are bad and were skipped, more than half (--max-errors, " +
+                      "RunOptions::max_error_share, allows more)" +
+                      (known ? "; the first: " + errors_.first.front().cause() : ""),
+                  known ? errors_.first.front().where() : Provenance());
+    return over_;
+  }
+  return {};
 }
 
 void SkipLedger::pass(const Account& account, std::uint64_t good) {

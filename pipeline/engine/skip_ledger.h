@@ -45,6 +45,10 @@ class SkipLedger {
   /// Counts `reached` more elements, the last of which is bad. Returns the error that ends the run
   /// if the budget is now exceeded; otherwise ok.
   Status add(const Account& account, std::uint64_t reached, const Error& error) EXCLUDES(mutex_);
+  /// Judges the elements up to the end of the epoch with this key, whose good ones are all counted.
+  /// Returns the error that ends the run if more than half of a stage's were bad and the options
+  /// set no limit; otherwise ok.
+  Status judge(std::uint64_t key) EXCLUDES(mutex_);
   /// Counts good elements after the last bad one.
   void pass(const Account& account, std::uint64_t good) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);

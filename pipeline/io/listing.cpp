@@ -1,6 +1,7 @@
 // PosixFileSystem::list and glob.
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,7 +28,9 @@ struct CloseDir {
   void operator()(DIR* dir) const noexcept { ::closedir(dir); }
 };
 
-using Inode = std::pair<dev_t, ino_t>;
+struct FreeText {
+  void operator()(char* text) const noexcept { std::free(text); }
+};
 
 /// What may be left out: an error for which a path counts as absent. Any other error might hide a
 /// part of the data.
@@ -111,7 +114,7 @@ class Visits {
       if (left_out(error, folder)) return;
       throw error_from_errno(error, "list", folder);
     }
-    Ways& ways = ways_[{st.st_dev, st.st_ino}];
+    Ways& ways = ways_[real_path(folder)];
     if (ways.under_way) return;
     if (++ways.count > kMostWays)
       throw Error(ErrorCode::out_of_range,
@@ -129,7 +132,15 @@ class Visits {
     bool under_way = false;  // the walk is inside of this folder
   };
 
-  std::map<Inode, Ways> ways_;
+  /// Returns a folder's path without links. Inode numbers would not do: on some file systems they
+  /// change, on others several folders share one.
+  static std::string real_path(const std::string& folder) {
+    const std::string name = folder.empty() ? "." : folder;
+    const std::unique_ptr<char, FreeText> real(::realpath(name.c_str(), nullptr));
+    return real != nullptr ? real.get() : name;
+  }
+
+  std::map<std::string, Ways> ways_;  // by real path
 };
 
 /// Returns the paths in order, each once: while a folder changes, some file systems name a file

@@ -15,9 +15,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <penstock/log.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/core/waits.h"
+#include "pipeline/io/fs_support.h"
 #include "pipeline/io/http/url.h"
 
 namespace penstock {
@@ -187,15 +189,26 @@ int write_all(int fd, std::string_view text) noexcept {
 }
 
 Error changed_error(const std::string& path) {
-  return Error(ErrorCode::data_loss, "the file has changed since it was found", {.shard = path});
+  return Error(ErrorCode::changed, "the file has changed since it was found", {.shard = path});
+}
+
+Error removed_error(const std::string& path) {
+  return Error(ErrorCode::changed, "the file was removed since it was found", {.shard = path});
 }
 
 void check_unchanged(const std::string& path, const FileInfo& found,
                      const std::optional<FileInfo>& now, bool trust_data) {
   if (now != found) throw changed_error(path);
   if (trust_data || !now->touched_since(found)) return;
+  if (!fs_traits(path).own_ctimes) {
+    log_once(LogLevel::warning, "ctime of a server",
+             path +
+                 ": the file server has changed the ctime of a file that is in use, as a rename or "
+                 "another mode there does; its size and mtime are as before, so it is read on");
+    return;
+  }
   throw Error(
-      ErrorCode::data_loss,
+      ErrorCode::changed,
       "the file's ctime has changed since it was found: it was renamed, linked or given "
       "other permissions, or it was written and its mtime set back; if the contents are the "
       "same, --trust-data (RunOptions::trust_data) reads it all the same",
@@ -280,6 +293,8 @@ Status read_rest(int fd, const std::string& path, std::uint64_t size, const Read
       return past_end_error(path, request.offset + done, request);
     } else if (errno == EAGAIN && --patience > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else if (errno == ESTALE) {  // another client of the server replaced or removed it
+      return removed_error(path);
     } else if (errno != EINTR) {
       const Error error = error_from_errno(errno, "read", path);
       return Error(error.code(), error.cause(), {.shard = path, .offset = at});

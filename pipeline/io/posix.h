@@ -52,8 +52,10 @@ class StandardStreamsHeld {
 
 /// Returns the error of a file that is not the one found at the start.
 Error changed_error(const std::string& path);
-/// Throws an error if a file is not `now` what it was when it was `found`. With `trust_data`, its
-/// ctime may differ.
+/// Returns the error of a file that is gone since the start.
+Error removed_error(const std::string& path);
+/// Throws Error{changed} if a file is not `now` what it was when it was `found`. Where other
+/// machines may touch the file, another ctime is a warning. With `trust_data`, it may differ.
 void check_unchanged(const std::string& path, const FileInfo& found,
                      const std::optional<FileInfo>& now, bool trust_data);
 /// Returns the error of a request beyond the end of a file.

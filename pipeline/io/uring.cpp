@@ -223,7 +223,7 @@ class UringFileSystem final : public PosixFileSystem {
     bool direct;
     {
       MutexLock lock(mutex_);
-      if (opened_.insert(file.inode).second) opened_bytes_ += file.size;
+      if (opened_.insert(std::hash<std::string>()(path)).second) opened_bytes_ += file.size;
       direct = opened_bytes_ > memory_bytes() / 2;
     }
     return std::make_shared<UringFile>(path, rings_, direct);
@@ -237,7 +237,7 @@ class UringFileSystem final : public PosixFileSystem {
 
   const std::shared_ptr<Rings> rings_;
   Mutex mutex_;
-  std::set<std::uint64_t> opened_ GUARDED_BY(mutex_);
+  std::set<std::size_t> opened_ GUARDED_BY(mutex_);  // hashes of paths
   std::uint64_t opened_bytes_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -221,7 +221,7 @@ class Packer {
           return true;
       } catch (const Error& error) {
         // A failed read is passed on, so that it is retried: the tables depend on the file.
-        if (error.code() == ErrorCode::unavailable) throw;
+        if (error.code() == ErrorCode::unavailable || error.code() == ErrorCode::changed) throw;
         return error.code() != ErrorCode::resource_exhausted;
       }
       samples[i].add(image);

@@ -218,7 +218,7 @@ void put(StateWriter& to, const Status& status) {
 
 Status get_status(StateReader& from) {
   const std::uint64_t code = from.get();
-  if (code > static_cast<std::uint64_t>(ErrorCode::diverged)) malformed("the code of an error");
+  if (code > static_cast<std::uint64_t>(ErrorCode::changed)) malformed("the code of an error");
   std::string cause = text(from.get_bytes());
   Provenance where;
   where.shard = text(from.get_bytes());

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include <penstock/remote_files.h>
 
+#include "pipeline/io/fs_support.h"
 #include "pipeline/io/posix.h"
 #include "pipeline/sources/known_files.h"
 #include "pipeline/sources/parallel.h"
@@ -115,9 +117,25 @@ KnownFile hash_patiently(File& file, const FileInfo& info, const KnownFile* know
   }
 }
 
+/// Whether the numbers and times of files identify them, by device. Where they may change or return
+/// without the file, nothing that was known of a file is used.
+class LastingNumbers {
+ public:
+  bool of(const ListedFiles& list, std::size_t i, const FileInfo& info) {
+    if (info.ctime_ns == 0) return false;  // not a file of this machine
+    const auto [at, is_new] = known_.emplace(info.device, false);
+    if (is_new) at->second = fs_traits(list.path(i)).lasting_inodes;
+    return at->second;
+  }
+
+ private:
+  std::map<std::uint64_t, bool> known_;
+};
+
 /// A file that must be hashed, and what is known of it.
 struct UnknownFile {
   std::size_t number = 0;
+  bool lasting = false;  // the file system keeps the numbers of its files
   std::optional<KnownFile> before;
   KnownFile found;
 };
@@ -145,7 +163,7 @@ std::vector<std::uint64_t> hash_contents(FileSystem& files, const ListedFiles& l
   Unknown unknown;
   const auto hash_unknown = [&] {
     for_each_parallel(unknown.size(), [&](std::size_t u) {
-      auto& [number, before, found] = unknown[u];
+      auto& [number, lasting, before, found] = unknown[u];
       const std::string path = list.path(number);
       const FileInfo info = list.info(number);
       const std::shared_ptr<File> file = files.open(path);
@@ -154,11 +172,12 @@ std::vector<std::uint64_t> hash_contents(FileSystem& files, const ListedFiles& l
       hashes[number] = found.identity;
     });
     for (const UnknownFile& file : unknown) {
-      if (file.found.ctime_ns != 0 && file.found.sampled != 0) known.add(file.found);
+      if (file.lasting && file.found.sampled != 0) known.add(file.found);
     }
     known.store();
     unknown.clear();
   };
+  LastingNumbers lasting;
   for (const std::size_t i : in_order_of_parts(list)) {
     const FileInfo info = list.info(i);
     if (info.ctime_ns == 0) {  // not a file of this machine
@@ -168,12 +187,13 @@ std::vector<std::uint64_t> hash_contents(FileSystem& files, const ListedFiles& l
         continue;
       }
     }
-    const KnownFile* const file = info.ctime_ns != 0 ? known.find(info) : nullptr;
+    const bool lasts = lasting.of(list, i, info);
+    const KnownFile* const file = lasts ? known.find(info) : nullptr;
     if (file != nullptr && file->is_still(info)) {
       hashes[i] = file->identity;
       continue;
     }
-    unknown.push_back({i, file != nullptr ? std::optional(*file) : std::nullopt, {}});
+    unknown.push_back({i, lasts, file != nullptr ? std::optional(*file) : std::nullopt, {}});
     if (unknown.size() == kMostUnknown) hash_unknown();
   }
   hash_unknown();

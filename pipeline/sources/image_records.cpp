@@ -7,6 +7,7 @@
 
 #include "pipeline/sources/image_records_format.h"
 #include "pipeline/sources/indexed_read.h"
+#include "pipeline/sources/mapping.h"
 
 namespace penstock {
 namespace {
@@ -106,7 +107,7 @@ class ImageRecords final : public Source {
     item.element.reset(names_);
     item.element[0] = Tensor::bytes(text.substr(kFrameBytes + frame.key_bytes), piece.owner);
     item.element[1] = Tensor::scalar<std::int64_t>(frame.label);
-    item.element[2] = Tensor::bytes(text.substr(kFrameBytes, frame.key_bytes), piece.owner);
+    item.element[2] = key_tensor(text.substr(kFrameBytes, frame.key_bytes), piece.owner, context);
   }
 
   const Limits limits_;

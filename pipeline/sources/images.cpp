@@ -68,6 +68,17 @@ class ImagesSource final : public Source {
   }
 
  private:
+  std::optional<FileInfo> read_listed(const std::string& path, const FileInfo& info,
+                                      std::byte* out) const {
+    try {
+      return files_->read_whole(path, info, out);
+    } catch (const Error& error) {
+      // It was there when the folder was listed.
+      if (error.code() == ErrorCode::not_found) throw removed_error(path);
+      throw;
+    }
+  }
+
   void read_one(ReadItem& item, ReadContext& context) const {
     const std::size_t i = item.index;
     const FileInfo& info = list_.info(i);
@@ -80,8 +91,7 @@ class ImagesSource final : public Source {
     list_.assign_path(path, i);
     BufferPtr buffer = context.allocate(info.size);
     reads_asked().add(1, 1);
-    check_unchanged(path, info, files_->read_whole(path, info, buffer->data()),
-                    context.trust_data());
+    check_unchanged(path, info, read_listed(path, info, buffer->data()), context.trust_data());
     item.element.reset(names_);
     const std::string_view bytes(reinterpret_cast<const char*>(buffer->data()), info.size);
     item.element[0] = Tensor::bytes(bytes, std::move(buffer));

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <penstock/buffer.h>
 #include <penstock/file_system.h>
+#include <penstock/source.h>
+#include <penstock/tensor.h>
 
 #include "pipeline/io/posix.h"
 
@@ -44,5 +49,20 @@ class Mapping final : public Buffer {
   const std::shared_ptr<File> file_;
   const FileInfo found_;
 };
+
+/// Returns a key as a tensor. It is a view of `owner` if the key lies there, and no other process
+/// may write there. Otherwise it is a copy, so that a batch keeps its keys whatever happens to the
+/// file.
+inline Tensor key_tensor(std::string_view key, const BufferPtr& owner, ReadContext& context) {
+  if (owner && owner->mapping() == nullptr) {
+    const auto* const begin = reinterpret_cast<const char*>(owner->data());
+    const std::less_equal<const char*> before;
+    if (before(begin, key.data()) && before(key.data() + key.size(), begin + owner->size()))
+      return Tensor::bytes(key, owner);
+  }
+  const BufferPtr copy = context.allocate(key.size());
+  if (!key.empty()) std::memcpy(copy->data(), key.data(), key.size());
+  return Tensor::bytes({reinterpret_cast<const char*>(copy->data()), key.size()}, copy);
+}
 
 }  // namespace penstock

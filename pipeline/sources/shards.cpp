@@ -20,7 +20,14 @@ namespace penstock {
 namespace {
 
 OpenShard open_shard(FileSystem& files, const std::string& path, const FileInfo& found) {
-  OpenShard open{files.open(path), {}};
+  OpenShard open;
+  try {
+    open.file = files.open(path);
+  } catch (const Error& error) {
+    // It was there when the shards were listed.
+    if (error.code() == ErrorCode::not_found) throw removed_error(path);
+    throw;
+  }
   if (open.file->info() != found) throw changed_error(path);
   if (!open.file->mapped().empty()) open.mapping = BufferPtr(new Mapping(open.file, found));
   return open;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
+#include "pipeline/sources/mapping.h"
 #include "pipeline/sources/tar_samples.h"
 
 namespace penstock::tar_file {
@@ -23,19 +23,6 @@ std::int64_t parse_class(std::string_view text) {
   if (text.empty() || end.ec != std::errc() || end.ptr != text.data() + text.size())
     throw Error(ErrorCode::data_loss, "the member .cls is not an integer");
   return value;
-}
-
-/// Returns `key` as a tensor. It is a view if the piece holds the key in one place. Otherwise the
-/// key was joined from prefix and name, and the tensor is a copy of at most kMostJoined bytes.
-Tensor key_tensor(std::string_view key, const ReadPiece& piece, ReadContext& context) {
-  const std::string_view bytes = text_of(piece.bytes);
-  const std::less_equal<const char*> before;
-  if (before(bytes.data(), key.data()) &&
-      before(key.data() + key.size(), bytes.data() + bytes.size()))
-    return Tensor::bytes(key, piece.owner);
-  const BufferPtr copy = context.allocate(key.size());
-  std::memcpy(copy->data(), key.data(), key.size());
-  return Tensor::bytes({reinterpret_cast<const char*>(copy->data()), key.size()}, copy);
 }
 
 }  // namespace
@@ -104,7 +91,7 @@ void Layout::fill(Element& element, const ReadPiece& piece, ReadContext& context
     const SplitName name = split_name(member->name, hidden);
     if (member->kind != Kind::file || name.key.empty()) continue;
     if (sample.empty()) {
-      element[key] = key_tensor(name.key, piece, context);
+      element[key] = key_tensor(name.key, piece.owner, context);
       sample = element[key].bytes_at();
       if (labels_ == Labels::name) element[label] = Tensor::scalar(label_of(member->name, rule));
     }

@@ -215,7 +215,7 @@ void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
                                     piece.bytes.size());
       if (!record.ends_with('\n') && !is_last(items[piece.item].index)) {
         index_.distrust(piece.shard);
-        throw Error(ErrorCode::data_loss,
+        throw Error(ErrorCode::changed,
                     "the record does not end where the shard's index says: the file has changed");
       }
       arrived(piece.item, without_end(record), piece.owner);

@@ -36,6 +36,8 @@ penstock_status status_of(ErrorCode code) noexcept {
       return PENSTOCK_NO_PROGRESS;
     case ErrorCode::mismatch:
       return PENSTOCK_MISMATCH;
+    case ErrorCode::changed:
+      return PENSTOCK_CHANGED;
     case ErrorCode::diverged:  // the C interface does not train
       return PENSTOCK_INTERNAL;
   }
@@ -70,6 +72,8 @@ const char* name_of_status(penstock_status status) noexcept {
       return "device_lost";
     case PENSTOCK_NO_PROGRESS:
       return "no_progress";
+    case PENSTOCK_CHANGED:
+      return "changed";
     case PENSTOCK_MISMATCH:
       return "mismatch";
   }

@@ -282,7 +282,7 @@ TEST_P(Sources, GiveNoMixtureWithAFileThatReplacesAnother) {
       EXPECT_EQ(outcomes[i].error.has_value(), places[i].shard == replaced) << i;
     }
     if (!outcomes[i].error) continue;
-    EXPECT_EQ(outcomes[i].error->code(), ErrorCode::data_loss);
+    EXPECT_EQ(outcomes[i].error->code(), ErrorCode::changed);
     EXPECT_NE(outcomes[i].error->cause().find("changed"), std::string::npos);
   }
 }

@@ -195,13 +195,77 @@ TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
   auto made = std::make_shared<std::atomic<int>>(0);
   const Dataset counted =
       failing_where(test::counting(numbers(5), made), but_last).repeat().take(4);
-  EXPECT_EQ(test::run(counted, {.threads = 1, .on_error = OnError::skip}), "4 4 4 4");
+  EXPECT_EQ(test::run(counted, {.threads = 1, .on_error = OnError::skip, .max_error_share = 1}),
+            "4 4 4 4");
   EXPECT_EQ(test::run(unreadable(3).repeat().take(9), {.on_error = OnError::skip}), "3 4 3")
       << "take counts records";
   Iterator iterator = one.batch(2).iterate({.on_error = OnError::skip});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*iterator.next()), "4 4");
   Iterator restored = one.batch(2).restore(iterator.save(), {.on_error = OnError::skip});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*restored.next()), "4 4");
+}
+
+/// Without a budget of the user's, a run that skips more than half of its elements gets an error at
+/// the end of its epoch, and ends.
+TEST(SkipBudget, MoreThanHalf) {
+  const auto below = [](std::int64_t most) {
+    return [most](const Element& e) { return test::x_of(e) < most; };
+  };
+  const auto failing_below = [&](std::int64_t count, std::int64_t bad) {
+    return numbers(count).map([bad](Element element) {
+      if (test::x_of(element) < bad) throw std::runtime_error("it is bad");
+      return element;
+    });
+  };
+  const RunOptions skip{.threads = 2, .on_error = OnError::skip};
+  RunOptions by_count = skip;
+  by_count.max_errors = 100;
+  RunOptions by_share = skip;
+  by_share.max_error_share = 1;
+  struct Case {
+    std::string name;
+    Dataset dataset;
+    RunOptions options;
+    std::string expected;
+  };
+  const std::vector<Case> cases{
+      {"half", failing_below(10, 5), skip, ". . . . . "},
+      {"more", failing_below(10, 6), skip, ". . . . E "},
+      {"all", failing_below(10, 10), skip, "E "},
+      {"all of four, twice", failing_below(4, 4), skip, ""},
+      {"a count allows it", failing_below(10, 6), by_count, ". . . . "},
+      {"a share allows it", failing_below(10, 10), by_share, ""},
+      {"batches", failing_below(100, 51).batch(7), skip, ". . . . . . . E "},
+      {"half in batches", failing_below(100, 50).batch(10), skip, ". . . . . "},
+      {"the last are good", failing_below(1000, 490).batch(1000), skip, ". "},
+      {"most is dropped by a filter", failing_below(100, 10).filter(below(11)), skip, ". "},
+      {"behind a filter", failing_below(100, 60).filter(below(100)).batch(40), skip, ". E "},
+      {"nested",
+       numbers(1).flat_map([&](const Element&) { return failing_below(20, 11); }, test::x_spec()),
+       skip, ". . . . . . . . . E "},
+      {"half of a nested one",
+       numbers(1).flat_map([&](const Element&) { return failing_below(20, 10); }, test::x_spec()),
+       skip, ". . . . . . . . . . "},
+  };
+  for (const Case& test : cases) {
+    RunOptions options = test.options;
+    options.epochs = 2;
+    Iterator iterator = test.dataset.iterate(options);
+    const test::TimeLimit limit(60);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::string text;
+      for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+        text += next.is_error() ? "E " : ". ";
+        if (!next.is_error()) continue;
+        EXPECT_NE(next.error().cause().find("more than half"), std::string::npos);
+        EXPECT_NE(next.error().cause().find("it is bad"), std::string::npos);
+      }
+      EXPECT_EQ(text, test.expected) << test.name;
+      const bool ended = text.find('E') != std::string::npos;
+      EXPECT_EQ(iterator.next_epoch(), epoch == 0 && !ended) << test.name;
+      if (ended) break;
+    }
+  }
 }
 
 /// Where a run stopped and went on makes no difference to what share of it is bad.

@@ -176,7 +176,7 @@ TEST_P(HttpFaults, ThatLastAreErrorsThatSaySo) {
     EXPECT_THAT(error.what(), HasSubstr(words.at(fault)));
   }
   EXPECT_THAT(error.what(), HasSubstr(server.url() + "/a @1000"));
-  EXPECT_EQ(error.code(), fault == HttpFault::changed     ? ErrorCode::data_loss
+  EXPECT_EQ(error.code(), fault == HttpFault::changed     ? ErrorCode::changed
                           : fault == HttpFault::not_found ? ErrorCode::not_found
                                                           : ErrorCode::unavailable);
 }
@@ -189,7 +189,7 @@ TEST_F(HttpFiles, OneThatChangesIsNoMixture) {
   EXPECT_EQ(read(*file, 50'000, 80), noise(100'000, 1).substr(50'000, 80));
   server.replace("/a", noise(100'000, 2));
   const Error error = error_of([&] { read(*file, 80'000, 80); });
-  EXPECT_EQ(error.code(), ErrorCode::data_loss);
+  EXPECT_EQ(error.code(), ErrorCode::changed);
   EXPECT_THAT(error.what(), HasSubstr("changed since it was found"));
   EXPECT_FALSE(file->unchanged());
   const FileInfo now = files().info(server.url() + "/a");

@@ -87,7 +87,7 @@ TEST_F(NginxFiles, ThatAreReplacedAreErrors) {
   data_.write("b", noise(1'000'001, 2));
   std::filesystem::rename(data_ / "b", data_ / "a");
   // It says 412.
-  expect_error(ErrorCode::data_loss, "changed since it was found",
+  expect_error(ErrorCode::changed, "changed since it was found",
                [&] { file->read_exactly(900'000, out); });
   EXPECT_FALSE(file->unchanged());
 }

@@ -59,7 +59,8 @@ TEST(ParseExtent, TakesOneSideOrTwo) {
 TEST(ParseErrorBudget, TakesACountOrAShare) {
   EXPECT_EQ(parse_error_budget("0").count, 0U);
   EXPECT_EQ(parse_error_budget("100").count, 100U);
-  EXPECT_EQ(parse_error_budget("100").share, 1.0);
+  EXPECT_EQ(parse_error_budget("100").share, std::nullopt);
+  EXPECT_EQ(parse_error_budget("100%").share, 1.0);
   EXPECT_EQ(parse_error_budget("1%").share, 0.01);
   EXPECT_EQ(parse_error_budget("0.5%").share, 0.005);
   EXPECT_EQ(parse_error_budget("1%").count, UINT64_MAX);

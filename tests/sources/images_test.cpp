@@ -183,10 +183,10 @@ TEST_F(Images, AChangedFileIsAnErrorThatNamesIt) {
   files_->remove("train/dog/b.jpg");
   const std::vector<ReadOutcome> outcomes = read_source(*source);
   EXPECT_EQ(outcomes[0].text(), "bytes of train/ant/x.jpg");
-  EXPECT_EQ(outcomes[1].error->code(), ErrorCode::data_loss);
+  EXPECT_EQ(outcomes[1].error->code(), ErrorCode::changed);
   EXPECT_THAT(outcomes[1].error->what(), HasSubstr("train/cat/1.JPeG"));
   EXPECT_EQ(outcomes[2].text(), "bytes of train/cat/2.PNG");
-  EXPECT_EQ(outcomes[3].error->code(), ErrorCode::not_found);
+  EXPECT_EQ(outcomes[3].error->code(), ErrorCode::changed);
   EXPECT_THAT(outcomes[3].error->what(), HasSubstr("train/dog/b.jpg"));
 }
 

@@ -65,7 +65,7 @@ std::vector<RangePart> HttpFile::wanted(std::span<ReadRequest> requests) const {
 void HttpFile::answer(std::span<ReadRequest> requests, std::span<const RangeGet> gets) {
   for (const RangeGet& get : gets) {
     if (get.status.ok()) continue;
-    if (get.status.error().code() == ErrorCode::data_loss) changed_ = true;
+    if (get.status.error().code() == ErrorCode::changed) changed_ = true;
     for (ReadRequest& request : requests) {
       const bool part_of_it =
           request.offset < get.end() && get.first() < request.offset + request.size;

@@ -28,7 +28,7 @@ std::optional<FileInfo> ObjectFileSystem::read_whole(const std::string& path,
   read_objects(*client_, {&read, 1}, false);
   for (const RangeGet& get : read.gets) {
     if (get.status.ok()) continue;
-    if (get.status.error().code() == ErrorCode::data_loss) return {};
+    if (get.status.error().code() == ErrorCode::changed) return {};
     throw get.status.error();
   }
   return expected;

@@ -55,7 +55,7 @@ Error error_of(const Judgement& result, const AnswerHead& head, const std::strin
   ErrorCode code = ErrorCode::unavailable;
   const bool changed = head.status == 412 && !is_write;
   if (result.verdict == Verdict::changed || (result.verdict == Verdict::refused && changed))
-    code = ErrorCode::data_loss;
+    code = ErrorCode::changed;
   if (result.verdict == Verdict::refused && (head.status == 404 || head.status == 410))
     code = ErrorCode::not_found;
   if (result.verdict == Verdict::unusable || result.verdict == Verdict::redirect)

@@ -38,7 +38,7 @@ std::optional<std::string> SharedObject::read(std::size_t most_bytes) {
       const std::vector<std::byte> bytes = HttpFile(place_.client, object).read_all(most_bytes);
       contents_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::data_loss || changed == kMostChanges) throw;
+      if (error.code() != ErrorCode::changed || changed == kMostChanges) throw;
       continue;  // another has just written it
     }
     etag_ = object.etag;

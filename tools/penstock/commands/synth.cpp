@@ -156,7 +156,7 @@ class Synth final : public Command {
     try {
       if (corrupt_.back() != '%')
         throw UsageError("expected a share such as 1%, got " + in_quotes(corrupt_));
-      options_.corrupt_share = parse_error_budget(corrupt_).share;
+      options_.corrupt_share = parse_error_budget(corrupt_).share.value_or(1);
     } catch (const UsageError& error) {
       throw error.at("--corrupt");
     }
