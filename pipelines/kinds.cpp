@@ -39,6 +39,11 @@ const Kind& run_kind() {
        text("s3_endpoint", "URL of what speaks S3's protocol (default: $AWS_ENDPOINT_URL, or AWS)",
             {}),
        text("s3_region", "of s3:// (default: $AWS_REGION, the profile's, or us-east-1)", {}),
+       text("s3_addressing",
+            "where the bucket's name stands in requests: in front of the host or in the path "
+            "(default auto: the profile's, else virtual at AWS and path elsewhere)",
+            {"auto", "virtual", "path"}),
+       flag("requester_pays", "pay for requests of s3:// (default false)"),
        flag("s3_anonymous", "read s3:// without credentials (default false)"),
        flag("insecure", "take any certificate of a server (default false)"),
        text("jpeg_backend",

@@ -27,6 +27,8 @@ void use_remote(const Settings& run) {
   options.insecure = run.get("insecure", false);
   options.s3_endpoint = run.get("s3_endpoint", std::string());
   options.s3_region = run.get("s3_region", std::string());
+  options.s3_addressing = run.get("s3_addressing", std::string());
+  options.requester_pays = run.get("requester_pays", false);
   options.s3_anonymous = run.get("s3_anonymous", false);
   choose_remote(std::move(options));
 }

@@ -49,14 +49,18 @@ struct RemoteOptions {
   /// Limit for the bytes of the files in the cache. The least recently used blocks are removed
   /// first.
   std::uint64_t cache_bytes = std::uint64_t{16} << 30;
-  /// File of trusted certificates, as PEM. Empty: $CURL_CA_BUNDLE, $SSL_CERT_FILE, else the
-  /// system's.
+  /// File of trusted certificates, as PEM. Empty: for s3:// $AWS_CA_BUNDLE and the profile's
+  /// ca_bundle; then $CURL_CA_BUNDLE, $SSL_CERT_FILE, else the system's.
   std::string ca_file;
   /// Accept any certificate. A warning is logged.
   bool insecure = false;
-  /// Address of the S3 service; the bucket is then the first part of the path. Empty:
-  /// $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, the profile's, else AWS.
+  /// Address of the S3 service. Empty: $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, that of the
+  /// profile's services or of the profile, else AWS.
   std::string s3_endpoint;
+  /// The place of a bucket's name: "virtual", in front of the host, or "path", first in the path.
+  /// Empty, or "auto": the profile's (addressing_style below "s3 ="), else virtual at AWS, and path
+  /// elsewhere.
+  std::string s3_addressing;
   /// Region of S3. Empty: $AWS_REGION, $AWS_DEFAULT_REGION, the profile's, else us-east-1. A bucket
   /// in another region is found there.
   std::string s3_region;
@@ -65,6 +69,9 @@ struct RemoteOptions {
   /// the service of the container or the instance; those of services are renewed before they
   /// expire. The credentials for gs:// are GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY.
   bool s3_anonymous = false;
+  /// Accept to pay for requests of s3:// and what they transfer, which the owners of some buckets
+  /// demand.
+  bool requester_pays = false;
 
   friend bool operator==(const RemoteOptions&, const RemoteOptions&) = default;
 };

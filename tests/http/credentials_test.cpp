@@ -99,7 +99,7 @@ TEST_F(CredentialSettings, TheProfilesCommandIsRun) {
   EXPECT_EQ(chain.get(kNow).access_key, "P");
   EXPECT_EQ(chain.get(kNow + 1'000'000).access_key, "P");
   EXPECT_EQ(test::read_file(folder_ / "runs"), "x\n");
-  chain.refused();
+  chain.refused(std::chrono::steady_clock::now());
   EXPECT_EQ(chain.get(kNow).access_key, "P");
   EXPECT_EQ(test::read_file(folder_ / "runs"), "x\nx\n");
 }
@@ -116,7 +116,7 @@ TEST_F(CredentialSettings, WebIdentityIsRenewedFromItsFile) {
   EXPECT_EQ(asked_[0].url, "https://sts.eu-west-1.amazonaws.com/");
   EXPECT_THAT(asked_[0].body, HasSubstr("RoleSessionName=penstock&WebIdentityToken=t%2F1"));
   folder_.write("token", "t/2");
-  chain.refused();
+  chain.refused(std::chrono::steady_clock::now());
   chain.get(kNow);
   EXPECT_THAT(asked_.at(1).body, HasSubstr("WebIdentityToken=t%2F2"));
 }

@@ -184,7 +184,7 @@ TEST_F(CredentialSources, AContainersServiceRenewsThem) {
   EXPECT_EQ(chain.get(k2015).session_token, "T");
   EXPECT_EQ(asked_.size(), 1);
   EXPECT_EQ(chain.get(k2015 + 3600 - 299).access_key, "A2");
-  chain.refused();
+  chain.refused(std::chrono::steady_clock::now());
   EXPECT_EQ(chain.get(k2015).access_key, "A3");
   EXPECT_THAT(headers_, HasSubstr("Authorization: secret"));
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
+
+#include <penstock/remote_files.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -109,8 +112,25 @@ std::string status_text(int status) {
   return "HTTP " + std::to_string(status) + name;
 }
 
-bool is_encoded(const AnswerHead& head) noexcept {
-  return !head.encoding.empty() && !same_word(head.encoding, "identity");
+/// Returns true if the answer's bytes are not the object's. Stores send back the Content-Encoding
+/// that an upload named, whatever it is, and many uploads name what is no encoding of bytes. `gz`:
+/// the object is a .gz file, whose encoding is its own.
+bool is_encoded(const AnswerHead& head, bool gz) noexcept {
+  constexpr std::string_view kNone[] = {"",      "identity", "aws-chunked", "binary",
+                                        "utf-8", "utf8",     "us-ascii",    "8bit",
+                                        "7bit",  "none",     "base64"};
+  constexpr std::string_view kGzip[] = {"gzip", "x-gzip"};
+  const auto is_one_of = [](std::string_view word, std::span<const std::string_view> words) {
+    return std::ranges::any_of(words, [=](std::string_view one) { return same_word(word, one); });
+  };
+  std::string_view rest = head.encoding;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view word = trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (!is_one_of(word, kNone) && !(gz && is_one_of(word, kGzip))) return true;
+  }
+  return false;
 }
 
 /// Judges all statuses other than success.
@@ -163,6 +183,16 @@ std::string printable_part(std::string_view text) {
 }
 
 }  // namespace
+
+bool refuses_credentials(const AnswerHead& head, std::string_view body) noexcept {
+  if (head.status == 401 || head.status == 403) return true;
+  if (head.status != 400) return false;
+  constexpr std::string_view kCodes[] = {"<Code>ExpiredToken</Code>", "<Code>InvalidToken</Code>",
+                                         "<Code>TokenRefreshRequired</Code>",
+                                         "<Code>RequestExpired</Code>"};
+  return std::ranges::any_of(kCodes,
+                             [&](std::string_view code) { return body.find(code) != body.npos; });
+}
 
 std::uint64_t AnswerHead::version() const noexcept {
   const std::string& name = etag.empty() ? last_modified : etag;
@@ -248,8 +278,11 @@ Judgement judge(const AnswerHead& head, const WantedRange& wanted) {
       head.range->size == 0 && wanted.size.value_or(0) == 0) {
     return {Verdict::empty, {}};
   }
+  // An object without its first byte is empty, also where the answer does not say so.
+  if (head.status == 416 && wanted.first == 0 && !head.range && wanted.size.value_or(0) == 0)
+    return {Verdict::empty, {}};
   if (head.status != 200 && head.status != 206) return judge_status(head);
-  if (is_encoded(head)) return encoded_answer(head);
+  if (is_encoded(head, wanted.gz)) return encoded_answer(head);
   if (wanted.version != 0 && head.version() != 0 && head.version() != wanted.version)
     return {Verdict::changed, "the object has changed since it was found: its ETag is another"};
   if (wanted.version != 0 && head.version() == 0)
@@ -277,10 +310,18 @@ Judgement judge(const AnswerHead& head, const WantedRange& wanted) {
   return {Verdict::good, {}};
 }
 
-Judgement judge_whole(const AnswerHead& head) {
+bool is_gz_name(std::string_view path) noexcept {
+  path = without_query(path);
+  constexpr std::string_view kEnds[] = {".gz", ".tgz", ".gzip"};
+  return std::ranges::any_of(kEnds, [=](std::string_view end) {
+    return path.size() > end.size() && same_word(path.substr(path.size() - end.size()), end);
+  });
+}
+
+Judgement judge_whole(const AnswerHead& head, bool gz) {
   if (head.malformed || head.status == 0) return {Verdict::again, "the answer has no sound head"};
   if (head.status != 200) return judge_status(head);
-  if (is_encoded(head)) return encoded_answer(head);
+  if (is_encoded(head, gz)) return encoded_answer(head);
   return {Verdict::good, {}};
 }
 

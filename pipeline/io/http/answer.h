@@ -63,6 +63,7 @@ struct WantedRange {
   std::uint64_t last = 0;               ///< inclusive
   std::optional<std::uint64_t> size{};  ///< size of the object, if it is known
   std::uint64_t version = 0;            ///< version that the object must have; 0: any
+  bool gz = false;                      ///< its name is that of a gzip file
 };
 
 enum class Verdict {
@@ -84,12 +85,18 @@ struct Judgement {
 /// Judges an answer to a GET of that range by its head. A whole object in answer to a range is good
 /// if the range covers all of it.
 Judgement judge(const AnswerHead& head, const WantedRange& wanted);
-/// Judges an answer to a GET or HEAD without a range.
-Judgement judge_whole(const AnswerHead& head);
+/// Judges an answer to a GET or HEAD without a range. `gz`: see WantedRange.
+Judgement judge_whole(const AnswerHead& head, bool gz = false);
+/// Returns true if the path is that of a gzip file: it ends with .gz, .tgz or .gzip.
+bool is_gz_name(std::string_view path) noexcept;
 
 /// Judges an answer to a request that writes. `etag`: the answer must have the object's ETag.
 /// `bare`: a body of the answer must not be a page of HTML.
 Judgement judge_write(const AnswerHead& head, bool etag, bool bare);
+
+/// Returns true if an answer refuses the request's credentials: 401, 403, or a 400 whose body says
+/// that they have expired or are unknown, as S3 does for those of a session.
+bool refuses_credentials(const AnswerHead& head, std::string_view body) noexcept;
 
 /// Returns the text of the first XML element of that name, without decoding. Empty if there is
 /// none.

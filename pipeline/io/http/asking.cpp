@@ -58,7 +58,8 @@ Url Asking::settle(const Patience& patience) {
                     {.shard = path_});
       url_ = redirected(url_);
     } else {
-      if (asker_.authorizer != nullptr && is_refusal(head())) asker_.authorizer->refused();
+      if (asker_.authorizer != nullptr && attempt_.credentials_refused())
+        asker_.authorizer->refused(attempt_.sent());
       if (!patience.again(result.verdict, tries))
         throw error_of(result, head(), path_, url_, tries, is_write_);
       patience.wait(result.verdict, tries++);

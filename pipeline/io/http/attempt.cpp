@@ -57,6 +57,7 @@ void Attempt::forget() {
   reader_ = {};
   judged_ = false;
   too_long_ = false;
+  credentials_refused_ = false;
   error_body_.clear();
   result_ = {};
   taker_.restart();
@@ -144,8 +145,10 @@ void Attempt::conclude(const HttpEnd& end) {
     const bool data = reader_.head().status == 206 || result_.verdict == Verdict::changed;
     const std::string said = data ? std::string() : first_line(error_body_);
     if (!said.empty()) result_.why += ": " + said;
-    const int status = reader_.head().status;
-    if (status == 401 || status == 403) result_.why += clock_remark(reader_.head().date);
+    credentials_refused_ = refuses_credentials(reader_.head(), error_body_);
+    if (!credentials_refused_) return;
+    result_.verdict = Verdict::refused;
+    result_.why += clock_remark(reader_.head().date);
     return;
   }
   if (too_long_) {

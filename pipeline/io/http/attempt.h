@@ -70,6 +70,10 @@ class Attempt final : public HttpSink {
   std::uint64_t number() const noexcept { return number_; }
   const Judgement& result() const noexcept { return result_; }
   const AnswerHead& head() const noexcept { return reader_.head(); }
+  /// Returns true if the server refused the request's credentials.
+  bool credentials_refused() const noexcept { return credentials_refused_; }
+  /// Returns when the request was sent.
+  std::chrono::steady_clock::time_point sent() const noexcept { return sent_; }
 
   bool head_line(std::string_view line) noexcept override;
   bool body(std::span<const std::byte> bytes) noexcept override;
@@ -93,6 +97,7 @@ class Attempt final : public HttpSink {
   Judgement result_;
   std::string error_body_;
   bool too_long_ = false;
+  bool credentials_refused_ = false;
 };
 
 }  // namespace penstock::http

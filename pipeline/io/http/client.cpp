@@ -16,6 +16,7 @@ namespace {
 using ClientClock = std::chrono::steady_clock;
 
 std::uint64_t size_of(const AnswerHead& head) noexcept {
+  if (head.status == 416) return 0;
   return head.range ? head.range->size : *head.content_length;
 }
 
@@ -68,10 +69,12 @@ HttpTransport& HttpClient::transport() {
 }
 
 PinnedObject HttpClient::find(const std::string& path, const Url& url) {
-  ProbeTaker taker([&] {
-    const MutexLock lock(mutex_);
-    return rangeless_.contains(url.origin());
-  }());
+  ProbeTaker taker(
+      [&] {
+        const MutexLock lock(mutex_);
+        return rangeless_.contains(url.origin());
+      }(),
+      is_gz_name(path));
   Asking asking(asker(), path, taker, 0, [this](const Url& at, std::chrono::milliseconds timeout) {
     HttpRequest request = request_for(at, timeout);
     request.headers.push_back(range_header(0, 0));
@@ -87,7 +90,7 @@ PinnedObject HttpClient::find(const std::string& path, const Url& url) {
   object.info.inode = head.version();
   object.info.mtime_ns = static_cast<std::int64_t>(object.info.inode);
   object.etag = head.strong_etag();
-  if (object.info.inode == 0)
+  if (object.info.inode == 0 && object.info.size > 0)
     log_once(LogLevel::warning, "no ETag from " + url.origin(),
              url.origin() +
                  " names no versions of its files (ETag, Last-Modified): one that is "

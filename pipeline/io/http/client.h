@@ -55,8 +55,8 @@ class Authorizer {
   virtual ~Authorizer() = default;
   /// Signs or authorizes the request. Throws Error{unavailable}.
   virtual void authorize(HttpRequest& request, const Url& url) = 0;
-  /// Takes note that the server has refused the authorization: 401 or 403.
-  virtual void refused() = 0;
+  /// Takes note that the server has refused the authorization of a request that was sent then.
+  virtual void refused(std::chrono::steady_clock::time_point sent) = 0;
   /// Takes note that, according to the server, the object at `url` is in that region. Returns the
   /// URL to ask then, or nothing if that is not new.
   virtual std::optional<Url> moved(const Url& url, const std::string& region) = 0;

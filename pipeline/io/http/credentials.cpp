@@ -17,10 +17,30 @@ namespace {
 constexpr std::int64_t kRenewBefore = 300;  // seconds
 constexpr std::chrono::seconds kLongestRenewal(30);
 
+/// Reads ISO 8601: a fraction of a second is dropped, and an offset such as +02:00, +0200 or +02 is
+/// applied. Without an offset it is UTC. Returns 0 for other text.
 std::int64_t unix_time_of(const std::string& text) {
   std::tm parts{};
-  const char* const end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return end == nullptr ? 0 : static_cast<std::int64_t>(::timegm(&parts));
+  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (end == nullptr) end = ::strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+  if (end == nullptr) return 0;
+  if (*end == '.' || *end == ',') ++end;
+  while (*end >= '0' && *end <= '9') ++end;
+  const auto local = static_cast<std::int64_t>(::timegm(&parts));
+  if (*end != '+' && *end != '-') return local;
+  const int sign = *end == '+' ? 1 : -1;
+  int digits = 0;
+  std::int64_t offset = 0;
+  for (++end; *end != '\0' && digits < 4; ++end)
+    if (*end >= '0' && *end <= '9') {
+      offset = 10 * offset + (*end - '0');
+      ++digits;
+    } else if (*end != ':') {
+      return 0;
+    }
+  if (digits == 2) offset *= 100;
+  if (digits != 2 && digits != 4) return 0;
+  return local - sign * (offset / 100 * 3600 + offset % 100 * 60);
 }
 
 }  // namespace
@@ -60,6 +80,48 @@ std::optional<AwsCredentials> keys_of_profile() {
   return found;
 }
 
+/// Throws for a profile whose credentials boto3 gets in a way that is not supported here, and says
+/// how to get them.
+[[noreturn]] void refuse_profile(const std::string& key) {
+  const std::string profile = profile_name();
+  throw Error(ErrorCode::unavailable,
+              key + " of profile " + profile +
+                  " is not supported: add a profile with credential_process = aws configure "
+                  "export-credentials --profile " +
+                  profile + " --format process, and select it by AWS_PROFILE");
+}
+
+/// Throws if the profile takes a role with the credentials of another profile. Its own keys, if it
+/// has any, are not those of the role.
+void refuse_role() {
+  if (of_profile("role_arn").empty()) return;
+  for (const char* key : {"source_profile", "credential_source"})
+    if (!of_profile(key).empty()) refuse_profile("role_arn with " + std::string(key));
+}
+
+void refuse_login() {
+  for (const char* key : {"sso_session", "sso_start_url", "sso_account_id", "login_session"})
+    if (!of_profile(key).empty()) refuse_profile(key);
+}
+
+/// Returns the headers that a metadata service of version 2 demands; none if it knows only version
+/// 1, or if the answer to the request for a token does not come back to a container.
+std::vector<std::string> metadata_headers(const std::string& service, const AskService& ask) {
+  HttpRequest request;
+  request.timeout = std::chrono::milliseconds(1000);
+  request.method = "PUT";
+  request.url = service + "/latest/api/token";
+  request.headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"};
+  try {
+    return {"X-aws-ec2-metadata-token: " + without_blanks(ask(request))};
+  } catch (const Error&) {
+    if (variable("AWS_EC2_METADATA_V1_DISABLED") == "true" ||
+        of_profile("ec2_metadata_v1_disabled") == "true")
+      throw;
+    return {};
+  }
+}
+
 /// Returns the credentials of the container's service, else of the instance's.
 std::optional<LentCredentials> lent_by_machine(const AskService& ask) {
   HttpRequest request;
@@ -77,15 +139,11 @@ std::optional<LentCredentials> lent_by_machine(const AskService& ask) {
   }
   if (variable("AWS_EC2_METADATA_DISABLED") == "true") return {};
   std::string service = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (service.empty()) service = of_profile("ec2_metadata_service_endpoint");
   if (service.empty()) service = "http://169.254.169.254";
   while (service.ends_with('/')) service.pop_back();
   request.timeout = std::chrono::milliseconds(1000);
-  request.method = "PUT";
-  request.url = service + "/latest/api/token";
-  request.headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"};
-  const std::string token = without_blanks(ask(request));
-  request.method = "GET";
-  request.headers = {"X-aws-ec2-metadata-token: " + token};
+  request.headers = metadata_headers(service, ask);
   const std::string roles = service + "/latest/meta-data/iam/security-credentials/";
   request.url = roles;
   std::string role = ask(request);
@@ -99,9 +157,11 @@ std::optional<LentCredentials> lent_by_machine(const AskService& ask) {
 std::optional<LentCredentials> find_aws_credentials(const AskService& ask) {
   if (auto keys = keys_of_environment()) return LentCredentials{*std::move(keys), 0};
   if (const auto identity = usual_web_identity()) return ask_web_identity(*identity, ask);
+  refuse_role();
   if (auto keys = keys_of_profile()) return LentCredentials{*std::move(keys), 0};
   const std::string process = of_profile("credential_process");
   if (!process.empty()) return run_credential_process(process);
+  refuse_login();
   return lent_by_machine(ask);
 }
 
@@ -155,14 +215,18 @@ AwsCredentials CredentialChain::get(std::int64_t unix_time) {
 
 void CredentialChain::renewed(std::optional<LentCredentials> found) noexcept {
   const MutexLock lock(mutex_);
-  if (found) kept_ = std::move(found);
+  if (found) {
+    kept_ = std::move(found);
+    renewed_at_ = std::chrono::steady_clock::now();
+  }
   renewing_ = false;
   changed_.notify_all();
 }
 
-void CredentialChain::refused() {
+void CredentialChain::refused(std::chrono::steady_clock::time_point sent) {
   const MutexLock lock(mutex_);
-  if (kept_ && kept_->expires != 0) kept_.reset();
+  // Many requests under way are refused at once, some after others got new credentials.
+  if (kept_ && kept_->expires != 0 && sent >= renewed_at_) kept_.reset();
 }
 
 }  // namespace penstock::http

@@ -1,6 +1,7 @@
 // The sources of S3 credentials, in the order in which AWS's own programs search them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -28,8 +29,9 @@ LentCredentials lent_credentials(AwsCredentials credentials, const std::string& 
 using AskService = std::function<std::string(const HttpRequest& request)>;
 
 /// Searches, in this order: $AWS_ACCESS_KEY_ID…; web identity; the profile's keys; its
-/// credential_process; the container's service; the instance's service (IMDSv2). Returns nothing if
-/// none of them is configured. Throws Error{unavailable}.
+/// credential_process; the container's service; the instance's service (IMDS). Returns nothing if
+/// none of them is configured. Throws Error{unavailable}, also for a profile with a role of another
+/// profile, or with single sign-on, whose credentials only a command can get.
 std::optional<LentCredentials> find_aws_credentials(const AskService& ask);
 /// Returns the HMAC keys of Google's storage: $GS_ACCESS_KEY_ID, $GS_SECRET_ACCESS_KEY.
 std::optional<LentCredentials> find_gs_credentials();
@@ -46,9 +48,9 @@ class CredentialChain {
 
   /// Returns the credentials. Throws Error{unavailable} that names the places that were searched.
   AwsCredentials get(std::int64_t unix_time) EXCLUDES(mutex_);
-  /// Takes note that a server refused the credentials. Those of services and commands are requested
-  /// again.
-  void refused() EXCLUDES(mutex_);
+  /// Takes note that a server refused the credentials of a request that was sent then. Those of
+  /// services and commands are requested again, unless that has happened since.
+  void refused(std::chrono::steady_clock::time_point sent) EXCLUDES(mutex_);
 
  private:
   void renewed(std::optional<LentCredentials> found) noexcept EXCLUDES(mutex_);
@@ -60,6 +62,7 @@ class CredentialChain {
   CondVar changed_;
   bool renewing_ GUARDED_BY(mutex_) = false;
   std::optional<LentCredentials> kept_ GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point renewed_at_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::http

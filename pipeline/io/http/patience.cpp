@@ -68,8 +68,4 @@ Error error_of(const Judgement& result, const AnswerHead& head, const std::strin
   return Error(code, why, {.shard = path});
 }
 
-bool is_refusal(const AnswerHead& head) noexcept {
-  return head.status == 401 || head.status == 403;
-}
-
 }  // namespace penstock::http

@@ -38,7 +38,4 @@ class Patience {
 Error error_of(const Judgement& result, const AnswerHead& head, const std::string& path,
                const Url& url, int tries, bool is_write = false);
 
-/// Returns true for 401 and 403: other credentials may be accepted.
-bool is_refusal(const AnswerHead& head) noexcept;
-
 }  // namespace penstock::http

@@ -186,8 +186,9 @@ class RangeRound {
       one.hedge = nullptr;
       asker_.pace.hedge_ended();
     }
-    if (verdict != Verdict::good && asker_.authorizer != nullptr && is_refusal(one.attempt.head()))
-      asker_.authorizer->refused();
+    if (verdict != Verdict::good && asker_.authorizer != nullptr &&
+        one.attempt.credentials_refused())
+      asker_.authorizer->refused(one.attempt.sent());
     return verdict;
   }
 

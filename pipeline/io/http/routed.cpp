@@ -76,13 +76,15 @@ class RemoteHolder {
     if (more.bytes_per_second > 0) all.bytes_per_second = more.bytes_per_second;
   }
 
-  Store make_store(const std::string& scheme, const std::string& endpoint,
-                   const std::string& region, std::shared_ptr<CredentialChain> credentials)
-      REQUIRES(mutex_) {
-    const auto where = std::make_shared<S3Endpoint>(endpoint, region);
+  /// `options` have all that the environment and the profile say.
+  Store make_store(const std::string& scheme, const RemoteOptions& options,
+                   std::shared_ptr<CredentialChain> credentials) REQUIRES(mutex_) {
+    const auto where =
+        std::make_shared<S3Endpoint>(options.s3_endpoint, options.s3_region, options.s3_addressing);
     Store store;
     store.client = std::make_shared<HttpClient>(
-        options_, nullptr, std::make_shared<S3Signer>(where, std::move(credentials)), cache_);
+        options, nullptr,
+        std::make_shared<S3Signer>(where, std::move(credentials), options.requester_pays), cache_);
     store.files = std::make_shared<S3FileSystem>(scheme, store.client, where);
     return store;
   }
@@ -91,15 +93,24 @@ class RemoteHolder {
     const auto ask = [client = client_](const HttpRequest& request) {
       return client->ask(request, kMostAnswer);
     };
-    s3_ = make_store("s3", options_.s3_endpoint.empty() ? usual_endpoint() : options_.s3_endpoint,
-                     options_.s3_region.empty() ? usual_region() : options_.s3_region,
-                     std::make_shared<CredentialChain>(options_.s3_anonymous, ask));
+    RemoteOptions options = options_;
+    if (options.s3_endpoint.empty()) options.s3_endpoint = usual_endpoint("s3");
+    if (options.s3_region.empty()) options.s3_region = usual_region();
+    if (options.s3_addressing.empty() || options.s3_addressing == "auto")
+      options.s3_addressing = of_profile("s3.addressing_style");
+    if (options.ca_file.empty()) options.ca_file = usual_ca_file();
+    s3_ = make_store("s3", options, std::make_shared<CredentialChain>(options.s3_anonymous, ask));
   }
   void make_gs() REQUIRES(mutex_) {
-    const std::string endpoint = variable("GS_ENDPOINT_URL");
-    gs_ = make_store("gs", endpoint.empty() ? "https://storage.googleapis.com" : endpoint, "auto",
+    RemoteOptions options = options_;
+    options.s3_endpoint = variable("GS_ENDPOINT_URL");
+    if (options.s3_endpoint.empty()) options.s3_endpoint = "https://storage.googleapis.com";
+    options.s3_region = "auto";
+    options.s3_addressing = "path";
+    options.requester_pays = false;
+    gs_ = make_store("gs", options,
                      std::make_shared<CredentialChain>(
-                         options_.s3_anonymous, find_gs_credentials,
+                         options.s3_anonymous, find_gs_credentials,
                          "there are no HMAC keys for gs://: set GS_ACCESS_KEY_ID and "
                          "GS_SECRET_ACCESS_KEY (--s3-anonymous reads public data)"));
   }

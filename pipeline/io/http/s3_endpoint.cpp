@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <penstock/error.h>
+
 namespace penstock::http {
 namespace {
 
@@ -23,19 +25,44 @@ std::string without_slashes_at_end(std::string path) {
   return path;
 }
 
+bool is_virtual(const std::string& addressing, bool of_aws) {
+  if (addressing.empty() || addressing == "auto") return of_aws;
+  if (addressing != "virtual" && addressing != "path")
+    throw Error(ErrorCode::invalid_argument,
+                "the addressing style of S3 is auto, virtual or path, not " + addressing);
+  return addressing == "virtual";
+}
+
+/// True for IPv4 and IPv6 addresses, which have no names of buckets in front.
+bool is_address(const std::string& host) noexcept {
+  return host.find(':') != host.npos || host.find_first_not_of("0123456789.") == host.npos;
+}
+
 }  // namespace
 
-S3Endpoint::S3Endpoint(const std::string& endpoint, std::string region)
+S3Endpoint::S3Endpoint(const std::string& endpoint, std::string region,
+                       const std::string& addressing)
     : of_aws_(endpoint.empty()),
+      virtual_(is_virtual(addressing, of_aws_)),
       region_(std::move(region)),
-      endpoint_(parse_url(of_aws_ ? "https://" + aws_host(region_) : endpoint)) {}
+      endpoint_(parse_url(of_aws_ ? "https://" + aws_host(region_) : endpoint)) {
+  if (virtual_ && is_address(endpoint_.host))
+    throw Error(ErrorCode::invalid_argument,
+                "the endpoint of S3 is an address, " + endpoint_.host +
+                    ", which can't have the bucket's name in front: the addressing style must be "
+                    "path");
+}
+
+bool S3Endpoint::bucket_in_host(const std::string& bucket) const noexcept {
+  // No certificate matches a host name with a dot in the bucket's part.
+  return virtual_ && (bucket.find('.') == bucket.npos || endpoint_.scheme != "https");
+}
 
 Url S3Endpoint::url_of(const std::string& bucket, const std::string& key) const {
   Url url = endpoint_;
   if (of_aws_) url.host = aws_host(region_of_bucket(bucket));
   std::string base = without_slashes_at_end(url.path);
-  // No certificate matches a host name with a dot in the bucket's part.
-  if (of_aws_ && bucket.find('.') == bucket.npos) {
+  if (bucket_in_host(bucket)) {
     url.host = bucket + '.' + url.host;
   } else {
     base += '/' + bucket;
@@ -47,6 +74,8 @@ Url S3Endpoint::url_of(const std::string& bucket, const std::string& key) const 
 std::string S3Endpoint::bucket_of(const Url& url) const {
   const std::size_t dot = url.host.find(".s3.");
   if (of_aws_ && dot != url.host.npos) return url.host.substr(0, dot);
+  if (const std::string end = '.' + endpoint_.host; virtual_ && url.host.ends_with(end))
+    return url.host.substr(0, url.host.size() - end.size());
   const std::size_t from =
       std::min(url.path.size(), without_slashes_at_end(endpoint_.path).size() + 1);
   return url.path.substr(from, url.path.find('/', from) - from);

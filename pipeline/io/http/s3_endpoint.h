@@ -13,11 +13,12 @@ namespace penstock::http {
 /// Knows the address of an S3 service, and learns the regions of buckets from answers. Thread-safe.
 class S3Endpoint {
  public:
-  /// `endpoint` empty: AWS's, where the bucket is part of the host name. At other endpoints the
-  /// bucket is the first part of the path. Throws as parse_url.
-  S3Endpoint(const std::string& endpoint, std::string region);
+  /// `endpoint` empty: AWS's. `addressing`: see RemoteOptions::s3_addressing. Throws as parse_url,
+  /// and Error{invalid_argument} for another word, and for virtual hosts of an IP address.
+  S3Endpoint(const std::string& endpoint, std::string region, const std::string& addressing = {});
 
-  bool bucket_in_host() const noexcept { return of_aws_; }
+  /// Returns true if the bucket is part of the host name.
+  bool bucket_in_host(const std::string& bucket) const noexcept;
   Url url_of(const std::string& bucket, const std::string& key) const EXCLUDES(mutex_);
   /// Returns the region for which requests to a URL are signed.
   std::string region_of(const Url& url) const EXCLUDES(mutex_);
@@ -30,6 +31,7 @@ class S3Endpoint {
   std::string region_of_bucket(const std::string& bucket) const EXCLUDES(mutex_);
 
   const bool of_aws_;
+  const bool virtual_;
   const std::string region_;
   const Url endpoint_;  // for AWS: the region's endpoint
   mutable Mutex mutex_;

@@ -46,6 +46,7 @@ void S3Signer::authorize(HttpRequest& request, const Url& url) {
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
   const AwsCredentials credentials = credentials_->get(now);
   if (credentials.anonymous()) return;
+  if (requester_pays_) request.headers.emplace_back("x-amz-request-payer: requester");
   const std::string hash =
       request.sent().empty() ? kEmptySha256 : hex_of(remote_module().sha256(request.sent()));
   std::vector<std::string> added{"x-amz-content-sha256: " + hash, "x-amz-date: " + amz_date(now)};
@@ -102,7 +103,7 @@ std::vector<std::string> S3FileSystem::list_prefix(const S3Path& prefix, std::si
     query += "list-type=2";
     if (most > 0) query += "&max-keys=" + std::to_string(most);
     Url url = endpoint_->url_of(prefix.bucket, "");  // its region may be known by now
-    if (!endpoint_->bucket_in_host() && url.path.ends_with('/')) url.path.pop_back();
+    if (!endpoint_->bucket_in_host(prefix.bucket) && url.path.ends_with('/')) url.path.pop_back();
     url.query = query + "&prefix=" + percent_encoded(prefix.key, false);
     ListPage page;
     const std::string shown = bucket + prefix.key;

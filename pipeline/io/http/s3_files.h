@@ -23,11 +23,15 @@ S3Path parse_s3_path(const std::string& path);
 /// Signs requests. Thread-safe.
 class S3Signer final : public Authorizer {
  public:
-  S3Signer(std::shared_ptr<S3Endpoint> endpoint, std::shared_ptr<CredentialChain> credentials)
-      : endpoint_(std::move(endpoint)), credentials_(std::move(credentials)) {}
+  /// `requester_pays`: see RemoteOptions.
+  S3Signer(std::shared_ptr<S3Endpoint> endpoint, std::shared_ptr<CredentialChain> credentials,
+           bool requester_pays = false)
+      : endpoint_(std::move(endpoint)),
+        credentials_(std::move(credentials)),
+        requester_pays_(requester_pays) {}
 
   void authorize(HttpRequest& request, const Url& url) override;
-  void refused() override { credentials_->refused(); }
+  void refused(std::chrono::steady_clock::time_point sent) override { credentials_->refused(sent); }
   std::optional<Url> moved(const Url& url, const std::string& region) override {
     return endpoint_->moved(url, region);
   }
@@ -35,6 +39,7 @@ class S3Signer final : public Authorizer {
  private:
   const std::shared_ptr<S3Endpoint> endpoint_;
   const std::shared_ptr<CredentialChain> credentials_;
+  const bool requester_pays_;
 };
 
 /// The file system of s3:// and gs://. Looks up patterns and folders with ListObjectsV2, which also

@@ -16,18 +16,17 @@ namespace penstock::http {
 /// Finds the properties of an object by the answer to a request for its first byte.
 class ProbeTaker final : public BodyTaker {
  public:
-  /// `rangeless`: the server is known to support no ranges.
-  explicit ProbeTaker(bool rangeless) : rangeless_(rangeless) {}
+  /// `rangeless`: the server is known to support no ranges. `gz`: see WantedRange.
+  ProbeTaker(bool rangeless, bool gz) : rangeless_(rangeless), gz_(gz) {}
 
   Judgement judge(const AnswerHead& head) const override {
     // A server without ranges answers with the whole object, which tells as much, unless the answer
     // is a page that a proxy sent instead. But any server may give such an answer once, so it is
     // believed only after several in a row.
-    const bool plain = head.encoding.empty() || head.encoding == "identity";
+    const bool plain = http::judge_whole(head, gz_).verdict == Verdict::good;
     const bool named =
         head.version() != 0 && head.content_length && !head.type.starts_with("text/html");
-    if (head.status != 200 || head.range || head.malformed || !plain || !named)
-      return http::judge(head, {0, 0, {}, 0});
+    if (head.range || !plain || !named) return http::judge(head, {0, 0, {}, 0, gz_});
     wholes_ = head.content_length == size_ ? wholes_ + 1 : 1;
     size_ = head.content_length;
     if (rangeless_ || wholes_ > kRefusalsAsked) return {Verdict::empty, {}};
@@ -43,6 +42,7 @@ class ProbeTaker final : public BodyTaker {
 
  private:
   const bool rangeless_;
+  const bool gz_;
   mutable int wholes_ = 0;                     // consecutive answers with the whole object
   mutable std::optional<std::uint64_t> size_;  // size in the last of them
   std::size_t taken_ = 0;
@@ -55,7 +55,8 @@ class PartsTaker final : public BodyTaker {
 
   Judgement judge(const AnswerHead& head) const override {
     const FileInfo& info = get_.object->info;
-    return http::judge(head, {get_.first(), get_.end() - 1, info.size, info.inode});
+    return http::judge(
+        head, {get_.first(), get_.end() - 1, info.size, info.inode, is_gz_name(get_.object->path)});
   }
   bool take(std::span<const std::byte> bytes) noexcept override {
     if (bytes.size() > get_.end() - at_) return false;

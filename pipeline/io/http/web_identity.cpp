@@ -10,8 +10,7 @@ namespace penstock::http {
 namespace {
 
 std::string sts_endpoint() {
-  for (const char* name : {"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"})
-    if (std::string value = variable(name); !value.empty()) return value;
+  if (std::string value = usual_endpoint("sts"); !value.empty()) return value;
   const std::string region = usual_region();
   return "https://sts." + region + ".amazonaws.com" + (region.starts_with("cn-") ? ".cn" : "");
 }

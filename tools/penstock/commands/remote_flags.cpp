@@ -12,6 +12,14 @@ RemoteFlags::RemoteFlags(CLI::App& app) {
                  "of s3:// (default: $AWS_REGION, the profile's, or us-east-1)")
       ->type_name("NAME")
       ->group(group);
+  app.add_option("--s3-addressing", options_.s3_addressing,
+                 "where the bucket's name stands in requests: in front of the host or in the path "
+                 "(default auto: the profile's, else virtual at AWS and path elsewhere)")
+      ->check(CLI::IsMember({"auto", "virtual", "path"}))
+      ->type_name("auto|virtual|path")
+      ->group(group);
+  app.add_flag("--requester-pays", options_.requester_pays, "pay for requests of s3://")
+      ->group(group);
   app.add_option("--retries", options_.retries,
                  "times that a request is done again which failed for the moment (default 5)")
       ->check(CLI::Range(0, 1000))

@@ -246,7 +246,7 @@ void CurlDriver::finish(CURL* easy, CURLcode code) noexcept {
   HttpEnd end;
   end.complete = code == CURLE_OK;
   end.stopped = exchange->stopped;
-  end.lasting = is_lasting(code);
+  end.lasting = is_lasting(code) || stays_unresolved(exchange->request.url, code);
   end.failure = exchange->said[0] != 0 ? exchange->said.data() : curl_easy_strerror(code);
   end.body_bytes = exchange->body_bytes;
   curl_off_t sent = 0;
@@ -259,12 +259,31 @@ void CurlDriver::finish(CURL* easy, CURLcode code) noexcept {
   end.total_s = 1e-6 * static_cast<double>(std::max<curl_off_t>(0, total - sent));
   // libcurl writes to no buffer any more once the handle is removed.
   curl_multi_remove_handle(multi_, easy);
-  if (idle_.size() < options_.connections) {
+  // After a failure, libcurl 7.88 may keep a handle's buffer, and refuses to use it again.
+  if (code == CURLE_OK && idle_.size() < options_.connections) {
     idle_.push_back(easy);  // has room, see `begin`
   } else {
     curl_easy_cleanup(easy);
   }
   exchange->sink->done(end);
+}
+
+// A name server that fails for a moment says the same as one that knows no such host. A host that
+// was reached before, or that has been unknown for less than a second, may be found again.
+bool CurlDriver::stays_unresolved(const std::string& url, CURLcode code) noexcept try {
+  constexpr std::chrono::seconds kDoubt(1);
+  const auto now = std::chrono::steady_clock::now();
+  const std::string origin = url.substr(0, url.find('/', url.find("//") + 2));
+  constexpr std::size_t kMostHosts = 1000;
+  if (hosts_.size() >= kMostHosts) hosts_.clear();
+  const auto [known, is_new] = hosts_.try_emplace(origin, Host{now, false});
+  if (code != CURLE_COULDNT_RESOLVE_HOST) {
+    known->second.reached = known->second.reached || code == CURLE_OK;
+    return false;
+  }
+  return !known->second.reached && now - known->second.first_asked >= kDoubt;
+} catch (...) {  // no memory
+  return false;
 }
 
 void CurlDriver::give_up() noexcept {

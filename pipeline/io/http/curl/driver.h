@@ -1,10 +1,13 @@
 // HTTP with libcurl's multi interface, on one thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <curl/curl.h>
@@ -31,12 +34,19 @@ class CurlDriver final : public HttpTransport {
 
  private:
   struct Exchange;
+  struct Host {
+    std::chrono::steady_clock::time_point first_asked;
+    bool reached = false;
+  };
 
   void run() noexcept;
   void begin_new() noexcept;
   void end_cancelled() noexcept;
   void begin(std::unique_ptr<Exchange> exchange) noexcept;
   void finish(CURL* easy, CURLcode code) noexcept;
+  /// Returns true if the host of a request that ended with `code` does not resolve, and a retry
+  /// would not help.
+  bool stays_unresolved(const std::string& url, CURLcode code) noexcept;
   void give_up() noexcept;
 
   static std::size_t on_head(char* data, std::size_t size, std::size_t count, void* exchange);
@@ -55,6 +65,7 @@ class CurlDriver final : public HttpTransport {
   // Used only by the thread.
   std::vector<Exchange*> under_way_;
   std::vector<CURL*> idle_;
+  std::map<std::string, Host> hosts_;  // by origin
 
   Thread thread_;
 };
