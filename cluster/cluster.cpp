@@ -8,15 +8,16 @@
 #include <penstock/error.h>
 
 #include "cluster/etcd_address.h"
+#include "cluster/hints.h"
 #include "cluster/launchers.h"
+#include "cluster/listed.h"
 #include "cluster/members.h"
+#include "cluster/refuse.h"
 
 namespace penstock::cluster {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, why);
-}
+constexpr const char* kAlone = "PENSTOCK_ALONE";
 
 void check_rendezvous(const std::string& text) {
   constexpr std::string_view kScheme = "grpc://";
@@ -50,34 +51,59 @@ void check_pmix(const Environment& environment, const Claim& claim) {
            " contradict each other: which rank is this process?");
 }
 
-}  // namespace
+/// True if the user says that this process is alone, whatever launchers say.
+bool is_alone(const Environment& environment) {
+  const std::string* said = environment.find(kAlone);
+  if (said == nullptr || *said == "0") return false;
+  if (*said != "1")
+    refuse(std::string(kAlone) + "=" + *said +
+           " is neither 1, which says that one process is meant, nor 0");
+  return true;
+}
 
-Cluster resolve(const Environment& environment, const ClusterFlags& flags) {
-  if (!flags.rendezvous.empty()) check_rendezvous(flags.rendezvous);
-  std::vector<Claim> claims = claims_in(environment, flags);
-  if (claims.empty()) {
-    if (flags.rank) refuse("--rank needs --cluster: a rank among whom?");
-    Cluster alone;
-    alone.source = "none";
-    alone.peers = {{Role::chief, 0, {}}};
-    return alone;
-  }
+Cluster alone(const std::string& source) {
+  Cluster cluster;
+  cluster.source = source;
+  cluster.peers = {{Role::chief, 0, {}}};
+  return cluster;
+}
+
+/// Throws unless all claims describe the same job.
+void check_agreements(const Environment& environment, const std::vector<Claim>& claims) {
   const Claim& first = claims.front();
-  if (flags.cluster.empty() && flags.rank)
-    refuse("--rank " + std::to_string(*flags.rank) + " and " + first.rank_said +
-           " contradict each other: without --cluster the environment says who this process is");
   // These sources need not agree. A list gives members their places by itself. torchrun starts
   // processes of its own in the places of others. mpirun's daemons have the numbers of Slurm's
   // tasks.
-  const bool listed = !flags.cluster.empty() || first.cluster.source == "TF_CONFIG";
+  const bool listed = first.cluster.source == "--cluster" || first.cluster.source == "TF_CONFIG";
   const bool elastic = environment.has("TORCHELASTIC_RUN_ID");
   for (std::size_t i = 1; i < claims.size(); ++i) {
-    const bool daemon = first.cluster.source == "Open MPI" && claims[i].cluster.source == "Slurm";
+    const bool slurm = claims[i].cluster.source == "Slurm";
+    const bool daemon = first.cluster.source == "Open MPI" && slurm;
+    // The tasks of a step that all have the same list of one would each train alone.
+    if (listed && slurm && first.cluster.trains() && first.cluster.peers.size() == 1 &&
+        claims[i].cluster.rank > 0)
+      refuse(first.rank_said + " and " + claims[i].rank_said +
+             " contradict each other: the list has no other member. Unset what does not hold");
     check_agreement(first, claims[i],
-                    (listed && claims[i].cluster.source == "Slurm") ||
-                        (elastic && first.cluster.source == "torchrun") || daemon);
+                    (listed && slurm) || (elastic && first.cluster.source == "torchrun") || daemon);
   }
   check_pmix(environment, first);
+}
+
+/// Returns the job from what `flags` claim, if they claim something, and the environment.
+Cluster resolved(const Environment& environment, const ClusterFlags& flags,
+                 const std::optional<Claim>& flagged) {
+  std::vector<Claim> claims = claims_in(environment);
+  if (flagged) claims.insert(claims.begin(), *flagged);
+  if (claims.empty()) {
+    refuse_hints(environment);
+    if (flags.rank) refuse("--rank needs --cluster: a rank among whom?");
+    return alone("none");
+  }
+  if (flags.cluster.empty() && flags.rank)
+    refuse("--rank " + std::to_string(*flags.rank) + " and " + claims.front().rank_said +
+           " contradict each other: without --cluster the environment says who this process is");
+  check_agreements(environment, claims);
   Cluster cluster = std::move(claims.front().cluster);
   if (cluster.source == "--cluster") cluster.source = "flags";
   if (!flags.rendezvous.empty()) cluster.rendezvous = flags.rendezvous;
@@ -89,6 +115,30 @@ Cluster resolve(const Environment& environment, const ClusterFlags& flags) {
            (cluster.source == "torchrun" ? "set MASTER_ADDR and MASTER_PORT, or say " : "say ") +
            "--rendezvous grpc://HOST:PORT, HOST being that of rank 0");
   return cluster;
+}
+
+}  // namespace
+
+Cluster resolve(const Environment& environment, const ClusterFlags& flags) {
+  if (!flags.rendezvous.empty()) check_rendezvous(flags.rendezvous);
+  const std::optional<Claim> flagged = claim_in(flags);
+  if (is_alone(environment)) {
+    if (!flags.cluster.empty() || flags.rank)
+      refuse(std::string(kAlone) + "=1 says that one process is meant, and " +
+             (flags.rank ? "--rank" : "--cluster") +
+             " that there are others: leave one of them out");
+    return flagged ? flagged->cluster : alone(kAlone);
+  }
+  if (!flags.cluster.empty()) return resolved(environment, flags, flagged);
+  try {
+    return resolved(environment, flags, flagged);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause() + "; if one process is meant, set " + kAlone + "=1");
+  }
+}
+
+bool Cluster::lists(Role listed) const noexcept {
+  return std::ranges::find(peers, listed, &Peer::role) != peers.end();
 }
 
 int Cluster::computing_here() const {

@@ -51,12 +51,14 @@ struct Cluster {
   /// Where the ranks meet: "grpc://host:port" of rank 0, or "etcd://host:port,host:port/job".
   /// Empty: the process is alone.
   std::string rendezvous{};
-  /// Where this came from: "TF_CONFIG", "torchrun", "Open MPI", "PMI", "Slurm", "flags", or
-  /// "none" for a process that is alone.
+  /// Where this came from: "TF_CONFIG", "torchrun", "Open MPI", "PMI", "Slurm" or "flags". For a
+  /// process that is alone, "PENSTOCK_ALONE", or "none" if nothing says so.
   std::string source{};
 
   bool trains() const noexcept { return rank >= 0; }
   bool is_chief() const noexcept { return rank == 0; }
+  /// True if the job has a process of this role that is listed.
+  bool lists(Role listed) const noexcept;
   /// Returns the number of processes on this host that compute, this one included if it does. These
   /// are the processes that train, and listed evaluators. At least 1.
   int computing_here() const;
@@ -78,9 +80,12 @@ struct ClusterFlags {
 
 /// Returns the job from the first source that describes it: flags, TF_CONFIG, torchrun (RANK), Open
 /// MPI, PMI, Slurm. Further sources must agree with it, except for a launcher that may have started
-/// another launcher. Throws Error{invalid_argument} if variables contradict each other, which names
-/// them, or if one is wrong, which says how. Sources: TensorFlow's TFConfigClusterResolver, and the
-/// manuals of torchrun, Open MPI and Slurm.
+/// another launcher. With PENSTOCK_ALONE=1 the process is alone, whatever launchers say.
+///
+/// Throws Error{invalid_argument} if variables contradict each other, which names them, or if one
+/// is wrong, which says how. Also throws it for variables of launchers that say too little to find
+/// the process's place: such a process is never taken for a job of its own. Sources: TensorFlow's
+/// TFConfigClusterResolver, and the manuals of torchrun, Open MPI and Slurm.
 Cluster resolve(const Environment& environment, const ClusterFlags& flags = {});
 
 /// Returns the numbers of the CUDA devices that this process uses, out of `visible` ones. These are

@@ -7,6 +7,22 @@
 #include <penstock/error.h>
 
 namespace penstock::cluster {
+namespace {
+
+template <typename Number>
+std::optional<Number> parsed(const std::string* text, std::string_view name, Number least) {
+  if (text == nullptr) return std::nullopt;
+  Number value = 0;
+  const char* end = text->data() + text->size();
+  const auto [rest, wrong] = std::from_chars(text->data(), end, value);
+  if (wrong != std::errc() || rest != end || value < least)
+    throw Error(ErrorCode::invalid_argument, std::string(name) + "=" + *text +
+                                                 " is no whole number from " +
+                                                 std::to_string(least) + " on");
+  return value;
+}
+
+}  // namespace
 
 Environment Environment::of_process() {
   Map variables;
@@ -25,16 +41,11 @@ const std::string* Environment::find(std::string_view name) const {
 }
 
 std::optional<int> Environment::number(std::string_view name, int least) const {
-  const std::string* text = find(name);
-  if (text == nullptr) return std::nullopt;
-  int value = 0;
-  const char* end = text->data() + text->size();
-  const auto [rest, wrong] = std::from_chars(text->data(), end, value);
-  if (wrong != std::errc() || rest != end || value < least)
-    throw Error(ErrorCode::invalid_argument, std::string(name) + "=" + *text +
-                                                 " is no whole number from " +
-                                                 std::to_string(least) + " on");
-  return value;
+  return parsed<int>(find(name), name, least);
+}
+
+std::optional<std::uint64_t> Environment::large_number(std::string_view name) const {
+  return parsed<std::uint64_t>(find(name), name, 0);
 }
 
 }  // namespace penstock::cluster

@@ -1,6 +1,7 @@
 // The environment variables that launchers give to a process.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ class Environment {
   /// Returns the variable's value, a whole number from `least` to 2^31 - 1. Throws
   /// Error{invalid_argument}, which names the variable and its value, if it holds anything else.
   std::optional<int> number(std::string_view name, int least = 0) const;
+  /// Does the same for numbers of jobs, from 0 to 2^64 - 1.
+  std::optional<std::uint64_t> large_number(std::string_view name) const;
 
  private:
   Map variables_;

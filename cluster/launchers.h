@@ -1,8 +1,12 @@
 // The variables with which launchers describe a process.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <penstock/launchers.h>
 
 #include "cluster/cluster.h"
 #include "cluster/environment.h"
@@ -19,8 +23,19 @@ struct Claim {
   bool may_be_outer = false;
 };
 
-/// Returns the claims of all sources that describe the process, by descending precedence. Throws
+/// Returns the claims of all launchers that describe the process, by descending precedence. Throws
 /// Error{invalid_argument} for variables that are incomplete or wrong.
-std::vector<Claim> claims_in(const Environment& environment, const ClusterFlags& flags);
+std::vector<Claim> claims_in(const Environment& environment);
+
+/// Returns the claim of a launcher that numbers its processes; nothing if its variables for the
+/// rank and the number of processes are both not set.
+std::optional<Claim> numbered_claim(const Environment& environment, const LauncherVariables& names);
+
+/// Returns the text "RANK=1" of a variable that is set.
+std::string said(const Environment& environment, std::string_view name);
+
+/// Returns a port that jobs on one host are unlikely to share. If two do, the user sets
+/// --rendezvous.
+std::string port_of(std::uint64_t job);
 
 }  // namespace penstock::cluster

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include <penstock/error.h>
+#include "cluster/hostlist.h"
+#include "cluster/json_text.h"
+#include "cluster/refuse.h"
 
 namespace penstock::cluster {
 namespace {
@@ -23,10 +23,6 @@ constexpr std::array<std::pair<Role, std::string_view>, 4> kNames{{
     {Role::evaluator, "evaluator"},
 }};
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, what + ": " + why);
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -37,30 +33,46 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-Json parse_json(std::string_view text, const std::string& what) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    refuse(what, "is no JSON, at byte " + std::to_string(error.byte));
-  }
-}
-
 /// Addresses by the role's name, in the order of indices.
 using Lists = std::map<std::string, std::vector<std::string>, std::less<>>;
 
+/// Returns the members of {"0": …, "1": …} in the order of their numbers.
+std::vector<Json> numbered(const Json& object, const std::string& what, const std::string& field) {
+  std::map<std::size_t, Json> members;
+  for (const auto& [key, member] : object.items()) {
+    std::size_t number = 0;
+    const auto [rest, wrong] = std::from_chars(key.data(), key.data() + key.size(), number);
+    if (wrong != std::errc() || rest != key.data() + key.size() || key != std::to_string(number))
+      refuse(what, field + " has a member '" + key.substr(0, 80) +
+                       "'; members are a list, or numbered from 0 on");
+    members[number] = member;
+  }
+  std::vector<Json> list;
+  for (const auto& [number, member] : members) {
+    if (number != list.size())
+      refuse(what, field + " has no member " + std::to_string(list.size()) + ", but a member " +
+                       std::to_string(number) +
+                       ": every process needs the addresses of all members, from 0 on");
+    list.push_back(member);
+  }
+  return list;
+}
+
 std::vector<std::string> addresses_in(const Json& list, const std::string& what,
-                                      const std::string& role) {
+                                      const std::string& field) {
   std::vector<std::string> addresses;
   const auto add = [&](const Json& address) {
-    if (!address.is_string()) refuse(what, "an address of " + role + " is no string");
+    if (!address.is_string()) refuse(what, "an address of " + field + " is no string");
     addresses.push_back(address.get<std::string>());
   };
   if (list.is_string()) {
     add(list);
   } else if (list.is_array()) {
     for (const Json& address : list) add(address);
+  } else if (list.is_object()) {
+    for (const Json& address : numbered(list, what, field)) add(address);
   } else {
-    refuse(what, "the members of " + role + " are no list");
+    refuse(what, "the members of " + field + " are neither a list nor numbered");
   }
   return addresses;
 }
@@ -68,7 +80,8 @@ std::vector<std::string> addresses_in(const Json& list, const std::string& what,
 Lists lists_in(const Json& cluster, const std::string& what) {
   if (!cluster.is_object()) refuse(what, "the cluster is no object of roles and lists");
   Lists lists;
-  for (const auto& [role, list] : cluster.items()) lists[role] = addresses_in(list, what, role);
+  for (const auto& [role, list] : cluster.items())
+    lists[role] = addresses_in(list, what, "cluster." + role);
   return lists;
 }
 
@@ -119,21 +132,6 @@ std::vector<Peer> members_of(Lists lists, const std::string& what) {
   return members;
 }
 
-int index_in(const Json& task) {
-  const auto found = task.find("index");
-  if (found == task.end()) return 0;
-  int index = -1;
-  if (found->is_number_unsigned() && found->get<std::uint64_t>() <= 1U << 20) {
-    index = found->get<int>();
-  } else if (found->is_string()) {  // TensorFlow accepts text too
-    const auto& text = found->get_ref<const std::string&>();
-    const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), index);
-    if (wrong != std::errc() || rest != text.data() + text.size()) index = -1;
-  }
-  if (index < 0) refuse("TF_CONFIG", "the task's index is no number from 0 on");
-  return index;
-}
-
 }  // namespace
 
 std::string_view name_of(Role role) noexcept {
@@ -154,34 +152,6 @@ std::vector<Peer> parse_members(std::string_view text, const std::string& what) 
   return members_of(lists_in(text, what), what);
 }
 
-TfConfig parse_tf_config(std::string_view text) {
-  const std::string what = "TF_CONFIG";
-  const Json json = parse_json(text, what);
-  if (!json.is_object()) refuse(what, "is no object");
-  TfConfig config;
-  const auto cluster = json.find("cluster");
-  const auto task = json.find("task");
-  if (cluster == json.end() || cluster->empty()) {
-    // Only an evaluator can do anything without others.
-    if (task != json.end() && task->is_object() && task->value("type", Json()) == "evaluator")
-      config.role = Role::evaluator;
-    return config;
-  }
-  config.members = members_of(lists_in(*cluster, what), what);
-  if (task == json.end() || !task->is_object() || !task->contains("type") ||
-      !(*task)["type"].is_string())
-    refuse(what, "lists a cluster, but no task with a type: which member is this process?");
-  config.role = parse_role((*task)["type"].get<std::string>());
-  config.index = index_in(*task);
-  const bool listed = std::ranges::any_of(config.members, [&](const Peer& peer) {
-    return peer.role == config.role && peer.index == config.index;
-  });
-  if (!listed && config.role != Role::evaluator)
-    refuse(what, "the task is " + std::string(name_of(config.role)) + " " +
-                     std::to_string(config.index) + ", which the cluster does not list");
-  return config;
-}
-
 void check_address(std::string_view address, const std::string& what) {
   const std::size_t colon = address.rfind(':');
   const std::string_view host = address.substr(0, colon);
@@ -199,20 +169,8 @@ void check_address(std::string_view address, const std::string& what) {
                      "' is no address: host:port, with [ ] around an IPv6 host");
 }
 
-std::string first_host(std::string_view list) {
-  const std::size_t bracket = list.find('[');
-  const std::size_t comma = list.find(',');
-  if (bracket == std::string_view::npos || comma < bracket)
-    return std::string(list.substr(0, comma));
-  const std::size_t end = list.find_first_of(",-]", bracket);
-  std::string host(list.substr(0, bracket));
-  host += list.substr(bracket + 1, end == std::string_view::npos ? end : end - bracket - 1);
-  const std::size_t close = list.find(']', bracket);
-  if (close != std::string_view::npos) {  // a suffix: "rack[1-2]n"
-    const std::string_view suffix = list.substr(close + 1);
-    host += suffix.substr(0, suffix.find(','));
-  }
-  return host;
+std::string first_host(std::string_view list, const std::string& what) {
+  return hosts_in(list, 1, what).front();
 }
 
 }  // namespace penstock::cluster

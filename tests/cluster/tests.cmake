@@ -1,4 +1,4 @@
-penstock_tests(cluster FILES resolve contradictions clock_offset lobby reach LIBRARIES penstock_cluster Boost::headers)
+penstock_tests(cluster FILES resolve contradictions alone hostlist places clock_offset lobby reach LIBRARIES penstock_cluster Boost::headers)
 if(TARGET penstock_tool)
   penstock_program_test(cluster/command)
   add_test(NAME cluster/launchers COMMAND ${CMAKE_CURRENT_LIST_DIR}/launchers_test.sh $<TARGET_FILE:penstock_tool> ${PENSTOCK_HAVE_CLUSTER})

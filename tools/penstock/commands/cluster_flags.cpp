@@ -27,7 +27,8 @@ void ClusterFlags::add_to(CLI::App& app) {
     return app.add_option(flag, value, help)->type_name(type)->group(group);
   };
   add("--cluster", flags_.cluster, "LIST",
-      "members: ROLE=HOST:PORT,…;ROLE=…, or JSON as in TF_CONFIG (default: what the launcher set)");
+      "members: ROLE=HOST:PORT,…;ROLE=…, or JSON as in TF_CONFIG (default: what the launcher set, "
+      "unless PENSTOCK_ALONE=1)");
   add("--role", flags_.role, "ROLE", "chief, worker, ps or evaluator");
   add("--rank", flags_.rank, "N", "the process's place among those of its role, from 0");
   add("--rendezvous", flags_.rendezvous, "URL",

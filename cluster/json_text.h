@@ -1,0 +1,15 @@
+// JSON in flags and variables.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace penstock::cluster {
+
+/// Parses JSON. Throws Error{invalid_argument}, which begins with `what`, for text that is not
+/// JSON, and for an object with two values of one name: neither can be trusted.
+nlohmann::json parse_json(std::string_view text, const std::string& what);
+
+}  // namespace penstock::cluster
