@@ -28,13 +28,24 @@ TEST(VariableUpdate, IsOneOfOurStrategies) {
   for (const int processes : {1, 2}) {
     const nlohmann::json expected = run(processes, flags_of(data, {}));
     ASSERT_FALSE(expected.is_null());
-    for (const char* name :
-         {"parameter_server", "replicated", "distributed_replicated", "distributed_all_reduce"}) {
+    for (const char* name : {"parameter_server", "replicated", "distributed_replicated",
+                             "distributed_all_reduce", "collective_all_reduce", "horovod"}) {
       const nlohmann::json found = run(processes, flags_of(data, {"--variable-update", name}));
       ASSERT_FALSE(found.is_null()) << name;
       EXPECT_EQ(found["variables_digest"], expected["variables_digest"]) << name;
     }
   }
+}
+
+TEST(VariableUpdate, OfParameterServersMayBeAsync) {
+  const TimeLimit limit(60);
+  const TempFolder folder;
+  Words flags = flags_of(write_cifar(folder, 29),
+                         {"--variable-update", "parameter_server", "--strategy", "async"});
+  std::erase(flags, "--deterministic");
+  const Outcome outcome = Program(flags).wait(50);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(outcome.json()["steps"], 0U);
 }
 
 TEST(VariableUpdate, IndependentTowersLearnNothingOfEachOther) {
@@ -88,11 +99,19 @@ INSTANTIATE_TEST_SUITE_P(
     Of, VariableUpdates,
     testing::Values(
         Refused{"unknown",
-                {"--variable-update", "horovod"},
-                {"--variable-update", "parameter_server, replicated, distributed_replicated"}},
+                {"--variable-update", "nccl"},
+                {"--variable-update", "parameter_server, replicated, distributed_replicated",
+                 "collective_all_reduce", "horovod"}},
         Refused{"another",
                 {"--variable-update", "replicated", "--strategy", "async"},
                 {"--variable-update", "--strategy replicated", "--strategy async"}},
+        Refused{"async_elsewhere",
+                {"--variable-update", "distributed_replicated", "--strategy", "async"},
+                {"--strategy spread in such a job", "--strategy async"}},
+        Refused{"async_without_servers",
+                {"--variable-update", "parameter_server", "--strategy", "async", "--cluster",
+                 "a:1,b:1", "--rank", "0"},
+                {"list some under the role ps"}},
         Refused{"no_servers",
                 in_job({"--variable-update", "distributed_all_reduce"}, kServers),
                 {"without parameter servers"}},

@@ -12,11 +12,13 @@ const std::vector<VariableUpdate>& variable_updates() {
   constexpr auto kNone = std::nullopt;
   static const std::vector<VariableUpdate> all{
       {"parameter_server", StrategyKind::parameter_device, StrategyKind::parameter_device,
-       StrategyKind::sync_replicas},
+       StrategyKind::sync_replicas, true},
       {"replicated", StrategyKind::replicated, StrategyKind::replicated, kNone},
       {"distributed_replicated", StrategyKind::spread, StrategyKind::spread,
        StrategyKind::sync_replicas},
       {"distributed_all_reduce", StrategyKind::replicated, StrategyKind::replicated, kNone},
+      {"collective_all_reduce", StrategyKind::replicated, StrategyKind::replicated, kNone},
+      {"horovod", StrategyKind::replicated, StrategyKind::replicated, kNone},
       {"independent", StrategyKind::independent, kNone, kNone},
   };
   return all;
@@ -37,8 +39,7 @@ std::string strategy_named(const std::string& variable_update, const cluster::Cl
   if (found == all.end())
     throw UsageError("there is no " + variable_update + "; there are: " + variable_update_names(),
                      flag);
-  const bool servers = std::ranges::find(who.peers, cluster::Role::parameter_server,
-                                         &cluster::Peer::role) != who.peers.end();
+  const bool servers = who.lists(cluster::Role::parameter_server);
   const VariableUpdate::Kind kind = servers         ? found->servers
                                     : who.world > 1 ? found->several
                                                     : found->alone;
@@ -51,11 +52,20 @@ std::string strategy_named(const std::string& variable_update, const cluster::Cl
         variable_update + " is of one process: to train several by themselves, start each alone",
         flag);
   const std::string is(towers::name_of(*kind));
-  if (!strategy.empty() && strategy != is)
-    throw UsageError(
-        variable_update + " is --strategy " + is + " in such a job, and not --strategy " + strategy,
-        flag);
-  return is;
+  const std::string async(towers::name_of(StrategyKind::async));
+  if (strategy.empty() || strategy == is) return is;
+  if (found->may_be_async && strategy == async) return async;
+  throw UsageError(variable_update + " is --strategy " + is +
+                       (found->may_be_async ? " or " + async : "") +
+                       " in such a job, and not --strategy " + strategy,
+                   flag);
+}
+
+StrategyKind parse_strategy(const std::string& name, const cluster::Cluster& who) {
+  const StrategyKind kind = towers::parse_strategy(name);
+  if (who.world > 1 && (kind == StrategyKind::independent || kind == StrategyKind::model_parallel))
+    throw UsageError(name + " is of one process, not of a job of several", "--strategy");
+  return kind;
 }
 
 }  // namespace penstock::tool

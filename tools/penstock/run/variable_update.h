@@ -1,4 +1,4 @@
-// The names that TensorFlow's CNN benchmarks use for strategies.
+// The names of strategies: ours, and those that TensorFlow's CNN benchmarks use.
 #pragma once
 
 #include <optional>
@@ -20,6 +20,8 @@ struct VariableUpdate {
   Kind alone;    ///< in one process
   Kind several;  ///< in a job of several processes, without parameter servers
   Kind servers;  ///< in a job with parameter servers
+  /// `--strategy async` is possible instead, which is their --cross_replica_sync=false.
+  bool may_be_async = false;
 };
 const std::vector<VariableUpdate>& variable_updates();
 /// Returns text such as "parameter_server, replicated, …".
@@ -27,8 +29,12 @@ std::string variable_update_names();
 
 /// Returns the name of the strategy for this job. Throws UsageError for an unknown name, and for
 /// one that is not possible in such a job; then the message says where it is. Also throws it if
-/// `strategy` is given and differs.
+/// `strategy` is given and is none that the name allows there.
 std::string strategy_named(const std::string& variable_update, const cluster::Cluster& who,
                            const std::string& strategy);
+
+/// Returns the strategy of this name. Throws Error{invalid_argument} for an unknown name, and
+/// UsageError for a strategy that the processes of such a job can't have together.
+towers::StrategyKind parse_strategy(const std::string& name, const cluster::Cluster& who);
 
 }  // namespace penstock::tool
