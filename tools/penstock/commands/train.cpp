@@ -132,10 +132,8 @@ class Train final : public Command {
     for (const std::string& path : {json_, export_, best, trace_}) check_output(path, folders);
     check_model_folder(model_folder_);
     const cluster::Cluster who = cluster_.resolve();
-    if (who.role == cluster::Role::parameter_server)
-      return be_parameter_server(who, cluster_.rendezvous(), interrupts);
     const towers::ModelKind& kind = input_.kind(model_);
-    finish_options(kind);
+    finish_options(kind, who.role == cluster::Role::parameter_server);
     if (who.role == cluster::Role::evaluator) {
       if (input_.has_eval_data())
         options_.class_weights = input_.class_weights(kind, options_.feed.run);
@@ -143,12 +141,21 @@ class Train final : public Command {
                                interrupts);
     }
     if (!input_.has_data()) throw UsageError("training needs data to train on", "--data");
+    if (who.role == cluster::Role::parameter_server) {
+      check_as_chief(who, options_, [&] {
+        if (!who.lists(cluster::Role::evaluator)) test_data(kind);
+        if (!input_.counts_labels())  // which reads all data
+          static_cast<void>(input_.class_weights(kind, options_.feed.run));
+        return towers::model_input(kind, shuffled(input_.data(kind)), !plain_);
+      });
+      return be_parameter_server(who, cluster_.rendezvous(), interrupts);
+    }
     const Dataset stored = input_.data(kind);
     options_.class_weights = input_.class_weights(kind, options_.feed.run);
     const Dataset train_on = towers::model_input(kind, shuffled(stored), !plain_);
     std::optional<Dataset> test;
     // Rank 0 does not evaluate if the job lists an evaluator.
-    if (!lists(who, cluster::Role::evaluator)) test = test_data(kind);
+    if (!who.lists(cluster::Role::evaluator)) test = test_data(kind);
     const cluster::Facts common = facts(stored, train_on);
     JobServers servers(who, cluster_.rendezvous(), options_.strategy, common);
     std::unique_ptr<cluster::Job> job;
@@ -208,7 +215,11 @@ class Train final : public Command {
         ranks = watch.gather(result.feed, std::chrono::steady_clock::now());
         if (!trace_.empty()) trace = watch.gather_trace();
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::no_progress) give_up(error);
+        if (error.code() == ErrorCode::no_progress) {
+          print_error(error.what());
+          std::fflush(nullptr);
+          _exit(kNoProgress);  // destructors would wait for threads that hang
+        }
         if (job != nullptr && !job->status().ok()) {
           print_error(job->status().error().what());
           return kNoProgress;
@@ -250,10 +261,6 @@ class Train final : public Command {
     }
   }
 
-  static bool lists(const cluster::Cluster& who, cluster::Role role) {
-    return std::ranges::find(who.peers, role, &cluster::Peer::role) != who.peers.end();
-  }
-
   /// Returns the facts that must be equal in all processes of a job.
   cluster::Facts facts(const Dataset& stored, const Dataset& train) const {
     if (cluster_.resolve_for_reports().world == 1) return {};
@@ -281,8 +288,7 @@ class Train final : public Command {
     const std::string group = "Towers";
     add(group, "--device", devices_, "LIST",
         "a tower on each: host:0,host:1 or cuda:0,cuda:1; cuda: the one of this process's local "
-        "rank "
-        "(default host:0)");
+        "rank (default host:0)");
     add(group, "--virtual-towers", options_.virtual_towers, "N",
         "towers that the devices of all processes share out, and compute one after the other: the "
         "same variables on any number of devices that divides N; default: a tower for each device, "
@@ -327,25 +333,22 @@ class Train final : public Command {
         ->check(CLI::Range(1, 4096));
   }
 
-  /// Ends the process without destructors, which would wait for threads that hang.
-  [[noreturn]] static void give_up(const Error& error) {
-    print_error(error.what());
-    std::fflush(nullptr);
-    _exit(kNoProgress);
-  }
-
-  void finish_options(const towers::ModelKind& kind) {
+  /// `serves`: the process computes nothing, and needs no devices.
+  void finish_options(const towers::ModelKind& kind, bool serves) {
     input_.apply_to(options_.feed.run,
                     {"--eval-every", "--eval-device", "--early-stop", "--export-best"});
     options_.model = kind.name;
-    options_.devices = devices(cluster_.devices(devices_));
+    const auto named = [&](const std::string& list) { return serves ? stand_ins(list) : list; };
+    if (serves && devices_.find("cuda") != std::string::npos) options_.precision = {};
+    options_.devices = devices(named(cluster_.devices(devices_)));
     options_.processes_here = cluster_.resolve().computing_here();
-    if (!eval_device_.empty()) options_.validation_device = device(DeviceId::parse(eval_device_));
+    if (!eval_device_.empty())
+      options_.validation_device = device(DeviceId::parse(named(eval_device_)));
     towers::StrategyOptions& strategy = options_.strategy;
     if (!variable_update_.empty())
       strategy_ = strategy_named(variable_update_, cluster_.resolve(),
                                  app()->count("--strategy") > 0 ? strategy_ : "");
-    strategy.kind = towers::parse_strategy(strategy_);
+    strategy.kind = parse_strategy(strategy_, cluster_.resolve());
     if (cluster_.compresses() && options_.deterministic)
       throw UsageError(
           "rounds gradients, so bits would depend on the processes: not with --deterministic",
@@ -377,12 +380,9 @@ class Train final : public Command {
   TrainInputFlags input_;
   std::string model_, optimizer_, schedule_;
   float clip_norm_ = 0;
-  std::string devices_ = "host:0";
-  std::string eval_device_;
-  std::string strategy_ = "replicated";
-  std::string variable_update_;
-  std::string combine_ = "average";
-  std::string bucket_;
+  std::string devices_ = "host:0", eval_device_;
+  std::string strategy_ = "replicated", variable_update_;
+  std::string combine_ = "average", bucket_;
   std::string json_;
   std::string export_, model_folder_, events_, trace_;
   bool keep_order_ = false;

@@ -69,6 +69,8 @@ class TrainInputFlags {
   /// compare.
   std::string on_error() const { return on_error_ + ", " + max_errors_; }
   std::string weights() const { return weight_column_ + ", " + class_weights_; }
+  /// True if `class_weights` reads all data.
+  bool counts_labels() const { return class_weights_ == "balanced"; }
   /// Applies [run] of the --pipeline file and then the flags to `options`. Throws UsageError for
   /// flags that do not fit together, and if a flag of `of_evaluation` was given without evaluation
   /// data.

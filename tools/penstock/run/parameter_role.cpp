@@ -5,10 +5,16 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
+#include <penstock/device.h>
+#include <penstock/log.h>
+
+#include "pipelines/text.h"
 #include "pipelines/usage_error.h"
 #include "tools/penstock/support/messages.h"
 #include "towers/servers/shard_server.h"
+#include "towers/train_plan.h"
 
 namespace penstock::tool {
 namespace {
@@ -21,7 +27,56 @@ std::string new_name() {
   return std::to_string(random()) + "-" + std::to_string(random());
 }
 
+/// True for strategies whose variables are on the job's parameter servers, if it has some.
+bool holds_variables(towers::StrategyKind kind) {
+  return kind == towers::StrategyKind::async || kind == towers::StrategyKind::sync_replicas;
+}
+
+/// True if this process and the chief have addresses on the same host.
+bool chief_is_here(const cluster::Cluster& cluster) {
+  const auto host_of = [](const std::string& address) {
+    return address.substr(0, address.rfind(':'));
+  };
+  return std::ranges::any_of(cluster.peers, [&](const cluster::Peer& peer) {
+    return peer.role == cluster.role && peer.index == cluster.index &&
+           host_of(peer.address) == host_of(cluster.peers.front().address);
+  });
+}
+
 }  // namespace
+
+std::string stand_ins(const std::string& devices) {
+  std::string list;
+  for (const std::string& name : split(devices, ',')) {
+    const bool cuda = name.starts_with("cuda");
+    if (cuda && name != "cuda:*") static_cast<void>(DeviceId::parse(name));
+    list += (list.empty() ? "" : ",") + (cuda ? "host:0" : name);
+  }
+  return list;
+}
+
+void check_as_chief(const cluster::Cluster& cluster, towers::TrainOptions options,
+                    const std::function<Dataset()>& open) {
+  std::optional<Dataset> train;
+  try {
+    train = open();
+  } catch (const Error& error) {
+    // Only the host of a process that trains has to have the data.
+    if (error.code() == ErrorCode::invalid_argument || chief_is_here(cluster)) throw;
+    log(LogLevel::warning,
+        std::string("the data are not checked, which this parameter server does not need: ") +
+            error.what());
+  }
+  towers::ServedJob job;
+  job.processes = cluster.world;
+  if (holds_variables(options.strategy.kind)) options.strategy.served = &job;
+  towers::check_options(options);
+  if (train) {
+    towers::planned(*train, std::move(options), {});
+  } else {
+    towers::completed(std::move(options));
+  }
+}
 
 std::vector<std::string> parameter_servers_of(const cluster::Cluster& cluster) {
   std::vector<std::string> addresses;
@@ -74,8 +129,7 @@ int be_parameter_server(const cluster::Cluster& cluster, const cluster::Rendezvo
 JobServers::JobServers(const cluster::Cluster& cluster, const cluster::RendezvousOptions& options,
                        towers::StrategyOptions& strategy, const cluster::Facts& facts)
     : why_(ErrorCode::unavailable, "the chief has ended") {
-  const bool hold = strategy.kind == towers::StrategyKind::async ||
-                    strategy.kind == towers::StrategyKind::sync_replicas;
+  const bool hold = holds_variables(strategy.kind);
   job_.addresses = parameter_servers_of(cluster);
   if (hold && cluster.world > 1 && job_.addresses.empty())
     throw UsageError(std::string(towers::name_of(strategy.kind)) +

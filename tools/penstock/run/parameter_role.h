@@ -1,13 +1,16 @@
 // The parameter servers of a job, for the processes that are one and for those that use them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <penstock/dataset.h>
 #include <penstock/error.h>
 #include <penstock/towers/strategy.h>
+#include <penstock/towers/trainer.h>
 
 #include "cluster/cluster.h"
 #include "cluster/parameter_servers.h"
@@ -20,6 +23,16 @@ namespace penstock::tool {
 
 /// Returns the addresses of the job's parameter servers, in their order.
 std::vector<std::string> parameter_servers_of(const cluster::Cluster& cluster);
+
+/// Returns a list of devices that every host has, for a process that computes nothing: a host
+/// device instead of each cuda device. Throws Error{invalid_argument} for a name that is no cuda
+/// device's.
+std::string stand_ins(const std::string& devices);
+
+/// Throws the errors with which the job's chief refuses these options and the data that `open`
+/// opens. Data that this host lacks, unless it is the chief's, are only a warning.
+void check_as_chief(const cluster::Cluster& cluster, towers::TrainOptions options,
+                    const std::function<Dataset()>& open);
 
 /// Runs this process's parameter server until the chief has ended the run. Returns the exit code:
 /// kOk, or kNoProgress if the run was lost; then it also prints the reason on stderr. Throws the
