@@ -20,7 +20,7 @@ mkdir bin
 ln -s "$program" bin/penstock
 export PATH=$folder/bin:$PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Rows say what they need; a test's own surroundings say nothing.
-unset TF_CONFIG RANK WORLD_SIZE SLURM_STEP_ID
+unset TF_CONFIG RANK WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_STEP_ID PMIX_RANK JOB_COMPLETION_INDEX PENSTOCK_ALONE
 
 penstock synth cifar --format cifar10 --images 48 --size 32x32 >/dev/null
 cat cifar/*.bin >data.bin
@@ -44,7 +44,7 @@ row() {
   case $command in
     TF_CONFIG=*)
       local tasks=()
-      mapfile -t tasks < <(grep -oE '"(chief|master|worker|evaluator)": \[[^]]*\]' <<<"$command" |
+      mapfile -t tasks < <(grep -oE '"(chief|master|worker|evaluator)": (\[[^]]*\]|\{[^}]*\})' <<<"$command" |
         awk -F'"' '{ n = gsub(/127\.0\.0\.1/, "&"); for (i = 0; i < n; ++i) printf "\"type\": \"%s\", \"index\": %d\n", $2, i }')
       # One that the cluster does not list, beside those that it does.
       grep -q '"task": {"type": "evaluator"' <<<"$command" && tasks+=('"type": "evaluator", "index": 0')

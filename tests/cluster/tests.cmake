@@ -83,7 +83,7 @@ if(TARGET penstock_cluster_net)
       set_tests_properties(cluster/served_cifar PROPERTIES LABELS reliability TIMEOUT 600)
     endif()
     # The rest needs launchers; tools/reliability.sh runs it.
-    add_test(NAME cluster/other_launchers COMMAND ${CMAKE_CURRENT_LIST_DIR}/other_launchers_test.sh $<TARGET_FILE:penstock_tool> 1 5)
+    add_test(NAME cluster/other_launchers COMMAND ${CMAKE_CURRENT_LIST_DIR}/other_launchers_test.sh $<TARGET_FILE:penstock_tool> 1 6)
     set_tests_properties(cluster/other_launchers PROPERTIES LABELS reliability TIMEOUT ${test_timeout})
     add_test(NAME cluster/namespaces COMMAND ${CMAKE_CURRENT_LIST_DIR}/namespaces_test.sh $<TARGET_FILE:penstock_tool>)
     set_tests_properties(cluster/namespaces PROPERTIES LABELS reliability TIMEOUT ${test_timeout} SKIP_RETURN_CODE 77)
