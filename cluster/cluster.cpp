@@ -104,7 +104,10 @@ Cluster resolved(const Environment& environment, const ClusterFlags& flags,
     refuse("--rank " + std::to_string(*flags.rank) + " and " + claims.front().rank_said +
            " contradict each other: without --cluster the environment says who this process is");
   check_agreements(environment, claims);
-  Cluster cluster = std::move(claims.front().cluster);
+  // srun --mpi=pmi2 sets PMI's variables, too. Only Slurm's tell where the ranks meet.
+  const bool both =
+      claims.front().cluster.source == "PMI" && claims.back().cluster.source == "Slurm";
+  Cluster cluster = std::move((both ? claims.back() : claims.front()).cluster);
   if (cluster.source == "--cluster") cluster.source = "flags";
   if (!flags.rendezvous.empty()) cluster.rendezvous = flags.rendezvous;
   if (cluster.world == 1 && cluster.peers.size() == 1 && cluster.trains())

@@ -18,9 +18,9 @@ struct TfConfig {
 
 /// Parses TF_CONFIG. Returns nothing for an empty object, which says nothing about a job. Throws
 /// what `parse_members` throws. Throws Error{invalid_argument} for text that does not tell all
-/// members and which of them this process is: for a task without a cluster, for a sparseCluster,
-/// for a task without an index if there are several of its type, and for a task that is not listed,
-/// unless it is an evaluator.
+/// members and which of them this process is. Examples are a task without a cluster, a
+/// sparseCluster, and a task without an index if there are several of its type. A task must be
+/// listed, unless it is an evaluator.
 std::optional<TfConfig> parse_tf_config(std::string_view text);
 
 }  // namespace penstock::cluster

@@ -84,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
               "grpc://gpu2-ib.example:21350"),
         slurm("a_plain_name_first", {{"SLURM_STEP_NODELIST", "login,n[08-09]"}},
               "grpc://login:21350"),
+        slurm("pmi_of_srun", {{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}}, "grpc://node08:21350"),
         slurm("the_largest_job", {{"SLURM_JOB_ID", "4294967295"}}, "grpc://node08:26193"),
         slurm("a_job_beyond_31_bits", {{"SLURM_JOB_ID", "2147483648"}}, "grpc://node08:23136"),
         slurm("a_job_of_33_bits", {{"SLURM_JOB_ID", "4294967296"}}, "grpc://node08:26224"),
