@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "cluster/listed.h"
 #include "cluster/members.h"
@@ -11,6 +12,9 @@
 
 namespace penstock::cluster {
 namespace {
+
+/// More processes than any job has. Each has an entry in the list of peers.
+constexpr int kMostProcesses = 1 << 20;
 
 std::optional<Claim> torchrun_claim(const Environment& environment) {
   std::optional<Claim> claim = numbered_claim(environment, kTorchrun);
@@ -75,6 +79,8 @@ std::optional<Claim> numbered_claim(const Environment& environment,
   if (*rank >= *world)
     refuse(claim.rank_said + " and " + claim.world_said +
            " contradict each other: ranks begin at 0");
+  if (*world > kMostProcesses)
+    refuse(claim.world_said + " is more than " + std::to_string(kMostProcesses) + " processes");
   Cluster& cluster = claim.cluster;
   cluster.source = names.launcher;
   cluster.rank = *rank;
