@@ -88,14 +88,16 @@ std::optional<Claim> numbered_claim(const Environment& environment,
   cluster.role = *rank == 0 ? Role::chief : Role::worker;
   cluster.index = *rank == 0 ? 0 : *rank - 1;
   cluster.local_rank = environment.number(names.local_rank).value_or(0);
+  if (cluster.local_rank >= cluster.world)
+    refuse(said(environment, names.local_rank) + " and " + claim.world_said +
+           " contradict each other: more on one host than in all");
   cluster.local_world = environment.number(names.local_world, 1).value_or(cluster.local_rank + 1);
   if (cluster.local_rank >= cluster.local_world)
     refuse(said(environment, names.local_rank) + " and " + said(environment, names.local_world) +
            " contradict each other: local ranks begin at 0");
   if (cluster.local_world > cluster.world)
-    refuse(said(environment,
-                environment.has(names.local_world) ? names.local_world : names.local_rank) +
-           " and " + claim.world_said + " contradict each other: more on one host than in all");
+    refuse(said(environment, names.local_world) + " and " + claim.world_said +
+           " contradict each other: more on one host than in all");
   for (int r = 0; r < *world; ++r)
     cluster.peers.push_back({r == 0 ? Role::chief : Role::worker, r == 0 ? 0 : r - 1, {}});
   return claim;
