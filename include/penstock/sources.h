@@ -171,12 +171,13 @@ struct CsvOptions : FileOptions {
 /// Returns a source of comma-separated values with RFC 4180 quoting: one scalar component for each
 /// column. Every record must have as many fields as the header, or as the first record. In a file
 /// of several columns, blank lines are skipped; in one of a single column, a blank line is an empty
-/// field, except at the end. If the header does not name the first of several columns, as pandas
-/// writes it for row numbers, it is c0. A byte order mark is skipped. An f32 below 1.2e-38 is 0.
-/// Indexed by line. Throws Error{not_found} that lists missing files. Throws
-/// Error{invalid_argument} for files whose headers differ, headers above 1 MiB, columns that do not
-/// exist, have no name or are named twice, dtypes that a field can't have, and defaults that are
-/// not numbers. Throws Error{data_loss} for files of another format (other_format.h).
+/// field, except at the end. Carriage returns in front of an end of line belong to it, so \r\r\n
+/// ends a line, too. If the header does not name the first of several columns, as pandas writes it
+/// for row numbers, it is c0. A byte order mark is skipped. An f32 below 1.2e-38 is 0. Indexed by
+/// line. Throws Error{not_found} that lists missing files. Throws Error{invalid_argument} for files
+/// whose headers differ, headers above 1 MiB, columns that do not exist, have no name or are named
+/// twice, dtypes that a field can't have, and defaults that are not numbers. Throws
+/// Error{data_loss} for files of another format (other_format.h).
 SourcePtr make_csv_source(const Paths& paths, const CsvOptions& options);
 /// Returns the dataset of `make_csv_source`.
 inline Dataset csv(const Paths& paths, const CsvOptions& options = {}) {

@@ -23,7 +23,7 @@ std::string unescaped(const CsvField& field) {
 /// True if a record has more than one field.
 bool has_fields(std::string_view record, char delimiter) {
   std::vector<CsvField> fields;
-  split_csv(without_end(record), delimiter, fields);
+  split_csv(without_csv_end(record), delimiter, fields);
   return fields.size() > 1;
 }
 
@@ -155,14 +155,16 @@ std::vector<std::string> CsvSource::read_fields() const {
                               " is longer than 1 MiB, which is the limit for it");
     if (first == nullptr) {
       first = record;
-      const std::string problem = split_csv(without_end(*first), delimiter_, fields);
-      if (!problem.empty()) throw refused(path, "the first record has " + problem);
       // If only \r ends the lines, the whole file is its first record.
-      if ((header_ || !record->ends_with('\n')) && has_carriage_return(*first, fields))
+      const bool ends = record->ends_with('\n');
+      const std::string problem =
+          split_csv(ends ? without_csv_end(*first) : *first, delimiter_, fields);
+      if (!problem.empty()) throw refused(path, "the first record has " + problem);
+      if ((header_ || !ends) && has_carriage_return(*first, fields))
         throw refused(path,
                       "the first record has carriage returns: lines must end with \\n or \\r\\n, "
                       "as tr '\\r' '\\n' makes them");
-    } else if (header_ && without_end(*record) != without_end(*first)) {
+    } else if (header_ && without_csv_end(*record) != without_csv_end(*first)) {
       throw refused(path, "its header differs from that of " + records_.shards().path(0));
     }
   }
@@ -214,7 +216,7 @@ void CsvSource::keep(const CsvOptions::Column& column, const Positions& places,
 
 void CsvSource::parse(std::string_view record, const BufferPtr& owner,
                       std::vector<CsvField>& fields, ReadItem& item, ReadContext& context) const {
-  const std::string problem = split_csv(record, delimiter_, fields);
+  const std::string problem = split_csv(without_csv_end(record), delimiter_, fields);
   if (!problem.empty()) {
     item.status = Status(ErrorCode::data_loss, "the record has " + problem);
     return;

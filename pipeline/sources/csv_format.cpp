@@ -127,6 +127,12 @@ std::unique_ptr<RecordScanner> make_csv_scanner(char delimiter) {
   return std::make_unique<CsvScanner>(delimiter);
 }
 
+std::string_view without_csv_end(std::string_view record) noexcept {
+  if (record.ends_with('\n')) record.remove_suffix(1);
+  while (record.ends_with('\r')) record.remove_suffix(1);
+  return record;
+}
+
 std::string split_csv(std::string_view record, char delimiter, std::vector<CsvField>& fields) {
   fields.clear();
   std::size_t at = 0;

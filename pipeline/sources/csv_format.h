@@ -17,6 +17,10 @@ namespace penstock {
 /// Makes a scanner that ends records at newlines outside of quotes. Source of the format: RFC 4180.
 std::unique_ptr<RecordScanner> make_csv_scanner(char delimiter);
 
+/// Returns `record` without its end: \n and any \r in front of it. A text file of Windows into
+/// which \r\n was written has \r\r\n. At the end of a file, the \n may be missing.
+std::string_view without_csv_end(std::string_view record) noexcept;
+
 struct CsvField {
   std::string_view text;  ///< without the quotes around it
   bool escaped = false;   ///< each "" in it stands for a "

@@ -27,7 +27,7 @@ class TextLinesSource final : public Source {
     records_.read(items, context,
                   [&](std::size_t i, std::string_view line, const BufferPtr& owner) {
                     items[i].element.reset(names_);
-                    items[i].element[0] = Tensor::bytes(line, owner);
+                    items[i].element[0] = Tensor::bytes(without_end(line), owner);
                   });
   }
 

@@ -218,7 +218,7 @@ void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
         throw Error(ErrorCode::changed,
                     "the record does not end where the shard's index says: the file has changed");
       }
-      arrived(piece.item, without_end(record), piece.owner);
+      arrived(piece.item, record, piece.owner);
     } catch (...) {
       status = status_from_current_exception();
     }

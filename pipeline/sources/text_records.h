@@ -60,8 +60,8 @@ class TextRecords {
   /// Returns why a shard could not be read up to the end of its first record, or null.
   const IndexFault* first_fault(std::size_t shard) const noexcept;
 
-  /// Reads records. Calls `arrived` with the number of each item that is ok and its record without
-  /// the end (\n or \r\n), which `owner` keeps alive. Sets the status of items that can't be read.
+  /// Reads records. Calls `arrived` with the number of each item that is ok and its record with its
+  /// end, which `owner` keeps alive. Sets the status of items that can't be read.
   using Arrived =
       std::function<void(std::size_t item, std::string_view record, const BufferPtr& owner)>;
   void read(std::span<ReadItem> items, ReadContext& context, const Arrived& arrived) const;

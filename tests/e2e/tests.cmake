@@ -3,7 +3,7 @@ if(TARGET penstock_tool)
   if(TARGET penstock::farmhash)
     set(columns train_columns predict_columns)
   endif()
-  penstock_tests(e2e LAYERS core io codec jpeg FILES profile profile_towers usage faults files shards paths real_data resume replay train_input
+  penstock_tests(e2e LAYERS core io codec jpeg FILES profile profile_towers usage faults files formats shards paths real_data resume replay train_input
     train_data predict pack outputs malformed report_merge ${columns} DEPENDS penstock_tool)
   penstock_program_test(e2e/train SLOW "Train.ReachesThePromisedAccuracyOnMnist")
   penstock_program_test(e2e/contention io)

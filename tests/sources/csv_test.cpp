@@ -23,7 +23,6 @@ using test::ReadOutcome;
 using test::texts_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 CsvOptions csv_options(const std::vector<std::string>& contents) {
   CsvOptions options;
@@ -103,50 +102,6 @@ TEST(Csv, TypesAndDefaults) {
   EXPECT_EQ(items[3].element["n"].item<std::int64_t>(), 3);
   EXPECT_TRUE(std::isnan(items[3].element["f"].item<float>()));
   EXPECT_THAT(items[4].status.error().cause(), HasSubstr("column 'n': '1.5' is no i64"));
-}
-
-TEST(Csv, ABlankLineIsAnEmptyField) {
-  CsvOptions options;
-  options.header = false;
-  options.columns = {{.name = "x", .dtype = DType::i64, .default_value = "7"}};
-  EXPECT_THAT(texts_of(rows_of("1\n\n3\n", options)), ElementsAre("1", "7", "3"));
-  options.columns[0].default_value.reset();
-  EXPECT_THAT(texts_of(rows_of("1\n\n3\n", options)), ElementsAre("1", "!data_loss", "3"));
-}
-
-TEST(Csv, BlankLinesOfSeveralColumnsAreNoRecords) {
-  for (const char* text :
-       {"a,b\n1,2\n\n3,4\n", "a,b\n1,2\n3,4\n\n", "a,b\r\n\r\n1,2\r\n3,4\r\n\r\n\r\n",
-        "\n\na,b\n1,2\n3,4", "a,b\n1,2\n \t\n3,4\n  ", "\xef\xbb\xbf\na,b\n1,2\n\n3,4\n"})
-    EXPECT_THAT(texts_of(rows_of(text)), ElementsAre("1", "3")) << text;
-  CsvOptions options;
-  options.header = false;
-  for (const char* text : {"1,2\n\n3,4\n", "1,2\n3,4\n\n\n", "\n\n1,2\n3,4\n", "\r\n1,2\n \n3,4"})
-    EXPECT_THAT(texts_of(rows_of(text, options)), ElementsAre("1", "3")) << text;
-  options.delimiter = '\t';
-  EXPECT_THAT(texts_of(rows_of("1\t2\n\t\n \n3\t4\n\n", options)), ElementsAre("1", "", "3"));
-  // A quoted field is none, whatever is in it.
-  EXPECT_THAT(texts_of(rows_of("a,b\n\"\n\n\",2\n\n\"\"\n")), ElementsAre("\n\n", "!data_loss"));
-}
-
-TEST(Csv, BlankLinesOfOneColumnAreFieldsUntilTheEnd) {
-  EXPECT_THAT(texts_of(rows_of("a\n1\n\n3\n\n")), ElementsAre("1", "", "3"));
-  EXPECT_THAT(texts_of(rows_of("a\n\n1\n\r\n\n")), ElementsAre("", "1"));
-  EXPECT_THAT(texts_of(rows_of("\na\n1\n\n")), ElementsAre("1"));
-  EXPECT_THAT(texts_of(rows_of("a\n1\n\"\"\n\n")), ElementsAre("1", ""));
-  EXPECT_THAT(texts_of(rows_of("a\n\n\n")), IsEmpty());
-  CsvOptions options;
-  options.header = false;
-  EXPECT_THAT(texts_of(rows_of("\n1\n\n", options)), ElementsAre("", "1"));
-}
-
-// The scan works in parts of 1 MiB. A blank line may be in two of them.
-TEST(Csv, BlankLinesAcrossTheEdgesOfParts) {
-  constexpr std::size_t kPart = 1 << 20;
-  for (std::size_t size = kPart - 6; size < kPart + 2; ++size) {
-    const std::string first = "a,b\n1," + std::string(size - 6, 'x');
-    EXPECT_THAT(texts_of(rows_of(first + "\n \r\n\r\n2,y\n  ")), ElementsAre("1", "2")) << size;
-  }
 }
 
 TEST(Csv, AFirstColumnWithoutAName) {
@@ -262,24 +217,6 @@ TEST(Csv, Rejects) {
   CsvOptions options = csv_options({"a\n"});
   options.delimiter = '"';
   expect_error(ErrorCode::invalid_argument, "delimit", [&] { make_csv_source({"0"}, options); });
-}
-
-// Nothing but \r ends its lines: all of it would be a header, and there would be no record.
-TEST(Csv, LinesThatEndInCarriageReturnsAreRefused) {
-  for (const bool header : {true, false}) {
-    for (const char* text : {"a,b\r1,2\r", "a,b\r1,2", "a\r1\r2\r", "\"a\",b\r1,2\r", "a,b\r"}) {
-      CsvOptions options = csv_options({text});
-      options.header = header;
-      expect_error(ErrorCode::invalid_argument, "carriage returns",
-                   [&] { make_csv_source({"0"}, options); });
-    }
-    CsvOptions quoted = csv_options({"\"a\rb\",c\r\n1,2\r\n"});
-    quoted.header = header;
-    EXPECT_EQ(make_csv_source({"0"}, quoted)->size(), header ? 1U : 2U);
-  }
-  CsvOptions text = csv_options({"x\ry,1\nz,2\n"});  // no header, and lines that end
-  text.header = false;
-  EXPECT_EQ(make_csv_source({"0"}, text)->size(), 2U);
 }
 
 TEST(Csv, ManyColumnsTakeTimeByTheirNumber) {
