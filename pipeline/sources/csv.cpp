@@ -5,6 +5,7 @@
 #include <map>
 
 #include "pipeline/sources/csv_format.h"
+#include "pipeline/sources/near_name.h"
 #include "pipeline/sources/shards.h"
 #include "pipeline/sources/text_records.h"
 
@@ -86,7 +87,7 @@ class CsvSource final : public Source {
     std::vector<std::string> names;
     const Positions places = places_of(fields);
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      keep(columns[i], places, i);
+      keep(columns[i], fields, places, i);
       components.push_back({columns[i].name, columns[i].dtype, {}});
       names.push_back(columns[i].name);
     }
@@ -124,7 +125,8 @@ class CsvSource final : public Source {
 
  private:
   std::vector<std::string> read_fields() const;
-  void keep(const CsvOptions::Column& column, const Positions& places, std::size_t position);
+  void keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
+            const Positions& places, std::size_t position);
   void parse(std::string_view record, const BufferPtr& owner, std::vector<CsvField>& fields,
              ReadItem& item, ReadContext& context) const;
   Tensor value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
@@ -180,8 +182,18 @@ std::vector<std::string> CsvSource::read_fields() const {
   return names;
 }
 
-void CsvSource::keep(const CsvOptions::Column& column, const Positions& places,
-                     std::size_t position) {
+/// Returns the names that the header has, or the one that was probably meant.
+std::string names_in_header(const std::string& name, const std::vector<std::string>& fields) {
+  constexpr std::size_t kMost = 10;
+  std::string text = near_name(name, fields);
+  if (!text.empty()) return "; the header has " + text;
+  for (std::size_t i = 0; i < std::min(fields.size(), kMost); ++i)
+    text += (i == 0 ? "'" : ", '") + fields[i] + "'";
+  return "; the header has " + text + (fields.size() > kMost ? ", …" : "");
+}
+
+void CsvSource::keep(const CsvOptions::Column& column, const std::vector<std::string>& fields,
+                     const Positions& places, std::size_t position) {
   const std::string& path = records_.shards().path(0);
   if (column.name.empty()) {
     throw refused(path, "column " + std::to_string(position) + " has no name; " + kChoose);
@@ -189,7 +201,8 @@ void CsvSource::keep(const CsvOptions::Column& column, const Positions& places,
   std::size_t field = position;
   if (header_) {
     const auto found = places.find(column.name);
-    if (found == places.end()) throw refused(path, "no column '" + column.name + "'");
+    if (found == places.end())
+      throw refused(path, "no column '" + column.name + "'" + names_in_header(column.name, fields));
     if (!found->second)
       throw refused(path, "two columns are named '" + column.name + "'; " + kChoose);
     field = *found->second;
