@@ -25,10 +25,10 @@ std::string kinds_text();
 /// Returns the kind of this name, or null if there is none.
 const Kind* find_kind(const std::vector<Kind>& kinds, std::string_view name) noexcept;
 
-/// Parses features: "KEY" or "KEY:DTYPE", where DTYPE is bytes, i64 or f32. The default is i64 for
-/// a key that ends in label, else bytes. The component has the name of the key. Exceptions are the
-/// first encoded image ("image") and the first label ("label"), which use the key's last part. See
-/// docs/profile.md.
+/// Parses features: "KEY", "KEY:DTYPE" or "KEY:DTYPE=DEFAULT", where DTYPE is bytes, i64 or f32.
+/// The default type is i64 for a key that ends in label, else bytes. The component has the name of
+/// the key. Exceptions are the first encoded image ("image") and the first label ("label"), which
+/// use the key's last part. See docs/profile.md.
 std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts);
 
 }  // namespace penstock::tool

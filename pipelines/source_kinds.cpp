@@ -1,4 +1,6 @@
 // All sources of the command line and of TOML: their parameters, and the functions that open them.
+#include <charconv>
+#include <cstdint>
 #include <map>
 
 #include <penstock/image_records.h>
@@ -7,6 +9,7 @@
 #include "pipelines/kinds.h"
 #include "pipelines/parameters.h"
 #include "pipelines/text.h"
+#include "pipelines/typed_name.h"
 #include "pipelines/usage_error.h"
 
 namespace penstock::tool {
@@ -98,12 +101,12 @@ Dataset open_csv(const Settings& source, const FileSystemPtr& files) {
   if (delimiter.size() != 1) throw UsageError("delimiter must be one character");
   options.delimiter = delimiter[0];
   for (const std::string& text : source.get("columns", List())) {
-    const std::size_t colon = text.rfind(':');
-    CsvOptions::Column column;
-    column.name = text.substr(0, colon);
-    if (colon != text.npos) column.dtype = dtype_from_name(text.substr(colon + 1));
-    options.columns.push_back(std::move(column));
+    TypedName one = parse_typed_name(text);
+    options.columns.push_back({.name = std::move(one.name),
+                               .dtype = one.dtype.value_or(DType::bytes),
+                               .default_value = std::move(one.default_value)});
   }
+  options.na_values = source.get("na_values", List());
   return csv(source.get("paths", List()), options);
 }
 
@@ -148,6 +151,21 @@ std::string feature_component(const std::string& key, DType dtype, bool& image, 
   return key;
 }
 
+/// Returns the default of a feature with one value.
+Tensor default_of(const FeatureSpec& feature, const std::string& text) {
+  const auto number = [&](auto value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw UsageError("the default of feature " + in_quotes(feature.key) + ": " + in_quotes(text) +
+                           " is no " + std::string(penstock::name_of(feature.dtype)),
+                       "example");
+    return Tensor::scalar(value);
+  };
+  if (feature.dtype == DType::i64) return number(std::int64_t{0});
+  if (feature.dtype == DType::f32) return number(0.0F);
+  return Tensor::copy_bytes(text);  // no feature has another dtype, as parse_example says
+}
+
 }  // namespace
 
 const std::vector<Kind>& source_kinds() {
@@ -168,7 +186,8 @@ const std::vector<Kind>& source_kinds() {
       {"tfrecord",
        "TFRecord files; records are bytes unless example is given",
        {paths(),
-        {"example", ValueType::list, "features of the tf.Example inside, each KEY[:DTYPE]"},
+        {"example", ValueType::list,
+         "features of the tf.Example inside, each KEY[:DTYPE[=DEFAULT]]"},
         text("compression", "of the files", {"automatic", "none", "gzip", "zlib"}),
         flag("verify", "check the records' CRC32C (default true)"),
         index_folder()},
@@ -189,7 +208,9 @@ const std::vector<Kind>& source_kinds() {
        "comma-separated values",
        {paths(),
         flag("header", "the first line names the columns (default true)"),
-        {"columns", ValueType::list, "columns to keep, each NAME[:DTYPE]; default all, as bytes"},
+        {"columns", ValueType::list,
+         "columns to keep, each NAME[:DTYPE[=DEFAULT]]; default all, as bytes"},
+        {"na_values", ValueType::list, "texts that mean a missing value, such as NA"},
         text("delimiter", "one character (default ,)", {}),
         index_folder()},
        open_csv,
@@ -230,14 +251,13 @@ std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts) {
   bool label = false;
   for (const std::string& text : texts) {
     FeatureSpec feature;
-    const std::size_t colon = text.rfind(':');
-    feature.key = text.substr(0, colon);
+    TypedName one = parse_typed_name(text);
+    feature.key = std::move(one.name);
     if (feature.key.empty())
       throw UsageError("a feature has no key: " + in_quotes(text), "example");
     const bool labelled = feature.key.ends_with("label");
-    feature.dtype = colon != text.npos ? dtype_from_name(text.substr(colon + 1))
-                    : labelled         ? DType::i64
-                                       : DType::bytes;
+    feature.dtype = one.dtype.value_or(labelled ? DType::i64 : DType::bytes);
+    if (one.default_value) feature.default_value = default_of(feature, *one.default_value);
     feature.component = feature_component(feature.key, feature.dtype, image, label);
     features.push_back(std::move(feature));
   }

@@ -160,13 +160,16 @@ struct CsvOptions : FileOptions {
   struct Column {
     std::string name;
     DType dtype = DType::bytes;
-    /// The text that stands for an empty field. None: an empty field is an error, or an empty text
-    /// for bytes.
+    /// The text that replaces an empty field, or one that `na_values` lists. None: such a field is
+    /// an error, or an empty text for bytes. A number may be "nan".
     std::optional<std::string> default_value{};
   };
   /// The columns to keep; empty: all, as bytes. Without a header they name the fields in order;
   /// with no columns given these are c0, c1, …
   std::vector<Column> columns{};
+  /// Texts that mean a missing value, such as "NA" or "?". Compared as a whole, quoted or not;
+  /// blanks around them count, except in columns of numbers.
+  std::vector<std::string> na_values{};
 };
 /// Returns a source of comma-separated values with RFC 4180 quoting: one scalar component for each
 /// column. Every record must have as many fields as the header, or as the first record. In a file

@@ -2,7 +2,9 @@
 #include <penstock/sources.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "pipeline/sources/csv_format.h"
 #include "pipeline/sources/near_name.h"
@@ -76,6 +78,7 @@ class CsvSource final : public Source {
   CsvSource(const Paths& paths, const CsvOptions& options)
       : delimiter_(options.delimiter),
         header_(options.header),
+        na_values_(options.na_values.begin(), options.na_values.end()),
         records_(paths, options, format_of(options)) {
     const std::vector<std::string> fields = read_fields();
     field_count_ = fields.size();
@@ -99,6 +102,7 @@ class CsvSource final : public Source {
   void describe(Description& description) const override {
     description.add("delimiter", std::string_view(&delimiter_, 1));
     description.add("header", header_);
+    for (const std::string& value : na_values_) description.add("na_value", value);
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       std::string column = spec_[i].name + " " + std::string(name_of(kept_[i].dtype));
       if (kept_[i].if_empty) column += " default '" + kept_[i].default_text + "'";
@@ -129,11 +133,13 @@ class CsvSource final : public Source {
             const Positions& places, std::size_t position);
   void parse(std::string_view record, const BufferPtr& owner, std::vector<CsvField>& fields,
              ReadItem& item, ReadContext& context) const;
+  bool means_missing(const CsvField& field, DType dtype) const;
   Tensor value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
                   ReadContext& context) const;
 
   char delimiter_;
   bool header_;
+  std::set<std::string, std::less<>> na_values_;
   TextRecords records_;
   std::size_t field_count_ = 0;
   std::vector<Kept> kept_;
@@ -251,12 +257,24 @@ void CsvSource::parse(std::string_view record, const BufferPtr& owner,
   }
 }
 
+bool CsvSource::means_missing(const CsvField& field, DType dtype) const {
+  if (na_values_.empty()) return false;
+  if (field.escaped) return na_values_.contains(unescaped(field));
+  return na_values_.contains(field.text) ||
+         (dtype != DType::bytes && na_values_.contains(trimmed_number(field.text)));
+}
+
 Tensor CsvSource::value_of(const CsvField& field, std::size_t i, const BufferPtr& owner,
                            ReadContext& context) const {
   const Kept& kept = kept_[i];
-  if (field.text.empty()) {
+  if (field.text.empty() || means_missing(field, kept.dtype)) {
     if (kept.if_empty) return *kept.if_empty;
-    throw Error(ErrorCode::data_loss, "the field is empty and has no default");
+    throw Error(ErrorCode::data_loss,
+                (field.text.empty()
+                     ? std::string("the field is empty")
+                     : "'" + std::string(field.text.substr(0, 40)) + "' means a missing value") +
+                    " and has no default; " + spec_[i].name + ":" +
+                    std::string(name_of(kept.dtype)) + "=0 gives it one (CsvOptions::Column)");
   }
   if (kept.dtype != DType::bytes) return parse_number(field.text, kept.dtype);
   if (!field.escaped) return Tensor::bytes(field.text, owner);

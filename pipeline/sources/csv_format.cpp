@@ -59,13 +59,6 @@ class CsvScanner final : public RecordScanner {
   State state_ = State::field_start;
 };
 
-std::string_view trimmed(std::string_view text) noexcept {
-  constexpr std::string_view kSpaces = " \t\r";
-  const std::size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
-}
-
 /// True if the amount of a decimal number is below 1. REQUIRES: from_chars takes all of it.
 bool is_below_one(std::string_view number) noexcept {
   const std::size_t e = std::min(number.find_first_of("eE"), number.size());
@@ -110,7 +103,7 @@ std::errc parse_to(std::string_view text, T& value) {
 
 template <typename T>
 Tensor parse_as(std::string_view text) {
-  std::string_view number = trimmed(text);
+  std::string_view number = trimmed_number(text);
   if (number.size() > 1 && number[0] == '+' && number[1] != '-') number.remove_prefix(1);
   T value{};
   const std::errc error = parse_to(number, value);
@@ -168,6 +161,13 @@ std::size_t unescape_csv(std::string_view text, char* out) noexcept {
     if (text[i] == '"') ++i;
   }
   return written;
+}
+
+std::string_view trimmed_number(std::string_view text) noexcept {
+  constexpr std::string_view kSpaces = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
 Tensor parse_number(std::string_view text, DType dtype) {

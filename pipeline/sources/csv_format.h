@@ -35,6 +35,9 @@ std::string split_csv(std::string_view record, char delimiter, std::vector<CsvFi
 /// is at most text.size().
 std::size_t unescape_csv(std::string_view text, char* out) noexcept;
 
+/// Returns `text` without the blanks that are allowed around a number.
+std::string_view trimmed_number(std::string_view text) noexcept;
+
 /// Returns a scalar of dtype i64, f32 or f64. Spaces around the number are allowed. A number whose
 /// amount is below the least f32 (1.2e-38, of those in full precision) or f64 (4.9e-324) is 0.
 /// Throws Error{data_loss} for any other text, and for numbers that are too large for the dtype.

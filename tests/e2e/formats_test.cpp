@@ -6,6 +6,8 @@
 namespace penstock::test {
 namespace formats_test {
 
+using testing::AllOf;
+using testing::HasSubstr;
 using Flags = std::vector<std::string>;
 
 class Formats : public testing::Test {
@@ -36,6 +38,27 @@ TEST_F(Formats, CsvWithMoreCarriageReturnsIsTheSame) {
   }
   EXPECT_EQ(digest({"--csv", lf, "--no-header", "--batch", "2"}),
             digest({"--csv", crcrlf, "--no-header", "--batch", "2"}));
+}
+
+TEST_F(Formats, CsvWithMissingValues) {
+  const std::string full = folder_.write("full.csv", "n,s\n1,x\n-1,y\n-1,none\n");
+  const std::string gaps = folder_.write("gaps.csv", "n,s\n1,x\nNA,y\n,?\n");
+  const std::string wanted = digest({"--csv", full, "--columns", "n:i64,s", "--batch", "3"});
+  EXPECT_EQ(digest({"--csv", gaps, "--columns", "n:i64=-1,s:bytes=none", "--na-values", "NA,?",
+                    "--batch", "3"}),
+            wanted);
+  const std::string toml = folder_.write(
+      "p.toml", "[source]\nkind = \"csv\"\npaths = \"" + gaps +
+                    "\"\ncolumns = [\"n:i64=-1\", \"s:bytes=none\"]\nna_values = [\"NA\", \"?\"]\n"
+                    "[[stages]]\nkind = \"batch\"\nsize = 3\n");
+  EXPECT_EQ(digest({"--pipeline", toml}), wanted);
+  const Outcome fails =
+      run_program({"profile", "--csv", gaps, "--columns", "n:i64,s", "--batch", "3"});
+  EXPECT_EQ(fails.code, 1);
+  EXPECT_THAT(fails.err, AllOf(HasSubstr("column 'n': 'NA' is no i64"), HasSubstr("gaps.csv")));
+  const Outcome near =
+      run_program({"profile", "--csv", gaps, "--columns", " N:i64", "--batch", "3"});
+  EXPECT_THAT(near.err, HasSubstr("the header has 'n', which differs in blanks and case"));
 }
 
 }  // namespace formats_test

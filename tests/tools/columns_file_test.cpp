@@ -29,5 +29,21 @@ TEST(ColumnsFile, OfTheDocumentationIsAModel) {
   EXPECT_NO_THROW(static_cast<void>(towers::model_kind("wide_deep").over(model)));
 }
 
+TEST(ColumnsFile, ListsTextsThatMeanMissing) {
+  const std::string rest =
+      "[columns.age]\nkind = \"numeric\"\ndefault = 40.0\n[model]\ndeep = [\"age\"]\n";
+  penstock::test::TempFolder folder;
+  const std::string columns = folder.write("c.toml", "na_values = [\"NA\", \"?\"]\n" + rest);
+  const ColumnsFile file = read_columns_file(columns);
+  EXPECT_EQ(file.na_values, (std::vector<std::string>{"NA", "?"}));
+  const std::string table = folder.write("t.csv", "age\r\r\n30\r\r\nNA\r\r\n?\r\r\n");
+  TrainDataOptions options;
+  options.na_values = file.na_values;
+  std::vector<float> ages;
+  for (const Element& row : open_table(table, file.model, options).iterate())
+    ages.push_back(row["age"].item<float>());
+  EXPECT_EQ(ages, (std::vector<float>{30, 40, 40}));
+}
+
 }  // namespace
 }  // namespace penstock::tool

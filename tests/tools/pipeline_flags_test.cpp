@@ -113,6 +113,9 @@ TEST(PipelineFlags, ReadEverySource) {
   EXPECT_FALSE(parse("--csv x --no-header").source->get("header", true));
   EXPECT_EQ(parse("--example a/b,c --tfrecord x").source->get("example", List()),
             (List{"a/b", "c"}));
+  EXPECT_EQ(
+      parse("--csv x --columns a:f32=nan,b --na-values NA,?").source->get("na_values", List()),
+      (List{"NA", "?"}));
 }
 
 TEST(PipelineFlags, HangOptionsOnTheirStage) {

@@ -79,7 +79,9 @@ Dataset ColumnsFlag::open(const std::string& path, const TrainDataOptions& optio
   if (options.label_depth)
     throw UsageError("columns name their label: --label-depth is of folders of images");
   if (options.hidden) throw UsageError("is a table: --hidden is of images and tar shards");
-  return open_table(path, columns_->model, options);
+  TrainDataOptions of_table = options;
+  of_table.na_values = columns_->na_values;
+  return open_table(path, columns_->model, of_table);
 }
 
 Dataset ColumnsFlag::piped(const Dataset& elements, bool labels) const {

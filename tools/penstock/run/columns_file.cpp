@@ -349,6 +349,7 @@ ColumnsFile read_columns(std::string text, const std::string& name, const WordsO
   };
   Reader columns(table_of("columns"), top.place().child("columns"), words_of);
   file.vocabularies = columns.make_all();
+  file.na_values = top.list<std::string>("na_values");
   if (const toml::node* node = top.node("label"))
     made.label = read_label(*node, top.place().child("label"));
   Fields model(table_of("model"), top.place().child("model"));

@@ -18,6 +18,7 @@ struct ColumnsFile {
   towers::ColumnModel model{};
   /// The columns whose words are in files of their own, by the names of their tables.
   std::map<std::string, towers::ColumnPtr> vocabularies{};
+  std::vector<std::string> na_values{};  ///< see CsvOptions
 };
 
 /// Returns the words of such a column: the lines of `file`, at most `size` of them (0: all).

@@ -54,7 +54,7 @@ std::vector<FeatureSpec> features_of(const towers::ColumnModel& columns,
 
 /// `as_records`: tf.Examples stay unparsed.
 Dataset read_table(const std::string& path, const std::vector<FeatureSpec>& features,
-                   bool as_records) {
+                   const TrainDataOptions& options, bool as_records) {
   const std::vector<std::string> parts = split_paths(*default_file_system(), path);
   const std::string name =
       lower(std::filesystem::path(expand_braces(parts.front()).front()).filename().string());
@@ -68,14 +68,15 @@ Dataset read_table(const std::string& path, const std::vector<FeatureSpec>& feat
     throw UsageError("columns are of tf.Examples (.tfrecord) or of .csv, not of " +
                      in_quotes(path));
   }
-  CsvOptions options;
+  CsvOptions of_csv;
+  of_csv.na_values = options.na_values;
   for (const FeatureSpec& feature : features) {
     if (feature.shape.is_static() && feature.shape.volume() != 1)
       throw UsageError("feature " + in_quotes(feature.key) + " has " +
                        std::to_string(feature.shape.volume()) + " values, and a field of CSV one");
-    options.columns.push_back({feature.key, feature.dtype, default_of(feature)});
+    of_csv.columns.push_back({feature.key, feature.dtype, default_of(feature)});
   }
-  return csv(parts, options);
+  return csv(parts, of_csv);
 }
 
 }  // namespace
@@ -84,7 +85,7 @@ Dataset open_table(const std::string& path, const towers::ColumnModel& columns,
                    const TrainDataOptions& options) {
   // If only columns use the records, these parse them.
   const Dataset table =
-      read_table(path, features_of(columns, options), options.weight_column.empty());
+      read_table(path, features_of(columns, options), options, options.weight_column.empty());
   return options.labels ? table : with_any_label(table, columns);
 }
 

@@ -21,8 +21,9 @@ struct TrainDataOptions {
   std::vector<towers::TakenComponent> takes{};
   /// Names of components in the model, and in the data.
   std::vector<std::pair<std::string, std::string>> names{};
-  std::string weight_column{};  ///< see with_weight_column; empty: none
-  bool labels = true;           ///< false: data without labels get label 0
+  std::string weight_column{};           ///< see with_weight_column; empty: none
+  bool labels = true;                    ///< false: data without labels get label 0
+  std::vector<std::string> na_values{};  ///< see CsvOptions; for tables
 
   /// Returns the data's name of a component of the model; empty if none was given.
   std::string name_of(const std::string& component) const;
