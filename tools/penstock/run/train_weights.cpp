@@ -5,14 +5,18 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <sstream>
 
 #include <penstock/element.h>
 #include <penstock/error.h>
 #include <penstock/map.h>
+#include <penstock/other_format.h>
 #include <penstock/towers/model.h>
 
 #include "pipelines/text.h"
@@ -70,26 +74,75 @@ std::vector<towers::ClassWeight> balanced(const Dataset& stored, const RunOption
   return weights;
 }
 
+/// Takes a field in quotes, in which "" stands for a quote, off the front of `line`. Returns
+/// nothing if there is none.
+std::optional<std::string> take_quoted(std::string_view& line) {
+  if (!line.starts_with('"')) return std::nullopt;
+  std::string field;
+  for (std::size_t at = 1; at < line.size(); ++at) {
+    if (line[at] == '"' && !line.substr(at + 1).starts_with('"')) {
+      line.remove_prefix(at + 1);
+      return field;
+    }
+    if (line[at] == '"') ++at;
+    field += line[at];
+  }
+  return std::nullopt;
+}
+
+struct NamedWeight {
+  std::string name{};
+  std::string weight{};
+};
+
+/// Splits NAME,WEIGHT, both of which may have quotes as in CSV. A name without quotes may have
+/// commas.
+std::optional<NamedWeight> split_weight(std::string_view line) {
+  NamedWeight parts;
+  if (line.starts_with('"')) {
+    std::optional<std::string> name = take_quoted(line);
+    if (!name || !line.starts_with(',')) return std::nullopt;
+    parts.name = *std::move(name);
+    line.remove_prefix(1);
+  } else {
+    const std::size_t comma = line.rfind(',');
+    if (comma == line.npos) return std::nullopt;
+    parts.name = line.substr(0, comma);
+    line.remove_prefix(comma + 1);
+  }
+  if (parts.name.empty()) return std::nullopt;
+  parts.weight = line;
+  std::string_view rest = line;
+  if (std::optional<std::string> weight = take_quoted(rest); weight && rest.empty())
+    parts.weight = *std::move(weight);
+  return parts;
+}
+
 std::vector<towers::ClassWeight> weights_in_file(const std::string& path) {
   std::ifstream in(path);
   if (!in)
     throw UsageError("is \"balanced\", numbers such as 1,2.5,1, or a file that can be read, not " +
                      in_quotes(path));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};  // a pipe is read once
+  const auto head = std::as_bytes(std::span(text).first(std::min(text.size(), kOtherFormatHead)));
+  if (const OtherFormat* const other = find_other_format(head, text.size()))
+    throw UsageError(path + " is " + other->text());
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::vector<towers::ClassWeight> weights;
   std::set<std::string> seen;
   std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (++number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    line.erase(line.find_last_not_of(" \t\r") + 1);
     if (line.empty()) continue;
     const auto where = [&] { return " (" + path + ":" + std::to_string(number) + ")"; };
-    const std::size_t comma = line.rfind(',');
-    if (comma == std::string::npos || comma == 0)
-      throw UsageError("expected NAME,WEIGHT, got " + in_quotes(line) + where());
-    const std::string name = line.substr(0, comma);
+    const std::optional<NamedWeight> parts = split_weight(line);
+    if (!parts) throw UsageError("expected NAME,WEIGHT, got " + in_quotes(line) + where());
+    const std::string& name = parts->name;
     if (!seen.insert(name).second) throw UsageError("class " + name + " has two weights" + where());
     try {
-      weights.push_back({name, weight_in(line.substr(comma + 1))});
+      weights.push_back({name, weight_in(parts->weight)});
     } catch (const UsageError& error) {
       throw UsageError(error.what() + where());
     }

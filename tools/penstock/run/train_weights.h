@@ -23,7 +23,8 @@ Dataset with_weight_column(const Dataset& stored, const std::string& column);
 ///   Reads all of `stored` once, with `options`.
 ///
 /// - the name of a file with a line NAME,WEIGHT for each class, or LABEL,WEIGHT if the data do not
-///   name their classes
+///   name their classes. Names and weights may have quotes as in CSV, and the file a byte order
+///   mark.
 ///
 /// Throws UsageError that names the mistake, and the errors of reading.
 std::vector<towers::ClassWeight> parse_class_weights(const std::string& text, const Dataset& stored,
