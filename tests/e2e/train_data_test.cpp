@@ -191,6 +191,37 @@ TEST_F(TrainData, RowsWeighWhatTheirColumnOrClassSays) {
   EXPECT_THAT(with(folder_.write("wrong", "cat,1\n")).err, HasSubstr("a weight for a class cat"));
 }
 
+TEST_F(TrainData, FilesWithoutAKnownNameAreNamedByTheirBytes) {
+  const std::string pickle =
+      "\x80\x02}q\x01(U\x0b"
+      "batch_labelq\x02U\x15training batch 1 of 5";
+  folder_.write("data_batch_1", pickle);
+  folder_.write("data_batch_2", pickle);
+  folder_.write("protocol4", std::string("\x80\x04\x95\x10\0\0\0\0\0\0\0}\x94.", 14));
+  folder_.write("array.dat", "PK\3\4" + std::string(22, '\0') + std::string("\5\0\0\0x.npy", 9));
+  folder_.write("weights.pt.gz", std::string("\x1f\x8b\x08\0\0\0\0\0", 8));
+  folder_.write("noise", std::string(5000, '\x01'));
+  folder_.write("table", "a,b\n1,2\n");
+  const struct {
+    const char* data;
+    const char* what;
+    int code;
+  } kCases[] = {{"data_batch_1", "this is a Python pickle, as CIFAR's Python version is", 1},
+                {"data_batch_*", "take CIFAR's binary version", 1},
+                {"data_batch_{1,2}", "data_batch_1", 1},
+                {"protocol4", "Python pickle", 1},
+                {"array.dat", "an .npz archive of NumPy", 1},
+                {"weights.pt.gz", "compressed by gzip", 1},
+                {"noise", "this is no format that is known", 1},
+                {"table", "this is CSV by its bytes, but not by its name", 2}};
+  for (const auto& [data, what, code] : kCases) {
+    const Outcome outcome = train("cifar10", {"--data", folder_ / data, "--on-error", "skip"});
+    EXPECT_EQ(outcome.code, code) << data << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(what)) << data;
+  }
+  EXPECT_THAT(run_program({"inspect", folder_ / "data_batch_1"}).err, HasSubstr(kCases[0].what));
+}
+
 /// Topics of three words each, which are said without spaces.
 std::string chinese(int rows, int first) {
   const std::vector<std::vector<std::string>> topics{

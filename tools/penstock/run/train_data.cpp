@@ -1,5 +1,6 @@
 #include "tools/penstock/run/train_data.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -21,6 +22,8 @@
 #include "pipelines/text.h"
 #include "pipelines/usage_error.h"
 #include "tools/penstock/run/train_weights.h"
+#include "tools/penstock/shards/format.h"
+#include "tools/penstock/shards/open.h"
 #include "towers/one_number.h"
 
 namespace penstock::tool {
@@ -89,6 +92,33 @@ Dataset open_arrays(const std::vector<std::string>& paths, const TrainDataOption
     columns.push_back(renamed(rows, {{options.takes[i].name, "value"}}));
   }
   return columns.size() == 1 ? columns.front() : zip(columns);
+}
+
+/// Throws Error or UsageError that names the format of the files if the first ones are no images.
+/// Does nothing if there are no files: the source reports it.
+void refuse_no_images(const std::vector<std::string>& paths, bool hidden) {
+  constexpr std::size_t kMostOpened = 16;
+  const FileSystemPtr files = default_file_system();
+  std::vector<std::string> found;
+  try {
+    for (const std::string& path : paths)
+      for (std::string& file : find_files(*files, path, hidden)) found.push_back(std::move(file));
+  } catch (const Error&) {
+    return;
+  }
+  found.resize(std::min(found.size(), kMostOpened));
+  const auto may_be_image = [&](const std::string& file) {
+    if (is_image_name(lower(file)) || files->is_directory(file)) return true;
+    const Format format = detect_format(file);
+    return format == Format::jpeg || format == Format::png;
+  };
+  if (found.empty() || std::ranges::any_of(found, may_be_image)) return;
+  const Format format = detect_format(found.front());
+  if (format == Format::unknown) refuse_unknown(found.front());
+  throw UsageError("this is " + std::string(name_of(format)) +
+                       " by its bytes, but not by its name; --data takes .tar, .tfrecord, .csv, "
+                       ".npy, .pnr and .bin, and --pipeline any name",
+                   printable(found.front()));
 }
 
 /// Opens CSV as text, and as numbers where the model takes numbers.
@@ -165,6 +195,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
       throw UsageError("IDX data are two files, IMAGES,LABELS, not " + in_quotes(path));
     return idx(parts[0], parts[1]);
   }
+  refuse_no_images(parts, options.hidden);
   return images(path, of_images);
 }
 
