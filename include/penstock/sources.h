@@ -214,7 +214,8 @@ inline Dataset fixed_records(const Paths& paths, std::uint64_t record_bytes,
 }
 
 /// Returns a source of the rows (outermost dimension) of .npy arrays, one array after the other:
-/// {value: <dtype> [...]}. Indexed. Throws Error{not_found} that lists the missing files, and
+/// {value: <dtype> [...]}. Values of two bytes without a type (V2) are bf16: ml_dtypes and JAX
+/// write bfloat16 so. Indexed. Throws Error{not_found} that lists the missing files, and
 /// Error{data_loss} with the offset of the fault in a header. Throws Error{invalid_argument} for a
 /// dtype that no tensor holds, and for an array without rows, in Fortran order, or with rows that
 /// differ from the first array's.

@@ -119,7 +119,8 @@ class DictionaryParser {
       std::string_view code;
       DType dtype;
     };
-    static constexpr std::array<Known, 12> kKnown = {{{"b1", DType::boolean},
+    // NumPy has no bfloat16. ml_dtypes, which JAX uses, writes its own as two bytes of no type.
+    static constexpr std::array<Known, 14> kKnown = {{{"b1", DType::boolean},
                                                       {"i1", DType::i8},
                                                       {"u1", DType::u8},
                                                       {"i2", DType::i16},
@@ -129,13 +130,17 @@ class DictionaryParser {
                                                       {"i8", DType::i64},
                                                       {"u8", DType::u64},
                                                       {"f2", DType::f16},
+                                                      {"V2", DType::bf16},
+                                                      {"bfloat16", DType::bf16},
                                                       {"f4", DType::f32},
                                                       {"f8", DType::f64}}};
     const std::string_view descr = string();
     if (descr.size() < 2) fail("an empty dtype");
-    const char order = descr[0];
-    const auto known = std::ranges::find(kKnown, descr.substr(1), &Known::code);
-    if (known == kKnown.end() || std::string_view("<>=|").find(order) == std::string_view::npos) {
+    const bool ordered = std::string_view("<>=|").find(descr[0]) != std::string_view::npos;
+    const bool named = descr == "V2" || descr == "bfloat16";
+    const char order = ordered ? descr[0] : '=';
+    const auto known = std::ranges::find(kKnown, descr.substr(ordered ? 1 : 0), &Known::code);
+    if (known == kKnown.end() || !(ordered || named)) {
       const bool object = descr.find('O') != std::string_view::npos;
       unsupported((object ? "Python objects, dtype '" : "dtype '") +
                   std::string(descr.substr(0, 40)) + "'");

@@ -20,7 +20,8 @@ struct NpyHeader {
 };
 
 /// Reads a header of version 1 to 3 of the format. A parser for its three entries reads the
-/// dictionary, which is never evaluated. Throws Error{data_loss} with the offset of the damage, and
+/// dictionary, which is never evaluated. The dtypes V2, as ml_dtypes writes it, and bfloat16 are
+/// bf16. Throws Error{data_loss} with the offset of the damage, and
 /// Error{invalid_argument} for dtypes that no tensor holds (objects, strings, records, complex
 /// numbers). Source of the format:
 /// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html

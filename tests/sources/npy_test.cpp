@@ -65,6 +65,27 @@ TEST(Npy, RowsOfSeveralArrays) {
   EXPECT_EQ(source->locate(1).to_string(), "0.npy @140 record 1");
 }
 
+// What numpy.save writes for ml_dtypes.bfloat16, with other programs' names for the dtype.
+TEST(Npy, BFloat16) {
+  const std::string data("\x80\x3f\x20\xc0\x80\x7f\x01\0", 8);  // 1, -2.5, inf, the least
+  for (const char* descr : {"<V2", "|V2", "V2", "=V2", "bfloat16", "<bfloat16"}) {
+    const SourcePtr source = source_of({npy(dictionary(descr, "(2, 2)"), data)});
+    EXPECT_EQ(source->spec().to_string(), "{value: bf16 [2]}") << descr;
+    std::vector<ReadItem> items(1);
+    test::HeapContext context;
+    source->read(items, context);
+    const std::span<const BFloat16> row = items[0].element["value"].values<BFloat16>();
+    EXPECT_EQ(float_from_bfloat16(row[0]), 1.0F) << descr;
+    EXPECT_EQ(float_from_bfloat16(row[1]), -2.5F) << descr;
+  }
+  const std::string swapped("\x3f\x80\xc0\x20", 4);
+  EXPECT_EQ(read_source(*source_of({npy(dictionary(">V2", "(2,)"), swapped)}))[1].text(),
+            std::string("\x20\xc0", 2));
+  for (const char* descr : {"<V1", "|V3", "|V4", "V20", "bfloat", "f4"})
+    expect_error(ErrorCode::invalid_argument, "which no tensor holds",
+                 [&] { source_of({npy(dictionary(descr, "(2,)"), data)}); });
+}
+
 TEST(Npy, EveryDType) {
   const std::pair<const char*, DType> known[] = {
       {"|b1", DType::boolean}, {"|i1", DType::i8},  {"|u1", DType::u8},  {"<i2", DType::i16},
