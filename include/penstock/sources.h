@@ -134,7 +134,8 @@ inline Dataset cifar10(const Paths& paths, const FileOptions& options = {}) {
 }
 
 /// Returns a source of IDX files (MNIST), plain or gzip: {image: <dtype> [...]} and, with a second
-/// file, {label: i64}. Compressed images and labels are kept in memory; plain images are read when
+/// file, {label: i64}. Labels of QMNIST, which are i32 [8], count by their first column, the class.
+/// Compressed images and labels are kept in memory; plain images are read when
 /// needed. A file that holds fewer rows than its header says delivers them and then fails once with
 /// data_loss. Indexed. Throws Error{not_found}, and Error{data_loss} for a file that is not IDX.
 /// Throws Error{invalid_argument} if images and labels differ in number or the labels are not whole

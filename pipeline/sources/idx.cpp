@@ -1,4 +1,5 @@
 // The source that reads IDX files.
+#include <penstock/log.h>
 #include <penstock/sources.h>
 
 #include <algorithm>
@@ -13,31 +14,56 @@
 namespace penstock {
 namespace {
 
+/// Returns a big-endian integer.
+std::int64_t integer_at(const std::byte* bytes, DType dtype) noexcept {
+  const std::size_t size = size_of(dtype);
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < size; ++i)
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  const auto unused = static_cast<int>(64 - 8 * size);
+  return dtype == DType::u8 ? static_cast<std::int64_t>(value)
+                            : static_cast<std::int64_t>(value << unused) >> unused;
+}
+
+/// True for labels in QMNIST's form: a matrix of i32 with the class, the series, the writer, the
+/// digit's number, its code, its number at NIST, and two more for each image. Source:
+/// https://github.com/facebookresearch/qmnist.
+bool is_qmnist(const IdxHeader& header) noexcept {
+  constexpr std::int64_t kColumns = 8;
+  return header.dtype == DType::i32 && header.shape.rank() == 2 && header.shape[1] == kColumns;
+}
+
 std::vector<std::int64_t> load_labels(const std::shared_ptr<File>& file, std::uint64_t images,
                                       const std::string& images_path, const Limits& limits) {
   const IdxContents contents = load_idx(file, limits);
   const IdxHeader& header = contents.header;
-  if (header.shape.rank() != 1 || header.dtype == DType::f32 || header.dtype == DType::f64) {
+  const bool vector =
+      header.shape.rank() == 1 && header.dtype != DType::f32 && header.dtype != DType::f64;
+  const bool qmnist = is_qmnist(header);
+  if (!vector && !qmnist) {
     throw refused(file->path(), "labels must be a vector of whole numbers, not " +
                                     std::string(name_of(header.dtype)) + " " +
-                                    header.shape.to_string());
+                                    header.shape.to_string() +
+                                    "; of matrices, i32 with QMNIST's 8 columns is read");
   }
   if (header.rows() != images) {
     throw refused(file->path(), std::to_string(header.rows()) + " labels, but " +
                                     std::to_string(images) + " images in " + images_path);
   }
-  const std::size_t size = size_of(header.dtype);
+  const std::uint64_t row = row_bytes_of(header.dtype, header.shape.drop_front());
   std::vector<std::int64_t> labels;
-  labels.reserve(contents.bytes / size);
-  for (std::uint64_t at = 0; at + size <= contents.bytes; at += size) {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      value = value << 8 | std::to_integer<std::uint64_t>(contents.data->data()[at + i]);
-    }
-    const auto unused = static_cast<int>(64 - 8 * size);
-    const auto extended = static_cast<std::int64_t>(value << unused) >> unused;
-    labels.push_back(header.dtype == DType::u8 ? static_cast<std::int64_t>(value) : extended);
+  labels.reserve(contents.bytes / row);
+  for (std::uint64_t at = 0; at + row <= contents.bytes; at += row) {
+    labels.push_back(integer_at(contents.data->data() + at, header.dtype));
+    if (qmnist && (labels.back() < 0 || labels.back() > 9))
+      throw refused(file->path(),
+                    "the first of 8 columns of labels is the class in QMNIST, but row " +
+                        std::to_string(labels.size() - 1) + " has " +
+                        std::to_string(labels.back()));
   }
+  if (qmnist)
+    log_once(LogLevel::info, "qmnist " + file->path(),
+             file->path() + ": these are QMNIST's labels; their first column is the class");
   return labels;
 }
 

@@ -61,5 +61,22 @@ TEST_F(Formats, CsvWithMissingValues) {
   EXPECT_THAT(near.err, HasSubstr("the header has 'n', which differs in blanks and case"));
 }
 
+TEST_F(Formats, LabelsOfQmnistBesideTheirImages) {
+  const std::string pixels(3 * 4, 'p');
+  const std::string images =
+      folder_.write("qmnist-test-images-idx3-ubyte",
+                    std::string("\0\0\x08\3\0\0\0\3\0\0\0\2\0\0\0\2", 16) + pixels);
+  std::string labels("\0\0\x0c\2\0\0\0\3\0\0\0\x08", 12);
+  for (const char label : {'\7', '\2', '\1'})
+    labels += std::string(3, '\0') + label + std::string(7 * 4, '\1');
+  const std::string path = folder_.write("qmnist-test-labels-idx2-int", labels);
+  const Outcome inspected = run_program({"inspect", images});
+  EXPECT_THAT(inspected.out, HasSubstr("{image: u8 [2,2], label: i64 []}"));
+  const std::string plain =
+      folder_.write("labels-idx1", std::string("\0\0\x08\1\0\0\0\3\7\2\1", 11));
+  EXPECT_EQ(digest({"--idx", images + "," + path, "--batch", "3"}),
+            digest({"--idx", images + "," + plain, "--batch", "3"}));
+}
+
 }  // namespace formats_test
 }  // namespace penstock::test

@@ -46,6 +46,47 @@ class Idx : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Forms, Idx, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Gzip" : "Plain"; });
 
+/// Labels in QMNIST's form: big-endian i32 of these classes and seven more columns.
+std::string qmnist_labels(const std::vector<int>& classes, std::uint32_t columns = 8) {
+  std::string data;
+  for (const int label : classes) {
+    for (std::uint32_t column = 0; column < columns; ++column) {
+      const auto value = static_cast<std::uint32_t>(column == 0 ? label : 1000 + label);
+      for (int shift = 24; shift >= 0; shift -= 8) data += static_cast<char>(value >> shift);
+    }
+  }
+  return idx_file(0x0c, {static_cast<std::uint32_t>(classes.size()), columns}, data);
+}
+
+TEST_P(Idx, LabelsOfQmnistAreTheirFirstColumn) {
+  const std::string images = packed(idx_file(8, {3, 2, 2}, noise(12)));
+  const SourcePtr source = source_of(images, packed(qmnist_labels({5, 0, 9})));
+  EXPECT_EQ(source->spec().to_string(), "{image: u8 [2,2], label: i64 []}");
+  std::vector<std::string> labels;
+  for (const ReadOutcome& outcome : read_source(*source)) labels.push_back(outcome.values.at(1));
+  EXPECT_EQ(labels, (std::vector<std::string>{"5", "0", "9"}));
+  // Other matrices are refused, with the form that is read.
+  for (const std::string& other :
+       {qmnist_labels({5, 0, 9}, 7), qmnist_labels({5, 0, 9}, 1), idx_file(8, {3, 8}, noise(24))})
+    expect_error(ErrorCode::invalid_argument, "i32 with QMNIST's 8 columns is read",
+                 [&] { source_of(images, packed(other)); });
+  for (const int label : {10, -1})
+    expect_error(ErrorCode::invalid_argument, "row 1 has " + std::to_string(label), [&] {
+      source_of(images, packed(qmnist_labels({5, label, 9})));
+    });
+  expect_error(ErrorCode::invalid_argument, "2 labels, but 3 images", [&] {
+    source_of(images, packed(qmnist_labels({5, 9})));
+  });
+}
+
+TEST(IdxLabels, CompressedByXzAreNamed) {
+  expect_error(ErrorCode::data_loss, "compressed by xz", [] {
+    source_of(idx_file(8, {1, 2, 2}, noise(4)), std::string("\xfd"
+                                                            "7zXZ\0\0\4",
+                                                            8));
+  });
+}
+
 TEST_P(Idx, ImagesAndLabels) {
   const std::string pixels = noise(3 * 4);
   const SourcePtr source =

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
+#include <utility>
 
 #include <penstock/find_files.h>
 #include <penstock/image_records.h>
@@ -45,7 +47,8 @@ bool is_shard_name(const std::string& path) {
   const std::string name = lower(std::filesystem::path(path).filename().string());
   const auto ends = [&](const char* ending) { return name.ends_with(ending); };
   return name.find(".tfrecord") != name.npos || ends(".tar") || ends(".npy") || ends(".csv") ||
-         ends(".pnr") || ends("-ubyte") || ends("-ubyte.gz");
+         ends(".pnr") || ends("-ubyte") || ends("-ubyte.gz") || ends("-idx2-int") ||
+         ends("-idx2-int.gz");
 }
 
 /// Next to images, a text is more likely a note than data, unless its name says that it is data.
@@ -95,20 +98,29 @@ std::vector<std::string> telling_features(const Dataset& records) {
   return {};
 }
 
+bool exists(const std::string& path) {
+  if (!is_remote(path)) return std::filesystem::exists(path);
+  try {
+    default_file_system()->info(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::string labels_beside(const std::string& images) {
-  std::string path = images;
-  const std::size_t at = path.rfind("images-idx3");
-  if (at == path.npos) return "";
-  path.replace(at, 11, "labels-idx1");
-  if (!is_remote(path)) return std::filesystem::exists(path) ? path : "";
-  try {
-    default_file_system()->info(path);
-    return path;
-  } catch (const Error&) {
-    return "";
+  const std::pair<std::string_view, std::string_view> kNames[] = {
+      {"images-idx3", "labels-idx1"}, {"images-idx3-ubyte", "labels-idx2-int"}};  // then QMNIST's
+  for (const auto& [of_images, of_labels] : kNames) {
+    std::string path = images;
+    const std::size_t at = path.rfind(of_images);
+    if (at == path.npos) continue;
+    path.replace(at, of_images.size(), of_labels);
+    if (exists(path)) return path;
   }
+  return "";
 }
 
 void PassedOver::add(const std::string& path) {
