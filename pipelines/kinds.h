@@ -31,4 +31,9 @@ const Kind* find_kind(const std::vector<Kind>& kinds, std::string_view name) noe
 /// use the key's last part. See docs/profile.md.
 std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts);
 
+/// Parses feature lists: "KEY", "KEY:DTYPE" or "KEY:DTYPE[SHAPE]". SHAPE is that of a step: nothing
+/// for one value, "1024", or "2x3". Without brackets, steps have any number of values. The default
+/// types are those of features.
+std::vector<SequenceSpec> parse_sequences(const std::vector<std::string>& texts);
+
 }  // namespace penstock::tool

@@ -7,6 +7,7 @@
 #include <penstock/sources.h>
 
 #include "pipelines/kinds.h"
+#include "pipelines/numbers.h"
 #include "pipelines/parameters.h"
 #include "pipelines/text.h"
 #include "pipelines/typed_name.h"
@@ -80,8 +81,9 @@ Dataset open_tfrecord(const Settings& source, const FileSystemPtr& files) {
   options.compression = kCompressions.at(source.get("compression", std::string("automatic")));
   options.verify = source.get("verify", true);
   const Dataset records = tfrecord(source.get("paths", List()), options);
-  if (!source.has("example")) return records;
-  return records.map_op(parse_example(parse_features(source.get("example", List()))));
+  if (!source.has("example") && !source.has("sequence")) return records;
+  return records.map_op(parse_sequence_example(parse_features(source.get("example", List())),
+                                               parse_sequences(source.get("sequence", List()))));
 }
 
 Dataset open_cifar10(const Settings& source, const FileSystemPtr& files) {
@@ -166,6 +168,27 @@ Tensor default_of(const FeatureSpec& feature, const std::string& text) {
   return Tensor::copy_bytes(text);  // no feature has another dtype, as parse_example says
 }
 
+/// True if the text ends in a colon and the name of a dtype.
+bool ends_in_dtype(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == text.npos) return false;
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (text.substr(colon + 1) == penstock::name_of(static_cast<DType>(i))) return true;
+  return false;
+}
+
+/// Parses "", "1024" or "2x3".
+Shape step_shape(const std::string& text) {
+  std::vector<std::int64_t> dims;
+  if (!text.empty())
+    for (const std::string& dim : split(text, 'x')) {
+      dims.push_back(parse_integer(dim));
+      if (dims.back() < 1 || dims.size() >= static_cast<std::size_t>(kMaxRank))
+        throw UsageError("a step's shape is such as [4] or [2x3], not [" + text + "]", "sequence");
+    }
+  return Shape(std::span<const std::int64_t>(dims));
+}
+
 }  // namespace
 
 const std::vector<Kind>& source_kinds() {
@@ -188,6 +211,8 @@ const std::vector<Kind>& source_kinds() {
        {paths(),
         {"example", ValueType::list,
          "features of the tf.Example inside, each KEY[:DTYPE[=DEFAULT]]"},
+        {"sequence", ValueType::list,
+         "feature lists of the tf.SequenceExample inside, each KEY[:DTYPE[[SHAPE]]], as x:f32[4]"},
         text("compression", "of the files", {"automatic", "none", "gzip", "zlib"}),
         flag("verify", "check the records' CRC32C (default true)"),
         index_folder()},
@@ -243,6 +268,34 @@ const std::vector<Kind>& source_kinds() {
        {.form = FlagForm::text}},
   };
   return kinds;
+}
+
+std::vector<SequenceSpec> parse_sequences(const std::vector<std::string>& texts) {
+  std::vector<SequenceSpec> sequences;
+  for (const std::string& text : texts) {
+    SequenceSpec sequence;
+    std::string rest = text;
+    const std::size_t bracket = text.rfind('[');
+    if (text.ends_with(']') && bracket != text.npos) {
+      // A missing list is no error, so a key with a shape in it would only give empty sequences.
+      if (!ends_in_dtype(text.substr(0, bracket)))
+        throw UsageError("a shape follows a dtype, as in key:f32[4], not " + in_quotes(text) +
+                             "; give a key that ends in a bracket its dtype, too",
+                         "sequence");
+      sequence.step = step_shape(text.substr(bracket + 1, text.size() - bracket - 2));
+      rest.resize(bracket);
+    }
+    TypedName one = parse_typed_name(rest);
+    sequence.key = std::move(one.name);
+    if (sequence.key.empty())
+      throw UsageError("a sequence has no key: " + in_quotes(text), "sequence");
+    if (one.default_value)
+      throw UsageError("a sequence has no default: " + in_quotes(text), "sequence");
+    sequence.dtype =
+        one.dtype.value_or(sequence.key.ends_with("label") ? DType::i64 : DType::bytes);
+    sequences.push_back(std::move(sequence));
+  }
+  return sequences;
 }
 
 std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts) {

@@ -55,7 +55,7 @@ class ExampleReader {
   void note(std::string_view key, std::size_t entry, std::span<const std::byte> feature);
   bool find_plain(std::string_view record);
   bool read_plain(std::size_t i);
-  void read(const FeatureSpec& wanted, Found& found);
+  void read(const FeatureSpec& wanted, Found& found, std::string_view record);
   void forget() noexcept;
 
   std::vector<FeatureSpec> features_;

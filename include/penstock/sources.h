@@ -123,6 +123,24 @@ struct FeatureSpec {
 WorkOpPtr parse_example(std::vector<FeatureSpec> features, std::string component = "record",
                         Limits limits = {});
 
+/// A feature list of a tf.SequenceExample: a sequence of steps, each of which is a feature.
+struct SequenceSpec {
+  std::string key;              ///< the name of the feature list
+  DType dtype = DType::bytes;   ///< bytes, f32 or i64
+  std::optional<Shape> step{};  ///< shape of each step; none: steps have any number of values
+  bool allow_missing = false;   ///< a missing list has no steps; of any number, it always does
+  std::string component{};      ///< its name in the element; empty: the key
+};
+/// Returns an op that parses the tf.SequenceExample in component `component`, as TensorFlow's
+/// parse_single_sequence_example does. The features of the context, and then the sequences, replace
+/// the component. A sequence with a step's shape becomes a component [?, …], as of a
+/// FixedLenSequenceFeature. Without it, the values of all steps become a component [?], and i64 [?]
+/// `<component>.step_splits` says where they are: step s has those from splits[s] up to, but not
+/// including, splits[s + 1], as the row_splits of a RaggedFeature.
+WorkOpPtr parse_sequence_example(std::vector<FeatureSpec> context,
+                                 std::vector<SequenceSpec> sequences,
+                                 std::string component = "record", Limits limits = {});
+
 /// Returns a source of CIFAR-10's binary version: {image: u8 [32,32,3], label: i64}. A record has
 /// 3,073 bytes: the label, then the red, the green and the blue plane. A label above 9 is
 /// data_loss. Indexed. Source of the format: https://www.cs.toronto.edu/~kriz/cifar.html. Throws

@@ -8,7 +8,7 @@
 
 #include <penstock/error.h>
 
-#include "pipeline/sources/feature.h"
+#include "pipeline/sources/feature_list.h"
 
 namespace penstock {
 namespace {
@@ -156,7 +156,7 @@ void ExampleReader::read(std::string_view record) {
         [&](std::string_view key, std::span<const std::byte> feature) { note(key, n++, feature); });
   }
   for (std::size_t i = 0; i < features_.size(); ++i)
-    if (!read_plain(i)) read(features_[i], found_[i]);
+    if (!read_plain(i)) read(features_[i], found_[i], record);
 }
 
 bool ExampleReader::read_plain(std::size_t i) {
@@ -189,12 +189,14 @@ bool ExampleReader::read_plain(std::size_t i) {
   return false;
 }
 
-void ExampleReader::read(const FeatureSpec& wanted, Found& found) try {
+void ExampleReader::read(const FeatureSpec& wanted, Found& found, std::string_view record) try {
   if (found.feature) {
     const example::Values values(*found.feature, limits_.max_nesting);
     if (values.present()) return values.read(wanted, found.texts, found.floats, found.integers);
   }
-  if (!wanted.default_value) throw Error(ErrorCode::data_loss, "it is missing and has no default");
+  if (!wanted.default_value)
+    throw Error(ErrorCode::data_loss,
+                example::missing_text(record, wanted.key, limits_.max_nesting));
   if (wanted.dtype == DType::bytes) return copy_default(*wanted.default_value, found.texts);
   if (wanted.dtype == DType::f32) return copy_default(*wanted.default_value, found.floats);
   copy_default(*wanted.default_value, found.integers);

@@ -21,19 +21,21 @@ namespace penstock::example {
 /// names the feature if its spec is invalid.
 void check(FeatureSpec& feature);
 
-/// Calls `found(name, feature)` for every entry of the map, in order, with its name and the bytes
-/// of its Feature. If names are equal, the last entry counts. Throws Error{data_loss}.
+/// Calls `found(name, value)` for every entry of the map in field `number` of a message, in order,
+/// with its name and the bytes of its value. If names are equal, the last entry counts. Throws
+/// Error{data_loss}.
 template <typename Found>
-void for_each_feature(std::span<const std::byte> example, int max_nesting, const Found& found) {
-  const auto is_message = [](const wire::Field& field) {
-    return field.number == 1 && field.type == wire::Type::bytes;
+void for_each_entry(std::span<const std::byte> message, std::uint32_t number, int max_nesting,
+                    const Found& found) {
+  const auto is_message = [](const wire::Field& field, std::uint32_t its_number) {
+    return field.number == its_number && field.type == wire::Type::bytes;
   };
-  wire::Fields messages(example, max_nesting);
-  while (const auto features = messages.next()) {
-    if (!is_message(*features)) continue;
-    wire::Fields entries(features->payload, max_nesting);
+  wire::Fields messages(message, max_nesting);
+  while (const auto map = messages.next()) {
+    if (!is_message(*map, number)) continue;
+    wire::Fields entries(map->payload, max_nesting);
     while (const auto entry = entries.next()) {
-      if (!is_message(*entry)) continue;
+      if (!is_message(*entry, 1)) continue;
       std::string_view name;
       std::span<const std::byte> value;
       wire::Fields parts(entry->payload, max_nesting);
@@ -46,6 +48,12 @@ void for_each_feature(std::span<const std::byte> example, int max_nesting, const
       found(name, value);
     }
   }
+}
+
+/// Does so for the features of an Example, and for the context of a SequenceExample.
+template <typename Found>
+void for_each_feature(std::span<const std::byte> example, int max_nesting, const Found& found) {
+  for_each_entry(example, 1, max_nesting, found);
 }
 
 /// The values of a Feature message.

@@ -168,6 +168,31 @@ inline std::vector<WorkOpCase> work_ops() {
            [] {
              return Element({{"record", Tensor::copy_bytes("no example")}});
            }},
+      {.name = "parse sequence example",
+       .make =
+           [] {
+             return parse_sequence_example(
+                 {{.key = "n", .dtype = DType::i64}},
+                 {{.key = "words"}, {.key = "v", .dtype = DType::f32, .step = Shape({2})}});
+           },
+       .input = Spec({{"record", DType::bytes, {}}}),
+       .element =
+           [](std::size_t i) {
+             const auto number = static_cast<float>(i);
+             std::string words, pairs;
+             for (std::size_t step = 0; step < i % 5; ++step) {
+               words += field(1, bytes_feature(std::vector<std::string>(step % 3, "word")));
+               pairs += field(1, float_feature({number, -number}));
+             }
+             const std::string record =
+                 example_of(feature("n", int_feature({static_cast<std::int64_t>(i)}))) +
+                 field(2, feature("words", words) + feature("v", pairs));
+             return Element({{"record", Tensor::copy_bytes(record)}});
+           },
+       .bad =
+           [] {
+             return Element({{"record", Tensor::copy_bytes("no example")}});
+           }},
       {.name = "synthetic cost",
        .make =
            [] {

@@ -1,13 +1,17 @@
 // Forms of files as other programs write them, from the outside.
 #include <gmock/gmock.h>
 
+#include "tests/support/example.h"
 #include "tests/support/program.h"
+#include "tests/support/records.h"
 
 namespace penstock::test {
 namespace formats_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using Flags = std::vector<std::string>;
 
 class Formats : public testing::Test {
@@ -59,6 +63,48 @@ TEST_F(Formats, CsvWithMissingValues) {
   const Outcome near =
       run_program({"profile", "--csv", gaps, "--columns", " N:i64", "--batch", "3"});
   EXPECT_THAT(near.err, HasSubstr("the header has 'n', which differs in blanks and case"));
+}
+
+TEST_F(Formats, SequenceExamples) {
+  const auto list = [](const std::string& name, const Flags& steps) {
+    std::string all;
+    for (const std::string& step : steps) all += field(1, step);
+    return field(1, field(1, name) + field(2, all));
+  };
+  const auto record = [&](std::int64_t id, const Flags& tokens) {
+    return field(1, feature("id", int_feature({id}))) + field(2, list("tokens", tokens));
+  };
+  const std::string path =
+      folder_.write("s.tfrecord", tfrecords_of({record(5, {int_feature({1, 2}), int_feature({3})}),
+                                                record(6, {}), record(7, {int_feature({4})})}));
+  const Outcome inspected = run_program({"inspect", path});
+  EXPECT_EQ(inspected.code, 0) << inspected.err;
+  EXPECT_THAT(inspected.out, HasSubstr("tf.SequenceExample {id: i64 5} with sequences "
+                                       "{tokens: i64 in 2 steps of 3 values}"));
+  const Outcome explained = run_program({"explain", "--tfrecord", path, "--example", "id:i64",
+                                         "--sequence", "tokens:i64", "--ragged-batch", "2"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("tokens.step_splits: i64"));
+  const std::string ragged = digest({"--tfrecord", path, "--example", "id:i64", "--sequence",
+                                     "tokens:i64", "--ragged-batch", "3"});
+  const std::string toml =
+      folder_.write("p.toml", "[source]\nkind = \"tfrecord\"\npaths = \"" + path +
+                                  "\"\nexample = [\"id:i64\"]\nsequence = [\"tokens:i64\"]\n"
+                                  "[[stages]]\nkind = \"ragged_batch\"\nsize = 3\n");
+  EXPECT_EQ(digest({"--pipeline", toml}), ragged);
+  EXPECT_THAT(digest({"--tfrecord", path, "--sequence", "tokens:i64[]", "--padded-batch", "3",
+                      "--on-error", "skip"}),
+              Not(IsEmpty()));
+  const Outcome as_example =
+      run_program({"profile", "--tfrecord", path, "--example", "tokens:i64", "--batch", "1"});
+  EXPECT_EQ(as_example.code, 1);
+  EXPECT_THAT(as_example.err, AllOf(HasSubstr("tf.SequenceExample"), HasSubstr("--sequence")));
+  const Outcome trained =
+      run_program({"train", "--model", "cifar10", "--data", path, "--batch", "1", "--quiet"});
+  EXPECT_EQ(trained.code, 2);
+  EXPECT_THAT(trained.err, HasSubstr("its records are tf.SequenceExamples"));
+  for (const char* wrong : {"tokens:i64=1", ":i64", "tokens:i64[0]", "tokens:i64[x]"})
+    EXPECT_EQ(run_program({"explain", "--tfrecord", path, "--sequence", wrong}).code, 2) << wrong;
 }
 
 TEST_F(Formats, LabelsOfQmnistBesideTheirImages) {

@@ -67,6 +67,12 @@ void run_example(Bytes bytes) {
   Limits limits;
   if (input.option(0)) limits.max_nesting = 2;
   const std::int64_t any = input.option(1) ? 2 : -1;
+  const WorkOpPtr sequences = parse_sequence_example(
+      {},
+      {{.key = "words"},
+       {.key = "ids", .dtype = DType::i64, .step = Shape(), .allow_missing = true},
+       {.key = "box", .dtype = DType::f32}},
+      "record", limits);
   const WorkOpPtr op = parse_example(
       {{.key = "image"},
        {.key = "label", .dtype = DType::i64, .default_value = Tensor::scalar<std::int64_t>(3)},
@@ -74,13 +80,15 @@ void run_example(Bytes bytes) {
        {.key = "words", .shape = Shape({any, 2})},
        {.key = "ids", .dtype = DType::i64, .shape = Shape({any})}},
       "record", limits);
-  test::HeapContext context;
-  WorkItem item;
-  item.element.set("record", Tensor::copy_bytes(input.file));
-  op->run({&item, 1}, context);
-  if (!item.status.ok()) require_answer(item.status.error());
-  // A varint of one byte is a value of eight, an empty string (two bytes) a view of sixteen.
-  require(context.allocated_bytes <= 16 * input.file.size() + 4096, "more memory than values");
+  for (const WorkOpPtr& parser : {op, sequences}) {
+    test::HeapContext context;
+    WorkItem item;
+    item.element.set("record", Tensor::copy_bytes(input.file));
+    parser->run({&item, 1}, context);
+    if (!item.status.ok()) require_answer(item.status.error());
+    // A varint of one byte is a value of eight, an empty string (two bytes) a view of sixteen.
+    require(context.allocated_bytes <= 16 * input.file.size() + 4096, "more memory than values");
+  }
 }
 
 std::vector<std::string> example_seeds() {
@@ -92,8 +100,16 @@ std::vector<std::string> example_seeds() {
   const std::string unpacked =
       example_of(feature("ids", int_feature({1, 2}, false)) +
                  feature("box", float_feature({1, -3}, false)) + feature("other", field(1, "")));
-  return {with_options(0, ""), with_options(0, whole), with_options(3, whole),
-          with_options(2, unpacked), with_options(0, whole + unpacked)};
+  const std::string lists =
+      field(2, feature("words", field(1, bytes_feature({"a", ""})) + field(1, "")) +
+                   feature("ids", field(1, int_feature({1})) + field(1, int_feature({INT64_MIN}))) +
+                   feature("box", field(1, float_feature({1, -3}))));
+  return {with_options(0, ""),
+          with_options(0, whole),
+          with_options(3, whole),
+          with_options(2, unpacked),
+          with_options(0, whole + unpacked),
+          with_options(0, whole + lists)};
 }
 
 void run_tar(Bytes bytes) {

@@ -61,5 +61,30 @@ TEST(TypedName, DefaultsOfFeatures) {
   }
 }
 
+TEST(TypedName, Sequences) {
+  const struct {
+    const char* text;
+    const char* key;
+    DType dtype;
+    std::optional<Shape> step;
+  } kCases[] = {{"a", "a", DType::bytes, {}},
+                {"a:i64", "a", DType::i64, {}},
+                {"a/label", "a/label", DType::i64, {}},
+                {"a:f32[]", "a", DType::f32, Shape()},
+                {"a:f32[1024]", "a", DType::f32, Shape({1024})},
+                {"a:b:bytes[2x3]", "a:b", DType::bytes, Shape({2, 3})},
+                {"a[0]:bytes", "a[0]", DType::bytes, {}},
+                {"a[0]:i64[1]", "a[0]", DType::i64, Shape({1})}};
+  for (const auto& [text, key, dtype, step] : kCases) {
+    const SequenceSpec spec = parse_sequences({text}).front();
+    EXPECT_EQ(spec.key, key) << text;
+    EXPECT_EQ(spec.dtype, dtype) << text;
+    EXPECT_EQ(spec.step, step) << text;
+  }
+  for (const char* text : {":i64", "a:i64=0", "a:i64[0]", "a:i64[-1]", "a[]", "a[4]", "a:int[4]",
+                           "a:i64[2x]", "a:i64[1x1x1x1x1x1]"})
+    EXPECT_THROW(static_cast<void>(parse_sequences({text})), UsageError) << text;
+}
+
 }  // namespace
 }  // namespace penstock::tool

@@ -24,6 +24,9 @@ using Features = std::map<std::string, char>;
 Features features_of_first(const Dataset& records) {
   for (Element& element : records.take(1).iterate({.threads = 1})) {
     const auto example = view_example(element["record"].bytes_at());
+    if (!example && view_sequence_example(element["record"].bytes_at()))
+      throw UsageError(
+          "its records are tf.SequenceExamples; --pipeline reads their feature lists (sequence)");
     if (!example)
       throw UsageError("its records are no tf.Examples; --pipeline can read them as what they are");
     Features features;

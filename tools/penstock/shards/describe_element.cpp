@@ -60,12 +60,10 @@ std::string values_text(const Tensor& tensor) {
   return values.size() == 1 && tensor.rank() == 0 ? text : "[" + text + "]";
 }
 
-std::string describe_example(std::string_view record) {
-  const auto features = view_example(record);
-  if (!features) return "";
-  std::string text = "tf.Example {";
-  for (std::size_t i = 0; i < features->size(); ++i) {
-    const FeatureView& feature = (*features)[i];
+std::string describe_features(const std::vector<FeatureView>& features) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    const FeatureView& feature = features[i];
     text += (i > 0 ? ", " : "") + printable(feature.key) + ": ";
     if (feature.kind == 'b')
       text += feature.count == 0 ? "bytes []" : describe_bytes(feature.bytes);
@@ -76,6 +74,31 @@ std::string describe_example(std::string_view record) {
     if (feature.count > 1) text += " and " + grouped(feature.count - 1) + " more";
   }
   return text + "}";
+}
+
+std::string describe_sequences(const std::vector<SequenceView>& sequences) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const SequenceView& sequence = sequences[i];
+    const char* const kind = sequence.kind == 'b'   ? "bytes"
+                             : sequence.kind == 'f' ? "f32"
+                             : sequence.kind == 'i' ? "i64"
+                                                    : "nothing";
+    text += (i > 0 ? ", " : "") + printable(sequence.key) + ": " + kind + " in " +
+            grouped(sequence.steps) + (sequence.steps == 1 ? " step" : " steps");
+    if (sequence.count != sequence.steps)
+      text += " of " + grouped(sequence.count) + (sequence.count == 1 ? " value" : " values");
+  }
+  return text + "}";
+}
+
+std::string describe_example(std::string_view record) {
+  if (const auto features = view_example(record))
+    return "tf.Example " + describe_features(*features);
+  const auto view = view_sequence_example(record);
+  if (!view) return "";
+  return "tf.SequenceExample " + describe_features(view->context) + " with sequences " +
+         describe_sequences(view->sequences);
 }
 
 std::string describe_tensor(const Tensor& tensor) {

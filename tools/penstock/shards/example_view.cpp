@@ -137,23 +137,74 @@ bool read_entry(std::string_view entry, FeatureView& out) {
   return !fields.bad();
 }
 
+bool read_features(std::string_view map, std::vector<FeatureView>& out) {
+  Fields entries(map);
+  while (entries.next() && out.size() < kMostFeatures) {
+    if (entries.number() != 1 || entries.wire() != 2) return false;
+    if (!read_entry(entries.bytes(), out.emplace_back())) return false;
+  }
+  return !entries.bad();
+}
+
+bool read_steps(std::string_view list, SequenceView& out) {
+  Fields steps(list);
+  while (steps.next()) {
+    FeatureView step;
+    if (steps.number() != 1 || steps.wire() != 2 || !read_feature(steps.bytes(), step))
+      return false;
+    ++out.steps;
+    out.count += step.count;
+    if (out.kind == '?') out.kind = step.kind;
+  }
+  return !steps.bad();
+}
+
+bool read_sequence(std::string_view entry, SequenceView& out) {
+  Fields fields(entry);
+  while (fields.next()) {
+    if (fields.wire() != 2) return false;
+    if (fields.number() == 1) out.key = fields.bytes();
+    if (fields.number() == 2 && !read_steps(fields.bytes(), out)) return false;
+  }
+  return !fields.bad();
+}
+
+bool read_sequences(std::string_view map, std::vector<SequenceView>& out) {
+  Fields entries(map);
+  while (entries.next() && out.size() < kMostFeatures) {
+    if (entries.number() != 1 || entries.wire() != 2) return false;
+    if (!read_sequence(entries.bytes(), out.emplace_back())) return false;
+  }
+  return !entries.bad();
+}
+
 }  // namespace
+
+std::optional<SequenceExampleView> view_sequence_example(std::string_view record) {
+  SequenceExampleView view;
+  Fields fields(record);
+  while (fields.next()) {
+    const bool context = fields.number() == 1;
+    if (fields.wire() != 2 || (!context && fields.number() != 2)) return std::nullopt;
+    if (!(context ? read_features(fields.bytes(), view.context)
+                  : read_sequences(fields.bytes(), view.sequences)))
+      return std::nullopt;
+  }
+  if (fields.bad() || view.sequences.empty()) return std::nullopt;
+  std::ranges::sort(view.context, {}, &FeatureView::key);
+  std::ranges::sort(view.sequences, {}, &SequenceView::key);
+  return view;
+}
 
 std::optional<std::vector<FeatureView>> view_example(std::string_view record) {
   std::vector<FeatureView> features;
   Fields example(record);
   while (example.next()) {
     if (example.number() != 1 || example.wire() != 2) return std::nullopt;
-    Fields map(example.bytes());
-    while (map.next() && features.size() < kMostFeatures) {
-      if (map.number() != 1 || map.wire() != 2) return std::nullopt;
-      if (!read_entry(map.bytes(), features.emplace_back())) return std::nullopt;
-    }
-    if (map.bad()) return std::nullopt;
+    if (!read_features(example.bytes(), features)) return std::nullopt;
   }
   if (example.bad() || features.empty()) return std::nullopt;
-  std::sort(features.begin(), features.end(),
-            [](const FeatureView& a, const FeatureView& b) { return a.key < b.key; });
+  std::ranges::sort(features, {}, &FeatureView::key);
   return features;
 }
 

@@ -170,6 +170,9 @@ void PipelineFlags::add_source_options(CLI::App& app) {
        "images, tar: take hidden files, folders and members, too (whose names begin with a dot)"},
       {"--example", "example", nullptr, "KEY[:DTYPE[=DEFAULT]],...",
        "tfrecord: parse these features"},
+      {"--sequence", "sequence", nullptr, "KEY[:DTYPE[[SHAPE]]],...",
+       "tfrecord: parse these feature lists of tf.SequenceExamples; behind the type, [] is a step "
+       "of one value, [4] or [2x3] one of that shape"},
       {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
       {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
       {"--no-header", "header", "false", "", "csv: the first line is data"},
