@@ -6,6 +6,7 @@
 #include <penstock/error.h>
 #include <penstock/remote_files.h>
 
+#include "pipeline/io/http/url.h"
 #include "pipeline/io/pattern.h"
 
 namespace penstock {
@@ -18,6 +19,16 @@ bool exists(FileSystem& files, const std::string& path) {
     return true;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
+    return false;
+  }
+}
+
+/// True if a store says that it has this object. It may refuse to say so for one that it lacks.
+bool is_object(FileSystem& files, const std::string& path) {
+  try {
+    files.info(path);
+    return true;
+  } catch (const Error&) {  // opening what the pattern stands for reports it
     return false;
   }
 }
@@ -63,6 +74,7 @@ std::vector<std::string> expand_pattern(FileSystem& files, const std::string& pa
   std::vector<std::string> patterns = expand_braces(pattern);
   if (patterns.size() == 1 && patterns.front() == pattern) return patterns;
   if (!is_remote(pattern) && exists(files, pattern)) return {pattern};
+  if ((http::is_s3(pattern) || http::is_gs(pattern)) && is_object(files, pattern)) return {pattern};
   return patterns;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <penstock/file_system.h>
+#include <penstock/find_files.h>
 #include <penstock/remote_files.h>
 
 #include "tests/support/errors.h"
@@ -112,6 +113,20 @@ TEST_F(S3Files, AreListedAndReadWithoutAskingTwice) {
   EXPECT_EQ(as_text(file->read_all(200'000)), objects_.at("d/a-2.tar"));
   // Asked again it is asked for.
   EXPECT_EQ(files().info("s3://b/d/a-2.tar"), info);
+}
+
+// As local files: an object of exactly that name comes before the pattern.
+TEST_F(S3Files, KeysWithBrackets) {
+  const std::map<std::string, std::string> objects{
+      {"d/x[1].tar", "1"}, {"d/x1.tar", "2"}, {"d/y{a,b}.tar", "3"}, {"d/z[*.tar", "4"}};
+  const HttpServer server(served(objects), listing(objects));
+  use_s3(server.url());
+  EXPECT_THAT(files().glob("s3://b/d/x[1].tar"), ElementsAre("s3://b/d/x[1].tar"));
+  EXPECT_THAT(files().glob("s3://b/d/x[12].tar"), ElementsAre("s3://b/d/x1.tar"));
+  EXPECT_THAT(files().glob("s3://b/d/z[*.tar"), ElementsAre("s3://b/d/z[*.tar"));
+  EXPECT_THAT(expand_pattern(files(), "s3://b/d/y{a,b}.tar"), ElementsAre("s3://b/d/y{a,b}.tar"));
+  EXPECT_THAT(expand_pattern(files(), "s3://b/d/y{a,c}.tar"),
+              ElementsAre("s3://b/d/ya.tar", "s3://b/d/yc.tar"));
 }
 
 TEST_F(S3Files, RequestsAreSignedAndSecretsStayHere) {

@@ -27,9 +27,9 @@ std::string without_blanks(std::string_view text);
 
 /// Returns the configured region: $AWS_REGION, $AWS_DEFAULT_REGION, the profile's, else us-east-1.
 std::string usual_region();
-/// Returns the configured endpoint of a service, "s3" or "sts"; empty if there is none. It is the
-/// first of $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, that of the profile's `services` section, that
-/// below the profile's "s3 =", and the profile's endpoint_url.
+/// Returns the configured endpoint of a service, "s3" or "sts"; empty if there is none. The order:
+/// $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, the profile's `services` section. Then come the key
+/// below the profile's "s3 =" and the profile's endpoint_url.
 /// $AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true, or the profile's key of that name, ignores them all.
 ///
 /// Throws Error{invalid_argument} if none is configured, but another variable or key seems to name

@@ -160,6 +160,8 @@ std::vector<std::string> S3FileSystem::glob(const std::string& pattern, bool hid
   if (wild == prefix.key.npos) return {pattern};
   prefix.key.resize(wild);
   std::vector<std::string> found = list_prefix(prefix, 0);
+  // As for local files: the key may really have a bracket.
+  if (std::ranges::binary_search(found, pattern)) return {pattern};
   std::erase_if(found, [&](const std::string& name) { return !matches(pattern, name, hidden); });
   return found;
 }
