@@ -118,7 +118,7 @@ TEST_P(HttpSources, RefuseWhatChanges) {
   for (const ReadOutcome& outcome : read_source(*source)) {
     if (!outcome.error) continue;
     ++failed;
-    EXPECT_EQ(outcome.error->code(), ErrorCode::data_loss) << outcome.error->what();
+    EXPECT_EQ(outcome.error->code(), ErrorCode::changed) << outcome.error->what();
   }
   // A stream ends a shard with one error.
   EXPECT_GE(failed, source->size() ? kRecords : contents_.size());

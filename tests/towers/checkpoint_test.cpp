@@ -165,7 +165,8 @@ TEST(Checkpoints, TheNewestTwoAreKeptAndADamagedOneIsPassedOver) {
   const std::string before = folder / "step-000000000015.safetensors";
   ASSERT_TRUE(std::filesystem::exists(newest));
   ASSERT_TRUE(std::filesystem::exists(before));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2 + 1)
+      << "a lock";
   const std::string bytes = read_file(newest);
   std::string damaged = bytes;
   damaged[bytes.size() / 2] = static_cast<char>(damaged[bytes.size() / 2] ^ 0x10);
@@ -212,7 +213,8 @@ TEST(Checkpoints, ADamagedOneTakesNoPlace) {
   EXPECT_TRUE(std::filesystem::exists(name(15))) << "the only whole one but the newest";
   EXPECT_FALSE(std::filesystem::exists(name(17)));
   EXPECT_TRUE(std::filesystem::exists(name(18)));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2 + 1)
+      << "a lock";
   // Whichever of the two is damaged, the other serves.
   folder.write(std::filesystem::path(name(18)).filename().string(), "damaged");
   EXPECT_EQ(train(options_in(folder.path(), 20)).resumed_at, 15U);

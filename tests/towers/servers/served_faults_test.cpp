@@ -363,8 +363,11 @@ TEST(ServedFaults, AfterTheChiefDiedAsyncGoesOnFromTheCheckpointWithEachBatchOnc
         });
         EXPECT_TRUE(run_process(maker<Paced>(), data, options, job).error);
       });
-      // While it is written to, or between that.
-      while (std::filesystem::is_empty(folder.path())) std::this_thread::sleep_for(milliseconds(1));
+      // While it is written to, or between that. The lock of the folder is there before.
+      const auto entries = [&] {
+        return std::distance(std::filesystem::directory_iterator(folder.path()), {});
+      };
+      while (entries() < 2) std::this_thread::sleep_for(milliseconds(1));
       std::this_thread::sleep_for(milliseconds(20 * round));
       *killed = true;
     }
