@@ -99,7 +99,12 @@ UniqueFd open_trainer_lock(const std::string& folder, bool to_lock) {
   for (;;) {
     UniqueFd fd(::open(path.c_str(), how | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
     if (fd || !to_lock) return fd;
-    if (errno != EINTR) throw error_from_errno(errno, "lock", path);
+    if (errno == EINTR) continue;
+    const int error = errno;
+    // That of another user, which most file systems lock all the same.
+    fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd) throw error_from_errno(error, "lock", path);
+    return fd;
   }
 }
 

@@ -57,7 +57,9 @@ class Iterator::Impl {
     } catch (...) {
       if (run_->cancelled()) return stopped();
       position_.fail();
-      return Next(status_from_current_exception());
+      const Status status = status_from_current_exception();
+      if (status.error().code() == ErrorCode::changed) end();
+      return Next(status);
     }
     if (!taken) {
       const std::optional<std::string> line = position_.finish_epoch();
