@@ -82,6 +82,7 @@ Json remote_json(const RemoteStats& remote) {
           {"bytes_cached", remote.bytes_cached},
           {"waiting_s", remote.waiting_s},
           {"connections", remote.connections},
+          {"requests_per_second", remote.requests_per_second},
           {"latency_ms", remote.latency_ms},
           {"bytes_per_second", remote.bytes_per_second}};
 }

@@ -61,6 +61,8 @@ std::string servers(const RemoteStats& remote) {
   if (remote.again > 0) text += ", " + grouped(remote.again) + " done again";
   if (remote.hedged > 0) text += ", " + grouped(remote.hedged) + " hedged";
   if (remote.throttled > 0) text += ", " + grouped(remote.throttled) + " told to slow down";
+  if (remote.requests_per_second > 0)
+    text += " (now at most " + human_count(remote.requests_per_second) + " a second)";
   text += " · " + bytes(remote.bytes) + " for " + bytes(remote.bytes_needed) + " needed";
   if (remote.bytes_cached > 0) text += " · " + bytes(remote.bytes_cached) + " from the cache";
   if (remote.latency_ms > 0)

@@ -16,10 +16,12 @@ struct RemoteOptions {
   /// A file, or the URL of one, with the names of the data, one a line: URLs, or names relative to
   /// the location of the list. HTTP can't list folders; with a list, patterns and folders work.
   std::string list;
-  /// Requests in flight at once. A server that throttles (429, 503) gets fewer for a while.
+  /// Requests in flight at once. A server that throttles (429, 503) gets fewer per second for a
+  /// while.
   std::size_t connections = 256;
   /// Number of retries of a request after a broken connection, an invalid answer, 408, 429 or 5xx.
-  /// Each retry comes after a longer wait with a random part. If a read fails for good,
+  /// Each retry comes after a longer wait with a random part. A throttled request does not count as
+  /// long as the server gives good answers to others. If a read fails for good,
   /// RunOptions::retries decides whether the run repeats it.
   int retries = 5;
   /// The first of these waits. The longest is five seconds, or the time that the server asks for.
@@ -64,6 +66,10 @@ struct RemoteOptions {
   /// Region of S3. Empty: $AWS_REGION, $AWS_DEFAULT_REGION, the profile's, else us-east-1. A bucket
   /// in another region is found there.
   std::string s3_region;
+  /// Take an object of the same size and Last-Modified for the same one, whatever its ETag is.
+  /// Otherwise another ETag is another object. For stores whose servers give one object several
+  /// ETags.
+  bool trust_dates = false;
   /// Sign nothing, for public buckets. Otherwise the credentials for s3:// come from the
   /// environment (AWS_ACCESS_KEY_ID, …), from web identity, from the profile $AWS_PROFILE, or from
   /// the service of the container or the instance; those of services are renewed before they
@@ -108,6 +114,7 @@ struct RemoteStats {
   std::uint64_t bytes_written = 0;  ///< of bodies that servers accepted
   double waiting_s = 0;             ///< sum of the durations of all requests
   std::uint64_t connections = 0;    ///< limit for requests in flight
+  double requests_per_second = 0;   ///< limit after throttling, of the slowest server; 0: none
   double latency_ms = 0;            ///< recent time from a request to its answer's first byte
   double bytes_per_second = 0;      ///< recent rate of one connection; 0: unknown
 };

@@ -194,8 +194,9 @@ bool refuses_credentials(const AnswerHead& head, std::string_view body) noexcept
                              [&](std::string_view code) { return body.find(code) != body.npos; });
 }
 
-std::uint64_t AnswerHead::version() const noexcept {
-  const std::string& name = etag.empty() ? last_modified : etag;
+std::uint64_t AnswerHead::version(bool by_date) const noexcept {
+  const bool dated = !last_modified.empty() && (by_date || etag.empty());
+  const std::string& name = dated ? last_modified : etag;
   if (name.empty()) return 0;
   const std::uint64_t hash = XXH3_64bits(name.data(), name.size());
   return hash == 0 ? 1 : hash;
@@ -283,16 +284,27 @@ Judgement judge(const AnswerHead& head, const WantedRange& wanted) {
     return {Verdict::empty, {}};
   if (head.status != 200 && head.status != 206) return judge_status(head);
   if (is_encoded(head, wanted.gz)) return encoded_answer(head);
-  if (wanted.version != 0 && head.version() != 0 && head.version() != wanted.version)
-    return {Verdict::changed, "the object has changed since it was found: its ETag is another"};
-  if (wanted.version != 0 && head.version() == 0)
+  const std::uint64_t version = head.version(wanted.by_date);
+  if (wanted.version != 0 && version != 0 && version != wanted.version) {
+    if (wanted.by_date || head.etag.empty())
+      return {Verdict::changed,
+              "the object has changed since it was found: its Last-Modified is another"};
+    const std::uint64_t size = head.range ? head.range->size : head.content_length.value_or(0);
+    const bool same = !wanted.modified.empty() && head.last_modified == wanted.modified &&
+                      size == wanted.size.value_or(0);
+    return {Verdict::changed,
+            std::string("the object has changed since it was found: its ETag is another") +
+                (same ? "; its size and Last-Modified are as before: if that is enough, "
+                        "--trust-data (RemoteOptions::trust_dates) reads on"
+                      : "")};
+  }
+  if (wanted.version != 0 && version == 0)
     return {Verdict::again, "the answer has no ETag, which others had"};
   // rclone's S3 answers a range with 200, but sends a Content-Range with it.
   if (head.status == 200 && !head.range) {
-    if (whole_wanted && head.content_length == wanted.size) return {Verdict::good, {}};
-    return {Verdict::again,
-            "HTTP 200 for a range: the server, or a proxy, ignored what was asked "
-            "for"};
+    if (whole_wanted && head.content_length.value_or(*wanted.size) == *wanted.size)
+      return {Verdict::good, {}};
+    return {Verdict::refused, "HTTP 200 for a range: the server, or a proxy, takes none"};
   }
   if (!head.range || head.range->unsatisfied)
     return {Verdict::again, "HTTP 206 without a Content-Range"};

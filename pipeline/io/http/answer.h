@@ -29,8 +29,8 @@ struct AnswerHead {
   std::optional<std::uint64_t> retry_after_s;
 
   /// Returns a hash that identifies the contents: of the ETag, weak or strong, else of
-  /// Last-Modified. Returns 0 if there is neither.
-  std::uint64_t version() const noexcept;
+  /// Last-Modified; with `by_date` first of Last-Modified. Returns 0 if there is neither.
+  std::uint64_t version(bool by_date = false) const noexcept;
   /// Returns the ETag if it can be sent in If-Match, which compares strong ETags only; otherwise an
   /// empty string.
   std::string_view strong_etag() const noexcept;
@@ -64,6 +64,8 @@ struct WantedRange {
   std::optional<std::uint64_t> size{};  ///< size of the object, if it is known
   std::uint64_t version = 0;            ///< version that the object must have; 0: any
   bool gz = false;                      ///< its name is that of a gzip file
+  bool by_date = false;                 ///< see AnswerHead::version
+  std::string_view modified{};          ///< Last-Modified when it was found, for the error
 };
 
 enum class Verdict {
@@ -83,7 +85,7 @@ struct Judgement {
 };
 
 /// Judges an answer to a GET of that range by its head. A whole object in answer to a range is good
-/// if the range covers all of it.
+/// if the range covers all of it, even without its length.
 Judgement judge(const AnswerHead& head, const WantedRange& wanted);
 /// Judges an answer to a GET or HEAD without a range. `gz`: see WantedRange.
 Judgement judge_whole(const AnswerHead& head, bool gz = false);

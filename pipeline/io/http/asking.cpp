@@ -5,7 +5,7 @@
 namespace penstock::http {
 namespace {
 
-constexpr int kMostRedirects = 5;
+constexpr int kMostMoves = 5;  // from region to region
 
 }  // namespace
 
@@ -16,6 +16,7 @@ Asking::Asking(const Asker& asker, std::string path, BodyTaker& taker, std::uint
       bytes_(bytes),
       is_write_(taker.is_write()),
       make_(std::move(make)),
+      route_(asker.redirects, path_, asker.authorizer != nullptr),
       attempt_(taker, asker.pace, countdown_) {}
 
 Asking::~Asking() {
@@ -24,11 +25,13 @@ Asking::~Asking() {
 }
 
 void Asking::send(const Patience& patience, bool again) {
-  attempt_.start(asker_.transport, make_(url_, patience.left()), again, patience.deadline());
+  HttpRequest request = make_(route_.target().url, patience.left());
+  request.public_only = route_.target().public_only;
+  attempt_.start(asker_.transport, request, again, patience.deadline());
 }
 
 void Asking::begin(const Url& url) {
-  url_ = url;
+  route_.begin(url);
   send(Patience(asker_.options, bytes_), false);
 }
 
@@ -37,50 +40,42 @@ Url Asking::finish() {
 }
 
 Url Asking::perform(const Url& url) {
-  url_ = url;
+  route_.begin(url);
   const Patience patience(asker_.options, bytes_);
   send(patience, false);
   return settle(patience);
 }
 
 Url Asking::settle(const Patience& patience) {
-  int redirects = 0;
-  for (int tries = 1;;) {
+  Tries tries{.sent = 1};
+  for (int moves = 0;; ++tries.sent) {
     countdown_.wait();
     const Judgement& result = attempt_.result();
-    if (result.verdict == Verdict::good || result.verdict == Verdict::empty) return url_;
-    if (std::optional<Url> there = moved(url_); there && redirects < kMostRedirects) {
-      ++redirects;
-      url_ = *std::move(there);
+    const Url& url = route_.target().url;
+    if (result.verdict == Verdict::good || result.verdict == Verdict::empty) {
+      route_.succeeded();
+      return url;
+    }
+    if (std::optional<Url> there = moved(url); there && moves < kMostMoves) {
+      ++moves;
+      route_.move(*std::move(there));
     } else if (result.verdict == Verdict::redirect) {
-      if (++redirects > kMostRedirects)
-        throw Error(ErrorCode::invalid_argument, "the server redirects in circles",
-                    {.shard = path_});
-      url_ = redirected(url_);
-    } else {
+      route_.follow(head().location, attempt_.private_peer());
+    } else if (!route_.failed(head().status)) {
       if (asker_.authorizer != nullptr && attempt_.credentials_refused())
         asker_.authorizer->refused(attempt_.sent());
-      if (!patience.again(result.verdict, tries))
-        throw error_of(result, head(), path_, url_, tries, is_write_);
-      patience.wait(result.verdict, tries++);
+      tries.fail(result.verdict, attempt_.goods());
+      if (!patience.again(result.verdict, tries.failed))
+        throw error_of(result, head(), path_, url, tries.sent, is_write_);
+      patience.wait(result.verdict, tries.failed);
     }
-    send(patience, tries > 1);
+    send(patience, tries.failed > 0);
   }
 }
 
 std::optional<Url> Asking::moved(const Url& url) const {
   if (asker_.authorizer == nullptr || head().bucket_region.empty()) return {};
   return asker_.authorizer->moved(url, head().bucket_region);
-}
-
-Url Asking::redirected(const Url& url) const {
-  Url next = resolve(url, head().location);
-  if (!next.same_origin(url))
-    throw Error(ErrorCode::invalid_argument,
-                "the server redirects to another, " + next.origin() + ", which is refused",
-                {.shard = path_});
-  next.userinfo = url.userinfo;
-  return next;
 }
 
 }  // namespace penstock::http

@@ -9,6 +9,7 @@
 
 #include "pipeline/io/http/attempt.h"
 #include "pipeline/io/http/patience.h"
+#include "pipeline/io/http/redirects.h"
 
 namespace penstock::http {
 
@@ -19,10 +20,11 @@ struct Asker {
   HttpTransport& transport;
   Pace& pace;
   const RemoteOptions& options;
+  Redirects& redirects;
   Authorizer* authorizer = nullptr;
 };
 
-/// One request with its retries. Follows redirects on the same server, and to a bucket's region.
+/// One request with its retries. Follows redirects (Route), and those to a bucket's region.
 /// Used by one thread.
 class Asking {
  public:
@@ -54,14 +56,13 @@ class Asking {
   void send(const Patience& patience, bool again);
   Url settle(const Patience& patience);
   std::optional<Url> moved(const Url& url) const;
-  Url redirected(const Url& url) const;
 
   const Asker asker_;
   const std::string path_;
   const std::uint64_t bytes_;
   const bool is_write_;
   const Make make_;
-  Url url_;
+  Route route_;
   Countdown countdown_;
   Attempt attempt_;
 };

@@ -19,6 +19,11 @@ std::string clock_remark(const std::string& date) {
          (ahead > 0 ? "ahead of" : "behind") + " the server's";
 }
 
+std::string_view origin_of(std::string_view url) noexcept {
+  const std::size_t scheme = url.find("://");
+  return url.substr(0, scheme == url.npos ? url.npos : url.find('/', scheme + 3));
+}
+
 }  // namespace
 
 void Countdown::add() {
@@ -66,17 +71,19 @@ void Attempt::forget() {
 void Attempt::start(HttpTransport& transport, const HttpRequest& request, bool again,
                     std::chrono::steady_clock::time_point deadline) {
   forget();
-  if (!pace_.acquire(deadline)) {
+  server_ = &pace_.server(origin_of(request.url));
+  if (!pace_.acquire(*server_, deadline)) {
     result_ = {Verdict::again, "no request could be sent in time"};
     arrived_ = true;
     return;
   }
   pace_.sent(again);
-  send(transport, request);
+  send(transport, request, *server_);
 }
 
-void Attempt::send(HttpTransport& transport, const HttpRequest& request) {
+void Attempt::send(HttpTransport& transport, const HttpRequest& request, Pace::Server& server) {
   forget();
+  server_ = &server;
   countdown_.add();
   sent_ = std::chrono::steady_clock::now();
   try {
@@ -126,23 +133,28 @@ void Attempt::done(const HttpEnd& end) noexcept {
   }
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - sent_;
   pace_.came(end.body_bytes, waited.count());
-  if (result_.verdict == Verdict::good && taker_.is_write()) pace_.wrote(taker_.bytes_written());
+  if (result_.verdict == Verdict::good && taker_.is_write())
+    pace_.wrote(*server_, taker_.bytes_written());
   if (result_.verdict == Verdict::good && !taker_.is_write())
-    pace_.good(end.first_byte_s, end.total_s, waited.count(), end.body_bytes);
-  if (result_.verdict == Verdict::throttled) pace_.throttled(reader_.head().retry_after_s);
+    pace_.good(*server_, end.first_byte_s, end.total_s, waited.count(), end.body_bytes);
+  if (result_.verdict == Verdict::throttled)
+    pace_.throttled(*server_, sent_, reader_.head().retry_after_s);
   pace_.release();
   arrived_.store(true, std::memory_order_release);
   countdown_.arrived();  // from here on it may be gone
 }
 
 void Attempt::conclude(const HttpEnd& end) {
+  private_peer_ = end.private_peer;
   if (reader_.head().status == 0 && !end.complete) {
     result_ = {end.lasting ? Verdict::unusable : Verdict::again, std::string(end.failure)};
     return;
   }
   judge_head();
   if (result_.verdict != Verdict::good) {
-    const bool data = reader_.head().status == 206 || result_.verdict == Verdict::changed;
+    const int status = reader_.head().status;
+    const bool data = status == 206 || (status == 200 && !taker_.is_write()) ||
+                      result_.verdict == Verdict::changed;
     const std::string said = data ? std::string() : first_line(error_body_);
     if (!said.empty()) result_.why += ": " + said;
     credentials_refused_ = refuses_credentials(reader_.head(), error_body_);
@@ -152,7 +164,7 @@ void Attempt::conclude(const HttpEnd& end) {
     return;
   }
   if (too_long_) {
-    result_ = {Verdict::again, "the body is longer than what was asked for"};
+    result_ = taker_.too_long();
   } else if (!end.complete) {
     result_ = {Verdict::again, std::string(end.failure)};
   } else if (!taker_.full()) {

@@ -42,6 +42,10 @@ class BodyTaker {
   virtual bool take(std::span<const std::byte> bytes) noexcept = 0;
   /// Returns true once all bytes have arrived.
   virtual bool full() const noexcept = 0;
+  /// Judges a body that `take` refused.
+  virtual Judgement too_long() const {
+    return {Verdict::again, "the body is longer than what was asked for"};
+  }
   virtual void restart() noexcept = 0;
   /// Judges the body by its contents, once all of it has arrived and `full` is true.
   virtual Judgement judge_body() const { return {Verdict::good, {}}; }
@@ -61,8 +65,10 @@ class Attempt final : public HttpSink {
   void start(HttpTransport& transport, const HttpRequest& request, bool again,
              std::chrono::steady_clock::time_point deadline);
 
-  /// Does the same without waiting. REQUIRES: Pace has given a permit for it.
-  void send(HttpTransport& transport, const HttpRequest& request);
+  /// Does the same without waiting. REQUIRES: Pace has given a permit for a request to `server`.
+  void send(HttpTransport& transport, const HttpRequest& request, Pace::Server& server);
+  /// Returns the server of its last request. REQUIRES: there was one.
+  Pace::Server& server() const noexcept { return *server_; }
 
   /// Returns true once the answer has ended. This may be so shortly before the countdown is told.
   bool arrived() const noexcept { return arrived_.load(std::memory_order_acquire); }
@@ -72,6 +78,10 @@ class Attempt final : public HttpSink {
   const AnswerHead& head() const noexcept { return reader_.head(); }
   /// Returns true if the server refused the request's credentials.
   bool credentials_refused() const noexcept { return credentials_refused_; }
+  /// Returns true if the answer came from a loopback, link-local or private address.
+  bool private_peer() const noexcept { return private_peer_; }
+  /// Returns the number of good answers of its server so far.
+  std::uint64_t goods() const noexcept { return server_ == nullptr ? 0 : pace_.goods(*server_); }
   /// Returns when the request was sent.
   std::chrono::steady_clock::time_point sent() const noexcept { return sent_; }
 
@@ -89,6 +99,7 @@ class Attempt final : public HttpSink {
   BodyTaker& taker_;
   Pace& pace_;
   Countdown& countdown_;
+  Pace::Server* server_ = nullptr;
   std::chrono::steady_clock::time_point sent_;
   std::uint64_t number_ = 0;
   std::atomic<bool> arrived_{false};
@@ -98,6 +109,7 @@ class Attempt final : public HttpSink {
   std::string error_body_;
   bool too_long_ = false;
   bool credentials_refused_ = false;
+  bool private_peer_ = false;
 };
 
 }  // namespace penstock::http

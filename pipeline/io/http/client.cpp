@@ -31,13 +31,11 @@ HttpClient::HttpClient(RemoteOptions options, std::unique_ptr<HttpTransport> tra
       cache_(std::move(cache)) {}
 
 BlockCache* HttpClient::cache_of(const PinnedObject& object) const {
-  if (cache_ == nullptr || object.info.inode == 0) return nullptr;
-  const MutexLock lock(mutex_);
-  return rangeless_.empty() || !rangeless_.contains(object.url.origin()) ? cache_.get() : nullptr;
+  return object.info.inode != 0 && !object.rangeless ? cache_.get() : nullptr;
 }
 
 Asker HttpClient::asker() {
-  return {transport(), pace_, options_, authorizer_.get()};
+  return {transport(), pace_, options_, redirects_, authorizer_.get()};
 }
 
 HttpRequest HttpClient::request_for(const Url& url, std::chrono::milliseconds timeout,
@@ -80,16 +78,19 @@ PinnedObject HttpClient::find(const std::string& path, const Url& url) {
     request.headers.push_back(range_header(0, 0));
     return request;
   });
-  PinnedObject object{path, asking.perform(url), {}, {}};
+  const Url answered = asking.perform(url);
+  PinnedObject object{path, authorizer_ != nullptr ? answered : url, {}, {}};
+  object.rangeless = taker.is_rangeless();
   if (taker.is_rangeless()) {
     const MutexLock lock(mutex_);
     rangeless_.insert(url.origin());
   }
   const AnswerHead& head = asking.head();
-  object.info.size = size_of(head);
-  object.info.inode = head.version();
+  object.info.size = taker.counted() ? *taker.counted() : size_of(head);
+  object.info.inode = head.version(options_.trust_dates);
   object.info.mtime_ns = static_cast<std::int64_t>(object.info.inode);
   object.etag = head.strong_etag();
+  object.modified = head.last_modified;
   if (object.info.inode == 0 && object.info.size > 0)
     log_once(LogLevel::warning, "no ETag from " + url.origin(),
              url.origin() +
@@ -118,10 +119,24 @@ std::string HttpClient::ask(const HttpRequest& request, std::size_t most_bytes) 
 }
 
 void HttpClient::get(std::span<RangeGet> gets, bool fresh) {
-  const RangeAsker asker{transport(), pace_, options_, authorizer_.get(),
-                         [this](const Url& url, std::chrono::milliseconds timeout) {
-                           return request_for(url, timeout);
-                         }};
+  const RangeAsker asker{
+      .asker = this->asker(),
+      .request = [this](const Url& url,
+                        std::chrono::milliseconds timeout) { return request_for(url, timeout); },
+      .matches =
+          [this](const Url& url) {
+            const MutexLock lock(mutex_);
+            return unmatched_.empty() || !unmatched_.contains(url.origin());
+          },
+      .refuses_its_etags =
+          [this](const Url& url) {
+            log_once(LogLevel::warning, "If-Match at " + url.origin(),
+                     url.origin() +
+                         " refuses the ETags that it gives (HTTP 412 to If-Match): the ETag of "
+                         "each answer is compared instead");
+            const MutexLock lock(mutex_);
+            unmatched_.insert(url.origin());
+          }};
   get_ranges(asker, gets, fresh);
 }
 

@@ -27,7 +27,9 @@ struct PinnedObject {
   std::string path;  ///< as shown to users
   Url url;
   FileInfo info;
-  std::string etag;  ///< strong, or empty
+  std::string etag;        ///< strong, or empty
+  std::string modified{};  ///< Last-Modified
+  bool rangeless = false;  ///< its server takes no ranges: it is read whole, or not at all
 };
 
 /// A range of an object and the memory it is read to.
@@ -74,7 +76,7 @@ class HttpClient {
   Pace& pace() noexcept { return pace_; }
   /// Returns the cache for blocks of an object. Null if its server has no ranges, so that it is
   /// read as a whole, or names no versions.
-  BlockCache* cache_of(const PinnedObject& object) const EXCLUDES(mutex_);
+  BlockCache* cache_of(const PinnedObject& object) const;
 
   /// Returns the object at a URL. Throws Error{not_found}, Error{unavailable}, or
   /// Error{invalid_argument} for an object that can't be read. All of them show `path`.
@@ -106,8 +108,10 @@ class HttpClient {
   std::unique_ptr<HttpTransport> transport_;
   const std::shared_ptr<Authorizer> authorizer_;
   const std::shared_ptr<BlockCache> cache_;
-  mutable Mutex mutex_;
+  Redirects redirects_;
+  Mutex mutex_;
   std::set<std::string> rangeless_ GUARDED_BY(mutex_);  // origins without range requests
+  std::set<std::string> unmatched_ GUARDED_BY(mutex_);  // origins that refuse their own ETags
 };
 
 }  // namespace penstock::http

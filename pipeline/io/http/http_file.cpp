@@ -78,7 +78,7 @@ bool HttpFile::read_ahead(std::span<ReadRequest> requests) {
   if (requests.size() != 1 || requests[0].size > kSmallRead) return false;
   ReadRequest& request = requests[0];
   const std::size_t most_all = client_->options().read_ahead_bytes;
-  if (most_all == 0) return false;
+  if (most_all == 0 || object_.rangeless) return false;
   std::shared_ptr<Block> block;
   std::size_t window = 0;
   {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -226,7 +227,9 @@ void read_objects(HttpClient& client, std::span<ObjectRead> reads, bool fresh) {
       }
     }
     client.pace().needed(wanted - found, found);
-    for (RangeGet& get : gets_of(std::move(read.parts), gap, most)) {
+    const std::size_t at_once =
+        read.object->rangeless ? std::numeric_limits<std::size_t>::max() : most;
+    for (RangeGet& get : gets_of(std::move(read.parts), gap, at_once)) {
       get.object = read.object;
       gets.push_back(std::move(get));
     }

@@ -84,8 +84,8 @@ ObjectWrite::ObjectWrite(const ObjectPlace& place, ObjectRequest request)
       taker_(std::make_unique<Taker>(request_)),
       asking_(
           [this] {
-            Asker asker = place_.client->asker();
-            return Asker{asker.transport, asker.pace, options_, asker.authorizer};
+            const Asker asker = place_.client->asker();
+            return Asker{asker.transport, asker.pace, options_, asker.redirects, asker.authorizer};
           }(),
           place_.path, *taker_, request_.content.size(),
           [this](const Url& url, std::chrono::milliseconds timeout) {

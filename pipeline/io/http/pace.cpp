@@ -1,14 +1,15 @@
 #include "pipeline/io/http/pace.h"
 
 #include <algorithm>
+#include <thread>
+
+#include "pipeline/io/http/send_rate.h"
 
 namespace penstock::http {
 namespace {
 
-using PaceClock = std::chrono::steady_clock;
-
-double pace_now() noexcept {
-  return std::chrono::duration<double>(PaceClock::now().time_since_epoch()).count();
+double seconds_of(Pace::Clock::time_point time) noexcept {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
 void learn(double& mean, double sample) noexcept {
@@ -17,40 +18,44 @@ void learn(double& mean, double sample) noexcept {
 
 }  // namespace
 
-void Throttle::good() noexcept {
-  if (limit_ == most_ || ++good_ < limit_) return;
-  good_ = 0;
-  ++limit_;
+/// All of its members are guarded by the Pace's mutex.
+class Pace::Server {
+ public:
+  SendRate rate;
+};
+
+Pace::Pace(std::size_t most) : most_(most) {}
+Pace::~Pace() = default;
+
+Pace::Server& Pace::server(std::string_view origin) {
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = servers_.find(origin); found != servers_.end()) return *found->second;
+  }
+  auto made = std::make_unique<Server>();
+  const MutexLock lock(mutex_);
+  return *servers_.try_emplace(std::string(origin), std::move(made)).first->second;
 }
 
-void Throttle::throttled(double now_s, std::optional<std::uint64_t> retry_after_s) noexcept {
-  constexpr double kMostWait = 30;
-  constexpr double kBetween = 1;  // answers to requests that were sent together count once
-  good_ = 0;
-  if (now_s - halved_at_ >= kBetween) {
-    limit_ = std::max<std::size_t>(1, limit_ / 2);
-    halved_at_ = now_s;
+bool Pace::acquire(Server& server, Clock::time_point deadline) {
+  double at_s = 0;
+  {
+    const MutexLock lock(mutex_);
+    while (under_way_ >= most_) {
+      if (Clock::now() >= deadline) return false;
+      changed_.wait_until(mutex_, deadline);
+    }
+    const double now_s = seconds_of(Clock::now());
+    at_s = server.rate.next(now_s);
+    if (at_s < seconds_of(deadline)) {
+      server.rate.take(now_s);
+      ++under_way_;
+    }
   }
-  if (retry_after_s)
-    not_before_ =
-        std::max(not_before_, now_s + std::min(kMostWait, static_cast<double>(*retry_after_s)));
-}
-
-bool Pace::acquire(PaceClock::time_point deadline) {
-  MutexLock lock(mutex_);
-  while (true) {
-    const PaceClock::time_point now = PaceClock::now();
-    if (now >= deadline) return false;
-    const double wait = throttle_.not_before() - pace_now();
-    if (wait <= 0 && under_way_ < throttle_.limit()) break;
-    const auto until =
-        wait > 0 ? std::min(deadline, now + std::chrono::duration_cast<PaceClock::duration>(
-                                                std::chrono::duration<double>(wait)))
-                 : deadline;
-    changed_.wait_until(mutex_, until);
-  }
-  ++under_way_;
-  return true;
+  const auto at = Clock::time_point(
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(at_s)));
+  std::this_thread::sleep_until(std::min(at, deadline));
+  return at < deadline;
 }
 
 void Pace::release() noexcept {
@@ -59,11 +64,11 @@ void Pace::release() noexcept {
   changed_.notify_one();
 }
 
-void Pace::good(double first_byte_s, double total_s, double waited_s,
+void Pace::good(Server& server, double first_byte_s, double total_s, double waited_s,
                 std::uint64_t bytes) noexcept {
   constexpr std::uint64_t kTelling = 256 << 10;
   const MutexLock lock(mutex_);
-  throttle_.good();
+  server.rate.good(seconds_of(Clock::now()));
   lateness_.took(bytes, waited_s);
   learn(stats_.latency_ms, 1e3 * first_byte_s);
   if (bytes >= kTelling && total_s > first_byte_s)
@@ -71,17 +76,23 @@ void Pace::good(double first_byte_s, double total_s, double waited_s,
   changed_.notify_one();
 }
 
-void Pace::wrote(std::uint64_t bytes) noexcept {
+void Pace::wrote(Server& server, std::uint64_t bytes) noexcept {
   const MutexLock lock(mutex_);
   stats_.bytes_written += bytes;
-  throttle_.good();
+  server.rate.good(seconds_of(Clock::now()));
   changed_.notify_one();
 }
 
-void Pace::throttled(std::optional<std::uint64_t> retry_after_s) noexcept {
+void Pace::throttled(Server& server, Clock::time_point sent,
+                     std::optional<std::uint64_t> retry_after_s) noexcept {
   const MutexLock lock(mutex_);
   ++stats_.throttled;
-  throttle_.throttled(pace_now(), retry_after_s);
+  server.rate.throttled(seconds_of(Clock::now()), seconds_of(sent), retry_after_s);
+}
+
+std::uint64_t Pace::goods(const Server& server) const noexcept {
+  const MutexLock lock(mutex_);
+  return server.rate.goods();
 }
 
 void Pace::sent(bool again) noexcept {
@@ -102,21 +113,24 @@ void Pace::needed(std::uint64_t bytes, std::uint64_t cached) noexcept {
   stats_.bytes_cached += cached;
 }
 
-PaceClock::time_point Pace::late_at(std::uint64_t bytes) const noexcept {
+Pace::Clock::time_point Pace::late_at(std::uint64_t bytes) const noexcept {
   constexpr double kNever = 86'400;
   const MutexLock lock(mutex_);
   const double after = std::min(kNever, lateness_.late_after(bytes));
-  return PaceClock::now() +
-         std::chrono::duration_cast<PaceClock::duration>(std::chrono::duration<double>(after));
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(after));
 }
 
-bool Pace::hedge() noexcept {
+bool Pace::hedge(Server& server) noexcept {
   constexpr std::uint64_t kOneIn = 50;
   constexpr std::size_t kMostHedges = 8;  // each has memory for a request's bytes
   const MutexLock lock(mutex_);
-  const bool calm = throttle_.limit() == throttle_.most() && under_way_ < throttle_.limit();
+  const double now_s = seconds_of(Clock::now());
+  const bool calm =
+      !server.rate.limit(now_s) && server.rate.next(now_s) <= now_s && under_way_ < most_;
   if (!calm || hedges_ >= kMostHedges || (stats_.hedged + 1) * kOneIn > stats_.requests + 1)
     return false;
+  server.rate.take(now_s);
   ++under_way_;
   ++hedges_;
   ++stats_.hedged;
@@ -140,7 +154,12 @@ std::uint64_t Pace::bytes_of_a_request() const noexcept {
 RemoteStats Pace::stats() const noexcept {
   const MutexLock lock(mutex_);
   RemoteStats stats = stats_;
-  stats.connections = throttle_.most();
+  stats.connections = most_;
+  for (const auto& [origin, server] : servers_) {
+    const double limit = server->rate.limit(seconds_of(Clock::now())).value_or(0);
+    if (stats.requests_per_second == 0 || (limit > 0 && limit < stats.requests_per_second))
+      stats.requests_per_second = limit;
+  }
   return stats;
 }
 

@@ -42,7 +42,7 @@ bool Patience::again(Verdict verdict, int tries) const noexcept {
 
 void Patience::wait(Verdict verdict, int tries) const {
   constexpr std::chrono::milliseconds kLongest(5000);
-  const int doubled = verdict == Verdict::refused ? 0 : std::min(tries - 1, 10);
+  const int doubled = verdict == Verdict::refused ? 0 : std::clamp(tries - 1, 0, 10);
   const auto wait = std::min(kLongest, options_.retry_wait * (1 << doubled));
   const std::chrono::duration<double, std::milli> some(static_cast<double>(wait.count()) *
                                                        some_factor());

@@ -14,6 +14,21 @@ namespace penstock::http {
 
 inline constexpr int kRefusalsAsked = 2;  ///< retries of a refusal
 
+/// The tries of one request.
+struct Tries {
+  int sent = 0;
+  int failed = 0;  ///< of these, those that count
+  std::uint64_t goods = 0;
+
+  /// Counts a try that failed. `goods_now`: the good answers of its server so far. A throttled try
+  /// counts only if its server gave none since the last one: it serves others, and this request
+  /// will have its turn.
+  void fail(Verdict verdict, std::uint64_t goods_now) noexcept {
+    if (verdict != Verdict::throttled || goods_now == goods) ++failed;
+    goods = goods_now;
+  }
+};
+
 /// The retries of one read, and their common deadline. REQUIRES: the options outlive it.
 class Patience {
  public:
@@ -23,8 +38,8 @@ class Patience {
 
   Clock::time_point deadline() const noexcept { return deadline_; }
   std::chrono::milliseconds left() const noexcept;
-  /// Returns true if a request may be retried after `tries` answers that were not good, the last of
-  /// which had this verdict.
+  /// Returns true if a request may be retried after so many failed tries, the last of which had
+  /// this verdict.
   bool again(Verdict verdict, int tries) const noexcept;
   void wait(Verdict verdict, int tries) const;
 

@@ -19,10 +19,10 @@ constexpr std::chrono::hours kLongestLook(1);
 /// Requests the same range as a late request, into its own memory, since both may write.
 class Hedge {
  public:
-  Hedge(const RangeGet& late, Pace& pace, Countdown& countdown)
+  Hedge(const RangeGet& late, bool by_date, Pace& pace, Countdown& countdown)
       : memory_(std::make_unique_for_overwrite<std::byte[]>(late.end() - late.first())),
         get_{late.object, {{late.first(), late.end() - late.first(), memory_.get()}}, {}},
-        taker_(get_),
+        taker_(get_, by_date),
         attempt_(taker_, pace, countdown) {}
 
   Attempt& attempt() noexcept { return attempt_; }
@@ -41,8 +41,20 @@ class Hedge {
 class RangeRound {
  public:
   RangeRound(const RangeAsker& asker, std::span<RangeGet> gets, bool fresh)
-      : asker_(asker), fresh_(fresh), patience_(asker.options, bytes_of(gets)) {
-    for (RangeGet& get : gets) pending_.emplace_back(get, asker.pace, countdown_);
+      : make_(asker),
+        asker_(asker.asker),
+        fresh_(fresh),
+        patience_(asker_.options, bytes_of(gets)) {
+    for (RangeGet& get : gets) {
+      if (get.object->rangeless && get.end() - get.first() != get.object->info.size) {
+        get.status = rangeless(get);
+        continue;
+      }
+      One& one = pending_.emplace_back(get, asker_, countdown_);
+      one.route.begin(get.object->url);
+      one.matches = !get.object->etag.empty() && !asker_.options.trust_dates &&
+                    make_.matches(get.object->url);
+    }
   }
 
   void run() {
@@ -54,39 +66,53 @@ class RangeRound {
           if (one.open) one.get.status = broken;
         return;
       }
-      Verdict worst = Verdict::refused;
-      int tries = 1;
+      std::optional<Verdict> worst;  // of those that wait before they are sent again
+      int failed = 1;
       for (One& one : pending_) {
         if (!one.open) continue;
         const Verdict verdict = take(one);
-        if (patience_.again(verdict, one.tries)) {
-          if (verdict != Verdict::refused) worst = verdict;
-          tries = std::max(tries, one.tries);
+        if (verdict != Verdict::good && goes_elsewhere(one, verdict)) continue;
+        if (one.open && patience_.again(verdict, one.tries.failed)) {
+          if (!worst || verdict != Verdict::refused) worst = verdict;
+          failed = std::max(failed, one.tries.failed);
           continue;
         }
+        if (one.open && verdict != Verdict::good) one.get.status = error(one);
         one.open = false;
         --left;
-        if (verdict != Verdict::good) one.get.status = error(one);
       }
-      if (left > 0) patience_.wait(worst, tries);
+      if (left > 0 && worst) patience_.wait(*worst, failed);
     }
   }
 
  private:
   struct One {
-    One(RangeGet& what, Pace& pace, Countdown& countdown)
-        : get(what), taker(what), attempt(taker, pace, countdown) {}
+    One(RangeGet& what, const Asker& asker, Countdown& countdown)
+        : get(what),
+          taker(what, asker.options.trust_dates),
+          attempt(taker, asker.pace, countdown),
+          route(asker.redirects, what.object->path, asker.authorizer != nullptr) {}
     std::uint64_t bytes() const noexcept { return get.end() - get.first(); }
 
     RangeGet& get;
     PartsTaker taker;
     Attempt attempt;
+    Route route;
     std::unique_ptr<Hedge> hedge;
     GetClock::time_point late_at = GetClock::time_point::max();
-    int tries = 0;
+    Tries tries;
     bool open = true;
-    bool settled = false;  // one of the two requests was cancelled
+    bool settled = false;    // one of the two requests was cancelled
+    bool matches = false;    // sent with If-Match
+    bool unmatched = false;  // which was refused
   };
+
+  static Error rangeless(const RangeGet& get) {
+    return Error(ErrorCode::invalid_argument,
+                 "the server takes no ranges, so that only files which are read whole, as images "
+                 "are, can be read from it: copy this one here, or name a server with ranges",
+                 {.shard = get.object->path});
+  }
 
   static std::uint64_t bytes_of(std::span<const RangeGet> gets) noexcept {
     std::uint64_t bytes = 0;
@@ -94,10 +120,12 @@ class RangeRound {
     return bytes;
   }
 
-  HttpRequest request_of(const RangeGet& get) const {
-    HttpRequest request = asker_.request(get.object->url, patience_.left());
+  HttpRequest request_of(const One& one) const {
+    const RangeGet& get = one.get;
+    HttpRequest request = make_.request(one.route.target().url, patience_.left());
+    request.public_only = one.route.target().public_only;
     request.headers.push_back(range_header(get.first(), get.end() - 1));
-    if (!get.object->etag.empty()) request.headers.push_back("If-Match: " + get.object->etag);
+    if (one.matches) request.headers.push_back("If-Match: " + get.object->etag);
     if (fresh_) request.headers.emplace_back("Cache-Control: no-cache");
     return request;
   }
@@ -107,9 +135,9 @@ class RangeRound {
       if (!one.open) continue;
       one.late_at = GetClock::time_point::max();
       try {
-        one.attempt.start(asker_.transport, request_of(one.get), one.tries > 0,
+        one.attempt.start(asker_.transport, request_of(one), one.tries.sent > 0,
                           patience_.deadline());
-        ++one.tries;
+        ++one.tries.sent;
         one.late_at = asker_.pace.late_at(one.bytes());
       } catch (...) {
         return status_from_current_exception();
@@ -141,13 +169,14 @@ class RangeRound {
 
   /// Sends the request once more, if that is permitted.
   bool hedge(One& one) noexcept {
-    if (!asker_.options.hedge || !asker_.pace.hedge()) return false;
+    if (!asker_.options.hedge || !asker_.pace.hedge(one.attempt.server())) return false;
     try {
-      auto other = std::make_unique<Hedge>(one.get, asker_.pace, countdown_);
-      const HttpRequest request = request_of(one.get);
+      auto other =
+          std::make_unique<Hedge>(one.get, asker_.options.trust_dates, asker_.pace, countdown_);
+      const HttpRequest request = request_of(one);
       one.hedge = std::move(other);
       one.settled = false;
-      one.hedge->attempt().send(asker_.transport, request);
+      one.hedge->attempt().send(asker_.transport, request, one.attempt.server());
       return true;
     } catch (...) {  // no memory, or no credentials: the first request continues
       if (one.hedge != nullptr) return true;
@@ -186,21 +215,51 @@ class RangeRound {
       one.hedge = nullptr;
       asker_.pace.hedge_ended();
     }
-    if (verdict != Verdict::good && asker_.authorizer != nullptr &&
-        one.attempt.credentials_refused())
+    if (verdict == Verdict::good) {
+      one.route.succeeded();
+      if (one.unmatched) make_.refuses_its_etags(one.get.object->url);
+      return verdict;
+    }
+    if (asker_.authorizer != nullptr && one.attempt.credentials_refused())
       asker_.authorizer->refused(one.attempt.sent());
     return verdict;
   }
 
+  /// Returns true if a request is sent again at once, in another way. If it can't be, it has
+  /// failed.
+  bool goes_elsewhere(One& one, Verdict verdict) {
+    const AnswerHead& head = one.attempt.head();
+    try {
+      if (verdict == Verdict::redirect) {
+        one.route.follow(head.location, one.attempt.private_peer());
+        return true;
+      }
+    } catch (...) {
+      one.get.status = status_from_current_exception();
+      one.open = false;
+      return false;
+    }
+    if (one.route.failed(head.status)) return true;
+    one.tries.fail(verdict, one.attempt.goods());
+    // Some servers refuse the ETag that they have just given. The answer's own is compared, too.
+    if (head.status != 412 || !one.matches) return false;
+    one.matches = false;
+    one.unmatched = true;
+    return true;
+  }
+
   static Error error(const One& one) {
     const PinnedObject& object = *one.get.object;
-    const Error error =
-        error_of(one.attempt.result(), one.attempt.head(), object.path, object.url, one.tries);
+    if (one.attempt.result().verdict == Verdict::refused && one.attempt.head().status == 200)
+      return rangeless(one.get);
+    const Error error = error_of(one.attempt.result(), one.attempt.head(), object.path,
+                                 one.route.target().url, one.tries.sent);
     return Error(error.code(), error.cause(),
                  {.shard = object.path, .offset = static_cast<std::int64_t>(one.get.first())});
   }
 
-  const RangeAsker& asker_;
+  const RangeAsker& make_;
+  const Asker asker_;
   const bool fresh_;
   const Patience patience_;
   Countdown countdown_;

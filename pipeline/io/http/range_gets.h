@@ -8,13 +8,14 @@
 
 namespace penstock::http {
 
-/// The objects that making and sending a request needs.
+/// What making and sending a request needs.
 struct RangeAsker {
-  HttpTransport& transport;
-  Pace& pace;
-  const RemoteOptions& options;
-  Authorizer* authorizer = nullptr;
+  Asker asker;
   std::function<HttpRequest(const Url& url, std::chrono::milliseconds timeout)> request;
+  /// Returns true unless If-Match means nothing to the server of that URL.
+  std::function<bool(const Url& url)> matches;
+  /// Takes note that the server refused (412) the ETag of an object that is as it was.
+  std::function<void(const Url& url)> refuses_its_etags;
 };
 
 /// Returns the header of a range, such as "Range: bytes=0-99".

@@ -72,6 +72,9 @@ class RemoteHolder {
     all.bytes_cached += more.bytes_cached;
     all.bytes_written += more.bytes_written;
     all.waiting_s += more.waiting_s;
+    if (all.requests_per_second == 0 ||
+        (more.requests_per_second > 0 && more.requests_per_second < all.requests_per_second))
+      all.requests_per_second = more.requests_per_second;
     if (more.latency_ms > 0) all.latency_ms = more.latency_ms;
     if (more.bytes_per_second > 0) all.bytes_per_second = more.bytes_per_second;
   }

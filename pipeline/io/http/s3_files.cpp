@@ -125,7 +125,8 @@ std::vector<std::string> S3FileSystem::list_prefix(const S3Path& prefix, std::si
       pin.info.mtime_ns = static_cast<std::int64_t>(pin.info.inode);
       pin.etag = head.strong_etag();
       found.push_back(pin.path);
-      if (pin.info.inode != 0) pin_listed(std::move(pin));
+      // By its date it is known only to answers.
+      if (pin.info.inode != 0 && !client().options().trust_dates) pin_listed(std::move(pin));
       if (found.size() > kMostListed)
         throw Error(ErrorCode::out_of_range, "there are more than ten million objects",
                     {.shard = shown});

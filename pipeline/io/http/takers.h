@@ -24,39 +24,59 @@ class ProbeTaker final : public BodyTaker {
     // is a page that a proxy sent instead. But any server may give such an answer once, so it is
     // believed only after several in a row.
     const bool plain = http::judge_whole(head, gz_).verdict == Verdict::good;
-    const bool named =
-        head.version() != 0 && head.content_length && !head.type.starts_with("text/html");
-    if (head.range || !plain || !named) return http::judge(head, {0, 0, {}, 0, gz_});
+    if (head.range || !plain || head.type.starts_with("text/html"))
+      return http::judge(head, {0, 0, {}, 0, gz_});
     wholes_ = head.content_length == size_ ? wholes_ + 1 : 1;
     size_ = head.content_length;
-    if (rangeless_ || wholes_ > kRefusalsAsked) return {Verdict::empty, {}};
-    return {Verdict::refused, "HTTP 200 for a range"};
+    if (!rangeless_ && wholes_ <= kRefusalsAsked) return {Verdict::refused, "HTTP 200 for a range"};
+    counts_ = !size_;
+    return {counts_ ? Verdict::good : Verdict::empty, {}};
   }
-  bool is_rangeless() const noexcept { return wholes_ > kRefusalsAsked; }
+  /// Returns true if the object was found by an answer without a range.
+  bool is_rangeless() const noexcept {
+    return wholes_ > 0 && (rangeless_ || wholes_ > kRefusalsAsked);
+  }
+  /// Returns the size of the body, if the answer had to be read to its end to know it.
+  std::optional<std::uint64_t> counted() const noexcept {
+    return counts_ ? std::optional(taken_) : std::nullopt;
+  }
   bool take(std::span<const std::byte> bytes) noexcept override {
     taken_ += bytes.size();
-    return taken_ <= 1;
+    return taken_ <= (counts_ ? kMostCounted : 1);
   }
-  bool full() const noexcept override { return taken_ == 1; }
+  bool full() const noexcept override { return counts_ || taken_ == 1; }
+  Judgement too_long() const override {
+    if (!counts_) return BodyTaker::too_long();
+    return {Verdict::unusable,
+            "the server sends neither ranges nor a length, and it has more than 64 MiB"};
+  }
   void restart() noexcept override { taken_ = 0; }
 
  private:
+  static constexpr std::uint64_t kMostCounted = 64 << 20;
+
   const bool rangeless_;
   const bool gz_;
   mutable int wholes_ = 0;                     // consecutive answers with the whole object
   mutable std::optional<std::uint64_t> size_;  // size in the last of them
-  std::size_t taken_ = 0;
+  mutable bool counts_ = false;
+  std::uint64_t taken_ = 0;
 };
 
 /// Copies the bytes of one range to its parts, and drops those between them.
 class PartsTaker final : public BodyTaker {
  public:
-  explicit PartsTaker(const RangeGet& get) : get_(get) {}
+  PartsTaker(const RangeGet& get, bool by_date) : get_(get), by_date_(by_date) {}
 
   Judgement judge(const AnswerHead& head) const override {
     const FileInfo& info = get_.object->info;
-    return http::judge(
-        head, {get_.first(), get_.end() - 1, info.size, info.inode, is_gz_name(get_.object->path)});
+    return http::judge(head, {.first = get_.first(),
+                              .last = get_.end() - 1,
+                              .size = info.size,
+                              .version = info.inode,
+                              .gz = is_gz_name(get_.object->path),
+                              .by_date = by_date_,
+                              .modified = get_.object->modified});
   }
   bool take(std::span<const std::byte> bytes) noexcept override {
     if (bytes.size() > get_.end() - at_) return false;
@@ -81,6 +101,7 @@ class PartsTaker final : public BodyTaker {
 
  private:
   const RangeGet& get_;
+  const bool by_date_;
   std::uint64_t at_ = 0;
   std::size_t part_ = 0;
 };

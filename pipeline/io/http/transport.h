@@ -24,6 +24,9 @@ struct HttpRequest {
   std::string_view content{};
   std::chrono::milliseconds timeout{60'000};  ///< of the whole exchange
   std::chrono::milliseconds stall{15'000};    ///< longest time without a byte
+  /// Refuse to connect to a loopback, link-local or private address (address.h). Behind a proxy,
+  /// only the proxy could tell.
+  bool public_only = false;
 
   std::string_view sent() const noexcept {
     return content.empty() ? std::string_view(body) : content;
@@ -32,12 +35,13 @@ struct HttpRequest {
 
 /// How an exchange ended.
 struct HttpEnd {
-  bool complete = false;     ///< head and body arrived with the length that the head gives
-  bool stopped = false;      ///< the sink ended the exchange
-  bool lasting = false;      ///< not complete, and a retry would fail too: no such host, …
-  std::string_view failure;  ///< why it is not complete, without the URL's secrets
-  double first_byte_s = 0;   ///< from the request to the first byte of the answer
-  double total_s = 0;        ///< to the last one
+  bool complete = false;      ///< head and body arrived with the length that the head gives
+  bool stopped = false;       ///< the sink ended the exchange
+  bool lasting = false;       ///< not complete, and a retry would fail too: no such host, …
+  bool private_peer = false;  ///< the server has a loopback, link-local or private address
+  std::string_view failure;   ///< why it is not complete, without the URL's secrets
+  double first_byte_s = 0;    ///< from the request to the first byte of the answer
+  double total_s = 0;         ///< to the last one
   std::uint64_t body_bytes = 0;
 };
 
@@ -79,7 +83,7 @@ using Md5 = std::array<std::uint8_t, 16>;
 
 /// The functions of the module. Its only symbol is a function that returns this.
 struct RemoteModule {
-  static constexpr int kVersion = 5;
+  static constexpr int kVersion = 6;
   int version = 0;
   std::unique_ptr<HttpTransport> (*open)(const TransportOptions& options) = nullptr;
   /// Returns versions, such as "libcurl/7.88.1 OpenSSL/3.0.15".

@@ -11,6 +11,8 @@
 #include <penstock/error.h>
 #include <penstock/start_thread.h>
 
+#include "pipeline/io/http/address.h"
+
 namespace penstock::http {
 namespace {
 
@@ -45,6 +47,22 @@ bool is_lasting(CURLcode code) noexcept {
   }
 }
 
+/// Returns true if the environment names a proxy, so that a connection's address tells nothing.
+bool has_proxy() noexcept {
+  for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"})
+    if (const char* const value = std::getenv(name); value != nullptr && *value != 0) return true;
+  return false;
+}
+
+/// Returns the host of a URL as libpenstock makes it.
+std::string_view host_of(std::string_view url) noexcept {
+  url = url.substr(std::min(url.size(), url.find("//") + 2));
+  url = url.substr(0, url.find_first_of("/?"));
+  const std::size_t colon = url.rfind(':');
+  const bool has_port = colon != url.npos && url.find(']', colon) == url.npos;
+  return url.substr(0, has_port ? colon : url.npos);
+}
+
 }  // namespace
 
 struct CurlDriver::Exchange {
@@ -54,6 +72,7 @@ struct CurlDriver::Exchange {
   CURL* easy = nullptr;
   curl_slist* headers = nullptr;
   bool stopped = false;
+  bool refused = false;  // its server's address
   std::uint64_t body_bytes = 0;
   std::size_t place = 0;  // in under_way_
   std::array<char, CURL_ERROR_SIZE> said{};
@@ -219,6 +238,12 @@ void CurlDriver::begin(std::unique_ptr<Exchange> exchange) noexcept {
     set(CURLOPT_HEADERDATA, static_cast<void*>(exchange.get()));
     set(CURLOPT_WRITEFUNCTION, &CurlDriver::on_body);
     set(CURLOPT_WRITEDATA, static_cast<void*>(exchange.get()));
+    if (request.public_only && !has_proxy()) {
+      set(CURLOPT_OPENSOCKETFUNCTION, &CurlDriver::on_socket);
+      set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(exchange.get()));
+      set(CURLOPT_PREREQFUNCTION, &CurlDriver::on_connection);  // of one that is used again
+      set(CURLOPT_PREREQDATA, static_cast<void*>(exchange.get()));
+    }
     const std::string ca_file = ca_file_of(options_);
     if (!ca_file.empty()) set(CURLOPT_CAINFO, ca_file.c_str());
     set(CURLOPT_SSL_VERIFYPEER, options_.insecure ? 0L : 1L);
@@ -247,6 +272,10 @@ void CurlDriver::finish(CURL* easy, CURLcode code) noexcept {
   end.complete = code == CURLE_OK;
   end.stopped = exchange->stopped;
   end.lasting = is_lasting(code) || stays_unresolved(exchange->request.url, code);
+  const char* ip = nullptr;
+  curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &ip);
+  const bool tells = ip != nullptr && *ip != 0 && !has_proxy();
+  end.private_peer = is_private_host(tells ? ip : host_of(exchange->request.url));
   end.failure = exchange->said[0] != 0 ? exchange->said.data() : curl_easy_strerror(code);
   end.body_bytes = exchange->body_bytes;
   curl_off_t sent = 0;
@@ -257,6 +286,10 @@ void CurlDriver::finish(CURL* easy, CURLcode code) noexcept {
   curl_easy_getinfo(easy, CURLINFO_TOTAL_TIME_T, &total);
   end.first_byte_s = 1e-6 * static_cast<double>(std::max<curl_off_t>(0, first - sent));
   end.total_s = 1e-6 * static_cast<double>(std::max<curl_off_t>(0, total - sent));
+  if (exchange->refused) {
+    end.lasting = true;
+    end.failure = "a public server redirects to an address of a private network, which is refused";
+  }
   // libcurl writes to no buffer any more once the handle is removed.
   curl_multi_remove_handle(multi_, easy);
   // After a failure, libcurl 7.88 may keep a handle's buffer, and refuses to use it again.
@@ -306,6 +339,20 @@ std::size_t CurlDriver::on_body(char* data, std::size_t size, std::size_t count,
   if (own.sink->body(std::as_bytes(std::span(data, size * count)))) return size * count;
   own.stopped = true;
   return 0;
+}
+
+curl_socket_t CurlDriver::on_socket(void* exchange, curlsocktype, curl_sockaddr* address) {
+  if (is_private(address->addr)) {
+    static_cast<Exchange*>(exchange)->refused = true;
+    return CURL_SOCKET_BAD;
+  }
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+int CurlDriver::on_connection(void* exchange, char* ip, char*, int, int) {
+  if (!is_private_host(ip)) return CURL_PREREQFUNC_OK;
+  static_cast<Exchange*>(exchange)->refused = true;
+  return CURL_PREREQFUNC_ABORT;
 }
 
 }  // namespace penstock::http

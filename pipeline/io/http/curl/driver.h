@@ -51,6 +51,8 @@ class CurlDriver final : public HttpTransport {
 
   static std::size_t on_head(char* data, std::size_t size, std::size_t count, void* exchange);
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* exchange);
+  static curl_socket_t on_socket(void* exchange, curlsocktype purpose, curl_sockaddr* address);
+  static int on_connection(void* exchange, char* ip, char* own_ip, int port, int own_port);
 
   const TransportOptions options_;
   const pid_t process_;
