@@ -63,9 +63,10 @@ const Kind& run_kind() {
         "0)",
         true, 0, 1000},
        text("quarantine", "with skip: append bad records to this file, as JSON lines", {}),
-       flag(
-           "trust_data",
-           "take states and caches of files with the same names and sizes, unread (default false)"),
+       flag("trust_data",
+            "take states and caches of files with the same names and sizes, unread, and objects of "
+            "a "
+            "server by their size and Last-Modified, whatever their ETags (default false)"),
        text("workers", "input workers (penstock serve): HOST:PORT,... or etcd://HOST:PORT/PREFIX",
             {}),
        {"local_threads", ValueType::integer,

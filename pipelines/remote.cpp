@@ -30,6 +30,7 @@ void use_remote(const Settings& run) {
   options.s3_addressing = run.get("s3_addressing", std::string());
   options.requester_pays = run.get("requester_pays", false);
   options.s3_anonymous = run.get("s3_anonymous", false);
+  options.trust_dates = run.get("trust_data", false);
   choose_remote(std::move(options));
 }
 

@@ -121,6 +121,9 @@ constexpr std::array kRemoteMetrics{
     Metric<RemoteStats>{"penstock_remote_latency_seconds", "gauge",
                         "From a request to its answer's first byte, of late.",
                         [](const RemoteStats& r) { return 1e-3 * r.latency_ms; }},
+    Metric<RemoteStats>{"penstock_remote_limit_requests_per_second", "gauge",
+                        "Limit after throttling, of the slowest server; 0: none.",
+                        [](const RemoteStats& r) { return r.requests_per_second; }},
 };
 
 constexpr std::array kStageMetrics{

@@ -5,8 +5,6 @@
 
 #include <gmock/gmock.h>
 
-#include "pipeline/io/http/pace.h"
-
 namespace penstock::http {
 namespace {
 
@@ -97,7 +95,7 @@ TEST(Judge, AnswersToARange) {
       {{kPart, kRange, "ETag: \"v\"", "Content-Length: 9"}, Verdict::again, "contradicts"},
       {{kPart, kRange, "ETag: \"v\"", "Content-Encoding: gzip"}, Verdict::unusable, "gzip"},
       {{"HTTP/1.1 200 OK", "ETag: \"v\"", "Content-Length: 100"},
-       Verdict::again,
+       Verdict::refused,
        "200 for a range"},
       {{"HTTP/1.1 200 OK", kRange, "ETag: \"v\"", "Content-Length: 10"}, Verdict::good, ""},
       {{"HTTP/1.1 302 Found", "Location: /x"}, Verdict::redirect, "302"},
@@ -124,8 +122,54 @@ TEST(Judge, AnswersToARange) {
 TEST(Judge, AWholeObjectMayAnswerForAllOfIt) {
   const AnswerHead whole = head_of({"HTTP/1.1 200 OK", "ETag: \"v\"", "Content-Length: 100"});
   EXPECT_EQ(judge(whole, {0, 99, 100, whole.version()}).verdict, Verdict::good);
-  EXPECT_EQ(judge(whole, {0, 98, 100, whole.version()}).verdict, Verdict::again);
-  EXPECT_EQ(judge(whole, {0, 0, {}, 0}).verdict, Verdict::again);
+  EXPECT_EQ(judge(whole, {0, 98, 100, whole.version()}).verdict, Verdict::refused);
+  EXPECT_EQ(judge(whole, {0, 0, {}, 0}).verdict, Verdict::refused);
+  const AnswerHead chunked = head_of({"HTTP/1.1 200 OK", "ETag: \"v\""});
+  EXPECT_EQ(judge(chunked, {0, 99, 100, whole.version()}).verdict, Verdict::good);
+  EXPECT_EQ(judge(chunked, {0, 98, 100, whole.version()}).verdict, Verdict::refused);
+}
+
+TEST(Judge, VersionsByDate) {
+  constexpr const char* kDate = "Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT";
+  constexpr const char* kLater = "Last-Modified: Wed, 21 Oct 2015 07:28:01 GMT";
+  const AnswerHead found = head_of({"HTTP/1.1 200 OK", "ETag: \"v\"", kDate});
+  struct Case {
+    std::vector<const char*> more;
+    bool by_date;
+    Verdict verdict;
+    const char* why;
+  };
+  const std::vector<Case> table = {
+      {{"ETag: \"v\"", kDate}, false, Verdict::good, ""},
+      {{"ETag: \"w\"", kDate}, false, Verdict::changed, "--trust-data"},
+      {{"ETag: \"w\"", kDate}, true, Verdict::good, ""},
+      {{"ETag: \"v\"", kLater}, false, Verdict::good, ""},
+      {{"ETag: \"v\"", kLater}, true, Verdict::changed, "Last-Modified is another"},
+      {{kDate}, true, Verdict::good, ""},
+      {{}, true, Verdict::again, "no ETag"},
+  };
+  for (const Case& row : table) {
+    std::vector<const char*> lines{"HTTP/1.1 206 Partial Content",
+                                   "Content-Range: bytes 10-19/100"};
+    lines.insert(lines.end(), row.more.begin(), row.more.end());
+    const Judgement judgement = judge(head_of(lines), {.first = 10,
+                                                       .last = 19,
+                                                       .size = 100,
+                                                       .version = found.version(row.by_date),
+                                                       .by_date = row.by_date,
+                                                       .modified = found.last_modified});
+    EXPECT_EQ(judgement.verdict, row.verdict) << judgement.why;
+    EXPECT_THAT(judgement.why, HasSubstr(row.why));
+  }
+  const Judgement later =
+      judge(head_of({"HTTP/1.1 206 x", "Content-Range: bytes 10-19/100", "ETag: \"w\"", kLater}),
+            {.first = 10,
+             .last = 19,
+             .size = 100,
+             .version = found.version(),
+             .modified = found.last_modified});
+  EXPECT_EQ(later.verdict, Verdict::changed);
+  EXPECT_EQ(later.why.find("--trust-data"), std::string::npos);
 }
 
 TEST(Judge, AnEmptyObjectHasNoRange) {
@@ -142,34 +186,6 @@ TEST(FirstLine, SaysWhatAnErrorIs) {
   EXPECT_EQ(first_line(std::string(1000, 'x')).size(), 203);  // and an ellipsis
   EXPECT_EQ(first_line("a\x1b[31mb\xff"), "a [31mb?");
   EXPECT_EQ(first_line(""), "");
-}
-
-TEST(Throttle, HalvesOnceASecondAndGrowsSlowly) {
-  Throttle throttle(16);
-  throttle.throttled(0, {});
-  throttle.throttled(0.5, {});
-  EXPECT_EQ(throttle.limit(), 8);
-  throttle.throttled(1.5, 2);
-  EXPECT_EQ(throttle.limit(), 4);
-  EXPECT_DOUBLE_EQ(throttle.not_before(), 3.5);
-  for (int i = 0; i < 4; ++i) throttle.good();
-  EXPECT_EQ(throttle.limit(), 5);
-  for (double now = 10; now < 30; now += 2) throttle.throttled(now, {});
-  EXPECT_EQ(throttle.limit(), 1);
-  for (int i = 0; i < 1000; ++i) throttle.good();
-  EXPECT_EQ(throttle.limit(), 16);
-  throttle.throttled(100, 1'000'000);
-  EXPECT_DOUBLE_EQ(throttle.not_before(), 130);
-}
-
-TEST(Pace, GivesPermitsUntilADeadline) {
-  Pace pace(2);
-  const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(20); };
-  EXPECT_TRUE(pace.acquire(soon()));
-  EXPECT_TRUE(pace.acquire(soon()));
-  EXPECT_FALSE(pace.acquire(soon()));
-  pace.release();
-  EXPECT_TRUE(pace.acquire(soon()));
 }
 
 }  // namespace

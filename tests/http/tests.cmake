@@ -3,10 +3,10 @@ add_library(test_http_server STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/http_se
 target_include_directories(test_http_server PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(test_http_server PRIVATE penstock_private Threads::Threads)
 
-set(files url answer parts aws_settings credentials)
+set(files url answer pace redirects parts aws_settings credentials)
 set(module)
 if(PENSTOCK_HAVE_REMOTE)  # what needs the module with libcurl
-  list(APPEND files files hedge cache upload shared_state s3 nginx sigv4 stores)
+  list(APPEND files files odd_answers hedge cache upload shared_state s3 nginx sigv4 stores)
   set(module penstock_remote_module)
   foreach(name cache upload)
     add_executable(${name}_victim EXCLUDE_FROM_ALL http/${name}_victim.cpp)
@@ -19,6 +19,10 @@ if(PENSTOCK_HAVE_REMOTE)  # what needs the module with libcurl
   penstock_test(http/together)
   penstock_program_test(http/program)
   penstock_program_test(http/writes)
+  if(TARGET penstock_tool)
+    add_test(NAME http/public_redirects COMMAND ${CMAKE_CURRENT_LIST_DIR}/public_redirects_test.sh $<TARGET_FILE:penstock_tool>)
+    set_tests_properties(http/public_redirects PROPERTIES TIMEOUT ${test_timeout} SKIP_RETURN_CODE 77)
+  endif()
   foreach(name cache_kills upload_kills together sources program writes)
     target_link_libraries(http_${name}_test PRIVATE test_http_server)
     add_dependencies(http_${name}_test penstock_remote_module)

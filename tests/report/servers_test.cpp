@@ -75,14 +75,18 @@ TEST(Servers, VerdictsSayWhatOfThemLimitsARun) {
 TEST(Servers, AreInTextAndJson) {
   RemoteStats remote = usual();
   remote.again = 3;
+  remote.throttled = 7;
+  remote.requests_per_second = 480;
   remote.bytes_cached = 5 << 20;
   const std::string text = report_text(waiting(remote), false, 100);
   EXPECT_THAT(text, HasSubstr("servers: 1,000 requests, 3 done again, 2 hedged"));
+  EXPECT_THAT(text, HasSubstr("7 told to slow down (now at most 480 a second)"));
   EXPECT_THAT(text, HasSubstr("5.0 MiB from the cache"));
   const auto json = nlohmann::json::parse(report_json(waiting(remote)));
   EXPECT_EQ(json["remote"]["requests"], 1000);
   EXPECT_EQ(json["remote"]["bytes"], 120'000'000);
   EXPECT_EQ(json["remote"]["connections"], 256);
+  EXPECT_EQ(json["remote"]["requests_per_second"], 480);
   RunReport here = waiting(remote);
   here.remote.reset();
   EXPECT_FALSE(nlohmann::json::parse(report_json(here)).contains("remote"));

@@ -299,7 +299,9 @@ Judgement judge(const AnswerHead& head, const WantedRange& wanted) {
                       : "")};
   }
   if (wanted.version != 0 && version == 0)
-    return {Verdict::again, "the answer has no ETag, which others had"};
+    return {Verdict::again, head.type.starts_with("text/html")
+                                ? "an HTML page came in its place, as proxies and logins send them"
+                                : "the answer has no ETag, which others had"};
   // rclone's S3 answers a range with 200, but sends a Content-Range with it.
   if (head.status == 200 && !head.range) {
     if (whole_wanted && head.content_length.value_or(*wanted.size) == *wanted.size)

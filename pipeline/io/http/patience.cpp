@@ -34,9 +34,8 @@ std::chrono::milliseconds Patience::left() const noexcept {
 
 bool Patience::again(Verdict verdict, int tries) const noexcept {
   const bool passing = verdict == Verdict::again || verdict == Verdict::throttled;
-  const int most = passing                       ? options_.retries
-                   : verdict == Verdict::refused ? std::min(options_.retries, kRefusalsAsked)
-                                                 : 0;
+  if (!passing && verdict != Verdict::refused) return false;
+  const int most = passing ? options_.retries : std::min(options_.retries, kRefusalsAsked);
   return tries <= most && Clock::now() < deadline_;
 }
 

@@ -250,8 +250,6 @@ class RangeRound {
 
   static Error error(const One& one) {
     const PinnedObject& object = *one.get.object;
-    if (one.attempt.result().verdict == Verdict::refused && one.attempt.head().status == 200)
-      return rangeless(one.get);
     const Error error = error_of(one.attempt.result(), one.attempt.head(), object.path,
                                  one.route.target().url, one.tries.sent);
     return Error(error.code(), error.cause(),

@@ -8,7 +8,7 @@
 
 namespace penstock::http {
 
-/// What making and sending a request needs.
+/// The objects that making and sending a request needs.
 struct RangeAsker {
   Asker asker;
   std::function<HttpRequest(const Url& url, std::chrono::milliseconds timeout)> request;

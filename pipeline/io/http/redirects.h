@@ -30,7 +30,7 @@ class Redirects {
 };
 
 /// The way of one request through redirects. A redirect to another server is followed if neither
-/// the request nor its URL carries credentials, never from https to http, and never from a public
+/// the request nor its URL carries credentials. None leads from https to http, or from a public
 /// address to one that is not. Used by one thread.
 class Route {
  public:

@@ -10,7 +10,8 @@ constexpr double kCut = 0.7;
 constexpr double kRegain = 3;     // seconds from a cut to the rate before it
 constexpr double kForget = 60;    // seconds after which a cut limits nothing
 constexpr double kBetween = 1;    // stores count requests by the second, and refuse its rest
-constexpr double kLeast = 10;     // requests per second, so that an outage does not linger
+constexpr double kLeast = 20;     // requests per second, so that an outage does not linger
+constexpr double kMore = 20;      // by which the rate grows at least, each second
 constexpr double kMostWait = 30;  // seconds of a Retry-After
 
 }  // namespace
@@ -35,7 +36,7 @@ std::optional<double> SendRate::limit(double now_s) const noexcept {
   const double since = now_s - cut_at_;
   if (before_cut_ == 0 || since > kForget) return {};
   const double x = since / kRegain - 1;
-  return before_cut_ * (1 + (1 - kCut) * x * x * x);
+  return std::max(before_cut_ * (1 + (1 - kCut) * x * x * x), kCut * before_cut_ + kMore * since);
 }
 
 double SendRate::next(double now_s) const noexcept {

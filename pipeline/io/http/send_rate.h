@@ -10,7 +10,8 @@ namespace penstock::http {
 /// Limits the requests to one server after it has throttled, as CUBIC limits a connection
 /// (RFC 9438). A cut goes to 0.7 of the rate at which good answers came, or of half the limit
 /// before, if that is more. The limit then grows back, slowly around the rate before the cut and
-/// faster beyond it. Not thread-safe. Times are seconds from any fixed origin.
+/// faster beyond it, and by 20 requests per second each second at least. Not thread-safe. Times are
+/// seconds from any fixed origin.
 class SendRate {
  public:
   /// Takes the next place in the order of requests. Returns the time at which it may be sent.

@@ -5,6 +5,7 @@
 
 #include <penstock/error.h>
 #include <penstock/image.h>
+#include <penstock/remote_files.h>
 #include <penstock/towers/model_input.h>
 
 #include "pipelines/numbers.h"
@@ -98,7 +99,8 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   add("--quarantine", quarantine_, "FILE", "with skip: append bad records to it, as JSON lines");
   if (use == DataUse::train)
     app.add_flag("--trust-data", trust_data_,
-                 "take a state of files with the same names and sizes, without reading them");
+                 "take a state of files with the same names and sizes, without reading them, and "
+                 "objects of a server by their size and Last-Modified");
 }
 
 std::vector<std::pair<std::string, std::string>> TrainInputFlags::components() const {
@@ -153,7 +155,13 @@ Dataset TrainInputFlags::open(const Data& data, const towers::ModelKind& kind) c
   if (columns_.is_given() && !options.names.empty())
     throw UsageError("columns name their features", "--component");
   if (strict_images_) choose_strict_images(true);  // the models' input stages decode
-  const auto piped = [&](const PipelineSpec& spec) {
+  if (trust_data_) {
+    RemoteOptions trusting;
+    trusting.trust_dates = true;
+    choose_remote(trusting);
+  }
+  const auto piped = [&](PipelineSpec spec) {
+    if (trust_data_) spec.run.set("trust_data", true);
     const Dataset elements = build(spec);
     return columns_.is_given() ? columns_.piped(elements, options.labels) : elements;
   };
