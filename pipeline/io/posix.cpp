@@ -189,7 +189,13 @@ int write_all(int fd, std::string_view text) noexcept {
 }
 
 Error changed_error(const std::string& path) {
-  return Error(ErrorCode::changed, "the file has changed since it was found", {.shard = path});
+  if (!is_remote(path))
+    return Error(ErrorCode::changed, "the file has changed since it was found", {.shard = path});
+  return Error(ErrorCode::changed,
+               "the object has changed since it was found: its size or its ETag is another; if the "
+               "store gives one object several ETags, --trust-data (RemoteOptions::trust_dates) "
+               "compares Last-Modified",
+               {.shard = path});
 }
 
 Error removed_error(const std::string& path) {

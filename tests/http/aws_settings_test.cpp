@@ -158,8 +158,31 @@ TEST_F(AwsSettings, KeysOfOtherProgramsForEndpoints) {
   credentials("[default]\n[other]\nendpoint = http://minio\n");
   EXPECT_EQ(usual_endpoint("s3"), "");
   credentials(
-      "[default]\ns3 =\n  use_dualstack_endpoint = true\nsts_regional_endpoints = legacy\n");
+      "[default]\ns3 =\n  use_dualstack_endpoint = false\nsts_regional_endpoints = legacy\n");
   EXPECT_EQ(usual_endpoint("s3"), "");
+}
+
+TEST_F(AwsSettings, OtherEndpointsOfAmazon) {
+  for (const char* text :
+       {"use_fips_endpoint = true\n", "use_dualstack_endpoint = True\n",
+        "s3 =\n  use_dualstack_endpoint = true\n", "s3 =\n  use_accelerate_endpoint = TRUE\n"}) {
+    SCOPED_TRACE(text);
+    config("[default]\n" + std::string(text));
+    expect_error(ErrorCode::invalid_argument, "is not supported: name the endpoint",
+                 [] { usual_endpoint("s3"); });
+    set("AWS_ENDPOINT_URL_S3", "https://store");
+    EXPECT_EQ(usual_endpoint("s3"), "https://store");
+    ::unsetenv("AWS_ENDPOINT_URL_S3");
+  }
+  config("[default]\nuse_fips_endpoint = false\n");
+  EXPECT_EQ(usual_endpoint("s3"), "");
+  for (const char* name : {"AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"}) {
+    set(name, "true");
+    expect_error(ErrorCode::invalid_argument, name, [] { usual_endpoint("s3"); });
+    set(name, "false");
+    EXPECT_EQ(usual_endpoint("s3"), "");
+    ::unsetenv(name);
+  }
 }
 
 TEST_F(AwsSettings, ProfilesThatDoNotExist) {

@@ -12,46 +12,16 @@
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/free_port.h"
-#include "tests/support/process.h"
+#include "tests/support/web_servers.h"
 
 namespace penstock::test {
 namespace {
 
-std::string nginx_path() {
-  for (const char* path : {"/usr/sbin/nginx", "/usr/bin/nginx"})
-    if (::access(path, X_OK) == 0) return path;
-  return {};
-}
-
-/// Serves a folder on loopback. Killed and awaited at the end of the scope.
-class Nginx {
- public:
-  explicit Nginx(const std::string& data, const std::string& more = {}) : port_(free_port()) {
-    std::string conf = "daemon off; master_process off; pid " + (folder_ / "pid") + "; error_log " +
-                       (folder_ / "errors") + ";\nevents {}\nhttp { access_log off;";
-    for (const char* kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"})
-      conf += std::string(kind) + "_temp_path " + (folder_ / kind) + ";";
-    conf += "\nserver { listen 127.0.0.1:" + std::to_string(port_) + "; root " + data + ";" + more +
-            "}}\n";
-    folder_.write("conf", conf);
-    process_.emplace(std::vector<std::string>{nginx_path(), "-e", folder_ / "errors", "-p",
-                                              folder_.path(), "-c", folder_ / "conf"});
-  }
-
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  bool ready() const { return listens(port_); }
-  std::string errors() const { return read_file(folder_ / "errors"); }
-
- private:
-  TempFolder folder_;
-  const int port_;
-  std::optional<Process> process_;
-};
-
 class NginxFiles : public testing::Test {
  protected:
   void SetUp() override {
-    if (nginx_path().empty()) GTEST_SKIP() << "NOT TESTED: nginx is not installed (nginx-light)";
+    if (Nginx::program().empty())
+      GTEST_SKIP() << "NOT TESTED: nginx is not installed (nginx-light)";
     // Who runs this may be root, and nginx then is nobody.
     std::filesystem::permissions(data_.path(), std::filesystem::perms::all);
     RemoteOptions options;

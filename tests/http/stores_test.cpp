@@ -5,11 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <penstock/file_system.h>
-#include <penstock/posix.h>
 #include <penstock/remote_files.h>
 #include <penstock/state_file.h>
 
@@ -19,6 +15,7 @@
 #include "tests/support/free_port.h"
 #include "tests/support/process.h"
 #include "tests/support/time_limit.h"
+#include "tests/support/web_servers.h"
 
 namespace penstock::test {
 namespace {
@@ -58,17 +55,6 @@ class Stores : public testing::Test {
     EXPECT_THAT(default_file_system()->glob("s3://bucket/n*"), ElementsAre());
     expect_error(ErrorCode::not_found, "NoSuchBucket", [] { write("s3://none-is/a", "x"); });
   }
-  static void make_bucket(int port) {
-    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in address = loopback(port);
-    ASSERT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    const std::string request =
-        "PUT /bucket HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    ASSERT_EQ(write_all(fd.get(), request), 0);
-    std::string answer(4096, '\0');
-    while (::recv(fd.get(), answer.data(), answer.size(), 0) > 0) continue;
-  }
-
   const TimeLimit limit_{120};
 };
 
@@ -95,15 +81,12 @@ TEST_F(Stores, OfRcloneTakeWhatIsWrittenAndAreRefusedForStates) {
 }
 
 TEST_F(Stores, OfMotoTakeWhatIsWrittenAndStates) {
-  const std::string moto = find_program("moto_server", "PENSTOCK_MOTO");
-  if (moto.empty())
+  if (Moto::program().empty())
     GTEST_SKIP() << "NOT TESTED: no moto_server in $PATH or as $PENSTOCK_MOTO (moto[server] of "
                     "PyPI)";
-  const int port = free_port();
-  const Process server({moto, "-H", "127.0.0.1", "-p", std::to_string(port)});
-  if (!listens(port)) GTEST_SKIP() << "NOT TESTED: moto_server does not start";
-  make_bucket(port);
-  use(port);
+  const Moto server;
+  if (!server.make_bucket()) GTEST_SKIP() << "NOT TESTED: moto_server does not start";
+  use(server.port());
   write_and_read();
   const std::string path = "s3://bucket/run/state";
   StateFile first(path);

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -179,8 +180,20 @@ void HttpServer::stall() {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
+bool HttpServer::too_many() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const std::int64_t second = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  const MutexLock lock(mutex_);
+  if (std::exchange(second_, second) != second) in_second_ = 0;
+  return ++in_second_ > options_.requests_per_second;
+}
+
 bool HttpServer::answer(int fd, const Request& request) {
   const std::uint64_t number = ++requests_;
+  if (options_.requests_per_second > 0 && too_many()) {
+    ++refused_;
+    return send_error(fd, "503 Slow Down", "", "<Code>SlowDown</Code>");
+  }
   if (options_.stall_every > 0 && number % options_.stall_every == 0) stall();
   if (options_.instead) {
     const std::string instead = options_.instead(request.method, request.target);
@@ -207,9 +220,13 @@ bool HttpServer::answer(int fd, const Request& request) {
     return answer_wrongly(fd, options_.faults[which], *held, first, last);
   }
   std::string etag = options_.etags ? "ETag: " + held->etag + "\r\n" : "";
+  if (options_.etags_differ)
+    etag = "ETag: \"" + std::to_string(number) +
+           "\"\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
+  if (options_.headers) etag += options_.headers(request.target);
   if (!held->mark.empty()) etag += "x-amz-meta-penstock-write: " + held->mark + "\r\n";
   const std::string if_match = request.header("If-Match");
-  if (!if_match.empty() && if_match != held->etag)
+  if (!if_match.empty() && (!options_.matches || if_match != held->etag))
     return send_error(fd, "412 Precondition Failed", etag, "another version\n");
   if (ranged && first >= contents.size())
     return send_error(fd, "416 Range Not Satisfiable",
@@ -221,6 +238,12 @@ bool HttpServer::answer(int fd, const Request& request) {
                                   std::to_string(first) + '-' + std::to_string(last) + '/' +
                                   std::to_string(contents.size()) + "\r\n"
                             : std::string("HTTP/1.1 200 OK\r\n");
+  if (options_.chunked && !ranged && !is_head && !body.empty()) {
+    char length[32];
+    std::snprintf(length, sizeof(length), "%zx\r\n", body.size());
+    return send_all(fd, head + etag + "Transfer-Encoding: chunked\r\n\r\n" + length +
+                            std::string(body) + "\r\n0\r\n\r\n");
+  }
   head += etag + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
   if (!send_all(fd, head)) return false;
   return is_head || send_all(fd, body);

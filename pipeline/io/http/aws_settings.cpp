@@ -174,6 +174,29 @@ void refuse_other_keys() {
   }
 }
 
+/// Throws if another of Amazon's endpoints for S3 is asked for.
+void refuse_other_endpoints() {
+  struct Setting {
+    const char *variable, *key, *host;
+  };
+  constexpr Setting kSettings[] = {
+      {"AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint", "s3-fips.REGION"},
+      {"AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint", "s3.dualstack.REGION"},
+      {"", "s3.use_dualstack_endpoint", "s3.dualstack.REGION"},
+      {"", "s3.use_accelerate_endpoint", "s3-accelerate"}};
+  for (const Setting& setting : kSettings) {
+    std::string value = *setting.variable != 0 ? variable(setting.variable) : "";
+    const char* const name = value.empty() ? setting.key : setting.variable;
+    if (value.empty()) value = of_profile(setting.key);
+    if (lower(value) == "true")
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(name) + " = " + value +
+                      " is not supported: name the endpoint by AWS_ENDPOINT_URL_S3 or "
+                      "--s3-endpoint: https://" +
+                      setting.host + ".amazonaws.com");
+  }
+}
+
 bool ignores_endpoints() {
   std::string said = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
   if (said.empty()) said = of_profile("ignore_configured_endpoint_urls");
@@ -261,6 +284,7 @@ std::string usual_endpoint(const std::string& service) {
   if (service == "s3") {
     refuse_other_variables();
     refuse_other_keys();
+    refuse_other_endpoints();
   }
   return {};
 }
