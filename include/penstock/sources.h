@@ -48,7 +48,7 @@ struct ImagesOptions : FileOptions {
 /// path below the folder, or below the part of the pattern that has no wildcard. Labels count the
 /// sorted class names. The source does not look into the bytes; the decoder does. Indexed.
 ///
-/// A file that changed after the source was made fails with data_loss, a file above the limit with
+/// A file that changed after the source was made fails with changed, a file above the limit with
 /// out_of_range. Throws Error{not_found} if there are no images. Throws Error{invalid_argument}
 /// naming the first files that the label expression does not match.
 SourcePtr make_images_source(const std::string& folder_or_pattern, const ImagesOptions& options);

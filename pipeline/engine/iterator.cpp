@@ -107,6 +107,7 @@ class Iterator::Impl {
     const Memory& memory = run_->memory();
     stats.memory = {memory.limit(), memory.used(), memory.peak()};
     stats.errors = run_->ledger().stats();
+    stats.errors.mostly_bad = position_.mostly_bad();
     if (const RemoteWork* const remote = run_->remote()) {
       RemoteWork::Figures figures = remote->figures();
       stats.workers = std::move(figures.workers);

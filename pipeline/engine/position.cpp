@@ -191,6 +191,13 @@ Status Position::judge_epoch() {
   return run_.ledger().judge(epoch_key(run_.options().seed, epoch_));
 }
 
+std::optional<Error> Position::mostly_bad() const {
+  if (run_.options().on_error != OnError::skip) return {};
+  run_.segments().settle();
+  const Status verdict = run_.ledger().verdict(epoch_key(run_.options().seed, epoch()));
+  return verdict.ok() ? std::nullopt : std::optional(verdict.error());
+}
+
 bool Position::next_epoch() {
   if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
   bool ended = false;

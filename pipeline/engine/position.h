@@ -45,6 +45,8 @@ class Position {
   /// Returns the error of a run that skipped too many elements up to the end of this epoch, which
   /// has come; otherwise ok.
   Status judge_epoch();
+  /// Returns the error that it would return if this epoch ended here.
+  std::optional<Error> mostly_bad() const;
   /// Moves to the next epoch. Returns false if there is none, or if the run was cancelled.
   bool next_epoch() EXCLUDES(mutex_, opening_mutex_);
   /// Takes the trees down.

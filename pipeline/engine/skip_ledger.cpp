@@ -34,11 +34,22 @@ Status SkipLedger::add(const Account& account, std::uint64_t reached, const Erro
 }
 
 Status SkipLedger::judge(std::uint64_t key) {
+  MutexLock lock(mutex_);
+  Status found = mostly_bad(key);
+  if (!found.ok()) over_ = found;
+  return found;
+}
+
+Status SkipLedger::verdict(std::uint64_t key) const {
+  MutexLock lock(mutex_);
+  return mostly_bad(key);
+}
+
+Status SkipLedger::mostly_bad(std::uint64_t key) const {
   constexpr std::uint64_t kFewest = 10;
   if (options_.on_error != OnError::skip || options_.max_errors != RunOptions().max_errors ||
       options_.max_error_share)
     return {};
-  MutexLock lock(mutex_);
   if (!over_.ok() || errors_.count == 0) return {};
   std::map<const StageCounters*, Passed> all = before_;
   for (const auto& [whose, passed] : since_)
@@ -46,13 +57,12 @@ Status SkipLedger::judge(std::uint64_t key) {
   for (const auto& [stage, passed] : all) {
     if (passed.seen < kFewest || passed.bad <= passed.seen - passed.bad) continue;
     const bool known = !errors_.first.empty();  // else they are those of a saved run
-    over_ = Error(known ? errors_.first.front().code() : ErrorCode::data_loss,
-                  std::to_string(passed.bad) + " of " + std::to_string(passed.seen) +
-                      " elements are bad and were skipped, more than half (--max-errors, " +
-                      "RunOptions::max_error_share, allows more)" +
-                      (known ? "; the first: " + errors_.first.front().cause() : ""),
-                  known ? errors_.first.front().where() : Provenance());
-    return over_;
+    return Error(known ? errors_.first.front().code() : ErrorCode::data_loss,
+                 std::to_string(passed.bad) + " of " + std::to_string(passed.seen) +
+                     " elements are bad and were skipped, more than half (--max-errors, " +
+                     "RunOptions::max_error_share, allows more)" +
+                     (known ? "; the first: " + errors_.first.front().cause() : ""),
+                 known ? errors_.first.front().where() : Provenance());
   }
   return {};
 }

@@ -49,6 +49,8 @@ class SkipLedger {
   /// Returns the error that ends the run if more than half of a stage's were bad and the options
   /// set no limit; otherwise ok.
   Status judge(std::uint64_t key) EXCLUDES(mutex_);
+  /// Returns the same error without ending the run.
+  Status verdict(std::uint64_t key) const EXCLUDES(mutex_);
   /// Counts good elements after the last bad one.
   void pass(const Account& account, std::uint64_t good) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
@@ -77,6 +79,7 @@ class SkipLedger {
   /// Adds to the counts of a stage. Returns its total.
   Passed charge(const Account& account, Passed more) REQUIRES(mutex_);
   void count(const Error& error) REQUIRES(mutex_);
+  Status mostly_bad(std::uint64_t key) const REQUIRES(mutex_);
 
   const RunOptions& options_;
   Quarantine quarantine_;

@@ -36,7 +36,7 @@ class Mapping final : public Buffer {
   static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
   /// Null for a file that only this process has.
   const Mapping* mapping() const noexcept override { return found_.ctime_ns == 0 ? nullptr : this; }
-  /// Throws Error{data_loss} if the file has changed.
+  /// Throws Error{changed} if the file has changed.
   void check(bool trust_data) const {
     check_unchanged(file_->path(), found_, file_->now(), trust_data);
   }

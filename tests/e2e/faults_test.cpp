@@ -140,6 +140,28 @@ TEST_F(Faults, OfOnePercentAreThoseReportedAndBatchesStayFull) {
   }
 }
 
+/// Also of runs that stop before the end of an epoch.
+TEST_F(Faults, OfMoreThanHalf) {
+  std::string records;
+  for (int i = 0; i < 100; ++i)  // of CIFAR-10, most of which have a label that is none
+    records += static_cast<char>(i % 5 == 4 ? 3 : 77) + noise(3072, i);
+  const std::string data = folder_.write("data.bin", records);
+  const std::vector<Flags> commands{
+      {"profile", "--cifar10", data, "--batch", "2"},
+      {"profile", "--cifar10", data, "--batch", "2", "--batches", "4"},
+      {"profile", "--cifar10", data, "--batch", "2", "--batches", "4", "--device", "host:0"},
+      {"train", "--model", "cifar10", "--data", data, "--batch", "2", "--max-steps", "4",
+       "--epochs", "9", "--schedule", "constant:0.01"}};
+  for (const Flags& command : commands) {
+    const Outcome failed = run_program(command + Flags{"--on-error", "skip"});
+    EXPECT_EQ(failed.code, 1) << command[0] << failed.err;
+    EXPECT_THAT(failed.err, HasSubstr("more than half")) << command[0];
+    const Outcome allowed =
+        run_program(command + Flags{"--on-error", "skip", "--max-errors", "90%"});
+    EXPECT_EQ(allowed.code, 0) << command[0] << allowed.err;
+  }
+}
+
 TEST_F(Faults, StopTheRunByDefault) {
   make("folder", "header");
   const Outcome outcome =

@@ -156,6 +156,12 @@ TEST_F(Pack, BadFilesFailOrAreLeftOut) {
   EXPECT_EQ(skipped.code, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr(cut));
   EXPECT_THAT(skipped.out, HasSubstr("1 bad files left out"));
+  for (int i = 0; i < 70; ++i)
+    folder_->write("bad/a/" + std::to_string(i) + "-cut.jpg", "\xff\xd8");
+  std::filesystem::remove(path);
+  const Outcome most = run_program(skipping);
+  EXPECT_EQ(most.code, 1);
+  EXPECT_THAT(most.err, HasSubstr("71 of 131 images are bad and were left out, more than half"));
 }
 
 TEST_F(Pack, AKilledRunIsGoneOnWith) {

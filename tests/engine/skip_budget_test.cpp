@@ -205,6 +205,42 @@ TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(test::text_of(*restored.next()), "4 4");
 }
 
+/// Who stops before the end of an epoch asks whether more than half was bad so far.
+TEST(SkipBudget, MoreThanHalfSoFar) {
+  struct Case {
+    std::int64_t bad;
+    RunOptions options;
+    int batches;
+    bool mostly_bad;
+  };
+  RunOptions skip{.on_error = OnError::skip};
+  RunOptions by_share = skip;
+  by_share.max_error_share = 1;
+  for (const Case& test : {Case{600, skip, 2, true}, Case{10, skip, 5, false},
+                           Case{600, by_share, 2, false}, Case{0, skip, 2, false}}) {
+    for (const int threads : {1, 4}) {
+      RunOptions options = test.options;
+      options.threads = threads;
+      Iterator iterator = numbers(1000)
+                              .map([bad = test.bad](Element element) {
+                                if (test::x_of(element) < bad)
+                                  throw std::runtime_error("it is bad");
+                                return element;
+                              })
+                              .batch(10)
+                              .iterate(options);
+      const test::TimeLimit limit(60);
+      for (int i = 0; i < test.batches; ++i) ASSERT_FALSE(iterator.next().is_error());
+      const std::optional<Error> found = iterator.stats().errors.mostly_bad;
+      EXPECT_EQ(found.has_value(), test.mostly_bad) << test.bad << (found ? found->what() : "");
+      if (found) {
+        EXPECT_NE(found->cause().find("more than half"), std::string::npos);
+      }
+      ASSERT_FALSE(iterator.next().is_error());  // it goes on
+    }
+  }
+}
+
 /// Without a budget of the user's, a run that skips more than half of its elements gets an error at
 /// the end of its epoch, and ends.
 TEST(SkipBudget, MoreThanHalf) {

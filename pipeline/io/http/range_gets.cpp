@@ -240,12 +240,14 @@ class RangeRound {
       return false;
     }
     if (one.route.failed(head.status)) return true;
-    one.tries.fail(verdict, one.attempt.goods());
     // Some servers refuse the ETag that they have just given. The answer's own is compared, too.
-    if (head.status != 412 || !one.matches) return false;
-    one.matches = false;
-    one.unmatched = true;
-    return true;
+    if (head.status == 412 && one.matches) {
+      one.matches = false;
+      one.unmatched = true;
+      return true;
+    }
+    one.tries.fail(verdict, one.attempt.goods());
+    return false;
   }
 
   static Error error(const One& one) {

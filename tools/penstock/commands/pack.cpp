@@ -16,6 +16,7 @@
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
+#include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/terminal.h"
 
 namespace penstock::tool {
@@ -113,7 +114,12 @@ class Pack final : public Command {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     print(result, seconds);
     if (!json_.empty()) write_json(result, seconds);
-    return result.stopped ? interrupts.exit_code() : int{kOk};
+    if (result.stopped) return interrupts.exit_code();
+    const std::uint64_t all = result.records + result.left_out;
+    if (all < 10 || result.left_out <= result.records) return kOk;
+    print_error(grouped(result.left_out) + " of " + grouped(all) +
+                " images are bad and were left out, more than half");
+    return kFailed;
   }
 
  private:

@@ -241,7 +241,7 @@ class Profile final : public Command {
       case Ending::running:
       case Ending::finished:
       case Ending::batch_limit:
-        return kOk;
+        return judged(report.stats.errors);
       case Ending::interrupted:
         return interrupts.received() != 0 ? interrupts.exit_code() : kFailed;
       case Ending::no_progress:

@@ -243,7 +243,7 @@ class Train final : public Command {
     if (!trace_.empty() && first) write_output(trace_, trace);
     if (marks && !result.stopped)
       towers::write_finished(folder, {result.steps, options_.epochs, options_.max_steps});
-    return interrupts.received() != 0 ? interrupts.exit_code() : static_cast<int>(kOk);
+    return interrupts.received() != 0 ? interrupts.exit_code() : judged(result.feed.run.errors);
   }
 
   std::optional<Dataset> test_data(const towers::ModelKind& kind) const {

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "pipelines/text.h"
+#include "tools/penstock/support/exit_code.h"
 
 namespace penstock::tool {
 
@@ -28,6 +29,12 @@ void print_error(std::string_view text) noexcept {
     for (const char byte : text) std::fputc(byte >= 0x20 && byte < 0x7f ? byte : '?', stderr);
     std::fputc('\n', stderr);
   }
+}
+
+int judged(const ErrorStats& errors) noexcept {
+  if (!errors.mostly_bad) return kOk;
+  print_error(errors.mostly_bad->what());
+  return kFailed;
 }
 
 }  // namespace penstock::tool

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <penstock/log.h>
+#include <penstock/stats.h>
 
 namespace penstock::tool {
 
@@ -14,5 +15,8 @@ std::string message_line(LogLevel level, std::string_view message);
 void log_to_stderr();
 /// Prints "penstock: " and the text.
 void print_error(std::string_view text) noexcept;
+/// Returns the exit code of a run that came to no other end: kFailed, and prints why, if it skipped
+/// too many bad elements; otherwise kOk.
+int judged(const ErrorStats& errors) noexcept;
 
 }  // namespace penstock::tool
