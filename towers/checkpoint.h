@@ -74,8 +74,8 @@ class StoredRun {
 
 /// Checkpoints in a folder. Each one is a safetensors file with the variables, the state of
 /// optimizers, and the position. The newest `keep` whole checkpoints are kept, and the best one.
-/// Its file trainer.lock is locked for one run until that ends. A reader may find that a file is removed while
-/// it reads. A folder of s3:// or gs:// has no lock: see StoredCheckpoints.
+/// Its file trainer.lock is locked for one run until that ends. A reader may find that a file is
+/// removed while it reads. A folder of s3:// or gs:// has no lock: see StoredCheckpoints.
 class Checkpoints {
  public:
   /// Makes the folder, and removes partly written files of killed runs. Throws Error{unavailable}

@@ -39,8 +39,8 @@ struct ErrorStats {
   std::uint64_t count = 0;    ///< elements that failed
   std::uint64_t retried = 0;  ///< reads that were repeated
   std::vector<Error> first;   ///< the first few, in the order in which they were met
-  /// The error that an epoch would end with if it ended here, see OnError::skip. It judges runs that
-  /// stop earlier.
+  /// The error that an epoch would end with if it ended here, see OnError::skip. It judges runs
+  /// that stop earlier.
   std::optional<Error> mostly_bad{};
 };
 
