@@ -154,6 +154,27 @@ TEST_F(OddAnswers, ETagsThatDifferBetweenServers) {
   expect_error(ErrorCode::changed, "Last-Modified is another", [&] { read(*file, 99'000, 9); });
 }
 
+TEST_F(OddAnswers, ObjectsThatAreRemoved) {
+  std::atomic<bool> sure = true;
+  std::atomic<bool> removed = false;
+  std::atomic<int> number = 0;
+  const HttpServer server(
+      {{"/a", text_}}, {.instead = [&](const std::string&, const std::string&) {
+        if (!removed) return std::string();
+        return empty_answer(sure || ++number % 2 == 0 ? "404 Not Found" : "403 Forbidden");
+      }});
+  for (const bool it_is : {false, true}) {
+    removed = false;
+    const auto file = open(server.url() + "/a");
+    removed = true;
+    sure = it_is;
+    const std::optional<Error> error = thrown_by([&] { read(*file, 10, 100); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), it_is ? ErrorCode::changed : ErrorCode::unavailable);
+    EXPECT_EQ(error->cause().find("was removed") != std::string::npos, it_is);
+  }
+}
+
 TEST_F(OddAnswers, NoRanges) {
   const std::string text = "the first bytes" + text_;
   const HttpServer server({{"/a", text}}, {.ranges = false});

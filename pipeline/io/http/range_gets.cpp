@@ -105,6 +105,7 @@ class RangeRound {
     bool settled = false;    // one of the two requests was cancelled
     bool matches = false;    // sent with If-Match
     bool unmatched = false;  // which was refused
+    bool gone = true;        // every answer so far was 404 or 410
   };
 
   static Error rangeless(const RangeGet& get) {
@@ -240,6 +241,7 @@ class RangeRound {
       return false;
     }
     if (one.route.failed(head.status)) return true;
+    one.gone = one.gone && (head.status == 404 || head.status == 410);
     // Some servers refuse the ETag that they have just given. The answer's own is compared, too.
     if (head.status == 412 && one.matches) {
       one.matches = false;
@@ -254,8 +256,13 @@ class RangeRound {
     const PinnedObject& object = *one.get.object;
     const Error error = error_of(one.attempt.result(), one.attempt.head(), object.path,
                                  one.route.target().url, one.tries.sent);
-    return Error(error.code(), error.cause(),
-                 {.shard = object.path, .offset = static_cast<std::int64_t>(one.get.first())});
+    const Provenance where{.shard = object.path,
+                           .offset = static_cast<std::int64_t>(one.get.first())};
+    if (error.code() != ErrorCode::not_found) return Error(error.code(), error.cause(), where);
+    // It was there when it was found. A server that says something else in between is not sure.
+    if (!one.gone) return Error(ErrorCode::unavailable, error.cause(), where);
+    return Error(ErrorCode::changed, "the object was removed since it was found: " + error.cause(),
+                 where);
   }
 
   const RangeAsker& make_;
