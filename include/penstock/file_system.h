@@ -57,7 +57,7 @@ struct ReadRequest {
   std::uint64_t offset = 0;
   std::size_t size = 0;
   std::byte* out = nullptr;
-  /// The result. A file that ends before offset + size gives data_loss, never a short read.
+  /// The result: beyond the size at opening data_loss, if it shrank changed, never a short read.
   Status status;
 };
 

@@ -295,8 +295,12 @@ Status read_rest(int fd, const std::string& path, std::uint64_t size, const Read
         pread ? pread(fd, out, wanted, at) : counted_pread(fd, out, wanted, at);
     if (got > 0) {
       done += static_cast<std::size_t>(got);
-    } else if (got == 0) {
-      return past_end_error(path, request.offset + done, request);
+    } else if (got == 0) {  // it was longer when it was found
+      return Error(ErrorCode::changed,
+                   "the file has changed since it was found: it ends at byte " +
+                       std::to_string(at) + ", within the " + std::to_string(request.size) +
+                       " bytes to be read",
+                   {.shard = path, .offset = static_cast<std::int64_t>(request.offset)});
     } else if (errno == EAGAIN && --patience > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else if (errno == ESTALE) {  // another client of the server replaced or removed it

@@ -100,7 +100,7 @@ TEST(Pread, EioNamesThePathAndTheByte) {
   }
 }
 
-TEST(Pread, AFileThatShrankIsDataLossNotALoop) {
+TEST(Pread, AFileThatShrankHasChanged) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", test::noise(300));
   const auto file = default_file_system()->open(path);
@@ -109,7 +109,7 @@ TEST(Pread, AFileThatShrankIsDataLossNotALoop) {
     file->read_all(300);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::data_loss);
+    EXPECT_EQ(error.code(), ErrorCode::changed);
     EXPECT_THAT(error.what(), HasSubstr("ends at byte 120"));
   }
 }
