@@ -8,7 +8,7 @@
 # - PENSTOCK_WORKER_DEATHS (5,000) kills and freezes of input workers; PENSTOCK_UPLOAD_KILLS (2,000) of writers to a store
 # - the memory of 40 graphs, measured from outside; every limit on threads and addresses
 # - PENSTOCK_TRAIN_KILLS (100) kills of a run of training; 200 steps of it
-# - tests labelled `reliability` of other programs; a million schedules of batches and values
+# - tests labelled `reliability` of other programs, on mounts of s3fs, sshfs and tmpfs too; a million schedules of batches and values
 # - 25 changes of files in each kind of run; 20 runs of 12 graphs in each of 12 small budgets
 # - PENSTOCK_GRAPHS (100,000) random graphs, each in a random budget
 # - jobs of several processes, in every way to start them

@@ -17,4 +17,7 @@ if(TARGET penstock_tool)
   penstock_program_test(e2e/full_disk)
   set_target_properties(full_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   add_dependencies(e2e_full_disk_test full_disk)
+  # Mounts are made for it; tools/reliability.sh runs it.
+  add_test(NAME e2e/real_mounts COMMAND ${CMAKE_CURRENT_LIST_DIR}/real_mounts_test.sh $<TARGET_FILE:penstock_tool>)
+  set_tests_properties(e2e/real_mounts PROPERTIES LABELS reliability TIMEOUT 3600 SKIP_RETURN_CODE 77)
 endif()
