@@ -155,7 +155,11 @@ on_mount() {
       --quiet --on-error $policy >out 2>&1 &
     one=$!
     sleep 1
-    find "$mount/changing" -name '*.jpg' | while read -r victim; do head -c 700 /dev/zero >"$victim"; done
+    # Each is another at once. s3fs shows a file that is being written with its former size and time.
+    find "$mount/changing" -name '*.jpg' | while read -r victim; do
+      head -c 700 /dev/zero >"$mount/new"
+      mv "$mount/new" "$victim"
+    done
     if wait $one; then fail "changed files, $policy: exit code 0"; fi
     grep -q "changed since it was found" out || fail "changed files, $policy: another error"
   done
