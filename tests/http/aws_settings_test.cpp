@@ -15,10 +15,9 @@
 #include "pipeline/io/http/credentials.h"
 #include "pipeline/io/http/s3_endpoint.h"
 #include "pipeline/io/http/web_identity.h"
+#include "tests/support/aws_environment.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
-
-extern char** environ;
 
 namespace penstock::http {
 namespace {
@@ -27,30 +26,13 @@ using test::expect_error;
 
 constexpr std::int64_t kNoon = 1'440'938'160;  // 2015-08-30T12:36:00Z
 
-/// A home folder and an environment without settings.
-class AwsSettings : public testing::Test {
+class AwsSettings : public testing::Test, protected test::AwsEnvironment {
  protected:
-  AwsSettings() {
-    std::vector<std::string> names;
-    for (char** at = environ; *at != nullptr; ++at) {
-      const std::string name = std::string(*at).substr(0, std::string(*at).find('='));
-      if (name.starts_with("AWS_") || name.find("S3") != name.npos) names.push_back(name);
-    }
-    for (const std::string& name : names) ::unsetenv(name.c_str());
-    set("HOME", home_.path());
-    set("AWS_EC2_METADATA_DISABLED", "true");
-  }
-  static void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
-  void config(const std::string& text) { home_.write(".aws/config", text); }
-  void credentials(const std::string& text) { home_.write(".aws/credentials", text); }
-
   /// Returns the keys that are found; `ask` answers for services.
   static std::string access_key(AskService ask = {}) {
     CredentialChain chain(false, std::move(ask));
     return chain.get(kNoon).access_key;
   }
-
-  const test::TempFolder home_;
 };
 
 TEST_F(AwsSettings, FilesAsPythonReadsThem) {
@@ -95,94 +77,6 @@ TEST_F(AwsSettings, FilesAsPythonReadsThem) {
   }
   for (const char* text : {"", "x", "[", "]", "[]", "[\"x", "=", "\n\n", "a = b", "[x]\n=\n:"})
     parse_profile_file(text);
-}
-
-TEST_F(AwsSettings, EndpointsInTheOrderOfBoto3) {
-  EXPECT_EQ(usual_endpoint("s3"), "");
-  config("[default]\nendpoint_url = http://profile\n");
-  EXPECT_EQ(usual_endpoint("s3"), "http://profile");
-  EXPECT_EQ(usual_endpoint("sts"), "http://profile");
-  config("[default]\nendpoint_url = http://profile\ns3 =\n  endpoint_url = http://nested\n");
-  EXPECT_EQ(usual_endpoint("s3"), "http://nested");
-  EXPECT_EQ(usual_endpoint("sts"), "http://profile");
-  config(
-      "[default]\nservices = local\nendpoint_url = http://profile\n"
-      "[services local]\ns3 =\n  endpoint_url = http://services\n"
-      "dynamodb =\n  endpoint_url = http://other\n");
-  EXPECT_EQ(usual_endpoint("s3"), "http://services");
-  EXPECT_EQ(usual_endpoint("sts"), "http://profile");
-  set("AWS_ENDPOINT_URL", "http://all");
-  EXPECT_EQ(usual_endpoint("s3"), "http://all");
-  set("AWS_ENDPOINT_URL_S3", "http://s3");
-  EXPECT_EQ(usual_endpoint("s3"), "http://s3");
-  EXPECT_EQ(usual_endpoint("sts"), "http://all");
-  set("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true");
-  EXPECT_EQ(usual_endpoint("s3"), "");
-}
-
-TEST_F(AwsSettings, ServicesWithoutTheirSection) {
-  config("[default]\nservices = lokal\n[services local]\ns3 =\n  endpoint_url = http://x\n");
-  expect_error(ErrorCode::invalid_argument, "[services lokal]", [] { usual_endpoint("s3"); });
-}
-
-TEST_F(AwsSettings, VariablesOfOtherProgramsForEndpoints) {
-  for (const char* name : {"S3_ENDPOINT", "S3_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_ENDPOINT",
-                           "AWS_S3_ENDPOINT_URL", "MLFLOW_S3_ENDPOINT_URL", "aws_endpoint"}) {
-    SCOPED_TRACE(name);
-    set(name, "http://minio:9000");
-    expect_error(ErrorCode::invalid_argument, name, [] { usual_endpoint("s3"); });
-    set("AWS_ENDPOINT_URL", "http://known");
-    EXPECT_EQ(usual_endpoint("s3"), "http://known");
-    ::unsetenv("AWS_ENDPOINT_URL");
-    set("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true");
-    EXPECT_EQ(usual_endpoint("s3"), "");
-    ::unsetenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-    set(name, "");
-    EXPECT_EQ(usual_endpoint("s3"), "");
-    ::unsetenv(name);
-  }
-  for (const char* name : {"AWS_ENDPOINT_URL_DYNAMODB", "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-                           "AWS_STS_REGIONAL_ENDPOINTS", "AWS_USE_FIPS_ENDPOINT", "ENDPOINT"}) {
-    set(name, "x");
-    EXPECT_EQ(usual_endpoint("s3"), "") << name;
-  }
-}
-
-TEST_F(AwsSettings, KeysOfOtherProgramsForEndpoints) {
-  for (const char* key : {"endpoint", "s3_endpoint_url", "Endpoint-URL", "s3.endpoint"}) {
-    SCOPED_TRACE(key);
-    credentials("[default]\naws_access_key_id = A\n" + std::string(key) + " = http://minio\n");
-    expect_error(ErrorCode::invalid_argument, "seems to name an endpoint",
-                 [] { usual_endpoint("s3"); });
-  }
-  credentials("[default]\n[other]\nendpoint = http://minio\n");
-  EXPECT_EQ(usual_endpoint("s3"), "");
-  credentials(
-      "[default]\ns3 =\n  use_dualstack_endpoint = false\nsts_regional_endpoints = legacy\n");
-  EXPECT_EQ(usual_endpoint("s3"), "");
-}
-
-TEST_F(AwsSettings, OtherEndpointsOfAmazon) {
-  for (const char* text :
-       {"use_fips_endpoint = true\n", "use_dualstack_endpoint = True\n",
-        "s3 =\n  use_dualstack_endpoint = true\n", "s3 =\n  use_accelerate_endpoint = TRUE\n"}) {
-    SCOPED_TRACE(text);
-    config("[default]\n" + std::string(text));
-    expect_error(ErrorCode::invalid_argument, "is not supported: name the endpoint",
-                 [] { usual_endpoint("s3"); });
-    set("AWS_ENDPOINT_URL_S3", "https://store");
-    EXPECT_EQ(usual_endpoint("s3"), "https://store");
-    ::unsetenv("AWS_ENDPOINT_URL_S3");
-  }
-  config("[default]\nuse_fips_endpoint = false\n");
-  EXPECT_EQ(usual_endpoint("s3"), "");
-  for (const char* name : {"AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"}) {
-    set(name, "true");
-    expect_error(ErrorCode::invalid_argument, name, [] { usual_endpoint("s3"); });
-    set(name, "false");
-    EXPECT_EQ(usual_endpoint("s3"), "");
-    ::unsetenv(name);
-  }
 }
 
 TEST_F(AwsSettings, ProfilesThatDoNotExist) {

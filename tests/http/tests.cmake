@@ -3,7 +3,7 @@ add_library(test_http_server STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/http_se
 target_include_directories(test_http_server PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(test_http_server PRIVATE penstock_private Threads::Threads)
 
-set(files url answer pace redirects parts aws_settings credentials)
+set(files url answer pace redirects parts aws_endpoints aws_settings credentials)
 set(module)
 if(PENSTOCK_HAVE_REMOTE)  # what needs the module with libcurl
   list(APPEND files files odd_answers hedge cache upload shared_state s3 nginx sigv4 stores)

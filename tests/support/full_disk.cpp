@@ -2,26 +2,29 @@
 //
 //   PENSTOCK_DISK_FILES  files whose paths contain this are meant
 //   PENSTOCK_DISK_STEP   which of their steps fails, from 1: to be created, written to, synced,
-//   cut,
-//                        renamed or closed; a write fails in its middle
+//                        cut, renamed or closed; a write fails in its middle
 //   PENSTOCK_DISK_ERRNO  with this error
 //   PENSTOCK_DISK_FULL   1: so do all later attempts to create them and to write to them
 //   PENSTOCK_DISK_LOG    a file that gets a byte for each failure
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "tests/support/preloaded.h"
+
 namespace {
+
+using penstock::test::note_in;
+using penstock::test::of_path;
+using penstock::test::real;
 
 std::mutex mutex;
 long steps = 0;
@@ -31,24 +34,13 @@ const char* setting(const char* name) {
   return value != nullptr ? value : "";
 }
 
-template <typename F>
-F* real(F* /*mine*/, const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
-}
-
 bool is_meant(const char* path) {
   const char* files = setting("PENSTOCK_DISK_FILES");
   return *files != '\0' && std::strstr(path, files) != nullptr;
 }
 
 bool is_meant(int fd) {
-  char name[64];
-  char path[4096];
-  std::snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-  const ssize_t size = ::readlink(name, path, sizeof path - 1);
-  if (size <= 0) return false;
-  path[size] = '\0';
-  return is_meant(path);
+  return of_path(fd, [](const char* path) { return is_meant(path); });
 }
 
 enum class Step { passes, fails, fails_within };
@@ -68,12 +60,7 @@ Step next_step(bool needs_room, bool has_middle) {
   const bool fails = steps == at || again || (within && needs_room);
   within = false;
   if (!fails) return Step::passes;
-  const int log = static_cast<int>(
-      real(&::open, "open")(setting("PENSTOCK_DISK_LOG"), O_WRONLY | O_CREAT | O_APPEND, 0600));
-  if (log >= 0) {
-    (void)!real(&::write, "write")(log, "x", 1);
-    real(&::close, "close")(log);
-  }
+  note_in("PENSTOCK_DISK_LOG");
   errno = std::atoi(setting("PENSTOCK_DISK_ERRNO"));
   return Step::fails;
 }

@@ -18,12 +18,10 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -32,18 +30,19 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "tests/support/preloaded.h"
+
 namespace {
+
+using penstock::test::note_in;
+using penstock::test::of_path;
+using penstock::test::real;
 
 constexpr int kMostFds = 4096;
 std::atomic<unsigned long> numbers{9'000'000};
 std::atomic<unsigned long> number_of[kMostFds];  // while a file is open, its number lasts
 std::atomic<long> stats{0};
 std::atomic<bool> seen[65'536];  // files, by their true inode numbers
-
-template <typename F>
-F* real(F* /*mine*/, const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
-}
 
 /// Returns the value of a setting, 1 if it has none, and 0 if it is not set.
 long setting(const char* name) {
@@ -66,22 +65,11 @@ bool is_below(const char* path) {
 }
 
 bool is_below(int fd) {
-  char name[64];
-  char path[4096];
-  std::snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-  const ssize_t size = ::readlink(name, path, sizeof path - 1);
-  if (size <= 0) return false;
-  path[size] = '\0';
-  return is_below(path);
+  return of_path(fd, [](const char* path) { return is_below(path); });
 }
 
 void note() {
-  const char* path = std::getenv("PENSTOCK_ODD_LOG");
-  if (path == nullptr) return;
-  const int log = real(&::open, "open")(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0) return;
-  (void)!real(&::write, "write")(log, "x", 1);
-  real(&::close, "close")(log);
+  note_in("PENSTOCK_ODD_LOG");
 }
 
 /// True if the call `name` of a file that is meant fails; then errno is set.

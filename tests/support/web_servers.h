@@ -59,18 +59,35 @@ class Nginx : public WebServer {
   }
 };
 
+class Lighttpd : public WebServer {
+ public:
+  /// Returns the program; empty if it is not installed (lighttpd).
+  static std::string program() {
+    const char* const path = "/usr/sbin/lighttpd";
+    return ::access(path, X_OK) == 0 ? path : "";
+  }
+  explicit Lighttpd(const std::string& data) {
+    folder_.write("conf", "server.document-root = \"" + data +
+                              "\"\nserver.bind = \"127.0.0.1\"\nserver.port = " + port_text() +
+                              "\nserver.errorlog = \"" + (folder_ / "errors") + "\"\n");
+    start({program(), "-D", "-f", folder_ / "conf"});
+  }
+};
+
 class Apache : public WebServer {
  public:
-  /// Returns the program; empty if it is not installed (apache2-bin).
+  /// Returns the program; empty if it or one of its modules is not installed (apache2-bin).
   static std::string program() {
     const char* const path = "/usr/sbin/apache2";
-    return ::access(path, X_OK) == 0 ? path : "";
+    if (::access(path, X_OK) != 0) return {};
+    for (const char* module : kModules)
+      if (::access(file_of(module).c_str(), R_OK) != 0) return {};
+    return path;
   }
   explicit Apache(const std::string& data) {
     std::string conf;
-    for (const char* module : {"mpm_event", "authz_core", "mime", "deflate", "filter"})
-      conf += std::string("LoadModule ") + module + "_module /usr/lib/apache2/modules/mod_" +
-              module + ".so\n";
+    for (const char* module : kModules)
+      conf += std::string("LoadModule ") + module + "_module " + file_of(module) + "\n";
     conf += "Listen 127.0.0.1:" + port_text() + "\nServerName 127.0.0.1\nServerRoot " +
             folder_.path() + "\nPidFile " + (folder_ / "pid") + "\nDefaultRuntimeDir " +
             folder_.path() + "\nErrorLog " + (folder_ / "errors") + "\nDocumentRoot " + data +
@@ -78,15 +95,22 @@ class Apache : public WebServer {
     folder_.write("conf", conf);
     start({program(), "-D", "FOREGROUND", "-X", "-f", folder_ / "conf"});
   }
+
+ private:
+  static constexpr const char* kModules[] = {"mpm_event", "authz_core", "mime", "deflate",
+                                             "filter"};
+  static std::string file_of(const std::string& module) {
+    return "/usr/lib/apache2/modules/mod_" + module + ".so";
+  }
 };
 
-/// Knows no ranges.
+/// Knows no ranges, and closes each connection, as HTTP 1.0 says.
 class PythonServer : public WebServer {
  public:
   static std::string program() { return find_program("python3", "PENSTOCK_PYTHON"); }
   explicit PythonServer(const std::string& data) {
-    start({program(), "-m", "http.server", "--bind", "127.0.0.1", "--directory", data, "--protocol",
-           "HTTP/1.1", port_text()});
+    start(
+        {program(), "-m", "http.server", "--bind", "127.0.0.1", "--directory", data, port_text()});
   }
 };
 
@@ -104,9 +128,10 @@ class Moto : public WebServer {
     const std::string request =
         "PUT /bucket HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     if (write_all(fd.get(), request) != 0) return false;
-    std::string answer(4096, '\0');
-    const ssize_t n = ::recv(fd.get(), answer.data(), answer.size(), 0);
-    while (::recv(fd.get(), answer.data() + n, answer.size() - n, 0) > 0) continue;
+    std::string answer;
+    char piece[4096];
+    for (ssize_t n; (n = ::recv(fd.get(), piece, sizeof(piece), 0)) > 0;)
+      answer.append(piece, static_cast<std::size_t>(n));
     return answer.starts_with("HTTP/1.1 200");
   }
 };

@@ -174,33 +174,52 @@ void refuse_other_keys() {
   }
 }
 
-/// Throws if another of Amazon's endpoints for S3 is asked for.
-void refuse_other_endpoints() {
+/// Returns whether a setting is on. Throws if its value is neither true nor false.
+bool is_on(const std::string& name, const std::string& value) {
+  const std::string said = lower(value);
+  if (said == "true") return true;
+  if (said.empty() || said == "false") return false;
+  throw Error(ErrorCode::invalid_argument, name + " = " + value + " is neither true nor false");
+}
+
+/// Returns whether a variable, else a key of the profile, is on, and which of them says so. An
+/// empty name of a variable stands for none.
+std::pair<bool, std::string> on(const std::string& variable_name, const std::string& key) {
+  if (!variable_name.empty())
+    if (const std::string value = variable(variable_name.c_str()); !value.empty())
+      return {is_on(variable_name, value), variable_name};
+  return {is_on(key + " of profile " + profile_name(), of_profile(key)), key};
+}
+
+/// Throws if another of Amazon's endpoints for the service, "s3" or "sts", is asked for.
+void refuse_other_endpoints(const std::string& service) {
+  const bool s3 = service == "s3";
+  const std::string region = usual_region();
+  const std::string domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  const std::string dual_stack =
+      s3 ? "s3.dualstack." + region + '.' + domain
+         : "sts." + region +
+               (domain.ends_with(".cn") ? ".api.amazonwebservices.com.cn" : ".api.aws");
   struct Setting {
-    const char *variable, *key, *host;
+    std::string variable, key, host;
   };
-  constexpr Setting kSettings[] = {
-      {"AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint", "s3-fips.REGION"},
-      {"AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint", "s3.dualstack.REGION"},
-      {"", "s3.use_dualstack_endpoint", "s3.dualstack.REGION"},
-      {"", "s3.use_accelerate_endpoint", "s3-accelerate"}};
-  for (const Setting& setting : kSettings) {
-    std::string value = *setting.variable != 0 ? variable(setting.variable) : "";
-    const char* const name = value.empty() ? setting.key : setting.variable;
-    if (value.empty()) value = of_profile(setting.key);
-    if (lower(value) == "true")
-      throw Error(ErrorCode::invalid_argument,
-                  std::string(name) + " = " + value +
-                      " is not supported: name the endpoint by AWS_ENDPOINT_URL_S3 or "
-                      "--s3-endpoint: https://" +
-                      setting.host + ".amazonaws.com");
+  std::vector<Setting> settings = {
+      {"AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint", service + "-fips." + region + '.' + domain},
+      {"AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint", dual_stack}};
+  if (s3) {
+    settings.push_back({"", "s3.use_dualstack_endpoint", dual_stack});
+    settings.push_back({"", "s3.use_accelerate_endpoint", "s3-accelerate.amazonaws.com"});
   }
+  for (const Setting& setting : settings)
+    if (const auto [is_on, name] = on(setting.variable, setting.key); is_on)
+      throw Error(ErrorCode::invalid_argument,
+                  name + " = true is not supported: name the endpoint by " +
+                      (s3 ? "AWS_ENDPOINT_URL_S3 or --s3-endpoint" : "AWS_ENDPOINT_URL_STS") +
+                      ": https://" + setting.host);
 }
 
 bool ignores_endpoints() {
-  std::string said = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-  if (said.empty()) said = of_profile("ignore_configured_endpoint_urls");
-  return lower(said) == "true";
+  return on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls").first;
 }
 
 /// Returns the endpoint of a service in the `services` section that the profile names.
@@ -274,18 +293,19 @@ std::string usual_region() {
 }
 
 std::string usual_endpoint(const std::string& service) {
-  if (ignores_endpoints()) return {};
-  const std::string of_service = service == "s3" ? "AWS_ENDPOINT_URL_S3" : "AWS_ENDPOINT_URL_STS";
-  for (const std::string& name : {of_service, std::string("AWS_ENDPOINT_URL")})
-    if (std::string value = variable(name.c_str()); !value.empty()) return value;
-  if (std::string value = endpoint_of_services(service); !value.empty()) return value;
-  for (const std::string& key : {service + ".endpoint_url", std::string("endpoint_url")})
-    if (std::string value = of_profile(key); !value.empty()) return value;
-  if (service == "s3") {
-    refuse_other_variables();
-    refuse_other_keys();
-    refuse_other_endpoints();
+  if (!ignores_endpoints()) {
+    const std::string of_service = service == "s3" ? "AWS_ENDPOINT_URL_S3" : "AWS_ENDPOINT_URL_STS";
+    for (const std::string& name : {of_service, std::string("AWS_ENDPOINT_URL")})
+      if (std::string value = variable(name.c_str()); !value.empty()) return value;
+    if (std::string value = endpoint_of_services(service); !value.empty()) return value;
+    for (const std::string& key : {service + ".endpoint_url", std::string("endpoint_url")})
+      if (std::string value = of_profile(key); !value.empty()) return value;
+    if (service == "s3") {
+      refuse_other_variables();
+      refuse_other_keys();
+    }
   }
+  refuse_other_endpoints(service);
   return {};
 }
 

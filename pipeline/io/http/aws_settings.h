@@ -33,7 +33,8 @@ std::string usual_region();
 /// $AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true, or the profile's key of that name, ignores them all.
 ///
 /// Throws Error{invalid_argument} if none is configured, but another variable or key seems to name
-/// an endpoint. A request signed with a private store's key must not go to Amazon.
+/// an endpoint. A request signed with a private store's key must not go to Amazon. The settings for
+/// FIPS, dual-stack and accelerated endpoints are errors, too, unless an endpoint is configured.
 std::string usual_endpoint(const std::string& service);
 /// Returns the file of certificates for S3: $AWS_CA_BUNDLE, the profile's ca_bundle, else empty.
 std::string usual_ca_file();
