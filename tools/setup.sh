@@ -6,12 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev
-  libisal-dev libhwy-dev libxxhash-dev liburing-dev liblz4-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libisal-dev libhwy-dev libxxhash-dev liburing-dev libre2-dev liblz4-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   libgmock-dev libdnnl-dev libicu-dev libfarmhash-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
   libgloo-dev libcurl4-openssl-dev libssl-dev)
 if [ "${1:-}" = --checks ]; then
   packages+=(git clang clang-format clang-tidy lld libclang-rt-dev shellcheck dpkg-dev file openmpi-bin slurm-wlm prometheus graphviz
-    libfuse3-dev etcd-server nginx-light apache2-bin)
+    libfuse3-dev etcd-server nginx-light apache2-bin lighttpd)
 elif [ $# -gt 0 ]; then
   echo "usage: tools/setup.sh [--checks]" >&2
   exit 2

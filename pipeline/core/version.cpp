@@ -14,6 +14,7 @@ std::string features() {
     text += std::string("\n") + part + (there ? " yes" : std::string(" no: ") + without);
   };
   add("io_uring", URING_FOUND, "files are read by pread or mmap");
+  add("RE2", RE2_FOUND, "classes are taken from folders, not from names by --label-regex");
   add("LZ4", LZ4_FOUND, "input workers do not compress what they send");
   add("libcurl", PENSTOCK_HAVE_REMOTE, "nothing is read from servers");
   add("gRPC", PENSTOCK_HAVE_CLUSTER, "jobs have one process, and no input workers");

@@ -6,32 +6,34 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace penstock {
 
-/// A rule that tells the class of a path. Thread-safe.
+/// A rule that tells the class of a path. An expression is matched in a time that is linear in the
+/// length of the path, with bounded memory. Thread-safe.
 ///
 ///     LabelRule("").text("train/cat/1.jpg");             // "cat", the parent folder
 ///     LabelRule("^(\\w+?)_").text("train/dog_7.jpg");     // "dog", a match on the file's name
 class LabelRule {
  public:
-  /// Makes a rule from `regex`, an ECMAScript expression with one group. It is searched for in the
-  /// file's name, or in the whole path if it has a '/'. If it is empty, the class is the name of
-  /// the parent folder ("." without one). Throws Error{invalid_argument} for any other text.
+  /// Makes a rule from `regex`, an expression of RE2 with one group and at most kLongest bytes. It
+  /// is searched for in the file's name, or in the whole path if it has a '/'. If it is empty, the
+  /// class is the name of the parent folder ("." without one). Throws Error{invalid_argument} for
+  /// any other text, and for every expression in a build without RE2.
   explicit LabelRule(const std::string& regex);
 
-  /// Returns the class, or nothing if the expression does not match. It never matches names of more
-  /// than kLongest bytes.
+  /// Returns the class, or nothing if the expression does not match.
   std::optional<std::string> text(std::string_view path) const;
 
   static constexpr std::size_t kLongest = 1024;
 
  private:
-  std::optional<std::regex> regex_;
+  struct Expression;
+
+  std::shared_ptr<const Expression> expression_;
   bool whole_path_ = false;
 };
 

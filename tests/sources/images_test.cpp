@@ -11,7 +11,6 @@
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
-#include "pipeline/sources/labels.h"
 #include "tests/support/data.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
@@ -239,26 +238,6 @@ TEST_F(Images, KeysOutliveTheSource) {
   test::HeapContext context;
   make("train")->read(items, context);
   EXPECT_EQ(items[0].element["key"].bytes_at(), "cat/1.JPeG");
-}
-
-TEST(Labels, Rules) {
-  EXPECT_EQ(LabelRule("").text("a/b/c.jpg"), "b");
-  EXPECT_EQ(LabelRule("").text("c.jpg"), ".");
-  EXPECT_EQ(LabelRule("(\\d+)").text("12/x34.jpg"), "34");
-  EXPECT_EQ(LabelRule("(\\d+)/").text("12/x34.jpg"), "12");
-  EXPECT_EQ(LabelRule("(\\d+)").text("x.jpg"), std::nullopt);
-  EXPECT_EQ(LabelRule("(x+)").text(std::string(LabelRule::kLongest, 'x')),
-            std::string(LabelRule::kLongest, 'x'));
-  EXPECT_EQ(LabelRule("(x+)").text(std::string(LabelRule::kLongest + 1, 'x')), std::nullopt);
-}
-
-TEST(Labels, ClassesAreSortedBytewise) {
-  ClassCounter counter;
-  for (const char* text : {"b", "a", "B", "b", "10", "9"}) counter.add(text);
-  EXPECT_EQ(counter.size(), 5U);
-  const Classes classes = counter.take();
-  EXPECT_THAT(classes.names, ElementsAre("10", "9", "B", "a", "b"));
-  EXPECT_THAT(classes.labels, ElementsAre(4, 3, 2, 4, 0, 1));
 }
 
 /// A folder of many images that takes no memory.
