@@ -29,6 +29,8 @@ class UniqueFd {
   /// Returns the descriptor, or -1.
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
+  /// Gives up the descriptor without closing it, and returns it.
+  int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

@@ -18,6 +18,8 @@ using Words = std::vector<std::string>;
 
 constexpr std::size_t kMostWords = 1'000'000;
 constexpr std::size_t kMostBytes = 1 << 30;
+constexpr std::size_t kMostCopied = 8 * kMostBytes;
+constexpr std::size_t kLongestText = 1 << 20;
 constexpr int kDeepest = 100;
 
 /// Returns a whole number with an optional sign.
@@ -49,6 +51,11 @@ std::string padded(std::int64_t number, std::size_t width) {
 class Braces {
  public:
   explicit Braces(const std::string& text) : text_(text), close_(text.size(), text.npos) {
+    if (text.size() > kLongestText)
+      throw Error(ErrorCode::out_of_range, "a pattern with braces has " +
+                                               std::to_string(text.size()) +
+                                               " bytes, more than the " +
+                                               std::to_string(kLongestText) + " that it may have");
     // In a URL, the query is no part of the name.
     const std::size_t end =
         http::is_http(text) ? std::min(text.find('?'), text.size()) : text.size();
@@ -61,26 +68,35 @@ class Braces {
     }
   }
 
-  Words words() const { return words(0, text_.size(), 0); }
+  Words words() { return words(0, text_.size(), 0); }
 
  private:
   [[noreturn]] void refuse(const char* why) const {
-    throw Error(ErrorCode::out_of_range, why, {.shard = text_});
+    constexpr std::size_t kMostShown = 200;
+    const bool whole = text_.size() <= kMostShown;
+    throw Error(ErrorCode::out_of_range, why,
+                {.shard = whole ? text_ : text_.substr(0, kMostShown) + "…"});
   }
   void check(std::size_t words) const {
     if (words > kMostWords || words > kMostBytes / std::max<std::size_t>(text_.size(), 1))
       refuse("its braces stand for too many names");
   }
+  /// Counts words that are made, many of which may be parts of others.
+  void make(std::size_t words) {
+    check(words);
+    copied_ += words * text_.size();
+    if (copied_ > kMostCopied) refuse("its braces take too long");
+  }
 
   /// Returns what the text from `begin` to `end` stands for.
-  Words words(std::size_t begin, std::size_t end, int depth) const {
+  Words words(std::size_t begin, std::size_t end, int depth) {
     if (depth > kDeepest) refuse("it has too many braces within each other");
     Words done{std::string()};
     std::size_t at = begin;
     for (std::size_t i = begin; i < end; ++i) {
       if (close_[i] == text_.npos) continue;
       const Words choices = choices_of(i + 1, close_[i], depth);
-      check(done.size() * choices.size());
+      make(done.size() * choices.size());
       Words longer;
       longer.reserve(done.size() * choices.size());
       for (const std::string& word : done)
@@ -95,7 +111,7 @@ class Braces {
   }
 
   /// Returns the choices between two braces.
-  Words choices_of(std::size_t begin, std::size_t end, int depth) const {
+  Words choices_of(std::size_t begin, std::size_t end, int depth) {
     Words choices;
     std::size_t from = begin;
     bool list = false;
@@ -158,6 +174,7 @@ class Braces {
 
   const std::string& text_;
   std::vector<std::size_t> close_;  // where the brace at each position is closed; npos: nowhere
+  std::size_t copied_ = 0;
 };
 
 }  // namespace

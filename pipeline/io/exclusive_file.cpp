@@ -39,10 +39,12 @@ void ExclusiveFile::commit() {
 }
 
 std::unique_ptr<WritableFile> PosixFileSystem::create(const std::string& path) {
+  if (!root().writable()) return FileSystem::create(path);
   return std::make_unique<ExclusiveFile>(path);
 }
 
 void PosixFileSystem::remove(const std::string& path) {
+  if (!root().writable()) return FileSystem::remove(path);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw error_from_errno(errno, "remove", path);
 }
 

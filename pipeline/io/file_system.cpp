@@ -52,16 +52,20 @@ void FileSystem::remove(const std::string& path) {
               {.shard = path});
 }
 
-FileSystemPtr make_file_system(const std::string& name) {
-  if (name == "pread") return default_file_system();
-  if (name == "mmap") return http::with_remote_paths(std::make_shared<MmapFileSystem>());
+FileSystemPtr make_local_file_system(const std::string& name, FileRootPtr root) {
+  if (name == "pread") return std::make_shared<PreadFileSystem>(std::move(root));
+  if (name == "mmap") return std::make_shared<MmapFileSystem>(std::move(root));
   if (name == "io_uring") {
-    if (FileSystemPtr files = make_uring_file_system())
-      return http::with_remote_paths(std::move(files));
-    return default_file_system();
+    if (FileSystemPtr files = make_uring_file_system(root)) return files;
+    return std::make_shared<PreadFileSystem>(std::move(root));
   }
   throw Error(ErrorCode::invalid_argument,
               "no file system \"" + name + "\"; there are pread, io_uring and mmap");
+}
+
+FileSystemPtr make_file_system(const std::string& name) {
+  if (name == "pread") return default_file_system();
+  return http::with_remote_paths(make_local_file_system(name, system_root()));
 }
 
 FileSystemPtr default_file_system() {

@@ -12,6 +12,9 @@
 namespace penstock {
 namespace {
 
+constexpr std::ptrdiff_t kMostPatterns = 10'000;
+constexpr std::size_t kMostNamed = 20;
+
 bool exists(FileSystem& files, const std::string& path) {
   try {
     if (files.is_directory(path)) return true;
@@ -72,6 +75,11 @@ std::vector<std::string_view> split_outside_braces(std::string_view text) {
 
 std::vector<std::string> expand_pattern(FileSystem& files, const std::string& pattern) {
   std::vector<std::string> patterns = expand_braces(pattern);
+  // Each of them is looked for in folders.
+  if (std::ranges::count_if(patterns, has_pattern) > kMostPatterns)
+    throw Error(ErrorCode::out_of_range,
+                "its braces stand for more than " + std::to_string(kMostPatterns) + " patterns",
+                {.shard = hide_secrets(pattern)});
   if (patterns.size() == 1 && patterns.front() == pattern) return patterns;
   if (!is_remote(pattern) && exists(files, pattern)) return {pattern};
   if ((http::is_s3(pattern) || http::is_gs(pattern)) && is_object(files, pattern)) return {pattern};
@@ -81,12 +89,16 @@ std::vector<std::string> expand_pattern(FileSystem& files, const std::string& pa
 std::vector<std::string> find_files(FileSystem& files, const std::string& pattern, bool hidden) {
   std::vector<std::string> found;
   std::string missing;
+  std::size_t missing_count = 0;
   for (const std::string& one : expand_pattern(files, pattern)) {
     std::vector<std::string> paths = files.glob(one, hidden);
-    if (paths.empty()) missing += (missing.empty() ? "no file matches " : ", ") + hide_secrets(one);
+    if (paths.empty() && ++missing_count <= kMostNamed)
+      missing += (missing.empty() ? "no file matches " : ", ") + hide_secrets(one);
     found.insert(found.end(), std::make_move_iterator(paths.begin()),
                  std::make_move_iterator(paths.end()));
   }
+  if (missing_count > kMostNamed)
+    missing += " and " + std::to_string(missing_count - kMostNamed) + " more";
   if (!missing.empty()) throw Error(ErrorCode::not_found, missing);
   return found;
 }

@@ -43,8 +43,8 @@ Place* take_place(std::span<const std::byte> map, const char* path) noexcept {
 class MmapFile final : public File {
  public:
   /// Maps the whole file. Check `error` behind it.
-  explicit MmapFile(const std::string& path) : path_(path) {
-    const OpenedFile opened = open_regular(path);
+  MmapFile(const std::string& path, FileRootPtr root) : path_(path), root_(std::move(root)) {
+    const OpenedFile opened = open_regular(path, *root_);
     info_ = opened.info;
     if (info_.size == 0) return;  // mmap rejects an empty mapping
     void* const start = ::mmap(nullptr, info_.size, PROT_READ, MAP_SHARED, opened.fd.get(), 0);
@@ -68,7 +68,7 @@ class MmapFile final : public File {
   }
 
   const FileInfo& info() const noexcept override { return info_; }
-  std::optional<FileInfo> now() const noexcept override { return info_of_path(path_); }
+  std::optional<FileInfo> now() const noexcept override { return info_of_path(path_, *root_); }
   const std::string& path() const noexcept override { return path_; }
 
   void read(std::span<ReadRequest> requests) override {
@@ -88,7 +88,7 @@ class MmapFile final : public File {
   }
 
   void read_uncached(std::span<ReadRequest> requests) override try {
-    PosixFile file(path_);
+    PosixFile file(path_, {}, *root_);
     if (file.info() != info_) throw changed_error(path_);
     file.read_uncached(requests);
   } catch (...) {
@@ -100,6 +100,7 @@ class MmapFile final : public File {
 
  private:
   const std::string path_;
+  const FileRootPtr root_;
   FileInfo info_;
   int error_ = 0;
   std::span<const std::byte> map_;
@@ -109,14 +110,14 @@ class MmapFile final : public File {
 }  // namespace
 
 std::shared_ptr<File> MmapFileSystem::open(const std::string& path) {
-  auto file = std::make_shared<MmapFile>(path);
+  auto file = std::make_shared<MmapFile>(path, shared_root());
   if (file->error() == 0) return file;
   if (!is_unsupported(FsCall::map, file->error()))
     throw error_from_errno(file->error(), "map", path);
   log_once(LogLevel::warning, "mmap",
            path + ": the file system can't map files (" +
                std::generic_category().message(file->error()) + "), so they are read instead");
-  return std::make_shared<PosixFile>(path);
+  return std::make_shared<PosixFile>(path, PreadFn(), root());
 }
 
 const char* mapped_file_at(const void* address) noexcept {

@@ -14,6 +14,8 @@ namespace penstock {
 /// look and the use of its pages, SIGBUS kills the process.
 class MmapFileSystem final : public PreadFileSystem {
  public:
+  using PreadFileSystem::PreadFileSystem;
+
   std::string name() const override { return "mmap"; }
   std::shared_ptr<File> open(const std::string& path) override;
 };

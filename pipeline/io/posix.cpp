@@ -92,14 +92,6 @@ void take_back(int fd, off_t bytes) noexcept {
 
 }  // namespace
 
-UniqueFd::UniqueFd(int fd) noexcept : fd_(fd) {
-  if (fd < 0 || fd > STDERR_FILENO) return;
-  fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  const int reason = errno;
-  ::close(fd);
-  errno = reason;
-}
-
 StandardStreamsHeld::StandardStreamsHeld() noexcept {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
@@ -115,10 +107,6 @@ StandardStreamsHeld::StandardStreamsHeld() noexcept {
 StandardStreamsHeld::~StandardStreamsHeld() {
   for (std::size_t fd = 0; fd < held_.size(); ++fd)
     if (held_[fd]) ::close(static_cast<int>(fd));
-}
-
-UniqueFd::~UniqueFd() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 std::string folder_of(const std::string& path) {
@@ -228,16 +216,16 @@ Error past_end_error(const std::string& path, std::uint64_t file_size, const Rea
                {.shard = path, .offset = static_cast<std::int64_t>(request.offset)});
 }
 
-OpenedFile open_regular(const std::string& path) {
+OpenedFile open_regular(const std::string& path, const FileRoot& root) {
   // O_NONBLOCK: opening a pipe without a writer must not hang.
   UniqueFd fd;
   do {
-    fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    fd = root.open(path, O_RDONLY | O_NONBLOCK);
   } while (!fd && errno == EINTR);
-  if (!fd) throw error_from_errno(errno, "open", path);
+  if (!fd) throw root.error(errno, "open", path);
   struct stat st;
-  if (::fstat(fd.get(), &st) != 0) throw error_from_errno(errno, "examine", path);
-  if (S_ISDIR(st.st_mode)) throw error_from_errno(EISDIR, "read", path);
+  if (::fstat(fd.get(), &st) != 0) throw root.error(errno, "examine", path);
+  if (S_ISDIR(st.st_mode)) throw root.error(EISDIR, "read", path);
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
   // Files of /proc report size 0, and would be taken for empty files.
@@ -256,9 +244,9 @@ std::optional<FileInfo> info_of_open(int fd) noexcept {
   return info_of(st);
 }
 
-std::optional<FileInfo> info_of_path(const std::string& path) noexcept {
+std::optional<FileInfo> info_of_path(const std::string& path, const FileRoot& root) noexcept {
   struct stat st;
-  if (::stat(path.c_str(), &st) != 0) return {};
+  if (root.stat(path, st) != 0) return {};
   return info_of(st);
 }
 
@@ -313,8 +301,8 @@ Status read_rest(int fd, const std::string& path, std::uint64_t size, const Read
   return {};
 }
 
-PosixFile::PosixFile(const std::string& path, PreadFn pread)
-    : PosixFile(path, std::move(pread), open_regular(path)) {}
+PosixFile::PosixFile(const std::string& path, PreadFn pread, const FileRoot& root)
+    : PosixFile(path, std::move(pread), open_regular(path, root)) {}
 
 PosixFile::PosixFile(const std::string& path, PreadFn pread, OpenedFile opened)
     : path_(path), pread_(std::move(pread)), fd_(std::move(opened.fd)), info_(opened.info) {}
@@ -348,13 +336,15 @@ void PosixFile::read_uncached(std::span<ReadRequest> requests) {
 
 FileInfo PosixFileSystem::info(const std::string& path) {
   struct stat st;
-  if (::stat(path.c_str(), &st) != 0) throw error_from_errno(errno, "find", path);
+  if (root().stat(path, st) != 0) throw root().error(errno, "find", path);
   return info_of(st);
 }
 
 bool PosixFileSystem::is_directory(const std::string& path) {
   struct stat st;
-  return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+  if (root().stat(path, st) == 0) return S_ISDIR(st.st_mode);
+  if (errno == EXDEV) throw root().error(errno, "find", path);
+  return false;
 }
 
 }  // namespace penstock

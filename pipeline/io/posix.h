@@ -15,6 +15,8 @@
 #include <penstock/limits.h>
 #include <penstock/posix.h>
 
+#include "pipeline/io/file_root.h"
+
 namespace penstock {
 
 /// Returns the folder of a path's last part: "." if the path names no folder.
@@ -69,10 +71,10 @@ struct OpenedFile {
   FileInfo info;
 };
 /// Throws as `PosixFile` does.
-OpenedFile open_regular(const std::string& path);
+OpenedFile open_regular(const std::string& path, const FileRoot& root = *system_root());
 /// Returns the current identity of a file; nothing if it was removed.
 std::optional<FileInfo> info_of_open(int fd) noexcept;
-std::optional<FileInfo> info_of_path(const std::string& path) noexcept;
+std::optional<FileInfo> info_of_path(const std::string& path, const FileRoot& root) noexcept;
 /// Reads the rest of `request`, of which `done` bytes are read, from the file `path`, which is open
 /// as `fd` and has `size` bytes. Handles short reads and EINTR.
 Status read_rest(int fd, const std::string& path, std::uint64_t size, const ReadRequest& request,
@@ -83,7 +85,8 @@ class PosixFile : public File {
  public:
   /// Throws Error{not_found} (also for what is not a regular file), Error{resource_exhausted} or
   /// Error{unavailable}.
-  explicit PosixFile(const std::string& path, PreadFn pread = {});
+  explicit PosixFile(const std::string& path, PreadFn pread = {},
+                     const FileRoot& root = *system_root());
 
   const FileInfo& info() const noexcept override { return info_; }
   std::optional<FileInfo> now() const noexcept override { return info_of_open(fd_.get()); }
@@ -112,6 +115,8 @@ class PosixFile : public File {
 /// The functions of a file system on POSIX, except `open`.
 class PosixFileSystem : public FileSystem {
  public:
+  explicit PosixFileSystem(FileRootPtr root = system_root()) : root_(std::move(root)) {}
+
   FileInfo info(const std::string& path) override;
   bool is_directory(const std::string& path) override;
   /// Follows symbolic links, except to a folder that contains them. Throws Error{out_of_range} if
@@ -122,6 +127,16 @@ class PosixFileSystem : public FileSystem {
   void glob_each(const std::string& pattern, bool hidden, const Found& found) override;
   std::unique_ptr<WritableFile> create(const std::string& path) override;
   void remove(const std::string& path) override;
+
+ protected:
+  const FileRoot& root() const noexcept { return *root_; }
+  const FileRootPtr& shared_root() const noexcept { return root_; }
+
+ private:
+  FileRootPtr root_;
 };
+
+/// Works like `make_file_system`, for files that `root` leads to, and knows no servers.
+FileSystemPtr make_local_file_system(const std::string& name, FileRootPtr root);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@ class PreadFileSystem : public PosixFileSystem {
  public:
   /// Opens files by the system's pread, or by `pread`, which replaces it in tests.
   explicit PreadFileSystem(PreadFn pread = {}) : pread_(std::move(pread)) {}
+  explicit PreadFileSystem(FileRootPtr root) : PosixFileSystem(std::move(root)) {}
 
   std::string name() const override { return "pread"; }
   std::shared_ptr<File> open(const std::string& path) override;

@@ -163,8 +163,9 @@ class Rings {
 
 class UringFile final : public PosixFile {
  public:
-  UringFile(const std::string& path, std::shared_ptr<Rings> rings, bool direct)
-      : PosixFile(path), rings_(std::move(rings)) {
+  UringFile(const std::string& path, const FileRoot& root, std::shared_ptr<Rings> rings,
+            bool direct)
+      : PosixFile(path, {}, root), rings_(std::move(rings)) {
     if (!direct) return;
     const std::string self = "/proc/self/fd/" + std::to_string(fd());
     direct_ = UniqueFd(::open(self.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
@@ -214,7 +215,8 @@ class UringFile final : public PosixFile {
 
 class UringFileSystem final : public PosixFileSystem {
  public:
-  explicit UringFileSystem(std::shared_ptr<Rings> rings) : rings_(std::move(rings)) {}
+  UringFileSystem(FileRootPtr root, std::shared_ptr<Rings> rings)
+      : PosixFileSystem(std::move(root)), rings_(std::move(rings)) {}
 
   std::string name() const override { return "io_uring"; }
 
@@ -226,7 +228,7 @@ class UringFileSystem final : public PosixFileSystem {
       if (opened_.insert(std::hash<std::string>()(path)).second) opened_bytes_ += file.size;
       direct = opened_bytes_ > memory_bytes() / 2;
     }
-    return std::make_shared<UringFile>(path, rings_, direct);
+    return std::make_shared<UringFile>(path, root(), rings_, direct);
   }
 
  private:
@@ -243,7 +245,7 @@ class UringFileSystem final : public PosixFileSystem {
 
 }  // namespace
 
-FileSystemPtr make_uring_file_system() {
+FileSystemPtr make_uring_file_system(FileRootPtr root) {
   auto rings = std::make_shared<Rings>();
   std::unique_ptr<Ring> first = rings->take();
   if (first == nullptr) {
@@ -252,7 +254,7 @@ FileSystemPtr make_uring_file_system() {
     return nullptr;
   }
   rings->give(std::move(first));
-  return std::make_shared<UringFileSystem>(std::move(rings));
+  return std::make_shared<UringFileSystem>(std::move(root), std::move(rings));
 }
 
 }  // namespace penstock
@@ -261,7 +263,7 @@ FileSystemPtr make_uring_file_system() {
 
 namespace penstock {
 
-FileSystemPtr make_uring_file_system() {
+FileSystemPtr make_uring_file_system(FileRootPtr /*root*/) {
   log_once(LogLevel::warning, "io_uring refused", "built without io_uring: reading by pread");
   return nullptr;
 }

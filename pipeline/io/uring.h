@@ -3,6 +3,8 @@
 
 #include <penstock/file_system.h>
 
+#include "pipeline/io/file_root.h"
+
 namespace penstock {
 
 /// Makes a file system that answers a request from the page cache where it can (preadv2 with
@@ -15,6 +17,6 @@ namespace penstock {
 ///
 /// Returns null if the kernel or a container refuses io_uring, or if this build has none. The log
 /// says so once.
-FileSystemPtr make_uring_file_system();
+FileSystemPtr make_uring_file_system(FileRootPtr root = system_root());
 
 }  // namespace penstock

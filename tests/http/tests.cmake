@@ -30,5 +30,3 @@ if(PENSTOCK_HAVE_REMOTE)  # what needs the module with libcurl
   endforeach()
 endif()
 penstock_tests(http LAYERS core io FILES ${files} LIBRARIES test_http_server DEPENDS ${module})
-penstock_test(http/rooted)
-target_link_libraries(http_rooted_test PRIVATE penstock_tools)

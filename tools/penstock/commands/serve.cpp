@@ -7,6 +7,7 @@
 
 #include <penstock/serve.h>
 
+#include "pipeline/io/posix.h"
 #include "pipelines/kinds.h"
 #include "pipelines/pipeline_spec.h"
 #include "pipelines/text.h"
@@ -15,7 +16,6 @@
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/commands/commands.h"
 #include "tools/penstock/run/build.h"
-#include "tools/penstock/run/rooted_files.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
@@ -89,7 +89,11 @@ class Serve final : public Command {
     options_.cache_bytes = bytes_of("--cache-memory", cache_memory_);
     if (!token_file_.empty()) options_.security.token = token_in(token_file_);
     Interrupts interrupts(kOk);
-    const FileSystemPtr files = files_within(make_file_system(io_), root_);
+    const FileSystemPtr files = make_local_file_system(io_, folder_root(root_));
+    // Of the flags, only --root counts from another folder than the current one.
+    WorkerSecurity& security = options_.security;
+    for (std::string* path : {&security.certificate, &security.key, &security.authority})
+      if (!path->empty()) *path = std::filesystem::absolute(*path);
     std::filesystem::current_path(root_);
     const auto server =
         serve([files](const std::string& graph) { return dataset_of(graph, files); }, options_);
