@@ -84,6 +84,11 @@ std::vector<std::string> Job::gather_texts(std::string mine) {
                       std::as_writable_bytes(std::span(sizes)));
   const std::size_t longest = *std::ranges::max_element(sizes);
   if (longest == 0) return std::vector<std::string>(ranks);
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  if (longest > kMostBytes / ranks)
+    throw Error(ErrorCode::out_of_range, "a rank tells the others " + std::to_string(longest) +
+                                             " bytes, too many for " + std::to_string(ranks) +
+                                             " ranks");
   mine.resize(longest);
   std::string all(ranks * longest, '\0');
   towers_->all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));

@@ -22,6 +22,50 @@ toml::table parse_as_is(const std::string& text, const std::string& name) {
   }
 }
 
+/// Returns where a string that begins at `at` ends, behind its quotes.
+std::size_t end_of_string(const std::string& text, std::size_t at) {
+  const char quote = text[at];
+  const std::string_view three = quote == '"' ? "\"\"\"" : "'''";
+  const bool long_one = text.compare(at, 3, three) == 0;
+  at += long_one ? 3 : 1;
+  for (; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (long_one ? text.compare(at, 3, three) == 0 : text[at] == quote) {
+      at += long_one ? 3 : 1;
+      // Before its end, a long string may have two quotes of its own.
+      for (int own = 0; long_one && own < 2 && at < text.size() && text[at] == quote; ++own) ++at;
+      return at;
+    } else if (!long_one && text[at] == '\n') {
+      return at;  // no string of TOML
+    }
+  }
+  return text.size();
+}
+
+/// Throws if a dotted key has too many parts. Each is a table within the last, and toml++ deletes
+/// tables recursively.
+void check_dots(const std::string& text, const std::string& name) {
+  constexpr int kMostDots = 100;
+  int dots = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    if (c == '.' && ++dots > kMostDots)
+      throw UsageError("a key has more than " + std::to_string(kMostDots) + " dots",
+                       printable(name) + " byte " + std::to_string(at));
+    if (c == '\n' || c == '=' || c == ',' || c == '[' || c == '{') dots = 0;
+    ++at;
+  }
+}
+
 }  // namespace
 
 std::string_view toml_type(const toml::node& node) {
@@ -47,6 +91,10 @@ std::string_view toml_type(const toml::node& node) {
 /// does not allow them. So it first gets the text with a bar for each of these characters. Like
 /// them, a bar is allowed only in strings and comments.
 toml::table parse_toml(const std::string& text, const std::string& name) {
+  if (text.size() > kMostTomlBytes)
+    throw UsageError("a text of " + std::to_string(text.size()) + " bytes; it has at most 1 MiB",
+                     printable(name));
+  check_dots(text, name);
   std::string barred;
   for (std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
        at < text.size();) {
@@ -61,14 +109,13 @@ toml::table parse_toml(const std::string& text, const std::string& name) {
 }
 
 std::string read_toml_text(const std::string& path, const std::string& what) {
-  constexpr std::size_t kMost = 1 << 20;
   refuse_scheme(path);
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMost + 1, '\0');
+  std::string text(kMostTomlBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) throw UsageError("can't read " + what, printable(path));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMost) throw UsageError(what + " has at most 1 MiB", printable(path));
+  if (text.size() > kMostTomlBytes) throw UsageError(what + " has at most 1 MiB", printable(path));
   return text;
 }
 

@@ -50,7 +50,11 @@ const T& as(const toml::node* node, std::string_view expected, const TomlPlace& 
                    place.at(*node));
 }
 
-/// Parses a text. Throws UsageError with the line of the first mistake if the text is not TOML.
+/// The largest text that is parsed. Much more than a pipeline needs, and little enough that what a
+/// stranger sends costs neither memory nor time.
+inline constexpr std::size_t kMostTomlBytes = 1 << 20;
+/// Parses a text. Throws UsageError with the line of the first mistake if the text is not TOML, if
+/// it is longer than kMostTomlBytes, or if a key has more than 100 dots.
 toml::table parse_toml(const std::string& text, const std::string& name);
 /// Reads a file of at most 1 MiB. Throws UsageError if it can't. `what` names the file's contents
 /// in that error, for example "the pipeline".

@@ -148,6 +148,10 @@ TEST(ImageOps, WrongGraphsAreRefusedWithTheComponentAndTheSpec) {
   expect_error(code, "resize", [] { decode_image().resize(-1, 5); });
   expect_error(code, "crop", [] { decode_image().crop(-1, 0, 5, 5); });
   expect_error(code, "probability", [] { decode_image().random_flip(1.5); });
+  expect_error(code, "more than 256 steps", [] {
+    ImageOps ops = decode_image();
+    for (int i = 0; i < 1'000'000; ++i) ops = ops.random_flip();
+  });
   expect_error(code, "hue", [] { decode_image().color_jitter({.hue = 0.6}); });
   expect_error(code, "deviations", [] { decode_image().normalize({.deviation = {0, 1, 1}}); });
   expect_error(code, "u8", [] { decode_image().normalize({.dtype = DType::u8}); });

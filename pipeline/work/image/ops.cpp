@@ -12,6 +12,7 @@ namespace penstock {
 namespace {
 
 constexpr int kMaxSide = 65'535;
+constexpr std::size_t kMostSteps = 256;
 
 [[noreturn]] void refuse(const std::string& op, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, op + ": " + why);
@@ -48,6 +49,8 @@ ImageOps ImageOps::then(Step step) const {
   if (chain_->finished() && !may_follow_finish(step)) {
     refuse(image::name_of(*chain_), "only crop and random_flip can follow normalize or cast");
   }
+  if (chain_->steps.size() >= kMostSteps)
+    refuse(image::name_of(*chain_), "more than " + std::to_string(kMostSteps) + " steps");
   auto longer = std::make_shared<Chain>(*chain_);
   longer->steps.push_back(std::move(step));
   return ImageOps(std::move(longer));

@@ -114,6 +114,8 @@ class Reader {
   Reader(const toml::table& tables, TomlPlace place, const WordsOf& words_of)
       : tables_(tables), place_(std::move(place)), words_of_(words_of) {}
 
+  static constexpr int kDeepest = 64;
+
   /// Returns the columns of a table: one, or all that share an embedding.
   const std::vector<ColumnPtr>& columns(const std::string& name, const std::string& asked_at) {
     if (const auto made = made_.find(name); made != made_.end()) {
@@ -127,6 +129,9 @@ class Reader {
       for (const auto& [key, value] : tables_) known.emplace_back(key.str());
       throw UsageError("there is no column " + in_quotes(name) + suggestion(name, known), asked_at);
     }
+    if (++depth_ > kDeepest)
+      throw UsageError("more than " + std::to_string(kDeepest) + " columns are made of each other",
+                       asked_at);
     made_[name] = {};
     Fields fields(*node->as_table(), place_.child(name));
     std::vector<ColumnPtr> columns;
@@ -138,6 +143,7 @@ class Reader {
       throw error.at(fields.place().at(fields.table()));
     }
     fields.end();
+    --depth_;
     return made_[name] = std::move(columns);
   }
 
@@ -305,6 +311,7 @@ class Reader {
   const WordsOf& words_of_;
   std::map<std::string, ColumnPtr> vocabularies_;
   std::map<std::string, std::vector<ColumnPtr>> made_;  // empty: in progress
+  int depth_ = 0;                                       // of columns in progress
 };
 
 towers::Label read_label(const toml::node& node, const TomlPlace& place) {
