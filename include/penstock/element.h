@@ -21,8 +21,11 @@ namespace penstock {
 class Names {
  public:
   /// Returns the object for this list. Thread-safe. The set of distinct lists in a process is
-  /// small; they are never freed.
+  /// small; they are never freed. Throws Error{resource_exhausted} for more than 16 MiB of them.
   static const Names* intern(std::span<const std::string> names);
+  /// Returns the object for this list if there is one, else null. Thread-safe.
+  static const Names* known(std::span<const std::string> names);
+  bool equals(std::span<const std::string> names) const noexcept;
 
   std::size_t size() const noexcept { return names_.size(); }
   const std::string& operator[](std::size_t i) const noexcept { return names_[i]; }

@@ -11,9 +11,20 @@
 namespace penstock {
 namespace {
 
+/// Enough for any program. What others send may hold new names each time.
+constexpr std::size_t kMostBytesInterned = 16 << 20;
+
 struct Interned {
   std::shared_mutex mutex;
   std::unordered_multimap<std::size_t, const Names*> lists;
+  std::size_t bytes = 0;
+
+  const Names* find(std::size_t hash, std::span<const std::string> names) const {
+    const auto [first, last] = lists.equal_range(hash);
+    for (auto i = first; i != last; ++i)
+      if (i->second->equals(names)) return i->second;
+    return nullptr;
+  }
 };
 
 // Never destroyed, like the names: elements may outlive static destruction.
@@ -32,26 +43,34 @@ std::size_t hash_of(std::span<const std::string> names) {
 
 }  // namespace
 
-const Names* Names::intern(std::span<const std::string> names) {
+const Names* Names::known(std::span<const std::string> names) {
   if (names.empty()) return nullptr;
   Interned& all = interned();
+  const std::shared_lock lock(all.mutex);
+  return all.find(hash_of(names), names);
+}
+
+const Names* Names::intern(std::span<const std::string> names) {
+  if (names.empty()) return nullptr;
+  if (const Names* found = known(names)) return found;
+  Interned& all = interned();
   const std::size_t hash = hash_of(names);
-  const auto search = [&]() -> const Names* {
-    const auto [first, last] = all.lists.equal_range(hash);
-    for (auto i = first; i != last; ++i) {
-      if (std::ranges::equal(i->second->names_, names)) return i->second;
-    }
-    return nullptr;
-  };
-  {
-    const std::shared_lock lock(all.mutex);
-    if (const Names* found = search()) return found;
-  }
+  std::size_t bytes = sizeof(Names);
+  for (const std::string& name : names) bytes += sizeof(std::string) + name.size();
   const std::unique_lock lock(all.mutex);
-  if (const Names* found = search()) return found;
+  if (const Names* found = all.find(hash, names)) return found;
+  if (bytes > kMostBytesInterned - all.bytes)
+    throw Error(ErrorCode::resource_exhausted,
+                "all names of components that this process has met take more than " +
+                    std::to_string(kMostBytesInterned) + " bytes");
   const Names* made = new Names(std::vector<std::string>(names.begin(), names.end()));
   all.lists.emplace(hash, made);
+  all.bytes += bytes;
   return made;
+}
+
+bool Names::equals(std::span<const std::string> names) const noexcept {
+  return std::ranges::equal(names_, names);
 }
 
 int Names::find(std::string_view name) const noexcept {

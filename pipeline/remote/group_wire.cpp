@@ -16,6 +16,7 @@ namespace {
 constexpr int kMostNested = 16;
 constexpr std::size_t kMostItems = 1 << 20;  // of a group, including children
 constexpr std::size_t kMostLayouts = 64;
+constexpr std::size_t kMostComponents = 4096;
 
 enum class Holds : std::uint8_t { nothing, value, children };
 
@@ -261,12 +262,18 @@ ElementReader::ElementReader(StateReader& from) {
   if (layouts > kMostLayouts) malformed("the number of layouts");
   for (std::uint64_t i = 0; i < layouts; ++i) {
     std::vector<ComponentSpec> components;
-    for (std::uint64_t count = from.get(); count > 0; --count) {
+    std::uint64_t count = from.get();
+    if (count > kMostComponents) malformed("the number of components");
+    for (; count > 0; --count) {
       std::string name(from.get_bytes());
       const std::uint64_t dtype = from.get();
       if (dtype >= static_cast<std::uint64_t>(kDTypeCount)) malformed("a dtype");
       components.push_back({std::move(name), static_cast<DType>(dtype), Shape::unknown_rank()});
     }
+    std::vector<std::string> names;
+    for (const ComponentSpec& component : components) names.push_back(component.name);
+    // Names are kept for ever, so a stranger's are refused.
+    if (!names.empty() && Names::known(names) == nullptr) malformed("components that no stage has");
     layouts_.emplace_back(std::move(components));
   }
 }
@@ -289,6 +296,13 @@ Element ElementReader::get(StateReader& from, Incoming& values, ReadContext& con
     *key = element_key(all.data(), sizeof all);
   }
   return element;
+}
+
+void meet_names(const Plan& plan) {
+  for (const PlannedStage& stage : plan.stages()) {
+    (void)stage.node->spec().names();
+    for (const NodePtr& input : stage.node->inputs()) (void)input->spec().names();
+  }
 }
 
 std::optional<AskBody> encode_items(const SegmentWork& segment, std::size_t stage,

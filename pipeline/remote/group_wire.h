@@ -51,7 +51,8 @@ class ElementWriter {
 /// The reader of such elements. Used by one thread.
 class ElementReader {
  public:
-  /// Reads the layouts. Throws Error{data_loss}.
+  /// Reads the layouts. Throws Error{data_loss}, also for components with other names than those of
+  /// `meet_names`.
   explicit ElementReader(StateReader& layouts);
   /// Reads the next element into memory from `context`. `origin` gets where it came from, and `key`
   /// the hash of both. Throws Error{data_loss | resource_exhausted}.
@@ -61,6 +62,9 @@ class ElementReader {
  private:
   std::vector<Spec> layouts_;
 };
+
+/// Makes the names of all elements of a plan known to readers.
+void meet_names(const Plan& plan);
 
 /// The request for a group, except for its number: the same for every worker.
 struct AskBody {

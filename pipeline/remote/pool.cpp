@@ -66,6 +66,7 @@ WorkerPool::WorkerPool(Run& run)
       transport_(worker_transport()),
       hello_(hello_of(run)),
       last_up_(Clock::now()) {
+  meet_names(run.plan());
   if (options_.timeout < milliseconds(10))
     throw Error(ErrorCode::invalid_argument, "the timeout of workers must be at least 10 ms");
   if (options_.wire == WorkerWire::lz4 && !has_lz4())

@@ -19,6 +19,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{20};
 constexpr milliseconds kLease{10'000};
+/// Links without a hello: how many there may be, and for how long.
+constexpr std::size_t kMostSilent = 4;
+constexpr milliseconds kMostSilence{10'000};
 
 class Server final : public InputServer {
  public:
@@ -77,7 +80,7 @@ class Server final : public InputServer {
   }
   ServeStats stats() const override {
     const std::lock_guard lock(mutex_);
-    ServeStats stats{.runs = static_cast<int>(sessions_.size()),
+    ServeStats stats{.runs = served_.runs.load(),
                      .groups = served_.groups.load(),
                      .elements = served_.elements.load(),
                      .refused = served_.refused.load() + port_->refused()};
@@ -94,10 +97,17 @@ class Server final : public InputServer {
 
  private:
   std::shared_ptr<LinkListener> accept(WorkerLink& link) {
+    const auto full = [this] { return draining_ || served_.runs >= served_.options.most_runs; };
+    if (full()) return nullptr;
+    // Starts a thread, which takes time.
+    const auto made = std::make_shared<Session>(served_, link);
     const std::lock_guard lock(mutex_);
-    const auto most = static_cast<std::size_t>(served_.options.most_runs);
-    if (draining_ || sessions_.size() >= most) return nullptr;
-    return sessions_.emplace_back(std::make_shared<Session>(served_, link));
+    if (full()) return nullptr;
+    // The oldest stranger makes room for the next.
+    std::size_t silent = 0;
+    for (auto at = sessions_.rbegin(); at != sessions_.rend(); ++at)
+      if ((*at)->awaits_hello() && ++silent >= kMostSilent) (*at)->close();
+    return sessions_.emplace_back(made);
   }
 
   // Sessions are destroyed here, and not on their own threads.
@@ -108,8 +118,10 @@ class Server final : public InputServer {
       std::list<std::shared_ptr<Session>> over;
       {
         const std::lock_guard lock(mutex_);
+        const auto now = std::chrono::steady_clock::now();
         for (auto at = sessions_.begin(); at != sessions_.end();) {
           const auto next = std::next(at);
+          if ((*at)->awaits_hello() && now - (*at)->began() > kMostSilence) (*at)->close();
           if ((*at)->over() && at->use_count() == 1) over.splice(over.end(), sessions_, at);
           at = next;
         }

@@ -23,6 +23,34 @@ namespace {
 constexpr std::size_t kMostInGroup = 8192;
 constexpr std::size_t kMostUnderWay = 4096;
 constexpr std::chrono::milliseconds kBetweenLooks{100};
+constexpr std::chrono::milliseconds kUntilRead{10};
+/// What a message costs besides its bytes: its owner, and the group that is kept with an answer.
+constexpr std::size_t kBytesOfMessage = 512;
+constexpr std::size_t kBytesOfAnswer = 8192;
+/// What a run may send beyond what the welcome message allows, such as programs.
+constexpr std::size_t kSlack = 1 << 20;
+
+/// An owner of a message that is not read yet.
+class Unread {
+ public:
+  Unread(std::shared_ptr<std::atomic<std::size_t>> all, WireBytes& message)
+      : all_(std::move(all)),
+        bytes_(message.size() + kBytesOfAnswer),
+        owner_(std::move(message.owner)) {
+    all_->fetch_add(bytes_, std::memory_order_relaxed);
+  }
+  Unread(const Unread&) = delete;
+  Unread& operator=(const Unread&) = delete;
+  ~Unread() {
+    owner_.reset();
+    all_->fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+
+ private:
+  const std::shared_ptr<std::atomic<std::size_t>> all_;
+  const std::size_t bytes_;
+  std::shared_ptr<const void> owner_;
+};
 /// The most results of rows that are kept until they are stored (LocalRunner).
 constexpr std::size_t kMostKept = 1024;
 
@@ -46,11 +74,17 @@ Session::~Session() {
   }
   if (graph_ != 0) served_.cache->leave(graph_);
   run_.reset();
+  if (greeted_) --served_.runs;
 }
 
 bool Session::idle() const {
   const std::lock_guard lock(mutex_);
   return under_way_.empty() && waiting_.empty() && !taking_;
+}
+
+bool Session::awaits_hello() const {
+  const std::lock_guard lock(mutex_);
+  return !greeted_ && link_ != nullptr;
 }
 
 bool Session::over() const {
@@ -74,10 +108,12 @@ void Session::close() noexcept {
 void Session::received(WireBytes message) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    waiting_bytes_ += message.size();
+    waiting_bytes_ += message.size() + kBytesOfMessage;
     waiting_.push_back(std::move(message));
-    // A run never sends more than the limit in the welcome message.
-    if (waiting_bytes_ > WorkerLink::kMostBytesOfMessage + most_waiting_ && link_ != nullptr)
+    // A run never sends more than the limit in the welcome message, but for one group that is
+    // larger.
+    if (waiting_bytes_ > most_waiting_ + kSlack && (waiting_.size() > 1 || !greeted_) &&
+        link_ != nullptr)
       link_->close();
   } catch (...) {
     close();
@@ -99,10 +135,17 @@ void Session::send(WireBytes message) noexcept {
   const std::lock_guard lock(mutex_);
   if (link_ == nullptr) return;
   try {
+    message.owner = std::make_shared<Unread>(unread_, message);
     link_->send(std::move(message));
   } catch (...) {
     link_->close();
   }
+}
+
+// Returns false for a run that asks without reading the answers: they would fill the memory.
+// REQUIRES: the mutex is held.
+bool Session::may_take() const {
+  return !waiting_.empty() && unread_->load(std::memory_order_relaxed) <= most_waiting_ + kSlack;
 }
 
 // Waits for a message. Returns false if the session ends. Groups that wait for other runs are also
@@ -110,10 +153,12 @@ void Session::send(WireBytes message) noexcept {
 bool Session::wait(const std::stop_token& stop, std::optional<WireBytes>& message, bool& tend) {
   std::unique_lock lock(mutex_);
   taking_ = false;
-  const auto some = [this] { return !waiting_.empty() || to_tend_; };
+  const auto some = [this] { return may_take() || to_tend_; };
   while (!some() && !stop.stop_requested()) {
-    if (shared_ == 0) {
-      changed_.wait(lock, stop, [&] { return some() || shared_ > 0; });
+    if (!waiting_.empty()) {
+      changed_.wait_for(lock, stop, kUntilRead, some);
+    } else if (shared_ == 0) {
+      changed_.wait(lock, stop, [&] { return some() || !waiting_.empty() || shared_ > 0; });
     } else if (!changed_.wait_for(lock, stop, kBetweenLooks, some)) {
       to_tend_ = true;
     }
@@ -121,10 +166,10 @@ bool Session::wait(const std::stop_token& stop, std::optional<WireBytes>& messag
   if (stop.stop_requested()) return false;
   taking_ = true;
   tend = std::exchange(to_tend_, false);
-  if (waiting_.empty()) return true;
+  if (!may_take()) return true;
   message = std::move(waiting_.front());
   waiting_.pop_front();
-  waiting_bytes_ -= std::min(waiting_bytes_, message->size());
+  waiting_bytes_ -= std::min(waiting_bytes_, message->size() + kBytesOfMessage);
   return true;
 }
 
@@ -154,7 +199,7 @@ void Session::take(WireBytes bytes) {
   Incoming message(std::move(bytes));
   switch (message.kind()) {
     case Kind::hello:
-      return begin_run(message.head());
+      return greet(message.head());
     case Kind::program:
       if (!programs_) malformed("a program before hello");
       return programs_->add(message.head());
@@ -168,6 +213,30 @@ void Session::take(WireBytes bytes) {
       break;
   }
   malformed("a run answers");
+}
+
+// Only now does the run take one of the worker's places: strangers who say nothing do not.
+void Session::greet(StateReader& head) {
+  if (run_) malformed("a second hello");
+  {
+    const std::lock_guard lock(mutex_);
+    if (!greeted_) {
+      if (++served_.runs > served_.options.most_runs) {
+        --served_.runs;
+        if (link_ != nullptr) link_->close();
+        return;
+      }
+      greeted_ = true;
+      if (link_ != nullptr) link_->admit();
+    }
+  }
+  try {
+    begin_run(head);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!run_ && std::exchange(greeted_, false)) --served_.runs;
+    throw;
+  }
 }
 
 Dataset Session::dataset_for(const Hello& hello) const {
@@ -205,7 +274,6 @@ ElementKey graph_key(const Run& run, const Hello& hello) {
 }  // namespace
 
 void Session::begin_run(StateReader& head) {
-  if (run_) malformed("a second hello");
   const Hello hello = decode_hello(head);
   if (hello.version != version())
     throw Error(ErrorCode::invalid_argument,
@@ -232,10 +300,14 @@ void Session::begin_run(StateReader& head) {
   } catch (const Error& error) {
     throw Error(error.code(), "the worker has another graph, or other data: " + error.cause());
   }
+  meet_names(plan);
   run_ = std::make_unique<Run>(std::move(plan), options);
   programs_ = std::make_unique<ProgramsByNumber>(*run_);
   told_.resize(run_->plan().stages().size());
-  most_waiting_ = run_->memory().limit() / 4;
+  {
+    const std::lock_guard lock(mutex_);
+    most_waiting_ = run_->memory().limit() / 4;
+  }
   lz4_ = hello.lz4 != 0 && has_lz4();
   if (served_.cache) graph_ = served_.cache->join(graph_key(*run_, hello));
   send(encode(Welcome{.threads = static_cast<std::uint64_t>(run_->threads()),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -32,6 +33,7 @@ struct Served {
   std::atomic<std::uint64_t> groups{0};
   std::atomic<std::uint64_t> elements{0};
   std::atomic<std::uint64_t> refused{0};
+  std::atomic<int> runs{0};               ///< that have said hello
   std::unique_ptr<ElementCache> cache{};  ///< null: runs share nothing
 };
 
@@ -47,6 +49,9 @@ class Session final : public LinkListener, private GroupListener {
   bool over() const;
   /// True if no group is under way.
   bool idle() const;
+  /// True if nothing was asked for yet, and the link is there.
+  bool awaits_hello() const;
+  std::chrono::steady_clock::time_point began() const noexcept { return began_; }
   /// Tells the run that this worker takes no more groups.
   void leave() noexcept;
   void close() noexcept;
@@ -74,6 +79,7 @@ class Session final : public LinkListener, private GroupListener {
   void take_messages(const std::stop_token& stop) noexcept;
   bool wait(const std::stop_token& stop, std::optional<WireBytes>& message, bool& tend);
   void take(WireBytes bytes);
+  void greet(StateReader& head);
   void begin_run(StateReader& head);
   Dataset dataset_for(const Hello& hello) const;
   void make(Incoming& message);
@@ -86,6 +92,7 @@ class Session final : public LinkListener, private GroupListener {
   void finish(const WorkPtr& work) noexcept;
   void answer_without(const WorkPtr& work, AnswerHead::What what) noexcept;
   void send(WireBytes message) noexcept;
+  bool may_take() const;
   std::vector<StageWork> work_since_last(std::uint64_t& retried);
 
   // For elements that runs share:
@@ -103,11 +110,15 @@ class Session final : public LinkListener, private GroupListener {
   void withdraw(Work& work) noexcept;
 
   Served& served_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   const std::shared_ptr<Bell> bell_;
+  /// Bytes that were sent and not yet read. They may outlive the session.
+  const std::shared_ptr<std::atomic<std::size_t>> unread_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
   std::atomic<bool> gone_{false};
   std::unique_ptr<Run> run_;                         // used by the message thread only
   std::unique_ptr<ProgramsByNumber> programs_;       // likewise
-  std::size_t most_waiting_ = std::size_t{1} << 20;  // likewise; bytes
+  std::size_t most_waiting_ = std::size_t{1} << 20;  // bytes
   bool lz4_ = false;                                 // constant once there is a run…
   std::uint64_t graph_ = 0;                          // …and so is its number in the cache
 
@@ -117,6 +128,7 @@ class Session final : public LinkListener, private GroupListener {
   std::deque<WireBytes> waiting_;
   std::size_t waiting_bytes_ = 0;
   bool taking_ = false;     // a message is being handled
+  bool greeted_ = false;    // there was a hello
   bool to_tend_ = false;    // elements that other runs made have come
   std::size_t shared_ = 0;  // groups under way that may wait for other runs
   std::map<const Group*, WorkPtr> under_way_;

@@ -16,5 +16,6 @@ if(TARGET penstock_cluster_module AND NOT PENSTOCK_SANITIZE)
   add_dependencies(remote_record_test penstock_cluster_module)
 endif()
 penstock_remote_test(remote/deaths)
+penstock_remote_test(remote/hostile)
 penstock_remote_test(remote/memory SLOW "*")  # it measures its process
 penstock_tests(remote FILES shared element_cache pixels packed SOURCES remote/loop_transport.cpp)
