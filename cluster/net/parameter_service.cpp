@@ -15,6 +15,7 @@
 
 #include <penstock/start_thread.h>
 
+#include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"
 #include "cluster/net/open.h"
 #include "cluster/net/parameter_answers.h"
@@ -54,6 +55,7 @@ class ParameterService final : public ServedParameters, private grpc::Service {
   }
   ~ParameterService() override {
     thread_ = {};
+    acceptor_->stop();
     server_->Shutdown(std::chrono::system_clock::now() + milliseconds(500));
   }
 
@@ -88,6 +90,7 @@ class ParameterService final : public ServedParameters, private grpc::Service {
         return {grpc::StatusCode::PERMISSION_DENIED, "not this job's token"};
       }
       Counted messages(*this, stream);
+      acceptor_->keep(context.peer());
       answers_.answer(messages);
       return grpc::Status::OK;
     } catch (const std::exception&) {
@@ -97,11 +100,12 @@ class ParameterService final : public ServedParameters, private grpc::Service {
 
   void listen(const std::string& address, const RendezvousOptions& options) {
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(address, server_credentials(options.tls), &port);
+    // Each process that trains has some calls at a time, of which most_strangers knows nothing.
+    constexpr std::size_t kMostPeers = 256;
+    acceptor_ = std::make_unique<Acceptor>(builder, address, options.tls,
+                                           Acceptor::most_strangers(kMostPeers));
     builder.RegisterService(this);
     builder.SetMaxReceiveMessageSize(kMostBytesOfPart);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     for (const auto& [name, value] : bulk_arguments(options.peer_timeout))
       builder.AddChannelArgument(name, value);
     // Clients check whether a silent server is alive.
@@ -113,9 +117,8 @@ class ParameterService final : public ServedParameters, private grpc::Service {
     // One thread for each call, since some calls wait for tokens.
     builder.SetResourceQuota(grpc::ResourceQuota("parameters").SetMaxThreads(4096));
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0)
-      throw Error(ErrorCode::unavailable,
-                  "can't listen at " + address + ": the address is taken, or not this host's");
+    if (server_ == nullptr) throw Error(ErrorCode::unavailable, "can't serve at " + address);
+    acceptor_->start();
   }
 
   const std::string token_;
@@ -123,6 +126,7 @@ class ParameterService final : public ServedParameters, private grpc::Service {
   const std::function<void()> look_;
   std::atomic<std::size_t> refused_{0};
   std::atomic<std::uint64_t> received_{0}, sent_{0};
+  std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::mutex mutex_;
   std::condition_variable_any wake_;

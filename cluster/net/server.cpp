@@ -19,23 +19,21 @@ RendezvousServer::RendezvousServer(const std::string& address, int world,
     : RendezvousState(world, options.peer_timeout), token_(options.token) {
   check_exposure(address, options);
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, server_credentials(options.tls), &port);
+  acceptor_ = std::make_unique<Acceptor>(builder, address, options.tls,
+                                         Acceptor::most_strangers(static_cast<std::size_t>(world)));
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMostBytesOfMessage);
-  // Without this, two processes could listen at one port, and would form two jobs.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   builder.SetResourceQuota(grpc::ResourceQuota("rendezvous").SetMaxThreads(16));
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0)
-    throw Error(ErrorCode::unavailable,
-                "can't listen at " + address + ": the address is taken, or not this host's");
+  if (server_ == nullptr) throw Error(ErrorCode::unavailable, "can't serve at " + address);
+  acceptor_->start();
 }
 
 RendezvousServer::~RendezvousServer() {
+  acceptor_->stop();
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 
@@ -55,12 +53,18 @@ grpc::Status RendezvousServer::guarded(const grpc::ServerContext& context, Answe
 
 grpc::Status RendezvousServer::Join(grpc::ServerContext* context, const wire::JoinRequest* request,
                                     wire::JoinReply* reply) {
-  return guarded(*context, [&] { *reply = join(*request); });
+  return guarded(*context, [&] {
+    *reply = join(*request);
+    if (!reply->refused().ended()) acceptor_->keep(context->peer());
+  });
 }
 
 grpc::Status RendezvousServer::Beat(grpc::ServerContext* context, const wire::BeatRequest* request,
                                     wire::BeatReply* reply) {
-  return guarded(*context, [&] { *reply = beat(*request); });
+  return guarded(*context, [&] {
+    *reply = beat(*request);
+    if (knows(request->rank(), request->incarnation())) acceptor_->keep(context->peer());
+  });
 }
 
 grpc::Status RendezvousServer::Put(grpc::ServerContext* context, const wire::PutRequest* request,

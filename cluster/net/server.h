@@ -8,6 +8,7 @@
 
 #include <grpcpp/server.h>
 
+#include "cluster/net/acceptor.h"
 #include "cluster/net/rendezvous.grpc.pb.h"
 #include "cluster/net/state.h"
 #include "cluster/rendezvous.h"
@@ -38,6 +39,7 @@ class RendezvousServer final : public wire::Rendezvous::Service, public Rendezvo
 
   const std::string token_;
   std::atomic<std::size_t> refused_{0};
+  std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -68,6 +68,11 @@ wire::GetReply RendezvousState::get(const wire::GetRequest& request) {
   return reply;
 }
 
+bool RendezvousState::knows(int rank, const std::string& incarnation) {
+  const std::lock_guard lock(mutex_);
+  return lobby_.knows(rank, incarnation);
+}
+
 std::vector<std::string> RendezvousState::said() {
   const std::lock_guard lock(mutex_);
   return said_;

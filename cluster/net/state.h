@@ -25,6 +25,7 @@ class RendezvousState {
   wire::GetReply get(const wire::GetRequest& request);
   /// True once every rank that joined has left or is lost, so the server is no longer needed.
   bool all_left();
+  bool knows(int rank, const std::string& incarnation);
   /// Returns each rank's last status text.
   std::vector<std::string> said();
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,6 +44,11 @@ class StreamLink final : public WorkerLink, public StreamOwner {
   bool ended() const;
 
   void send(WireBytes message) override;
+  void admit() noexcept override {
+    if (admitted_) admitted_();
+  }
+  /// Sets what `admit` calls. REQUIRES: the link has not begun.
+  void on_admit(std::function<void()> call) { admitted_ = std::move(call); }
   void close() noexcept override { end("it was closed from this side"); }
   /// Ends the link. `why` becomes the reason that `lost` reports, unless there was an earlier one.
   void end(const char* why) noexcept;
@@ -66,6 +72,7 @@ class StreamLink final : public WorkerLink, public StreamOwner {
   std::unique_ptr<Stream> stream_;
   // Released by the link's thread, at the end.
   std::shared_ptr<LinkListener> listener_;
+  std::function<void()> admitted_;
   bool dialed_ = false;
   std::chrono::steady_clock::time_point let_in_until_;
   // Used by the thread that reads.

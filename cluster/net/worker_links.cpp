@@ -11,6 +11,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"
 #include "cluster/net/open.h"
 #include "cluster/net/parameter_channel.h"
@@ -86,11 +87,10 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     }();
     static_cast<void>(health);
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(address, server_credentials(options_of(security).tls), &port);
+    acceptor_ = std::make_unique<Acceptor>(builder, address, options_of(security).tls,
+                                           Acceptor::most_strangers(0));
     builder.RegisterCallbackGenericService(this);
     builder.SetMaxReceiveMessageSize(kMostBytesReceived);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     for (const auto& [name, value] : bulk_arguments(asking_after(kRunTimeout)))
       builder.AddChannelArgument(name, value);
     // Runs check whether a silent worker is alive.
@@ -101,15 +101,15 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0)
-      throw Error(ErrorCode::unavailable,
-                  "can't listen at " + address + ": the address is taken, or not this host's");
-    address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+    if (server_ == nullptr) throw Error(ErrorCode::unavailable, "can't serve at " + address);
+    address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(acceptor_->port());
+    acceptor_->start();
   }
   ListeningPort(const ListeningPort&) = delete;
   ListeningPort& operator=(const ListeningPort&) = delete;
 
   ~ListeningPort() override {
+    acceptor_->stop();
     std::list<StreamLink> links;
     {
       const std::lock_guard lock(mutex_);
@@ -128,6 +128,28 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
   std::size_t refused() const noexcept override { return refused_.load(); }
 
  private:
+  /// Tells the acceptor when the call of a link is accepted, and when it ends.
+  class Call final : public LinkListener {
+   public:
+    Call(Acceptor& acceptor, std::string peer) : acceptor_(acceptor), peer_(std::move(peer)) {}
+    /// REQUIRES: the link has not begun.
+    void set(std::shared_ptr<LinkListener> listener) { listener_ = std::move(listener); }
+    void admit() noexcept {
+      if (!admitted_.exchange(true)) acceptor_.accepted(peer_);
+    }
+    void received(WireBytes message) noexcept override { listener_->received(std::move(message)); }
+    void lost(const Status& why) noexcept override {
+      if (admitted_.exchange(true)) acceptor_.ended(peer_);
+      listener_->lost(why);
+    }
+
+   private:
+    std::shared_ptr<LinkListener> listener_;
+    Acceptor& acceptor_;
+    const std::string peer_;
+    std::atomic<bool> admitted_{false};
+  };
+
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override try {
     if (context->method() != kWorkerMethod) {
@@ -148,9 +170,14 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     std::list<StreamLink> ended, mine;
     StreamLink& link = mine.emplace_back("the run at " + context.peer());
     auto stream = std::make_unique<Accepted>(link, 0, context);
-    const std::shared_ptr<LinkListener> listener = accept_(link);
-    if (listener == nullptr)
+    const auto listener = std::make_shared<Call>(*acceptor_, context.peer());
+    link.on_admit([call = std::weak_ptr<Call>(listener)] {
+      if (const std::shared_ptr<Call> known = call.lock()) known->admit();
+    });
+    std::shared_ptr<LinkListener> accepted = accept_(link);
+    if (accepted == nullptr)
       return new Refused("it accepts no runs", grpc::StatusCode::UNAVAILABLE);
+    listener->set(std::move(accepted));
     Accepted* const reactor = stream.get();
     Status why(ErrorCode::unavailable, "the port was closed");
     try {
@@ -177,6 +204,7 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
   const AcceptLink accept_;
   std::string address_;
   std::atomic<std::size_t> refused_{0};
+  std::unique_ptr<Acceptor> acceptor_;
   std::mutex mutex_;
   std::list<StreamLink> links_;  // guarded by mutex_
   bool closed_ = false;          // guarded by mutex_

@@ -55,6 +55,8 @@ class WorkerLink {
   /// Enqueues a message after earlier ones; never waits. The owner is released when the message was
   /// sent, or can't be. Messages on a link that has ended are dropped.
   virtual void send(WireBytes message) = 0;
+  /// The other side has shown that it is what this side is there for: limits for strangers end.
+  virtual void admit() noexcept {}
   /// Ends the link from this side: `lost` follows, if it was not called yet. It may be called
   /// within a call of the listener.
   virtual void close() noexcept = 0;

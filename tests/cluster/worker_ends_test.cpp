@@ -55,6 +55,7 @@ std::unique_ptr<WorkerLink> connect_in_time(const std::string& address,
 class Flood final : public Heard {
  public:
   explicit Flood(WorkerLink& link) : link_(link) {
+    link_.admit();
     for (int i = 0; i < 4; ++i) link_.send(message_of(std::string(3'000'000, 'f')));
   }
   void received(WireBytes message) noexcept override {

@@ -111,7 +111,7 @@ class Heard : public LinkListener {
 /// A listener that sends each message back unchanged.
 class Echo : public LinkListener {
  public:
-  explicit Echo(WorkerLink& link) : link_(link) {}
+  explicit Echo(WorkerLink& link) : link_(link) { link.admit(); }
   void received(WireBytes message) noexcept override { link_.send(std::move(message)); }
   void lost(const Status& /*why*/) noexcept override {}
 

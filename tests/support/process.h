@@ -39,6 +39,7 @@ class Process {
     waitpid(process_, nullptr, 0);
   }
 
+  pid_t id() const noexcept { return process_; }
   void signal(int number) const { kill(process_, number); }
   /// Waits for the end. Returns the exit code; for a killed process, 128 + the signal.
   int wait() {

@@ -1,0 +1,314 @@
+#include "cluster/net/acceptor.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <penstock/error.h>
+
+#include "cluster/net/credentials.h"
+
+namespace penstock::cluster {
+namespace {
+
+constexpr int kNeededDescriptors = 32;
+constexpr int kBacklog = 1024;
+constexpr int kLookMs = 500;
+constexpr int kLookAtStrangersMs = 20;
+constexpr int kRetryMs = 20;
+constexpr int kMostTaken = 64;
+
+/// Opens descriptors, and closes them again. Returns how many there were.
+int openable(int most) noexcept {
+  std::vector<UniqueFd> all;
+  try {
+    all.reserve(static_cast<std::size_t>(most));
+  } catch (const std::exception&) {
+    return 0;
+  }
+  while (static_cast<int>(all.size()) < most) {
+    UniqueFd fd(::eventfd(0, EFD_CLOEXEC));
+    if (!fd) break;
+    all.push_back(std::move(fd));
+  }
+  return static_cast<int>(all.size());
+}
+
+bool is_exhaustion(int error) noexcept {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+int port_of(const sockaddr_storage& address) noexcept {
+  if (address.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+/// Returns the port in gRPC's name of a peer: "ipv4:127.0.0.1:4711".
+int port_of(std::string_view peer) noexcept {
+  const std::string_view text = peer.substr(peer.rfind(':') + 1);
+  int port = 0;
+  std::from_chars(text.data(), text.data() + text.size(), port);
+  return port;
+}
+
+/// Returns the number of bytes that came by a connection; 0 where the kernel does not tell.
+std::uint64_t bytes_received(int fd) noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+/// Makes an eventfd readable.
+void ring(int fd) noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(fd, &one, sizeof one);
+}
+
+/// Ends a connection at once. After shutdown(2), gRPC would go on reading as long as bytes come.
+void reset(int fd) noexcept {
+  sockaddr none{};
+  none.sa_family = AF_UNSPEC;
+  if (::connect(fd, &none, sizeof none) != 0) ::shutdown(fd, SHUT_RDWR);
+}
+
+/// Returns a socket that listens at the address, none and errno if it can't.
+UniqueFd listening(const addrinfo& at, int port) noexcept {
+  UniqueFd fd(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return {};
+  sockaddr_storage address{};
+  std::copy_n(reinterpret_cast<const char*>(at.ai_addr), at.ai_addrlen,
+              reinterpret_cast<char*>(&address));
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (at.ai_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<sockaddr_in6&>(address);
+    const int only = IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr) ? 0 : 1;
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(static_cast<std::uint16_t>(port));
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(static_cast<std::uint16_t>(port));
+  }
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), at.ai_addrlen) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0)
+    return {};
+  return fd;
+}
+
+}  // namespace
+
+void require_descriptors() {
+  if (openable(kNeededDescriptors) == kNeededDescriptors) return;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  const int there = openable(kNeededDescriptors);
+  if (there < kNeededDescriptors)
+    throw Error(ErrorCode::resource_exhausted, "talking to other processes takes " +
+                                                   std::to_string(kNeededDescriptors) +
+                                                   " more descriptors, and this process gets " +
+                                                   std::to_string(there) + ": raise ulimit -n");
+}
+
+Acceptor::Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
+                   std::size_t most_strangers)
+    : most_strangers_(most_strangers) {
+  require_descriptors();
+  const std::size_t colon = address.rfind(':');
+  if (colon == address.npos)
+    throw Error(ErrorCode::invalid_argument, "\"" + address + "\" is not HOST:PORT");
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  std::shared_ptr<grpc::ServerCredentials> credentials = server_credentials(tls);
+  listen(host, address.substr(colon + 1));
+  if (listeners_.empty())
+    throw Error(ErrorCode::unavailable,
+                "can't listen at " + address + ": the address is taken, or not this host's");
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  stranger_came_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_ || !stranger_came_)
+    throw Error(ErrorCode::resource_exhausted,
+                "can't open an eventfd: " + std::generic_category().message(errno));
+  grpc_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      std::move(credentials));
+}
+
+void Acceptor::stop() noexcept {
+  accepting_.request_stop();
+  watching_.request_stop();
+  ring(wake_.get());
+  if (accepting_.joinable()) accepting_.join();
+  if (watching_.joinable()) watching_.join();
+}
+
+void Acceptor::start() {
+  accepting_ =
+      start_thread("accepting connections", [this](const std::stop_token& stop) { accept(stop); });
+  // gRPC may read from a new connection in the thread that hands it over, for as long as bytes
+  // come.
+  watching_ =
+      start_thread("watching connections", [this](const std::stop_token& stop) { watch(stop); });
+}
+
+void Acceptor::listen(const std::string& host, const std::string& port) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &wanted, &found) != 0) return;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
+  int chosen = 0;
+  std::from_chars(port.data(), port.data() + port.size(), chosen);
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    // All addresses of a name have the same port.
+    UniqueFd fd = listening(*at, port_ != 0 ? port_ : chosen);
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    if (!fd || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) continue;
+    port_ = port_of(own);
+    listeners_.push_back(std::move(fd));
+  }
+}
+
+void Acceptor::accept(const std::stop_token& stop) noexcept {
+  std::vector<pollfd> watched{{wake_.get(), POLLIN, 0}};
+  bool exhausted = false;
+  while (!stop.stop_requested()) {
+    watched.resize(1);
+    try {
+      // Without descriptors, the listeners would be ready all the time.
+      if (!exhausted)
+        for (const UniqueFd& listener : listeners_) watched.push_back({listener.get(), POLLIN, 0});
+    } catch (const std::bad_alloc&) {  // looks again later
+    }
+    ::poll(watched.data(), watched.size(), watched.size() > 1 ? -1 : kRetryMs);
+    exhausted = false;
+    for (const UniqueFd& listener : listeners_)
+      if (!stop.stop_requested() && !take(listener.get())) exhausted = true;
+  }
+}
+
+void Acceptor::watch(const std::stop_token& stop) noexcept {
+  pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stranger_came_.get(), POLLIN, 0}};
+  while (!stop.stop_requested()) {
+    const bool strangers = look();
+    ::poll(watched, strangers ? 1 : 2, strangers ? kLookAtStrangersMs : kLookMs);
+    std::uint64_t rung = 0;
+    (void)!::read(stranger_came_.get(), &rung, sizeof rung);
+  }
+}
+
+/// Accepts what waits. Returns false if something is left for lack of descriptors or memory.
+bool Acceptor::take(int listener) noexcept {
+  for (int i = 0; i < kMostTaken; ++i) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    UniqueFd fd(::accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size,
+                          SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd && errno == EAGAIN) return true;
+    if (!fd && !is_exhaustion(errno)) continue;  // the connection is over already
+    UniqueFd second(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3) : -1);
+    if (!second) {
+      if (drop_oldest()) continue;
+      return false;
+    }
+    const int on = 1;
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    try {
+      {
+        const std::lock_guard lock(mutex_);
+        connections_.push_back({std::move(second), port_of(peer), Clock::now(), 0, 0});
+        ++strangers_;
+      }
+      ring(stranger_came_.get());
+      while (drop_oldest(most_strangers_)) continue;
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.listener_fd = listener;
+      parameters.fd = fd.release();
+      grpc_->HandleNewConnection(&parameters);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Drops connections that are over, and strangers that say nothing for long, or too much. Returns
+/// true if there are strangers.
+bool Acceptor::look() noexcept {
+  const auto now = Clock::now();
+  std::list<Connection> over;
+  const std::lock_guard lock(mutex_);
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    const auto next = std::next(at);
+    pollfd state{at->fd.get(), POLLRDHUP, 0};
+    const bool stranger = at->calls == 0;
+    if (::poll(&state, 1, 0) > 0 ||
+        (stranger && (now - at->since > kMostSilence ||
+                      bytes_received(at->fd.get()) > at->bytes + kMostBytesOfStranger))) {
+      if (stranger) --strangers_;
+      reset(at->fd.get());
+      over.splice(over.end(), connections_, at);
+    }
+    at = next;
+  }
+  return strangers_ > 0;
+}
+
+/// Ends the connection of the oldest stranger. Returns false if there are at most as many.
+bool Acceptor::drop_oldest(std::size_t unless_at_most) noexcept {
+  std::list<Connection> over;
+  const std::lock_guard lock(mutex_);
+  if (strangers_ <= unless_at_most) return false;
+  const auto oldest = std::ranges::find(connections_, 0, &Connection::calls);
+  if (oldest == connections_.end()) return false;
+  reset(oldest->fd.get());
+  over.splice(over.end(), connections_, oldest);
+  --strangers_;
+  return true;
+}
+
+void Acceptor::accepted(const std::string& peer) noexcept {
+  const int port = port_of(peer);
+  const std::lock_guard lock(mutex_);
+  for (Connection& connection : connections_)
+    if (connection.port == port && connection.calls++ == 0) --strangers_;
+}
+
+void Acceptor::keep(const std::string& peer) noexcept {
+  const int port = port_of(peer);
+  const std::lock_guard lock(mutex_);
+  for (Connection& connection : connections_) {
+    if (connection.port != port || connection.calls > 0) continue;
+    connection.calls = 1;
+    --strangers_;
+  }
+}
+
+void Acceptor::ended(const std::string& peer) noexcept {
+  const int port = port_of(peer);
+  const std::lock_guard lock(mutex_);
+  for (Connection& connection : connections_) {
+    if (connection.port != port || connection.calls == 0 || --connection.calls > 0) continue;
+    connection.since = Clock::now();
+    connection.bytes = bytes_received(connection.fd.get());
+    ++strangers_;
+  }
+}
+
+}  // namespace penstock::cluster

@@ -1,0 +1,90 @@
+// Accepts the connections of a gRPC server, so that strangers can't take all descriptors.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <grpcpp/server_builder.h>
+
+#include <penstock/posix.h>
+#include <penstock/start_thread.h>
+
+#include "cluster/rendezvous.h"
+
+namespace penstock::cluster {
+
+/// Throws Error{resource_exhausted} unless this process can open some more descriptors. gRPC aborts
+/// where it gets none.
+void require_descriptors();
+
+/// The listening sockets of a server. gRPC stops listening for good when a process has no more
+/// descriptors. These sockets do not: the connection of a stranger, of which nothing was accepted
+/// so far, ends after a while, and earlier if there are too many of them. Thread-safe.
+class Acceptor {
+ public:
+  /// The strangers that a server of that many peers has at a time.
+  static constexpr std::size_t most_strangers(std::size_t peers) { return peers + 64; }
+  /// How long a connection may be a stranger's, and how many bytes it may send meanwhile. That also
+  /// ends headers without end, for which gRPC has no limit.
+  static constexpr std::chrono::seconds kMostSilence{20};
+  static constexpr std::uint64_t kMostBytesOfStranger = 4 << 20;
+
+  /// Listens at "host:port" for a server that `builder` then builds. With port 0 the system chooses
+  /// one. Throws Error{unavailable} if it can't listen there, Error{invalid_argument} for no such
+  /// address, and Error{resource_exhausted}.
+  Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
+           std::size_t most_strangers);
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+  ~Acceptor() { stop(); }
+
+  /// Begins to accept. Call it once the server was built.
+  void start();
+  /// Stops accepting. Connections stay until the server is destroyed.
+  void stop() noexcept;
+  /// Returns the port.
+  int port() const noexcept { return port_; }
+  /// A call on the connection of `peer`, as gRPC names it, was accepted. It is no stranger until
+  /// the call has ended.
+  void accepted(const std::string& peer) noexcept;
+  void ended(const std::string& peer) noexcept;
+  /// The connection of `peer` is no stranger any more.
+  void keep(const std::string& peer) noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// A connection. Its second descriptor lets it be shut down without a race against gRPC, which
+  /// may close its own at any time, so that the number is used again.
+  struct Connection {
+    UniqueFd fd;
+    int port = 0;             // of the peer
+    Clock::time_point since;  // a stranger's
+    int calls = 0;
+    std::uint64_t bytes = 0;  // received before
+  };
+
+  void listen(const std::string& host, const std::string& port);
+  void accept(const std::stop_token& stop) noexcept;
+  void watch(const std::stop_token& stop) noexcept;
+  bool take(int listener) noexcept;
+  bool look() noexcept;
+  bool drop_oldest(std::size_t unless_at_most = 0) noexcept;
+
+  const std::size_t most_strangers_;
+  std::vector<UniqueFd> listeners_;
+  int port_ = 0;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_;
+  UniqueFd wake_, stranger_came_;
+  std::mutex mutex_;
+  std::list<Connection> connections_;  // guarded by mutex_; in the order of their coming
+  std::size_t strangers_ = 0;          // likewise; those among them
+  Thread accepting_;
+  Thread watching_;
+};
+
+}  // namespace penstock::cluster

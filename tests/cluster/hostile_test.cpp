@@ -1,0 +1,160 @@
+// `penstock serve` and those who connect to it without being a run: it serves runs meanwhile and
+// afterwards, with the bytes of a local run, and within its memory.
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <penstock/posix.h>
+
+#include "tests/support/files.h"
+#include "tests/support/free_port.h"
+#include "tests/support/places.h"
+#include "tests/support/process.h"
+#include "tests/support/program.h"
+#include "tests/support/time_limit.h"
+
+namespace penstock::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+/// `penstock serve` below some limits of the shell (ulimit).
+class LimitedWorker {
+ public:
+  LimitedWorker(const std::string& root, const std::string& limits)
+      : port_(free_port()),
+        process_({"/bin/bash", "-c",
+                  limits + "; exec \"$0\" serve --listen 127.0.0.1:" + std::to_string(port_) +
+                      " --threads 1 --memory 64MiB --root \"$1\" > \"$2\" 2> \"$3\"",
+                  program_path(), root, folder_ / "out", folder_ / "err"}) {}
+
+  bool ready() const { return listens(port_); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
+  int wait() { return process_.wait(); }
+  std::string said() const { return read_file(folder_ / "err"); }
+  /// Returns the most bytes that were resident so far.
+  std::uint64_t peak_bytes() const {
+    const std::string status = read_file("/proc/" + std::to_string(process_.id()) + "/status");
+    return std::stoull(status.substr(status.find("VmHWM:") + 6)) << 10;
+  }
+
+ private:
+  TempFolder folder_;
+  const int port_;
+  Process process_;
+};
+
+UniqueFd connected(int port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return {};
+  return fd;
+}
+
+/// Sends bytes. Returns false once the other side has closed.
+bool send_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// Returns a frame of HTTP/2.
+std::string frame(char type, char flags, char stream, const std::string& payload) {
+  const std::size_t size = payload.size();
+  return {std::string{static_cast<char>(size >> 16), static_cast<char>(size >> 8),
+                      static_cast<char>(size), type, flags, 0, 0, 0, stream} +
+          payload};
+}
+
+class HostileClients : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run_program(
+                  {"synth", folder_ / "photos", "--images", "60", "--size", "64x64", "--seed", "1"})
+                  .code,
+              0);
+    std::filesystem::current_path(folder_.path());
+    alone_ = profile({})["digest"];
+  }
+  static nlohmann::json profile(const Words& more) {
+    Words words{"photos",   "--shuffle", "--random-resized-crop",
+                "32",       "--batch",   "16",
+                "--epochs", "2",         "--seed",
+                "7",        "--digest",  "--threads",
+                "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return profile_json(words);
+  }
+  /// Checks that the worker alone makes all elements of a run.
+  void expect_served(const LimitedWorker& worker) const {
+    const nlohmann::json json = profile({"--workers", worker.address(), "--local-threads", "0"});
+    EXPECT_EQ(json["digest"], alone_);
+    EXPECT_EQ(json["groups_made_here"], 0) << json["workers"].dump(1);
+  }
+
+  TempFolder folder_;
+  std::string alone_;
+  const TimeLimit limit_{100};
+};
+
+TEST_F(HostileClients, ConnectionsThatSayNothing) {
+  const LimitedWorker worker(folder_.path(), "ulimit -n 200");
+  ASSERT_TRUE(worker.ready());
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 600; ++i) silent.push_back(connected(worker.port()));
+  expect_served(worker);
+  for (int i = 0; i < 200; ++i) silent.push_back(connected(worker.port()));
+  silent.clear();
+  expect_served(worker);
+}
+
+TEST_F(HostileClients, WorkersAlmostWithoutDescriptors) {
+  for (const char* limit : {"ulimit -n 8", "ulimit -n 16", "ulimit -n 24"}) {
+    LimitedWorker worker(folder_.path(), limit);
+    EXPECT_EQ(worker.wait(), 1) << limit;
+    EXPECT_THAT(worker.said(), HasSubstr("raise ulimit -n")) << limit;
+  }
+}
+
+TEST_F(HostileClients, HeadersWithoutEnd) {
+  const LimitedWorker worker(folder_.path(), "true");
+  ASSERT_TRUE(worker.ready());
+  expect_served(worker);
+  const std::uint64_t before = worker.peak_bytes();
+  for (int i = 0; i < 4; ++i) {
+    const UniqueFd fd = connected(worker.port());
+    ASSERT_TRUE(fd);
+    // A header block that goes on and on, of fields which the dictionary does not keep.
+    std::string field = "\x10\x06x-more\x7f\x81\x02";  // a name, and the size of a value: 384
+    field += std::string(384, 'x');
+    std::string block;
+    while (block.size() + field.size() < 16'000) block += field;
+    bool open = send_all(
+        fd.get(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "") + frame(1, 0, 1, block));
+    std::uint64_t sent = 0;
+    for (; open && sent < (std::uint64_t{2} << 30); sent += block.size())
+      open = send_all(fd.get(), frame(9, 0, 1, block));
+    EXPECT_FALSE(open) << sent;
+  }
+  expect_served(worker);
+  EXPECT_LE(worker.peak_bytes(), before + (std::uint64_t{100} << 20));
+}
+
+}  // namespace
+}  // namespace penstock::test
