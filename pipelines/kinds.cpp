@@ -30,6 +30,9 @@ const Kind& run_kind() {
             {}),
        {"remote_connections", ValueType::integer, "requests to servers at once (default 256)", true,
         1, 1024},
+       {"remote_timeout", ValueType::number,
+        "seconds that a request to a server takes at most, with all its tries (default 60)", true,
+        0.1, 86'400},
        text("cache_dir",
             "a folder in which blocks of what was read from servers are kept, for all processes of "
             "this machine (default: none)",

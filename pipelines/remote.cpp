@@ -21,6 +21,9 @@ void use_remote(const Settings& run) {
       run.get("remote_connections", static_cast<std::int64_t>(options.connections)));
   options.retries =
       static_cast<int>(run.get("retries", static_cast<std::int64_t>(options.retries)));
+  if (run.has("remote_timeout"))
+    options.deadline =
+        std::chrono::milliseconds(static_cast<std::int64_t>(1000 * run.get("remote_timeout", 0.0)));
   options.cache_dir = run.get("cache_dir", std::string());
   options.cache_bytes = static_cast<std::uint64_t>(
       run.get("cache_bytes", static_cast<std::int64_t>(options.cache_bytes)));

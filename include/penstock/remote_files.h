@@ -30,9 +30,11 @@ struct RemoteOptions {
   /// and take the first answer. Limited to one request in fifty. Switch it off where requests cost
   /// more than waiting does.
   bool hedge = true;
-  /// Time limit of one read with all its retries, for each 4 MiB of the read.
+  /// Time limit of one request with all its retries, from when it is sent first. A request may take
+  /// a second longer for each 64 KiB of it, if they come. Listing takes no longer for each 1,000
+  /// names.
   std::chrono::milliseconds deadline{60'000};
-  /// A connection that delivers nothing for this time has failed.
+  /// A connection that delivers less than 1 KiB a second for this time has failed.
   std::chrono::milliseconds stall{15'000};
   /// Largest size of one request in bytes. Larger reads are split into several concurrent requests.
   std::size_t most_request_bytes = 4 << 20;

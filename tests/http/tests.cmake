@@ -6,7 +6,7 @@ target_link_libraries(test_http_server PRIVATE penstock_private Threads::Threads
 set(files url answer pace redirects parts aws_endpoints aws_settings credentials)
 set(module)
 if(PENSTOCK_HAVE_REMOTE)  # what needs the module with libcurl
-  list(APPEND files files odd_answers hedge cache upload shared_state s3 nginx sigv4 stores)
+  list(APPEND files files endless odd_answers hedge cache upload shared_state s3 nginx sigv4 stores)
   set(module penstock_remote_module)
   foreach(name cache upload)
     add_executable(${name}_victim EXCLUDE_FROM_ALL http/${name}_victim.cpp)

@@ -1,5 +1,7 @@
 #include "pipeline/io/http/asking.h"
 
+#include <algorithm>
+
 #include "pipeline/io/http/client.h"
 
 namespace penstock::http {
@@ -25,23 +27,24 @@ Asking::~Asking() {
 }
 
 void Asking::send(const Patience& patience, bool again) {
-  HttpRequest request = make_(route_.target().url, patience.left());
+  HttpRequest request = make_(route_.target().url, patience.left(bytes_));
+  request.stall = std::min(request.stall, patience.left(0));
   request.public_only = route_.target().public_only;
   attempt_.start(asker_.transport, request, again, patience.deadline());
 }
 
 void Asking::begin(const Url& url) {
   route_.begin(url);
-  send(Patience(asker_.options, bytes_), false);
+  send(Patience(asker_.options), false);
 }
 
 Url Asking::finish() {
-  return settle(Patience(asker_.options, bytes_));
+  return settle(Patience(asker_.options));
 }
 
 Url Asking::perform(const Url& url) {
   route_.begin(url);
-  const Patience patience(asker_.options, bytes_);
+  const Patience patience(asker_.options);
   send(patience, false);
   return settle(patience);
 }

@@ -31,8 +31,8 @@ class Asking {
   /// Makes the request to a URL, with its authorization.
   using Make = std::function<HttpRequest(const Url& url, std::chrono::milliseconds timeout)>;
 
-  /// `path` is shown in errors. `bytes`: size of the answer or of the body that is sent, from which
-  /// the deadline is computed.
+  /// `path` is shown in errors. `bytes`: size of the answer or of the body that is sent, which may
+  /// take longer for it.
   Asking(const Asker& asker, std::string path, BodyTaker& taker, std::uint64_t bytes, Make make);
   /// Cancels the request.
   ~Asking();

@@ -70,10 +70,12 @@ void Attempt::forget() {
 
 void Attempt::start(HttpTransport& transport, const HttpRequest& request, bool again,
                     std::chrono::steady_clock::time_point deadline) {
+  std::string before = std::move(result_.why);
   forget();
   server_ = &pace_.server(origin_of(request.url));
   if (!pace_.acquire(*server_, deadline)) {
-    result_ = {Verdict::again, "no request could be sent in time"};
+    if (!before.empty()) before += "; ";
+    result_ = {Verdict::again, before + "no more requests could be sent in time"};
     arrived_ = true;
     return;
   }

@@ -21,15 +21,18 @@ double some_factor() noexcept {
 
 }  // namespace
 
-Patience::Patience(const RemoteOptions& options, std::uint64_t bytes)
-    : options_(options),
-      deadline_(Clock::now() + options.deadline * static_cast<int>(1 + std::min<std::uint64_t>(
-                                                                           bytes >> 22, 1 << 16))) {
+std::chrono::milliseconds time_of(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t kLeastPerSecond = 64 << 10;
+  constexpr std::uint64_t kMostSeconds = 1 << 20;
+  return std::chrono::seconds(std::min(bytes / kLeastPerSecond, kMostSeconds));
 }
 
-std::chrono::milliseconds Patience::left() const noexcept {
+Patience::Patience(const RemoteOptions& options)
+    : options_(options), deadline_(Clock::now() + options.deadline) {}
+
+std::chrono::milliseconds Patience::left(std::uint64_t bytes) const noexcept {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
-  return std::max(left, std::chrono::milliseconds(1));
+  return std::max(left, std::chrono::milliseconds(1)) + time_of(bytes);
 }
 
 bool Patience::again(Verdict verdict, int tries) const noexcept {

@@ -29,15 +29,18 @@ struct Tries {
   }
 };
 
-/// The retries of one read, and their common deadline. REQUIRES: the options outlive it.
+/// The retries of one request, and their common deadline. REQUIRES: the options outlive it.
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Patience(const RemoteOptions& options, std::uint64_t bytes);
+  explicit Patience(const RemoteOptions& options);
 
   Clock::time_point deadline() const noexcept { return deadline_; }
-  std::chrono::milliseconds left() const noexcept;
+  /// Returns the time for a try that transfers so many bytes.
+  std::chrono::milliseconds left(std::uint64_t bytes) const noexcept;
+  /// Begins again: another request of the same read has come to its end.
+  void restart() noexcept { deadline_ = Clock::now() + options_.deadline; }
   /// Returns true if a request may be retried after so many failed tries, the last of which had
   /// this verdict.
   bool again(Verdict verdict, int tries) const noexcept;
@@ -45,8 +48,11 @@ class Patience {
 
  private:
   const RemoteOptions& options_;
-  const Clock::time_point deadline_;
+  Clock::time_point deadline_;
 };
+
+/// Returns the time that these bytes may take, beyond the deadline, if they come slowly.
+std::chrono::milliseconds time_of(std::uint64_t bytes) noexcept;
 
 /// Returns the error of a request that failed `tries` times, from its last answer. `is_write`: the
 /// request was to write the object, not to read it.

@@ -41,10 +41,7 @@ class Hedge {
 class RangeRound {
  public:
   RangeRound(const RangeAsker& asker, std::span<RangeGet> gets, bool fresh)
-      : make_(asker),
-        asker_(asker.asker),
-        fresh_(fresh),
-        patience_(asker_.options, bytes_of(gets)) {
+      : make_(asker), asker_(asker.asker), fresh_(fresh), patience_(asker_.options) {
     for (RangeGet& get : gets) {
       if (get.object->rangeless && get.end() - get.first() != get.object->info.size) {
         get.status = rangeless(get);
@@ -72,7 +69,8 @@ class RangeRound {
         if (!one.open) continue;
         const Verdict verdict = take(one);
         if (verdict != Verdict::good && goes_elsewhere(one, verdict)) continue;
-        if (one.open && patience_.again(verdict, one.tries.failed)) {
+        if (verdict == Verdict::good) patience_.restart();
+        if (one.open && GetClock::now() < one.until && patience_.again(verdict, one.tries.failed)) {
           if (!worst || verdict != Verdict::refused) worst = verdict;
           failed = std::max(failed, one.tries.failed);
           continue;
@@ -100,6 +98,7 @@ class RangeRound {
     Route route;
     std::unique_ptr<Hedge> hedge;
     GetClock::time_point late_at = GetClock::time_point::max();
+    GetClock::time_point until = GetClock::time_point::max();
     Tries tries;
     bool open = true;
     bool settled = false;    // one of the two requests was cancelled
@@ -115,15 +114,10 @@ class RangeRound {
                  {.shard = get.object->path});
   }
 
-  static std::uint64_t bytes_of(std::span<const RangeGet> gets) noexcept {
-    std::uint64_t bytes = 0;
-    for (const RangeGet& get : gets) bytes += get.end() - get.first();
-    return bytes;
-  }
-
   HttpRequest request_of(const One& one) const {
     const RangeGet& get = one.get;
-    HttpRequest request = make_.request(one.route.target().url, patience_.left());
+    HttpRequest request = make_.request(one.route.target().url, patience_.left(one.bytes()));
+    request.stall = std::min(request.stall, patience_.left(0));
     request.public_only = one.route.target().public_only;
     request.headers.push_back(range_header(get.first(), get.end() - 1));
     if (one.matches) request.headers.push_back("If-Match: " + get.object->etag);
@@ -138,7 +132,8 @@ class RangeRound {
       try {
         one.attempt.start(asker_.transport, request_of(one), one.tries.sent > 0,
                           patience_.deadline());
-        ++one.tries.sent;
+        if (one.tries.sent++ == 0)
+          one.until = GetClock::now() + asker_.options.deadline + time_of(one.bytes());
         one.late_at = asker_.pace.late_at(one.bytes());
       } catch (...) {
         return status_from_current_exception();
@@ -268,7 +263,7 @@ class RangeRound {
   const RangeAsker& make_;
   const Asker asker_;
   const bool fresh_;
-  const Patience patience_;
+  Patience patience_;
   Countdown countdown_;
   std::deque<One> pending_;
 };

@@ -6,6 +6,7 @@
 #include <penstock/error.h>
 
 #include "pipeline/io/http/list_xml.h"
+#include "pipeline/io/http/patience.h"
 #include "pipeline/io/http/upload.h"
 #include "pipeline/io/pattern.h"
 
@@ -14,6 +15,11 @@ namespace {
 
 constexpr std::size_t kMostPageBytes = 16 << 20;
 constexpr std::size_t kMostListed = 10'000'000;
+/// A list goes on as long as names come: so many in each RemoteOptions::deadline, and of each page,
+/// but for the first pages.
+constexpr std::size_t kLeastInTime = 1000;
+constexpr std::size_t kLeastOfPage = 32;
+constexpr std::size_t kFirstPages = 1000;
 constexpr std::string_view kWildcards = "*?[";
 
 /// AWS's rules: 3 to 63 lowercase letters, digits, '-' and '.'. Other services permit more.
@@ -97,6 +103,9 @@ std::vector<std::string> S3FileSystem::list_prefix(const S3Path& prefix, std::si
   const std::string bucket = scheme_ + "://" + prefix.bucket + '/';
   std::vector<std::string> found;
   std::string token;
+  Patience patience(client().options());
+  std::size_t in_time = 0;  // names that there were when it began
+  std::size_t pages = 0;
   do {
     std::string query =
         token.empty() ? "" : "continuation-token=" + percent_encoded(token, false) + '&';
@@ -134,6 +143,16 @@ std::vector<std::string> S3FileSystem::list_prefix(const S3Path& prefix, std::si
     if (page.truncated && page.next_token == token)
       throw Error(ErrorCode::data_loss, "can't list: the list goes in circles", {.shard = shown});
     token = page.truncated ? page.next_token : "";
+    if (found.size() >= in_time + kLeastInTime) {
+      in_time = found.size();
+      patience.restart();
+    }
+    if (!token.empty() && (Patience::Clock::now() >= patience.deadline() ||
+                           ++pages > kFirstPages + found.size() / kLeastOfPage))
+      throw Error(ErrorCode::data_loss,
+                  "can't list: the list does not end: its " + std::to_string(pages) +
+                      " pages have " + std::to_string(found.size()) + " names",
+                  {.shard = shown});
   } while (!token.empty() && (most == 0 || found.size() < most));
   std::sort(found.begin(), found.end());
   return found;

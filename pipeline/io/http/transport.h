@@ -23,7 +23,7 @@ struct HttpRequest {
   /// REQUIRES: lives until the sink is done.
   std::string_view content{};
   std::chrono::milliseconds timeout{60'000};  ///< of the whole exchange
-  std::chrono::milliseconds stall{15'000};    ///< longest time without a byte
+  std::chrono::milliseconds stall{15'000};    ///< longest time with less than 1 KiB a second
   /// Refuse to connect to a loopback, link-local or private address (address.h). Behind a proxy,
   /// only the proxy could tell.
   bool public_only = false;

@@ -17,6 +17,7 @@ namespace penstock::http {
 namespace {
 
 constexpr long kConnectMs = 10'000;
+constexpr long kLeastPerSecond = 1024;
 constexpr long kBufferBytes = 32 << 10;  // of each request in flight, outside of budgets
 
 std::string_view without_end(std::string_view line) noexcept {
@@ -227,7 +228,7 @@ void CurlDriver::begin(std::unique_ptr<Exchange> exchange) noexcept {
     set(CURLOPT_BUFFERSIZE, kBufferBytes);
     set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_LIMIT, kLeastPerSecond);
     set(CURLOPT_LOW_SPEED_TIME,
         static_cast<long>(std::max<std::int64_t>(1, (request.stall.count() + 999) / 1000)));
     set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
