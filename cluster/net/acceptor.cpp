@@ -12,38 +12,22 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <penstock/error.h>
 
 #include "cluster/net/credentials.h"
+#include "cluster/net/peer_user.h"
+#include "cluster/net/room.h"
 
 namespace penstock::cluster {
 namespace {
 
-constexpr int kNeededDescriptors = 32;
 constexpr int kBacklog = 1024;
 constexpr int kLookMs = 500;
 constexpr int kLookAtStrangersMs = 20;
 constexpr int kRetryMs = 20;
 constexpr int kMostTaken = 64;
-
-/// Opens descriptors, and closes them again. Returns how many there were.
-int openable(int most) noexcept {
-  std::vector<UniqueFd> all;
-  try {
-    all.reserve(static_cast<std::size_t>(most));
-  } catch (const std::exception&) {
-    return 0;
-  }
-  while (static_cast<int>(all.size()) < most) {
-    UniqueFd fd(::eventfd(0, EFD_CLOEXEC));
-    if (!fd) break;
-    all.push_back(std::move(fd));
-  }
-  return static_cast<int>(all.size());
-}
 
 bool is_exhaustion(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -108,25 +92,10 @@ UniqueFd listening(const addrinfo& at, int port) noexcept {
 
 }  // namespace
 
-void require_descriptors() {
-  if (openable(kNeededDescriptors) == kNeededDescriptors) return;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  const int there = openable(kNeededDescriptors);
-  if (there < kNeededDescriptors)
-    throw Error(ErrorCode::resource_exhausted, "talking to other processes takes " +
-                                                   std::to_string(kNeededDescriptors) +
-                                                   " more descriptors, and this process gets " +
-                                                   std::to_string(there) + ": raise ulimit -n");
-}
-
 Acceptor::Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
-                   std::size_t most_strangers)
-    : most_strangers_(most_strangers) {
-  require_descriptors();
+                   std::size_t most_strangers, From from)
+    : most_strangers_(most_strangers), from_(from) {
+  require_room_for_grpc();
   const std::size_t colon = address.rfind(':');
   if (colon == address.npos)
     throw Error(ErrorCode::invalid_argument, "\"" + address + "\" is not HOST:PORT");
@@ -226,6 +195,10 @@ bool Acceptor::take(int listener) noexcept {
     if (!second) {
       if (drop_oldest()) continue;
       return false;
+    }
+    if (from_ == From::this_user && is_of_another_user(fd.get())) {
+      reset(fd.get());
+      continue;
     }
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -18,10 +18,6 @@
 
 namespace penstock::cluster {
 
-/// Throws Error{resource_exhausted} unless this process can open some more descriptors. gRPC aborts
-/// where it gets none.
-void require_descriptors();
-
 /// The listening sockets of a server. gRPC stops listening for good when a process has no more
 /// descriptors. These sockets do not: the connection of a stranger, of which nothing was accepted
 /// so far, ends after a while, and earlier if there are too many of them. Thread-safe.
@@ -34,15 +30,26 @@ class Acceptor {
   static constexpr std::chrono::seconds kMostSilence{20};
   static constexpr std::uint64_t kMostBytesOfStranger = 4 << 20;
 
+  /// The processes whose connections are accepted.
+  enum class From {
+    anyone,
+    this_user,  ///< and root, as far as the kernel tells: of this machine
+  };
+
   /// Listens at "host:port" for a server that `builder` then builds. With port 0 the system chooses
   /// one. Throws Error{unavailable} if it can't listen there, Error{invalid_argument} for no such
   /// address, and Error{resource_exhausted}.
   Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
-           std::size_t most_strangers);
+           std::size_t most_strangers, From from = From::anyone);
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor() { stop(); }
 
+  /// Returns whom a job may hear that has these options: without a token, another user could come
+  /// as a rank.
+  static From from_of(const RendezvousOptions& options) noexcept {
+    return options.token.empty() && !options.tls.given() ? From::this_user : From::anyone;
+  }
   /// Begins to accept. Call it once the server was built.
   void start();
   /// Stops accepting. Connections stay until the server is destroyed.
@@ -76,6 +83,7 @@ class Acceptor {
   bool drop_oldest(std::size_t unless_at_most = 0) noexcept;
 
   const std::size_t most_strangers_;
+  const From from_;
   std::vector<UniqueFd> listeners_;
   int port_ = 0;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_;

@@ -10,7 +10,7 @@
 #include <openssl/crypto.h>
 
 #include "cluster/etcd_address.h"
-#include "cluster/net/acceptor.h"
+#include "cluster/net/room.h"
 
 namespace penstock::cluster {
 
@@ -31,7 +31,7 @@ namespace {
 // When the process exits, gRPC's threads may still be in a handshake with a peer that does not
 // answer. They would crash if OpenSSL had freed its state by then.
 void begin_grpc() {
-  require_descriptors();
+  require_room_for_grpc();
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   grpc_init();
 }

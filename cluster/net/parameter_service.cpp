@@ -103,7 +103,8 @@ class ParameterService final : public ServedParameters, private grpc::Service {
     // Each process that trains has some calls at a time, of which most_strangers knows nothing.
     constexpr std::size_t kMostPeers = 256;
     acceptor_ = std::make_unique<Acceptor>(builder, address, options.tls,
-                                           Acceptor::most_strangers(kMostPeers));
+                                           Acceptor::most_strangers(kMostPeers),
+                                           Acceptor::from_of(options));
     builder.RegisterService(this);
     builder.SetMaxReceiveMessageSize(kMostBytesOfPart);
     for (const auto& [name, value] : bulk_arguments(options.peer_timeout))

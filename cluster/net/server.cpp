@@ -20,7 +20,8 @@ RendezvousServer::RendezvousServer(const std::string& address, int world,
   check_exposure(address, options);
   grpc::ServerBuilder builder;
   acceptor_ = std::make_unique<Acceptor>(builder, address, options.tls,
-                                         Acceptor::most_strangers(static_cast<std::size_t>(world)));
+                                         Acceptor::most_strangers(static_cast<std::size_t>(world)),
+                                         Acceptor::from_of(options));
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(kMostBytesOfMessage);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);

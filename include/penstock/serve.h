@@ -10,6 +10,7 @@
 #include <string>
 
 #include <penstock/dataset.h>
+#include <penstock/file_system.h>
 #include <penstock/workers.h>
 
 namespace penstock {
@@ -78,6 +79,14 @@ class InputServer {
 /// Throws Error{unavailable} if it can't listen there, and Error{not_found} where gRPC's module is
 /// missing.
 std::unique_ptr<InputServer> serve(Dataset dataset, ServeOptions options = {});
+
+/// Returns the file system of that name ("pread", "io_uring", "mmap") for the files below `folder`
+/// alone, which relative paths count from. An absolute path begins with the folder, as it is given
+/// or without links. Links are followed as long as they stay below it. Everything else is
+/// Error{not_found}, and nothing outside is looked at, also while others change the folder. Nothing
+/// can be written. Throws Error{not_found} if there is no such folder, and Error{invalid_argument}
+/// for another name.
+FileSystemPtr files_below(const std::string& name, const std::string& folder);
 
 /// A callback that makes a dataset of a graph's text. It throws Error to refuse one. Several
 /// threads call it.

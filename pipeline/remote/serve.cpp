@@ -8,6 +8,7 @@
 #include <penstock/sources.h>
 #include <penstock/start_thread.h>
 
+#include "pipeline/io/posix.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"
 
@@ -143,6 +144,10 @@ class Server final : public InputServer {
 
 }  // namespace
 }  // namespace remote
+
+FileSystemPtr files_below(const std::string& name, const std::string& folder) {
+  return make_local_file_system(name, folder_root(folder));
+}
 
 std::unique_ptr<InputServer> serve(Dataset dataset, ServeOptions options) {
   return std::make_unique<remote::Server>(std::move(dataset), nullptr, std::move(options));

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
@@ -14,6 +18,7 @@
 #include "tests/cluster/certificates.h"
 #include "tests/cluster/ranks.h"
 #include "tests/support/files.h"
+#include "tests/support/free_port.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock::cluster {
@@ -42,6 +47,40 @@ TEST(Strangers, BeyondLoopbackItWantsTlsAndAToken) {
   options.tls.key.clear();
   EXPECT_NE(error_of([&] { open_grpc(rank_of("127.0.0.1:1", 0, 2), options); }).find("all three"),
             std::string::npos);
+}
+
+// Without a token, a process of another user could come as a rank.
+TEST(Strangers, OfOtherUsersAreCutOff) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may be another user";
+  const TimeLimit limit(60);
+  const std::string address = free_address();
+  RendezvousOptions options = options_of(2s);
+  const auto port = std::stoi(address.substr(address.find(':') + 1));
+  for (const char* token : {"", "the job's"}) {
+    options.token = token;
+    const auto chief = open_grpc(rank_of(address, 0, 2), options);
+    const pid_t stranger = ::fork();
+    if (stranger == 0) {                         // only system calls
+      const bool other = ::setuid(12'345) == 0;  // the user of sockets from now on
+      const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+      const sockaddr_in at = penstock::test::loopback(port);
+      const char greeting[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+      char answer = 0;
+      if (!other || ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
+        ::_exit(2);
+      (void)!::send(fd, greeting, sizeof greeting - 1, MSG_NOSIGNAL);
+      ::_exit(::recv(fd, &answer, 1, 0) > 0 ? 1 : 0);
+    }
+    int status = -1;
+    ::waitpid(stranger, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), *token == 0 ? 0 : 1) << "whether it was heard";
+    const auto errors = on_all(2, [&](int rank) {
+      if (rank == 0) return chief->join({});
+      open_grpc(rank_of(address, 1, 2), options)->join({});
+    });
+    for (const std::string& error : errors) EXPECT_EQ(error, "");
+  }
 }
 
 TEST(Strangers, AreRefusedAndCounted) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 
 #include <penstock/report.h>
 
@@ -36,7 +37,8 @@ void ClusterFlags::add_to(CLI::App& app) {
   add("--tls-cert", tls_.certificate, "FILE", "PEM, of this process");
   add("--tls-key", tls_.key, "FILE", "PEM, of that certificate");
   add("--tls-ca", tls_.authority, "FILE", "PEM, whose certificates are believed");
-  add("--token-file", token_file_, "FILE", "holds the job's token; beyond loopback one is needed");
+  add("--token-file", token_file_, "FILE",
+      "holds the job's token (default: $PENSTOCK_TOKEN); beyond loopback one is needed");
   add("--peer-timeout", peer_timeout_s_, "S",
       "a rank without a sign of life for so long is lost (default 10)")
       ->check(above_zero());
@@ -88,8 +90,11 @@ cluster::RendezvousOptions ClusterFlags::rendezvous() const {
   options.tls = tls_;
   options.peer_timeout = milliseconds_of(peer_timeout_s_);
   options.join_timeout = milliseconds_of(join_timeout_s_);
-  if (token_file_.empty()) return options;
-  options.token = token_in(token_file_);
+  if (!token_file_.empty()) {
+    options.token = token_in(token_file_);
+  } else if (const char* token = std::getenv("PENSTOCK_TOKEN")) {
+    options.token = token;  // which launchers carry to all processes
+  }
   return options;
 }
 

@@ -7,7 +7,6 @@
 
 #include <penstock/serve.h>
 
-#include "pipeline/io/posix.h"
 #include "pipelines/kinds.h"
 #include "pipelines/pipeline_spec.h"
 #include "pipelines/text.h"
@@ -89,7 +88,7 @@ class Serve final : public Command {
     options_.cache_bytes = bytes_of("--cache-memory", cache_memory_);
     if (!token_file_.empty()) options_.security.token = token_in(token_file_);
     Interrupts interrupts(kOk);
-    const FileSystemPtr files = make_local_file_system(io_, folder_root(root_));
+    const FileSystemPtr files = files_below(io_, root_);
     // Of the flags, only --root counts from another folder than the current one.
     WorkerSecurity& security = options_.security;
     for (std::string* path : {&security.certificate, &security.key, &security.authority})
