@@ -24,8 +24,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kStalls = 0.05;  // as for one process: less is no limit
-constexpr double kAlike = 0.75;   // machines of one kind differ by less
+constexpr double kStalls = 0.05;      // as for one process: less is no limit
+constexpr double kAlike = 0.75;       // machines of one kind differ by less
+constexpr double kWaits = 0.10;       // for other ranks: less is the exchange itself
+constexpr double kAwaitedLess = 0.5;  // who waits for less than this part of the others' time
 
 [[noreturn]] void refuse_merge(const std::string& file, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, why, {.shard = file});
@@ -70,6 +72,23 @@ void represent(MergedReport& merged) {
   std::ranges::stable_sort(merged.worst, std::greater<>(), cost);
 }
 
+/// Finds the ranks that the others wait for in the exchange of gradients.
+void judge_exchange(MergedReport& merged) {
+  const std::vector<RankReport>& ranks = merged.ranks;
+  double most = 0;
+  for (const RankReport& rank : ranks) {
+    if (rank.exposed_share < 0) return;
+    most = std::max(most, rank.exposed_share);
+  }
+  if (most < kWaits) return;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i].exposed_share < kAwaitedLess * most) merged.worst.push_back(i);
+  if (merged.worst.empty()) return;
+  std::ranges::stable_sort(merged.worst, {}, [&](std::size_t i) { return ranks[i].exposed_share; });
+  merged.limit = MergedReport::Limit::ranks;
+  merged.slow_steps = true;
+}
+
 void judge(MergedReport& merged) {
   const std::vector<RankReport>& ranks = merged.ranks;
   std::vector<std::size_t> order(ranks.size());
@@ -78,7 +97,7 @@ void judge(MergedReport& merged) {
   const auto pace = [&](std::size_t i) { return ranks[i].steps_per_s; };
   std::ranges::stable_sort(order, std::greater<>(), stall);
   const double most = stall(order.front());
-  if (most < kStalls) return;
+  if (most < kStalls) return judge_exchange(merged);
   merged.limit = MergedReport::Limit::ranks;
   std::ranges::copy_if(order, std::back_inserter(merged.worst),
                        [&](std::size_t i) { return stall(i) >= kAlike * most; });
@@ -152,6 +171,14 @@ std::string ranks_text(const MergedReport& merged) {
   if (one && !worst.host.empty()) text += " on " + printable(worst.host);
   text += one ? " holds up the others: it "
               : " hold up the others: rank " + std::to_string(worst.rank) + " ";
+  if (merged.slow_steps) {
+    const std::string waited = human_share(worst.exposed_share) + " of the time";
+    const auto others = range_of_others(merged, &RankReport::exposed_share);
+    return text + "waited " + waited + " for their gradients, and they waited at least " +
+           human_share(others.first) +
+           " for those of others: its steps take longer, as its devices are slower, shared or "
+           "stopped at times.";
+  }
   const double stall = range_of_others(merged, &RankReport::stall_share).second;
   if (stall < kAlike * worst.stall_share)
     return text + waited(worst) + "; the others waited at most " + human_share(stall) + ".";
@@ -222,12 +249,14 @@ std::string merged_text(const MergedReport& report, bool colour, int width) {
                {"host"},
                {"elements/s", true},
                {"stalled", true},
+               {"waited", true},
                {"limit"},
                {"stage"},
                {"shard"}});
   for (const RankReport& rank : report.ranks)
     table.add({std::to_string(rank.rank), or_dash(printable(rank.host)),
                human_count(rank.elements_per_s), human_share(rank.stall_share),
+               rank.exposed_share < 0 ? "-" : human_share(rank.exposed_share),
                or_dash(printable(rank.cause.substr(0, rank.cause.find(' ')))),
                or_dash(shown_stage(rank)),
                or_dash(printable(rank.shard.substr(rank.shard.rfind('/') + 1)))});
@@ -256,16 +285,18 @@ std::string merged_json(const MergedReport& report) {
             {"missing", report.missing},
             {"ranks", Json::array()}};
   for (const RankReport& rank : report.ranks)
-    json["ranks"].push_back({{"rank", rank.rank},
-                             {"host", known(rank.host)},
-                             {"file", rank.file},
-                             {"elements_per_second", rank.elements_per_s},
-                             {"steps_per_second", rank.steps_per_s},
-                             {"stall_share", rank.stall_share},
-                             {"cause", known(rank.cause)},
-                             {"stage", known(rank.stage)},
-                             {"shard", known(rank.shard)},
-                             {"text", rank.text}});
+    json["ranks"].push_back(
+        {{"rank", rank.rank},
+         {"host", known(rank.host)},
+         {"file", rank.file},
+         {"elements_per_second", rank.elements_per_s},
+         {"steps_per_second", rank.steps_per_s},
+         {"stall_share", rank.stall_share},
+         {"exposed_share", rank.exposed_share < 0 ? Json(nullptr) : Json(rank.exposed_share)},
+         {"cause", known(rank.cause)},
+         {"stage", known(rank.stage)},
+         {"shard", known(rank.shard)},
+         {"text", rank.text}});
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -19,12 +19,16 @@ struct MergedReport {
   /// Indices of the ranks that hold up the others, the worst first. If `limit` is `all`, these are
   /// all ranks, and the first one stands for most of them.
   std::vector<std::size_t> worst{};
-  std::string text{};  ///< one sentence
+  bool slow_steps = false;  ///< the worst ranks are found by how long the others wait for them
+  std::string text{};       ///< one sentence
 };
 
 /// Decides which ranks hold up the others:
 ///
 /// - If every rank stalls for less than 5 % of its time, the devices are the limit.
+///
+/// - If some of these wait for other ranks for 10 % of their time, those that wait for less than
+///   half as long hold them up. Such waits are in the exchange of gradients.
 ///
 /// - Otherwise the ranks with the most stalls hold up the others, unless all stall alike.
 ///

@@ -117,6 +117,7 @@ std::string runs_json(const std::vector<NamedRun>& runs) {
             {"process", static_cast<std::int64_t>(::getpid())},
             {"rank", rank_of_process()},
             {"ranks", ranks > 0 ? Json(ranks) : Json(nullptr)},
+            {"exposed_s", exposed_seconds() >= 0 ? Json(exposed_seconds()) : Json(nullptr)},
             {"runs", Json::array()}};
   for (const NamedRun& run : runs) {
     Json one{{"run", run.number}, {"kind", run.feed ? "feed" : "iterator"}};

@@ -15,6 +15,7 @@ namespace {
 
 std::atomic<int> rank_set{-1};
 std::atomic<int> ranks_set{0};
+std::atomic<double> exposed_set{-1};
 
 std::optional<int> number_in(const char* variable) {
   const char* const text = std::getenv(variable);
@@ -32,6 +33,14 @@ std::optional<int> number_in(const char* variable) {
 void set_report_rank(int rank, int ranks) noexcept {
   ranks_set.store(ranks, std::memory_order_relaxed);
   rank_set.store(rank, std::memory_order_release);
+}
+
+void set_report_exposed(double seconds) noexcept {
+  exposed_set.store(seconds, std::memory_order_relaxed);
+}
+
+double exposed_seconds() noexcept {
+  return exposed_set.load(std::memory_order_relaxed);
 }
 
 int rank_of_process() {

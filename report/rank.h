@@ -13,6 +13,9 @@ int rank_of_process();
 /// that gives this rank; 0 if it is not known. Thread-safe.
 int ranks_of_job();
 
+/// Returns the seconds of `set_report_exposed`; negative if it was not called. Thread-safe.
+double exposed_seconds() noexcept;
+
 /// Returns the pattern with `%p` replaced by the process's number, `%r` by its rank and `%%` by a
 /// percent sign.
 std::string with_process(std::string_view pattern);

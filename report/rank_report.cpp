@@ -123,7 +123,12 @@ RankReport parse_rank_report(const std::string& file, std::string_view text) {
     report.ranks = json.at("ranks").is_null() ? 0 : whole(json.at("ranks"), file);
     report.host = json.at("host").get<std::string>();
     if (json.at("runs").empty()) refuse(file, "no run had begun when this report was written");
-    read_run(report, longest_run(json.at("runs")));
+    const Json& run = longest_run(json.at("runs"));
+    read_run(report, run);
+    const auto exposed = json.find("exposed_s");
+    const double wall_s = number(run, "wall_s");
+    if (exposed != json.end() && exposed->is_number() && wall_s > 0)
+      report.exposed_share = exposed->get<double>() / wall_s;
   } catch (const Json::exception&) {
     refuse(file, "no report that PENSTOCK_REPORT has written as JSON");
   }

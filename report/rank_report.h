@@ -17,6 +17,8 @@ struct RankReport {
   /// Share of the time in which a tower waited for its own process; of the tower that waited most.
   /// Without towers, the consumer's share.
   double stall_share = 0;
+  /// Share of the time in which the towers only waited for other ranks; negative: not known.
+  double exposed_share = -1;
   std::string cause{};   ///< as Verdict::cause; if that is empty, the main cause of the stalls
   std::string stage{};   ///< the stage that `cause` means; empty: none
   std::string shard{};   ///< the shard of a source that is slow; empty: none is known

@@ -45,5 +45,9 @@ Report report(const Feed& feed);
 /// `towers::join` calls it. Call it before the first run, because a path with `%r` is made then.
 /// Thread-safe.
 void set_report_rank(int rank, int ranks) noexcept;
+/// Sets the seconds, since the process began, in which its towers only waited for other ranks: the
+/// exposed part of the exchange of gradients. Reports of PENSTOCK_REPORT hold them, so that `report
+/// merge` finds the rank that the others wait for. The trainer calls it. Thread-safe.
+void set_report_exposed(double seconds) noexcept;
 
 }  // namespace penstock

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <penstock/error.h>
+#include <penstock/report.h>
 #include <penstock/version.h>
 
 #include "report/observed_runs.h"
@@ -291,6 +292,45 @@ TEST(Merge, RefusesReportsThatDoNotBelongTogether) {
               merge({parsed(0, 4, {feed()}), parsed(1, 8, {feed()})});
             }),
             "a report of another job: of 8 ranks, where that of 0.json has 4 (1.json)");
+}
+
+/// Returns ranks whose inputs are never late, and which waited for so much of the time for others.
+std::vector<RankReport> waiting(const std::vector<double>& shares) {
+  std::vector<RankReport> ranks;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    set_report_exposed(10 * shares[i]);
+    ranks.push_back(parsed(static_cast<int>(i), static_cast<int>(shares.size()), {feed()}));
+  }
+  set_report_exposed(-1);
+  return ranks;
+}
+
+TEST(SlowSteps, NameTheRanksThatOthersWaitFor) {
+  struct Row {
+    std::vector<double> shares;
+    std::vector<int> worst;
+  };
+  const Row rows[] = {
+      {{0.74, 0.75, 0.03, 0.76}, {2}},     // stopped three quarters of the time
+      {{0.02, 0.75}, {0}},                 //
+      {{0.10, 0.05, 0.60, 0.61}, {1, 0}},  // two of one slow host
+      {{0.30, 0.31, 0.29, 0.30}, {}},      // the exchange itself is slow
+      {{0.04, 0.00, 0.05, 0.04}, {}},      // and here it is not
+      {{0.74, 0.75, -0.1, 0.76}, {}},      // one that does not say
+  };
+  for (const Row& row : rows) {
+    const MergedReport report = merge(waiting(row.shares));
+    SCOPED_TRACE(report.text);
+    EXPECT_EQ(worst_of(report), row.worst);
+    EXPECT_EQ(report.slow_steps, !row.worst.empty());
+    EXPECT_EQ(report.limit,
+              row.worst.empty() ? MergedReport::Limit::devices : MergedReport::Limit::ranks);
+  }
+  const MergedReport report = merge(waiting(rows[0].shares));
+  EXPECT_THAT(report.text, AllOf(StartsWith("Rank 2 on "), HasSubstr("holds up the others"),
+                                 HasSubstr("waited 3% of the time"), HasSubstr("at least 74%")));
+  EXPECT_THAT(merged_text(report, false, 100), HasSubstr("74%"));
+  EXPECT_EQ(Json::parse(merged_json(report))["ranks"][3]["exposed_share"], 0.76);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/report.h>
 #include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 
@@ -220,6 +221,7 @@ void GradientExchange::add_up_all(const std::stop_token& stop) {
     exchanging_ += end - begin;
     if (finishing_ == towers_.size() && all_finish_ < end)
       exposed_ += end - std::max(begin, all_finish_);
+    set_report_exposed(std::chrono::duration<double>(exposed_).count());
     reached_[now].assign(towers_.size(), 0);
     next_ = now + 1 == buckets_.size() ? 0 : now + 1;
     if (next_ > 0) continue;

@@ -1,3 +1,4 @@
+#include <penstock/report.h>
 #include <penstock/towers/parameter_exchange.h>
 
 #include <algorithm>
@@ -160,6 +161,7 @@ class ParameterExchange::Impl {
       exchanging_ += end - begin;
       if (pushed_ == towers_.size() && all_pushed_ < end)
         exposed_ += end - std::max(begin, all_pushed_);
+      set_report_exposed(std::chrono::duration<double>(exposed_).count());
       reached_[now].assign(towers_.size(), 0);
       next_ = now + 1 == buckets_.size() ? 0 : now + 1;
       if (next_ > 0) continue;
