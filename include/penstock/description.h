@@ -21,8 +21,9 @@ class Description {
 
   Description() = default;
   /// With `contents`, sources are asked for the contents of their files too, which states and cache
-  /// files keep.
-  explicit Description(bool contents) : wants_contents_(contents) {}
+  /// files keep: of all files, or of at most `most_files` that are spread evenly.
+  explicit Description(bool contents, std::size_t most_files = SIZE_MAX)
+      : wants_contents_(contents), most_files_(most_files) {}
 
   /// Adds an option.
   void add(std::string_view key, std::string_view value);
@@ -38,6 +39,7 @@ class Description {
 
   /// Returns true if contents are wanted. Without them a description reads no file.
   bool wants_contents() const noexcept { return wants_contents_; }
+  std::size_t most_files() const noexcept { return most_files_; }
   /// Adds the contents of neighbouring files. At most 64 ranges for each source keep states small.
   /// A source of which the contents are unknown adds none.
   void add_contents(std::string first, std::string last, std::uint64_t hash) {
@@ -57,6 +59,7 @@ class Description {
   std::vector<Contents> contents_;
   std::size_t shards_ = 0;
   bool wants_contents_ = false;
+  std::size_t most_files_ = SIZE_MAX;
 };
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <penstock/contents.h>
 #include <penstock/crc32c.h>
 
 namespace penstock {
@@ -18,13 +19,14 @@ std::uint32_t hash(std::string_view text, std::uint32_t previous = 0) {
 
 }  // namespace
 
-Fingerprint::Fingerprint(const Node& root, bool contents) : with_contents_(contents) {
+Fingerprint::Fingerprint(const Node& root, bool contents, std::size_t most_files)
+    : with_contents_(contents), most_files_(most_files) {
   add(root);
 }
 
 void Fingerprint::add(const Node& node) {
   for (const NodePtr& input : node.inputs()) add(*input);
-  Description description(with_contents_);
+  Description description(with_contents_, most_files_);
   node.describe(description);
   Mark mark;
   mark.stage = node.name() + "[" + std::to_string(marks_.size()) + "]";
@@ -157,6 +159,10 @@ std::uint64_t Fingerprint::contents_digest() const noexcept {
     for (const Description::Contents& range : mark.contents) result = mix_path(result, range.hash);
   }
   return result;
+}
+
+std::uint64_t contents_digest(const Dataset& dataset, std::size_t most_files) {
+  return Fingerprint(*dataset.node(), true, most_files).contents_digest();
 }
 
 }  // namespace penstock

@@ -21,7 +21,8 @@ namespace penstock {
 /// files, at the first time.
 class Fingerprint {
  public:
-  explicit Fingerprint(const Node& root, bool contents = false);
+  /// `contents`: of how many files of each source at most the contents are looked at.
+  explicit Fingerprint(const Node& root, bool contents = false, std::size_t most_files = SIZE_MAX);
 
   /// A shard stage that differs only in its count and index.
   struct OtherShard {
@@ -60,6 +61,7 @@ class Fingerprint {
   static std::string compare_contents(const Mark& mark, StateReader& state);
 
   bool with_contents_;
+  std::size_t most_files_;
   std::vector<Mark> marks_;
 };
 

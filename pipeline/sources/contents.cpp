@@ -108,7 +108,7 @@ KnownFile hash_patiently(File& file, const FileInfo& info, const KnownFile* know
     try {
       return hash_file(file, info, known);
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::unavailable && try_again(tries)) continue;
+      if (error.code() == ErrorCode::unavailable && try_again(file.path(), tries)) continue;
       if (!file.unchanged()) throw changed_error(file.path());
       KnownFile unreadable{};
       unreadable.identity = mix(info.size, 0) | 1U;
@@ -211,6 +211,19 @@ void describe_contents(Description& description, std::size_t count,
     for (std::size_t i = first; i < end; ++i) all = mix(all, hash(i));
     description.add_contents(name(first), name(end - 1), all);
   }
+}
+
+void describe_some_contents(Description& description, FileSystem& files, const ListedFiles& list,
+                            const std::function<std::string(std::size_t)>& name) {
+  const std::size_t most = description.most_files();
+  const auto nth = [&](std::size_t i) { return i * list.count / most; };
+  const std::vector<std::uint64_t> hashes =
+      hash_contents(files, {.count = most,
+                            .path = [&](std::size_t i) { return list.path(nth(i)); },
+                            .info = [&](std::size_t i) { return list.info(nth(i)); }});
+  describe_contents(
+      description, most, [&](std::size_t i) { return name(nth(i)); },
+      [&](std::size_t i) { return hashes[i]; });
 }
 
 }  // namespace penstock

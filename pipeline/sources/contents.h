@@ -32,6 +32,10 @@ struct ListedFiles {
 std::vector<std::uint64_t> hash_contents(FileSystem& files, const ListedFiles& list,
                                          const std::string& folder = default_index_folder());
 
+/// Adds the contents of some files, spread evenly over the list. Works like the functions above.
+void describe_some_contents(Description& description, FileSystem& files, const ListedFiles& list,
+                            const std::function<std::string(std::size_t)>& name);
+
 /// Adds the contents of up to 64 ranges of neighbouring files to `description`. `hash(i)` is that
 /// of a file, and `name(i)` its name relative to the data set.
 void describe_contents(Description& description, std::size_t count,

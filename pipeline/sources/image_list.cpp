@@ -382,15 +382,16 @@ std::uint64_t ImageList::checksum() const noexcept {
 }
 
 void ImageList::describe_contents(FileSystem& files, Description& description) const {
+  const ListedFiles all{.count = size(),
+                        .path = [this](std::size_t i) { return path(i); },
+                        .info = [this](std::size_t i) { return info(i); }};
+  const auto name = [this](std::size_t i) { return std::string(key(i)); };
+  if (size() > description.most_files())
+    return describe_some_contents(description, files, all, name);
   std::call_once(contents_once_, [&] {
-    const std::vector<std::uint64_t> hashes =
-        hash_contents(files, {.count = size(),
-                              .path = [this](std::size_t i) { return path(i); },
-                              .info = [this](std::size_t i) { return info(i); }});
+    const std::vector<std::uint64_t> hashes = hash_contents(files, all);
     Description of_files;
-    penstock::describe_contents(
-        of_files, size(), [this](std::size_t i) { return std::string(key(i)); },
-        [&](std::size_t i) { return hashes[i]; });
+    penstock::describe_contents(of_files, size(), name, [&](std::size_t i) { return hashes[i]; });
     contents_ = of_files.contents();
   });
   for (const auto& [first, last, hash] : contents_) description.add_contents(first, last, hash);

@@ -61,7 +61,7 @@ ShardIndex scan_or_load(const Shards& shards, std::size_t shard, const Places& p
     index = scan(*shards.open(shard).file);
     const bool for_the_moment = std::ranges::any_of(
         index.faults, [](const IndexFault& fault) { return fault.code == ErrorCode::unavailable; });
-    if (!for_the_moment || !try_again(tries)) break;
+    if (!for_the_moment || !try_again(shards.path(shard), tries)) break;
   }
   index.entries.shrink_to_fit();
   const std::string& path = places.path;

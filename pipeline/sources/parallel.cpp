@@ -7,6 +7,7 @@
 
 #include <penstock/error.h>
 #include <penstock/log.h>
+#include <penstock/remote_files.h>
 #include <penstock/start_thread.h>
 
 namespace penstock {
@@ -44,9 +45,9 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
 
 std::atomic<std::chrono::milliseconds> first_retry_wait{std::chrono::milliseconds(10)};
 
-bool try_again(int tries) {
+bool try_again(std::string_view path, int tries) {
   constexpr int kMost = 4;
-  if (tries > kMost) return false;
+  if (tries > kMost || is_remote(path)) return false;
   std::this_thread::sleep_for(first_retry_wait.load() * (1 << (tries - 1)));
   return true;
 }
@@ -56,7 +57,7 @@ void patiently(const std::function<void()>& work) {
     try {
       return work();
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::unavailable || !try_again(tries)) throw;
+      if (error.code() != ErrorCode::unavailable || !try_again(error.where().shard, tries)) throw;
     }
   }
 }

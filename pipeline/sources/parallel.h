@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <string_view>
 
 namespace penstock {
 
@@ -18,10 +19,11 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
 /// The first wait of `try_again`. Tests that make many reads fail set it to 0.
 extern std::atomic<std::chrono::milliseconds> first_retry_wait;
 
-/// Waits before another try of a read that has failed `tries` times, longer each time, and returns
-/// true; after four tries returns false at once. For reads that build a dataset: they come before a
-/// run can say how many retries it wants.
-bool try_again(int tries);
+/// Waits before another try of a read of `path` that has failed `tries` times, longer each time,
+/// and returns true; after four tries returns false at once. For reads that build a dataset: they
+/// come before a run can say how many retries it wants. Returns false for a path on a server: its
+/// requests have been tried for RemoteOptions::deadline.
+bool try_again(std::string_view path, int tries);
 /// Calls `work` again as long as it throws Error{unavailable} and `try_again` allows.
 void patiently(const std::function<void()>& work);
 /// Returns the result of `make`, which is called again in the same way.

@@ -1,4 +1,5 @@
 #include "pipeline/sources/shards.h"
+#include "pipeline/sources/contents.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,7 +10,6 @@
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/sources/contents.h"
 #include "pipeline/sources/mapping.h"
 #include "pipeline/sources/parallel.h"
 
@@ -119,7 +119,7 @@ OpenShard Shards::open(std::size_t shard) const {
       if (error.code() != ErrorCode::resource_exhausted) throw;
       // Other threads may have files open for a moment, to read or to map them. They soon close
       // them.
-      if (!keep_fewer_open() && !try_again(tries++)) throw;
+      if (!keep_fewer_open() && !try_again({}, tries++)) throw;
     }
   }
   const MutexLock lock(mutex_);
@@ -142,18 +142,21 @@ void Shards::describe(Description& description,
                           both[0] == 0 ? both[1] : XXH3_64bits(both, sizeof(both)) | 1U);
   }
   if (!description.wants_contents()) return;
+  const auto name = [this](std::size_t i) { return base_name(path(i)); };
+  if (size() > description.most_files())
+    return describe_some_contents(description, *files_, listed(), name);
   const std::vector<std::uint64_t>& hashes = contents();
-  describe_contents(
-      description, size(), [this](std::size_t i) { return base_name(path(i)); },
-      [&](std::size_t i) { return hashes[i]; });
+  describe_contents(description, size(), name, [&](std::size_t i) { return hashes[i]; });
+}
+
+ListedFiles Shards::listed() const {
+  return {.count = size(),
+          .path = [this](std::size_t i) { return path(i); },
+          .info = [this](std::size_t i) { return info(i); }};
 }
 
 const std::vector<std::uint64_t>& Shards::contents() const {
-  std::call_once(contents_once_, [this] {
-    contents_ = hash_contents(*files_, {.count = size(),
-                                        .path = [this](std::size_t i) { return path(i); },
-                                        .info = [this](std::size_t i) { return info(i); }});
-  });
+  std::call_once(contents_once_, [this] { contents_ = hash_contents(*files_, listed()); });
   return contents_;
 }
 

@@ -24,6 +24,8 @@ struct OpenShard {
   BufferPtr mapping;
 };
 
+struct ListedFiles;
+
 /// The files of a source, in their order. Keeps up to a quarter of RLIMIT_NOFILE open, fewer if the
 /// system refuses, and closes the one that was unused for longest. Thread-safe.
 class Shards {
@@ -53,6 +55,8 @@ class Shards {
   FileSystem& files() const noexcept { return *files_; }
 
  private:
+  ListedFiles listed() const;
+
   struct Shard {
     std::string path;
     FileInfo info;

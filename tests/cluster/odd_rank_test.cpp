@@ -43,6 +43,9 @@ TEST_P(OddRank, IsNamedByAll) {
   const std::string data = records(folder, "data.bin", 16, 'a');
   records(folder, "other.bin", 16, 'b');
   records(folder, "short.bin", 15, 'a');
+  std::string late = test::read_file(data);
+  late.back() = 'b';  // far behind what is read of the records
+  folder.write("late.bin", late);
   const std::string address = test::free_address();
   std::vector<std::unique_ptr<Program>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -84,6 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
     Of, OddRank,
     testing::Values(
         Odd{"data", {"--data", "other.bin"}, "data 16 records, the first "},
+        Odd{"contents", {"--data", "late.bin"}, "data 16 records, the first "},
         Odd{"shorter_data", {"--data", "short.bin"}, "data 15 records"},
         Odd{"graph", {"--no-augment"}, "graph "}, Odd{"order", {"--no-shuffle"}, "graph "},
         Odd{"towers", {"--device", "host:0,host:1"}, "towers 2"},

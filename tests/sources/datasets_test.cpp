@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <penstock/contents.h>
 #include <penstock/image_records.h>
 #include <penstock/penstock.h>
 #include <penstock/sources.h>
+
+#include "tests/support/files.h"
 
 namespace penstock {
 namespace {
@@ -56,6 +59,34 @@ TEST(DatasetFunctions, FromElementIsOne) {
   Iterator iterator = from_element({{"x", Tensor::scalar(7)}}).repeat(3).iterate();
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*iterator.next())["x"].item<int>(), 7);
   EXPECT_TRUE(iterator.next().is_end());
+}
+
+TEST(DatasetFunctions, DigestsOfContents) {
+  const test::TempFolder folder;
+  const auto digest = [&](const std::string& pattern, std::size_t most = 4096) {
+    return contents_digest(text_lines({folder / pattern}).shuffle({.buffer = 4}), most);
+  };
+  for (const char* name : {"a", "b", "c"}) {
+    for (int i = 0; i < 10; ++i)
+      folder.write(std::string(name) + "/" + std::to_string(i) + ".txt",
+                   "some text of " + std::string(name) + "\n" + std::to_string(i));
+  }
+  folder.write("d/0.txt", "some text of a\n0");
+  const std::uint64_t a = digest("a/*.txt");
+  EXPECT_NE(a, 0U);
+  EXPECT_EQ(digest("a/*.txt"), a);
+  EXPECT_NE(digest("b/*.txt"), a) << "names and sizes are equal";
+  EXPECT_EQ(digest("d/*.txt"), digest("a/0.txt")) << "whatever the folder is called";
+  // The last byte of one file among many.
+  for (int i = 0; i < 10; ++i)
+    folder.write("c/" + std::to_string(i) + ".txt", "some text of a\n" + std::to_string(i));
+  EXPECT_EQ(digest("c/*.txt"), a);
+  folder.write("c/7.txt", "some text of a\nx");
+  EXPECT_NE(digest("c/*.txt"), a);
+  // Of two files, the first and the sixth are looked at.
+  EXPECT_EQ(digest("c/*.txt", 2), digest("a/*.txt", 2));
+  folder.write("c/5.txt", "some text of a\nx");
+  EXPECT_NE(digest("c/*.txt", 2), digest("a/*.txt", 2));
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ class Train final : public Command {
     facts.merge(facts_of(options_));
     facts.merge(cluster::Facts{{"model", model_},
                                {"columns", input_.columns()},
-                               {"data", fingerprint_of(stored)},
+                               {"data", fingerprint_of(stored, input_.trusts_data())},
                                {"graph", graph_of(train)},
                                {"evaluation data", input_.has_eval_data() ? "given" : "none"},
                                {"bad elements", input_.on_error()},

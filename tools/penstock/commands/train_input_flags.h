@@ -67,6 +67,7 @@ class TrainInputFlags {
   const std::string& quarantine() const noexcept { return quarantine_; }
   /// These return the settings for bad elements and for weights, which the processes of a job
   /// compare.
+  bool trusts_data() const noexcept { return trust_data_; }
   std::string on_error() const { return on_error_ + ", " + max_errors_; }
   std::string weights() const { return weight_column_ + ", " + class_weights_; }
   /// True if `class_weights` reads all data.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/contents.h>
 #include <penstock/crc32c.h>
 #include <penstock/element.h>
 #include <penstock/find_files.h>
@@ -247,7 +248,7 @@ Dataset records_in(const Dataset& dataset, const std::string& range) {
   return first > 0 ? kept.skip(first) : kept;
 }
 
-std::string fingerprint_of(const Dataset& stored) {
+std::string fingerprint_of(const Dataset& stored, bool trusted) {
   constexpr std::int64_t kFirst = 4;
   const std::int64_t count = stored.cardinality();
   std::uint32_t sum = 0;
@@ -269,9 +270,13 @@ std::string fingerprint_of(const Dataset& stored) {
   } catch (const Error& error) {  // training reports the error
     add(error.cause().data(), error.cause().size());
   }
-  char text[9];
+  char text[48];
   std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(sum));
-  return (count < 0 ? "unknown" : std::to_string(count)) + " records, the first " + text;
+  std::string all = (count < 0 ? "unknown" : std::to_string(count)) + " records, the first " + text;
+  if (trusted) return all;
+  std::snprintf(text, sizeof text, ", contents %016llx",
+                static_cast<unsigned long long>(contents_digest(stored)));
+  return all + text;
 }
 
 std::string graph_of(const Dataset& dataset) {

@@ -59,9 +59,10 @@ Dataset open_examples(const std::vector<std::string>& paths, const TrainDataOpti
 /// be empty. Throws UsageError.
 Dataset records_in(const Dataset& dataset, const std::string& range);
 
-/// Returns a text that distinguishes data without reading much of them: the number of elements, and
-/// a checksum of the first ones as they are stored.
-std::string fingerprint_of(const Dataset& stored);
+/// Returns a text that distinguishes data without reading much of them: the number of elements, a
+/// checksum of the first ones as they are stored, and unless `trusted` one of the contents of files
+/// (`contents_digest`).
+std::string fingerprint_of(const Dataset& stored, bool trusted);
 
 /// Returns a text that distinguishes graphs: the number of stages in the plan, and their checksum.
 std::string graph_of(const Dataset& dataset);
