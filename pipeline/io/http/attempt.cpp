@@ -75,7 +75,9 @@ void Attempt::start(HttpTransport& transport, const HttpRequest& request, bool a
   server_ = &pace_.server(origin_of(request.url));
   if (!pace_.acquire(*server_, deadline)) {
     if (!before.empty()) before += "; ";
-    result_ = {Verdict::again, before + "no more requests could be sent in time"};
+    result_ = {Verdict::again, before +
+                                   "no more requests could be sent in time: the server throttles, "
+                                   "or as many as may be are in flight"};
     arrived_ = true;
     return;
   }

@@ -104,13 +104,14 @@ bool HttpFile::read_ahead(std::span<ReadRequest> requests) {
     }
   }
   if (block == nullptr) {
+    request.status = Status();
     try {
-      block = next_block(request.offset, window);
+      block = next_block(request.offset, window, request.status);
     } catch (...) {  // no memory for it: read just what is wanted
     }
     const MutexLock lock(mutex_);
     filling_ = false;
-    if (block == nullptr) return false;
+    if (block == nullptr) return !request.status.ok();
     if (block_ != nullptr) bytes_ahead() -= block_->bytes.size();
     bytes_ahead() += block->bytes.size();
     block_ = block;
@@ -121,14 +122,17 @@ bool HttpFile::read_ahead(std::span<ReadRequest> requests) {
   return true;
 }
 
-std::shared_ptr<HttpFile::Block> HttpFile::next_block(std::uint64_t offset, std::size_t size) {
+std::shared_ptr<HttpFile::Block> HttpFile::next_block(std::uint64_t offset, std::size_t size,
+                                                      Status& failure) {
   auto block = std::make_shared<Block>();
   block->offset = offset;
   block->bytes.resize(size);
   ReadRequest all{offset, size, block->bytes.data(), {}};
   fetch({&all, 1}, false);
-  if (!all.status.ok()) return nullptr;
-  return block;
+  if (all.status.ok()) return block;
+  // A server that gave nothing in all that time would not give less, either.
+  if (all.status.error().code() == ErrorCode::unavailable) failure = all.status;
+  return nullptr;
 }
 
 }  // namespace penstock::http

@@ -47,9 +47,12 @@ class HttpFile final : public TogetherFile {
   /// Returns the parts to request from the server. Requests beyond the end get their error here.
   std::vector<RangePart> wanted(std::span<ReadRequest> requests) const;
   void answer(std::span<ReadRequest> requests, std::span<const RangeGet> gets);
-  /// Returns true if the requests are one small read that was served from the block read ahead.
+  /// Returns true if the requests are one small read that was answered from the block read ahead,
+  /// or failed with it.
   bool read_ahead(std::span<ReadRequest> requests) EXCLUDES(mutex_);
-  std::shared_ptr<Block> next_block(std::uint64_t offset, std::size_t size);
+  /// Returns the block, or null. Then `failure` is the error of a server that could not be reached,
+  /// or ok for any other reason.
+  std::shared_ptr<Block> next_block(std::uint64_t offset, std::size_t size, Status& failure);
 
   const std::shared_ptr<HttpClient> client_;
   const PinnedObject object_;

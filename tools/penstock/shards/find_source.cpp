@@ -7,6 +7,7 @@
 #include <penstock/file_system.h>
 #include <penstock/find_files.h>
 #include <penstock/other_format.h>
+#include <penstock/remote_files.h>
 
 #include "pipelines/kinds.h"
 #include "pipelines/text.h"
@@ -132,8 +133,10 @@ void check_content(const Settings& source) {
     try {
       files = find_files(*default_file_system(), pattern);
       format = detect_format(files.front());
-    } catch (const Error&) {
-      return;  // the source reports it
+    } catch (const Error& error) {
+      // The source reports it. But a server that gives nothing would take its time once more.
+      if (error.code() == ErrorCode::unavailable && is_remote(pattern)) throw;
+      return;
     }
     if (kind.reads(format)) continue;
     const std::string where = kind.flag() + " " + printable(files.front());
