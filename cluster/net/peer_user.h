@@ -3,8 +3,8 @@
 
 namespace penstock::cluster {
 
-/// Returns true if the other end of a TCP connection is a socket of this machine, and belongs to
-/// another user than this process, who is not root. Returns false where the kernel does not tell.
+/// Returns true if the other end of a TCP connection is a socket of this machine that belongs
+/// neither to this process's user nor to root. Returns false where the kernel does not tell.
 bool is_of_another_user(int fd) noexcept;
 
 }  // namespace penstock::cluster

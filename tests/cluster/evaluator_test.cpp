@@ -180,7 +180,8 @@ TEST(Evaluator, OnlyAnEndIsAnEnd) {
   const Outcome stopped = chief[0]->wait(60);
   EXPECT_EQ(stopped.code, 0) << stopped.err;
   EXPECT_FALSE(std::filesystem::exists(kept + "/finished")) << "it was stopped";
-  const Words evaluator = with(words, {"--role", "evaluator", "--eval-timeout", "1"});
+  const Words evaluator =
+      with(words, {"--role", "evaluator", "--eval-timeout", "1", "--device", "host:0,host:1"});
   const Outcome gave_up = Program(evaluator).wait(60);
   EXPECT_EQ(gave_up.code, 75) << gave_up.err;
   EXPECT_THAT(gave_up.err, HasSubstr("nobody seems to train"));
@@ -202,9 +203,6 @@ TEST(Evaluator, SaysWhatItNeeds) {
   const std::vector<std::pair<Words, std::string>> table{
       {{"--role", "evaluator", "--checkpoint", folder.path()}, "--eval-data"},
       {{"--role", "evaluator", "--eval-data", data}, "--checkpoint"},
-      {{"--role", "evaluator", "--eval-data", data, "--checkpoint", folder.path(), "--device",
-        "host:0,host:1"},
-       "one device"},
       {{}, "--data"},
       {{"--data", data, "--keep", "0", "--checkpoint", folder.path()}, "--keep"},
       {{"--data", data, "--keep", "3"}, "--checkpoint"},

@@ -1,5 +1,6 @@
 #include "tools/penstock/commands/evaluator_flags.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -72,10 +73,10 @@ int EvaluatorFlags::follow(const towers::ModelKind& kind, const std::optional<Da
   if (!test) throw UsageError("an evaluator needs data to evaluate with", "--eval-data");
   if (train.checkpoint_folder.empty())
     throw UsageError("an evaluator needs the folder that checkpoints are kept in", "--checkpoint");
-  if (train.devices.size() != 1)
-    throw UsageError("an evaluator computes on one device", "--device");
   towers::FollowerOptions options = options_;
   options.train = train;
+  // Its command may be that of the others, with a device for each of their towers.
+  options.train.devices.resize(std::min<std::size_t>(1, train.devices.size()));
   options.best_by = best_by_;
   if (app_->count("--epochs") > 0) options.epochs = train.epochs;
   if (app_->count("--max-steps") > 0) options.max_steps = train.max_steps;

@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kEvery{100};
 constexpr double kWarnAfter_s = 30;
 constexpr double kGrace_s = 5;
+constexpr double kLate_s = 1;
 
 /// Messages are lost rather than passed to a monitor that no longer exists.
 void restore_sink() noexcept {
@@ -132,6 +133,9 @@ void Monitor::look(double now_s) {
 
 // Runs first and allocates no memory, so that the watchdog works when the rest fails.
 void Monitor::check_progress(double now_s, const Moment& moment) noexcept {
+  // A run looks at its time between batches. One that waits for a server has none.
+  if (options_.limit_s > 0 && now_s >= options_.limit_s + kLate_s && !timed_out_.exchange(true))
+    watched_.give_up();
   if (moment.delivered != last_delivered_) {
     last_delivered_ = moment.delivered;
     last_change_s_ = now_s;

@@ -20,6 +20,7 @@ namespace penstock::tool {
 struct MonitorOptions {
   bool quiet = false;        ///< draw nothing
   double watchdog_s = 0;     ///< positive: give up after this long without a delivery
+  double limit_s = 0;        ///< positive: end a run that has not ended a second after this
   double plain_every_s = 5;  ///< between lines, if stderr is not a terminal
 };
 
@@ -27,7 +28,8 @@ struct MonitorOptions {
 struct Watched {
   std::function<Stats()> stats;
   std::function<Moment()> moment;
-  std::function<void()> give_up;  ///< called once, when the watchdog's time has passed
+  std::function<void()>
+      give_up;  ///< called when the watchdog's time, or that of the run, has passed
   std::function<std::vector<TowerStats>()> towers = [] { return std::vector<TowerStats>(); };
 };
 
@@ -45,6 +47,8 @@ class Monitor {
 
   /// True after the watchdog gave up.
   bool gave_up() const noexcept { return gave_up_.load(std::memory_order_acquire); }
+  /// True after it ended a run that was to end by itself.
+  bool timed_out() const noexcept { return timed_out_.load(std::memory_order_acquire); }
   /// Ends the watch, and returns the history so far. Idempotent.
   std::vector<Timeline::Point> finish();
 
@@ -62,6 +66,7 @@ class Monitor {
   const MonitorOptions options_;
   const TerminalTraits traits_;
   std::atomic<bool> gave_up_{false};
+  std::atomic<bool> timed_out_{false};
 
   // Used by the thread only.
   Canvas canvas_;

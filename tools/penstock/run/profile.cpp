@@ -183,12 +183,18 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
                         },
                         cancel};
   {
-    Monitor monitor(scene, watched, {.quiet = options.quiet, .watchdog_s = options.watchdog_s});
+    Monitor monitor(
+        scene, watched,
+        {.quiet = options.quiet, .watchdog_s = options.watchdog_s, .limit_s = options.limit_s});
     const Cancellation cancellation(interrupts, cancel);
     consumer.consume(iterator, report);
     report.timeline = monitor.finish();
     if (monitor.gave_up() && report.ending == Ending::interrupted)
       report.ending = Ending::no_progress;
+    if (monitor.timed_out() && report.ending == Ending::interrupted && interrupts.received() == 0) {
+      report.ending = Ending::batch_limit;
+      report.failure.reset();
+    }
   }
   report.cpu_s = cpu_seconds() - cpu_before;
   report.stats = iterator.stats();

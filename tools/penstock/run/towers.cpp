@@ -251,7 +251,9 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
                         },
                         cancel, [&] { return feed->stats().towers; }};
   {
-    Monitor monitor(scene, watched, {.quiet = options.quiet, .watchdog_s = options.watchdog_s});
+    Monitor monitor(
+        scene, watched,
+        {.quiet = options.quiet, .watchdog_s = options.watchdog_s, .limit_s = options.limit_s});
     const Cancellation cancellation(interrupts, cancel);
     towers.run(report);
     report.timeline = monitor.finish();
