@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include <penstock/error.h>
+#include <penstock/worker_links.h>
 
 #include "cluster/net/credentials.h"
 #include "cluster/net/peer_user.h"
@@ -279,7 +280,8 @@ void Acceptor::ended(const std::string& peer) noexcept {
   for (Connection& connection : connections_) {
     if (connection.port != port || connection.calls == 0 || --connection.calls > 0) continue;
     connection.since = Clock::now();
-    connection.bytes = bytes_received(connection.fd.get());
+    // The rest of what was on its way is thrown away.
+    connection.bytes = bytes_received(connection.fd.get()) + WorkerLink::kMostBytesOfMessage;
     ++strangers_;
   }
 }

@@ -165,8 +165,10 @@ TEST(WorkerStrangers, ThatSayNonsenseHarmNobody) {
 TEST(WorkerStrangers, ThatSayTooMuchEndTheirLinkOnly) {
   const TimeLimit limit(60);
   const auto accepted = std::make_shared<Heard>();
-  const auto port =
-      listen_for_runs("127.0.0.1:0", {}, [&](WorkerLink& /*link*/) { return accepted; });
+  const auto port = listen_for_runs("127.0.0.1:0", {}, [&](WorkerLink& link) {
+    link.admit();  // a stranger would be cut off earlier
+    return accepted;
+  });
   std::string reply;
   const grpc::Status status = call(port->address(), "/penstock.Workers/Stream",
                                    std::string(WorkerLink::kMostBytesOfMessage + 1000, 'x'), reply);
