@@ -12,9 +12,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <penstock/error.h>
+#include <penstock/log.h>
 #include <penstock/worker_links.h>
 
 #include "cluster/net/credentials.h"
@@ -53,6 +55,22 @@ std::uint64_t bytes_received(int fd) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+/// Returns how many connections strangers may have, each with two descriptors: an eighth of all.
+std::size_t share_of_descriptors() noexcept {
+  constexpr std::size_t kLeast = 8;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
+  return std::max<std::size_t>(kLeast, limit.rlim_cur / 8);
+}
+
+/// Tells the user why a process is not heard.
+void say_cut_off() noexcept try {
+  log_once(LogLevel::warning, "a process of another user",
+           "a process of another user connected to this job and was cut off: without a token, "
+           "only processes of one user are heard (--token-file, PENSTOCK_TOKEN)");
+} catch (const std::exception&) {  // no memory for the message
 }
 
 /// Makes an eventfd readable.
@@ -95,7 +113,7 @@ UniqueFd listening(const addrinfo& at, int port) noexcept {
 
 Acceptor::Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
                    std::size_t most_strangers, From from)
-    : most_strangers_(most_strangers), from_(from) {
+    : most_strangers_(std::min(most_strangers, share_of_descriptors())), from_(from) {
   require_room_for_grpc();
   const std::size_t colon = address.rfind(':');
   if (colon == address.npos)
@@ -112,6 +130,9 @@ Acceptor::Acceptor(grpc::ServerBuilder& builder, const std::string& address, con
   if (!wake_ || !stranger_came_)
     throw Error(ErrorCode::resource_exhausted,
                 "can't open an eventfd: " + std::generic_category().message(errno));
+  polled_.reserve(listeners_.size() + 1);
+  polled_.push_back({wake_.get(), POLLIN, 0});
+  for (const UniqueFd& listener : listeners_) polled_.push_back({listener.get(), POLLIN, 0});
   grpc_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       std::move(credentials));
@@ -156,17 +177,10 @@ void Acceptor::listen(const std::string& host, const std::string& port) {
 }
 
 void Acceptor::accept(const std::stop_token& stop) noexcept {
-  std::vector<pollfd> watched{{wake_.get(), POLLIN, 0}};
   bool exhausted = false;
   while (!stop.stop_requested()) {
-    watched.resize(1);
-    try {
-      // Without descriptors, the listeners would be ready all the time.
-      if (!exhausted)
-        for (const UniqueFd& listener : listeners_) watched.push_back({listener.get(), POLLIN, 0});
-    } catch (const std::bad_alloc&) {  // looks again later
-    }
-    ::poll(watched.data(), watched.size(), watched.size() > 1 ? -1 : kRetryMs);
+    // Without descriptors, the listeners would be ready all the time.
+    ::poll(polled_.data(), exhausted ? 1 : polled_.size(), exhausted ? kRetryMs : -1);
     exhausted = false;
     for (const UniqueFd& listener : listeners_)
       if (!stop.stop_requested() && !take(listener.get())) exhausted = true;
@@ -199,6 +213,7 @@ bool Acceptor::take(int listener) noexcept {
     }
     if (from_ == From::this_user && is_of_another_user(fd.get())) {
       reset(fd.get());
+      say_cut_off();
       continue;
     }
     const int on = 1;

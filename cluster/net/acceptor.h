@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <poll.h>
+
 #include <grpcpp/server_builder.h>
 
 #include <penstock/posix.h>
@@ -23,7 +25,8 @@ namespace penstock::cluster {
 /// so far, ends after a while, and earlier if there are too many of them. Thread-safe.
 class Acceptor {
  public:
-  /// The strangers that a server of that many peers has at a time.
+  /// The strangers that a server of that many peers has at a time. An eighth of the descriptors
+  /// that the process may have is the most, too.
   static constexpr std::size_t most_strangers(std::size_t peers) { return peers + 64; }
   /// How long a connection may be a stranger's, and how many bytes it may send meanwhile. That also
   /// ends headers without end, for which gRPC has no limit.
@@ -85,6 +88,7 @@ class Acceptor {
   const std::size_t most_strangers_;
   const From from_;
   std::vector<UniqueFd> listeners_;
+  std::vector<pollfd> polled_;  // what wakes the thread that accepts, and the listeners
   int port_ = 0;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_;
   UniqueFd wake_, stranger_came_;

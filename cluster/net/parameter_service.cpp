@@ -100,8 +100,7 @@ class ParameterService final : public ServedParameters, private grpc::Service {
 
   void listen(const std::string& address, const RendezvousOptions& options) {
     grpc::ServerBuilder builder;
-    // Each process that trains has some calls at a time, of which most_strangers knows nothing.
-    constexpr std::size_t kMostPeers = 256;
+    constexpr std::size_t kMostPeers = 256;  // that come at the same moment
     acceptor_ = std::make_unique<Acceptor>(builder, address, options.tls,
                                            Acceptor::most_strangers(kMostPeers),
                                            Acceptor::from_of(options));

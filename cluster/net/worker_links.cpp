@@ -87,8 +87,9 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     }();
     static_cast<void>(health);
     grpc::ServerBuilder builder;
+    constexpr std::size_t kMostRuns = 192;  // that come at the same moment
     acceptor_ = std::make_unique<Acceptor>(builder, address, options_of(security).tls,
-                                           Acceptor::most_strangers(0));
+                                           Acceptor::most_strangers(kMostRuns));
     builder.RegisterCallbackGenericService(this);
     builder.SetMaxReceiveMessageSize(kMostBytesReceived);
     for (const auto& [name, value] : bulk_arguments(asking_after(kRunTimeout)))

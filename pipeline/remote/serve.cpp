@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{20};
 constexpr milliseconds kLease{10'000};
-/// Links without a hello: how many there may be, and for how long.
+/// Links without a hello: how many there may be beside the places for runs, and for how long.
 constexpr std::size_t kMostSilent = 4;
 constexpr milliseconds kMostSilence{10'000};
 
@@ -104,10 +104,11 @@ class Server final : public InputServer {
     const auto made = std::make_shared<Session>(served_, link);
     const std::lock_guard lock(mutex_);
     if (full()) return nullptr;
-    // The oldest stranger makes room for the next.
+    // The oldest stranger makes room for the next. All runs of a job may come at the same moment.
+    const std::size_t most = static_cast<std::size_t>(served_.options.most_runs) + kMostSilent;
     std::size_t silent = 0;
     for (auto at = sessions_.rbegin(); at != sessions_.rend(); ++at)
-      if ((*at)->awaits_hello() && ++silent >= kMostSilent) (*at)->close();
+      if ((*at)->awaits_hello() && ++silent >= most) (*at)->close();
     return sessions_.emplace_back(made);
   }
 

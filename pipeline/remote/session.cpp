@@ -27,6 +27,8 @@ constexpr std::chrono::milliseconds kUntilRead{10};
 /// What a message costs besides its bytes: its owner, and the group that is kept with an answer.
 constexpr std::size_t kBytesOfMessage = 512;
 constexpr std::size_t kBytesOfAnswer = 8192;
+/// The most results of rows that are kept until they are stored (LocalRunner).
+constexpr std::size_t kMostKept = 1024;
 /// What a run may send beyond what the welcome message allows, such as programs.
 constexpr std::size_t kSlack = 1 << 20;
 
@@ -51,8 +53,6 @@ class Unread {
   const std::size_t bytes_;
   std::shared_ptr<const void> owner_;
 };
-/// The most results of rows that are kept until they are stored (LocalRunner).
-constexpr std::size_t kMostKept = 1024;
 
 }  // namespace
 

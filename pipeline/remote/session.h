@@ -116,20 +116,20 @@ class Session final : public LinkListener, private GroupListener {
   const std::shared_ptr<std::atomic<std::size_t>> unread_ =
       std::make_shared<std::atomic<std::size_t>>(0);
   std::atomic<bool> gone_{false};
-  std::unique_ptr<Run> run_;                         // used by the message thread only
-  std::unique_ptr<ProgramsByNumber> programs_;       // likewise
-  std::size_t most_waiting_ = std::size_t{1} << 20;  // bytes
-  bool lz4_ = false;                                 // constant once there is a run…
-  std::uint64_t graph_ = 0;                          // …and so is its number in the cache
+  std::unique_ptr<Run> run_;                    // used by the message thread only
+  std::unique_ptr<ProgramsByNumber> programs_;  // likewise
+  bool lz4_ = false;                            // constant once there is a run…
+  std::uint64_t graph_ = 0;                     // …and so is its number in the cache
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   WorkerLink* link_;  // null once it is lost
   std::deque<WireBytes> waiting_;
   std::size_t waiting_bytes_ = 0;
-  bool taking_ = false;     // a message is being handled
-  bool greeted_ = false;    // there was a hello
-  bool to_tend_ = false;    // elements that other runs made have come
+  std::size_t most_waiting_ = std::size_t{1} << 20;  // bytes
+  bool taking_ = false;                              // a message is being handled
+  bool greeted_ = false;                             // there was a hello
+  bool to_tend_ = false;                             // elements that other runs made have come
   std::size_t shared_ = 0;  // groups under way that may wait for other runs
   std::map<const Group*, WorkPtr> under_way_;
   std::vector<StageWork> told_;  // what was reported so far of each stage
