@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kStalls = 0.05;      // as for one process: less is no limit
 constexpr double kAlike = 0.75;       // machines of one kind differ by less
 constexpr double kWaits = 0.10;       // for other ranks: less is the exchange itself
-constexpr double kAwaitedLess = 0.5;  // who waits for less than this part of the others' time
+constexpr double kAwaitedLess = 0.5;  // the others wait for a rank that waits half as long
 
 [[noreturn]] void refuse_merge(const std::string& file, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, why, {.shard = file});

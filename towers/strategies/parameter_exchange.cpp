@@ -1,4 +1,3 @@
-#include <penstock/report.h>
 #include <penstock/towers/parameter_exchange.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/report.h>
 #include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 

@@ -28,8 +28,8 @@ struct MonitorOptions {
 struct Watched {
   std::function<Stats()> stats;
   std::function<Moment()> moment;
-  std::function<void()>
-      give_up;  ///< called when the watchdog's time, or that of the run, has passed
+  /// Called when the watchdog's time has passed, or that of the run.
+  std::function<void()> give_up;
   std::function<std::vector<TowerStats>()> towers = [] { return std::vector<TowerStats>(); };
 };
 

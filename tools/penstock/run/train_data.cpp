@@ -274,8 +274,12 @@ std::string fingerprint_of(const Dataset& stored, bool trusted) {
   std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(sum));
   std::string all = (count < 0 ? "unknown" : std::to_string(count)) + " records, the first " + text;
   if (trusted) return all;
-  std::snprintf(text, sizeof text, ", contents %016llx",
-                static_cast<unsigned long long>(contents_digest(stored)));
+  try {
+    std::snprintf(text, sizeof text, ", contents %016llx",
+                  static_cast<unsigned long long>(contents_digest(stored)));
+  } catch (const Error&) {  // likewise
+    return all + ", contents that can't be read";
+  }
   return all + text;
 }
 
