@@ -87,6 +87,18 @@ class Program {
                 steps_.back().spec.size() > 0;
     if (columnar_) steps_.back().names = steps_.back().spec.names();
   }
+  /// A program with other steps than `like`, which do the same to the names of components.
+  Program(const Program& like, std::vector<Step> steps)
+      : source_(like.source_),
+        gather_(like.gather_),
+        leaf_counters_(like.leaf_counters_),
+        leaf_stage_(like.leaf_stage_),
+        leaf_fixed_bytes_(like.leaf_fixed_bytes_),
+        leaf_spec_(like.leaf_spec_),
+        leaf_names_(like.leaf_names_),
+        steps_(std::move(steps)),
+        making_steps_(like.making_steps_),
+        final_places_(like.final_places_) {}
 
   const Source* source() const noexcept { return source_.get(); }
   const GatherOp* gather() const noexcept { return gather_.get(); }

@@ -104,7 +104,7 @@ struct Results {
   std::vector<std::byte> made;
 };
 using Failures = std::vector<std::pair<std::size_t, Status>>;
-/// Encodes the first `count` rows of `slot`. Components with `pixels` travel as u8. Clears the rows
+/// Encodes the first `count` rows of `slot`. Components with `pixels` are planes. Clears the rows
 /// of failed elements.
 void encode_rows(std::size_t count, const Failures& failures, Slot& slot,
                  const PixelsOfRows& pixels, Results& results);

@@ -101,6 +101,22 @@ void Incoming::take(std::byte* to, std::size_t bytes) {
   }
 }
 
+std::span<const std::byte> Incoming::view(std::size_t bytes, std::vector<std::byte>& copied) {
+  while (at_ == message_.pieces[piece_].size() && piece_ + 1 < message_.pieces.size()) {
+    ++piece_;
+    at_ = 0;
+  }
+  if (bytes <= message_.pieces[piece_].size() - at_) {
+    const std::span<const std::byte> there = message_.pieces[piece_].subspan(at_, bytes);
+    left_ -= bytes;
+    at_ += bytes;
+    return there;
+  }
+  if (copied.size() < bytes) copied.resize(bytes);
+  take(copied.data(), bytes);
+  return std::span<const std::byte>(copied).first(bytes);
+}
+
 void Incoming::unpack(const AnswerHead& head) {
   std::vector<std::byte> copied;
   std::span<const std::byte> packed;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ enum class Kind : std::uint8_t {
 };
 
 /// The version of the protocol. Both sides must have the same.
-inline constexpr std::uint64_t kProtocol = 5;
+inline constexpr std::uint64_t kProtocol = 6;
 
 struct Hello {
   std::string version;
@@ -96,6 +97,9 @@ class Incoming {
   std::size_t left() const noexcept { return left_; }
   /// Copies the next values. Throws Error{data_loss} if there are fewer.
   void take(std::byte* to, std::size_t bytes);
+  /// Takes the next values without a copy, if they lie together; else they are copied to `copied`.
+  /// The result is valid as long as the message and `copied`.
+  std::span<const std::byte> view(std::size_t bytes, std::vector<std::byte>& copied);
   /// Returns the size of the whole message as it was received.
   std::size_t came() const noexcept { return came_; }
   /// Decompresses the values of an answer, which then take the place of the compressed ones. There

@@ -270,9 +270,15 @@ void WorkerPool::ready(Connection& connection, const Welcome& welcome) noexcept 
 
 void WorkerPool::count_capacity() noexcept {
   std::size_t all = 0;
-  for (const auto& connection : connections_)
-    if (connection->state == Connection::State::up) all += connection->most_groups;
+  std::size_t bytes = SIZE_MAX;
+  for (const auto& connection : connections_) {
+    if (connection->state != Connection::State::up) continue;
+    all += connection->most_groups;
+    bytes = std::min(
+        bytes, connection->most_bytes / (static_cast<std::size_t>(connection->stats.threads) + 2));
+  }
   capacity_.store(all, std::memory_order_relaxed);
+  bytes_of_group_.store(bytes, std::memory_order_relaxed);
 }
 
 // Records that an answer has come. Returns false if it was not requested.

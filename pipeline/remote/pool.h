@@ -68,6 +68,10 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   std::size_t most_bytes() const noexcept { return most_bytes_; }
   /// Returns the number of groups that workers may have.
   std::size_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
+  /// Returns the bytes of an answer of which a worker may have one for each thread, and two more.
+  std::size_t most_bytes_of_group() const noexcept {
+    return bytes_of_group_.load(std::memory_order_relaxed);
+  }
   void add(Job job);
   /// Ends a group that was to be made here.
   void done_here() noexcept;
@@ -117,6 +121,7 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   const WorkerTransport& transport_;
   WireBytes hello_;
   std::atomic<std::size_t> capacity_{0};
+  std::atomic<std::size_t> bytes_of_group_{SIZE_MAX};
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:

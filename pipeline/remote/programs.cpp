@@ -89,10 +89,8 @@ void ProgramsByNumber::add(StateReader& definition) {
   const std::array<std::uint64_t, 4> what{recipe.stage, recipe.first ? 1U : 0U, made.identity.low,
                                           made.identity.high};
   made.identity = element_key(what.data(), sizeof what);
-  // The program is kept as long as the run, with a copy of all steps of its parent.
-  const std::size_t steps = recipe.parent != nullptr ? recipe.parent->steps().size() + 1 : 1;
-  const std::uint64_t bytes = sizeof(Known) + sizeof(Program) + steps * kBytesOfStep;
-  if (!run_.memory().charge(bytes)) throw run_.memory().no_room_for(bytes);
+  // A program has a copy of all steps of its parent.
+  charge(recipe.parent != nullptr ? recipe.parent->steps().size() + 1 : 1);
   made.program = run_.stages().made_by(recipe);
   if (made.program == nullptr) {
     known_.push_back(Known());
@@ -107,6 +105,24 @@ void ProgramsByNumber::add(StateReader& definition) {
     if (made.program->steps().back().spec.size() > 0) made.gives = &node.spec();
   }
   known_.push_back(made);
+}
+
+/// Charges the run's memory for a program of so many steps, which is kept as long as the run.
+void ProgramsByNumber::charge(std::size_t steps) {
+  const std::uint64_t bytes = sizeof(Known) + sizeof(Program) + steps * kBytesOfStep;
+  if (!run_.memory().charge(bytes)) throw run_.memory().no_room_for(bytes);
+}
+
+const Program& ProgramsByNumber::unfinished(const Program& program, std::size_t stage,
+                                            const PixelsOfRows& pixels) {
+  std::unique_ptr<const Program>& known = unfinished_[{&program, stage}];
+  if (!known) {
+    charge(program.steps().size());
+    std::unique_ptr<Program> made = remote::unfinished(program, pixels);
+    made->make_immortal();
+    known = std::move(made);
+  }
+  return *known;
 }
 
 const ProgramsByNumber::Known& ProgramsByNumber::at(std::uint64_t number) const {

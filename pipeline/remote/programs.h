@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <penstock/state.h>
@@ -14,6 +16,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/stage_services.h"
 #include "pipeline/remote/element_cache.h"
+#include "pipeline/remote/pixels.h"
 
 namespace penstock::remote {
 
@@ -70,12 +73,18 @@ class ProgramsByNumber {
   void add(StateReader& definition);
   /// Returns a program. Throws Error{data_loss} for an unknown number.
   const Known& at(std::uint64_t number) const;
+  /// Returns a program that makes planes for the rows of a stage, where these have pixels. Throws
+  /// Error{resource_exhausted} if the run's memory has no room for it.
+  const Program& unfinished(const Program& program, std::size_t stage, const PixelsOfRows& pixels);
 
  private:
   static constexpr std::size_t kMost = 100'000;
 
+  void charge(std::size_t steps);
+
   Run& run_;
   std::vector<Known> known_;
+  std::map<std::pair<const Program*, std::size_t>, std::unique_ptr<const Program>> unfinished_;
 };
 
 }  // namespace penstock::remote

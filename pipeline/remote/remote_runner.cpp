@@ -24,13 +24,18 @@ RemoteRunner::RemoteRunner(WorkerPool& pool, Run& run, const SegmentWork& segmen
       listener_(listener),
       local_(make_local(run, segment, *this)) {}
 
-// Returns the size of the answer as far as it is known. An element without a fixed size counts as
-// its records.
-std::size_t RemoteRunner::answer_bytes(const Group& group) const noexcept {
+// Returns the size of the answer as far as it is known. Byte strings, and elements without a fixed
+// size, count as their records.
+std::size_t RemoteRunner::answer_bytes(const Group& group) const {
+  if (segment_.layout == nullptr) return group.read_bytes;
+  const PixelsOfRows pixels = pixels_of(group.all_items(), *segment_.layout);
   std::size_t row = 0;
-  if (segment_.layout != nullptr)
-    for (const std::size_t stride : segment_.layout->strides) row += stride;
-  return row * group.count + group.read_bytes;
+  bool texts = false;
+  for (std::size_t c = 0; c < pixels.size(); ++c) {
+    row += pixels[c] ? pixels[c]->count() : segment_.layout->strides[c];
+    texts = texts || segment_.layout->element[c].dtype == DType::bytes;
+  }
+  return row * group.count + (texts ? group.read_bytes : 0);
 }
 
 void RemoteRunner::begin(Group& group) {
@@ -102,6 +107,7 @@ bool RemoteRunner::prepared_again(Group& group) noexcept {
 }
 
 bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message) noexcept {
+  const std::size_t answer_bytes = message.left();
   const bool rows = head.what == AnswerHead::What::rows;
   try {
     if (rows != (segment_.layout != nullptr)) malformed("rows for values");
@@ -129,7 +135,11 @@ bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message)
     counters.apart_ns.fetch_add(work.apart_ns, std::memory_order_relaxed);
   }
   run_.retry().add(head.retried);
-  segment_.sizer.follow(group.count, head.wanted, head.bytes);
+  // Groups are so small that a worker may have one for each of its threads.
+  const std::size_t each = std::max<std::size_t>(answer_bytes / group.count, 1);
+  segment_.sizer.follow(group.count,
+                        std::min<std::size_t>(head.wanted, pool_.most_bytes_of_group() / each + 1),
+                        head.bytes);
   listener_.group_done(group);
   return true;
 }

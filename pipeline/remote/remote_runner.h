@@ -41,7 +41,7 @@ class RemoteRunner final : public GroupRunner, private GroupListener, private Jo
   void fail(Group& group, const Status& why) noexcept override;
 
   bool prepared_again(Group& group) noexcept;
-  std::size_t answer_bytes(const Group& group) const noexcept;
+  std::size_t answer_bytes(const Group& group) const;
 
   WorkerPool& pool_;
   Run& run_;

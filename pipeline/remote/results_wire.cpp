@@ -53,27 +53,14 @@ Texts get_texts(StateReader& head, Incoming& message, Group& group) {
   return texts;
 }
 
-/// Writes the pixels of rows that did not fail. Returns false if some values are not values of
-/// pixels.
-bool take_back(const Pixels& pixels, std::size_t count, const Failures& failures, const Slot& slot,
-               std::size_t component, std::span<std::byte> to) {
-  auto* at = reinterpret_cast<std::uint8_t*>(to.data());
-  for (std::size_t i = 0; i < count; ++i, at += pixels.count())
-    if (!failed(failures, i) && !pixels.take_back(slot.row(i).data(component), at)) return false;
-  return true;
-}
-
 void finish_rows(const Pixels& pixels, Incoming& message, Group& group, std::size_t component) {
-  // The row is not cleared each time, because it is written before it is read.
-  thread_local std::vector<std::byte> row;
-  if (row.size() < pixels.count()) row.resize(pixels.count());
+  std::vector<std::byte> copied;
   Places(group.places).for_each(group.count, [&](const Place& place) {
-    for (std::size_t k = 0; k < place.count; ++k) {
-      message.take(row.data(), pixels.count());
-      pixels.finish(reinterpret_cast<const std::uint8_t*>(row.data()),
+    for (std::size_t k = 0; k < place.count; ++k)
+      pixels.finish(message.view(pixels.count(), copied).data(),
                     place.slot->row(place.row + k).data(component));
-    }
   });
+  image::finish_image();
 }
 
 /// Byte strings are stored in their rows like the result of any op.
@@ -117,21 +104,10 @@ void encode_rows(std::size_t count, const Failures& failures, Slot& slot,
       if (std::byte* const row = slot.row(item).data(c); row != nullptr)
         std::memset(row, 0, layout.strides[c]);
   }
-  std::size_t all_pixels = 0;
-  for (const auto& of : pixels) all_pixels += of ? count * of->count() : 0;
-  results.made.resize(all_pixels);
-  std::span<std::byte> room(results.made);
   for (std::size_t c = 0; c < layout.element.size(); ++c) {
     if (layout.element[c].dtype != DType::bytes) {
-      std::span<std::byte> as_u8;
-      if (pixels[c]) as_u8 = room.first(count * pixels[c]->count());
-      room = room.subspan(as_u8.size());
-      const bool taken = pixels[c] && take_back(*pixels[c], count, failures, slot, c, as_u8);
-      head.put(taken ? 1 : 0);
-      if (taken)
-        results.values.emplace_back(as_u8);
-      else
-        results.values.emplace_back(slot.row(0).data(c), layout.strides[c] * count);
+      head.put(pixels[c] ? 1 : 0);
+      results.values.emplace_back(slot.row(0).data(c), layout.strides[c] * count);
       continue;
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -154,7 +130,7 @@ void decode_rows(StateReader& head, Incoming& message, Group& group, const std::
       continue;
     }
     if (head.get() != 0) {
-      if (pixels.empty()) pixels = pixels_of(group.all_items(), layout, false);
+      if (pixels.empty()) pixels = pixels_of(group.all_items(), layout);
       if (!pixels[c]) malformed("pixels of what is no image");
       finish_rows(*pixels[c], message, group, c);
       continue;

@@ -1,6 +1,7 @@
 #include "pipeline/remote/session.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -349,7 +350,7 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   if (!work->charge_of_work.take(memory, bytes)) throw memory.no_room_for(bytes);
   work->sizer.emplace(kMostInGroup, memory.limit() / 8, work->sizes);
   if (asked.rows) {
-    work->layout.emplace(stage.batches->element, static_cast<std::int64_t>(work->count));
+    leave_unfinished(*work, stage);
     work->slot = std::make_unique<Slot>(*work->layout, work->allocator);
   }
   const SegmentWork segment{*stage.node, asked.key, work->layout ? &*work->layout : nullptr,
@@ -366,6 +367,24 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   if (asked.rows)
     work->group.places = {{work->slot.get(), 0, 0, 0, static_cast<std::uint32_t>(work->count)}};
   start(*work);
+}
+
+// Values that are computed from u8 are left to the run, because they take more bytes.
+void Session::leave_unfinished(Work& work, const PlannedStage& stage) {
+  const auto rows = static_cast<std::int64_t>(work.count);
+  Asked& asked = work.asked;
+  const SlotLayout finished(stage.batches->element, rows);
+  work.pixels = pixels_of(asked.items, finished);
+  work.layout.emplace(spec_of(work.pixels, stage.batches->element), rows);
+  if (std::ranges::none_of(work.pixels, [](const auto& of) { return of.has_value(); })) return;
+  const Program& program =
+      programs_->unfinished(*asked.items.front().program, asked.stage, work.pixels);
+  for (ElementRef& item : asked.items) item.program = ProgramPtr(&program);
+  // A group of several programs keeps elements of the same graph that are finished.
+  for (ElementKey& key : asked.keys) {
+    const std::array<std::uint64_t, 3> all{key.low, key.high, 1};
+    key = element_key(all.data(), sizeof all);
+  }
 }
 
 // REQUIRES: the group has its items and its places.

@@ -84,6 +84,7 @@ class Session final : public LinkListener, private GroupListener {
   Dataset dataset_for(const Hello& hello) const;
   void make(Incoming& message);
   void begin(const WorkPtr& work, Incoming& message);
+  void leave_unfinished(Work& work, const PlannedStage& stage);
   void start(Work& work);
   void answer(const WorkPtr& work, AnswerHead head);
   void pack_values(Work& work, AnswerHead& head);

@@ -40,13 +40,8 @@ void Session::complete(const WorkPtr& work) noexcept {
   try {
     if (!stopping() && !work->broken) {
       if (work->slot) {
-        const PixelsOfRows pixels = pixels_of(work->items(), work->slot->layout(), true);
-        std::uint64_t bytes = 0;
-        for (const auto& of : pixels) bytes += of ? work->count * of->count() : 0;
-        if (work->charge.take(run_->memory(), bytes)) {
-          head.what = AnswerHead::What::rows;
-          encode_rows(work->count, work->failed(), *work->slot, pixels, work->results);
-        }
+        head.what = AnswerHead::What::rows;
+        encode_rows(work->count, work->failed(), *work->slot, work->pixels, work->results);
       } else {
         std::uint64_t bytes = 0;
         for (const WorkItem& item : work->values())

@@ -98,6 +98,7 @@ struct Session::Work {
   BudgetAllocator allocator{context};
   GroupSizes sizes;
   std::optional<GroupSizer> sizer;
+  PixelsOfRows pixels;  // of the components that the run finishes
   std::optional<SlotLayout> layout;
   std::size_t count = 0;  // elements that were requested
   // All of the elements. If some come from other runs: those that are made now.

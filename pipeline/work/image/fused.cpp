@@ -67,7 +67,9 @@ ThreadState& thread_state() {
 class FusedOp final : public WorkOp {
  public:
   explicit FusedOp(std::shared_ptr<const ImageOps::Chain> chain)
-      : chain_(std::move(chain)), format_(output_format(*chain_)) {}
+      : FusedOp(chain, output_format(*chain)) {}
+  FusedOp(std::shared_ptr<const ImageOps::Chain> chain, const OutputFormat& format)
+      : chain_(std::move(chain)), format_(format) {}
 
   std::string name() const override { return name_of(*chain_); }
   void describe(Description& description) const override {
@@ -109,6 +111,12 @@ class FusedOp final : public WorkOp {
 
   const std::string& component() const noexcept { return chain_->component; }
   const OutputFormat& format() const noexcept { return format_; }
+  WorkOpPtr without_finish() const {
+    OutputFormat planes;
+    planes.layout = Layout::chw;
+    planes.channels = format_.channels;
+    return std::make_shared<FusedOp>(chain_, planes);
+  }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
     if (chain_->decode) {
@@ -222,9 +230,15 @@ WorkOpPtr make_fused_op(std::shared_ptr<const ImageOps::Chain> chain) {
   return std::make_shared<FusedOp>(std::move(chain));
 }
 
-const OutputFormat* output_of(const WorkOp& op, std::string_view component) noexcept {
+const OutputFormat* output_of(const WorkOp& op, std::string_view& component) noexcept {
   const auto* const fused = dynamic_cast<const FusedOp*>(&op);
-  return fused != nullptr && fused->component() == component ? &fused->format() : nullptr;
+  if (fused == nullptr) return nullptr;
+  component = fused->component();
+  return &fused->format();
+}
+
+WorkOpPtr without_finish(const WorkOp& op) {
+  return dynamic_cast<const FusedOp&>(op).without_finish();
 }
 
 }  // namespace penstock::image
