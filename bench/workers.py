@@ -3,17 +3,20 @@
 
     tools/build.sh release
     python3 bench/workers.py FOLDER --peers build/peers/bin/python --rounds 5
+    python3 bench/workers.py FOLDER --before OTHER/bin/penstock
     python3 bench/workers.py FOLDER --peers build/peers/bin/python --kill
 
-Decode, random-resized-crop 224, flip, u8 in batches, of one process; then of a worker process on the same cores, which
-a trainer process asks for everything; then, ours alone, of both. In each round each takes its turn. Given are the
-medians of the rounds' ratios to the same engine's local rate, and the CPU time that the trainer's process takes for an
-image. With --kill two workers serve, one is killed in the middle, and what arrives is counted; ours is held against the
-digest of a run without workers.
+Decode, random-resized-crop 224, flip, in batches of 64, of one process; then of a worker process on the same cores,
+which a trainer process asks for everything, by shared memory and over TCP. All of it once as u8 and once normalised to
+f32. In each round each takes its turn. Given are the medians of the rounds' ratios to the same engine's local rate, and
+to its CPU time for an image, that of all processes together. With --before another build of the program, which has to
+know the same flags, takes its turns too. With --kill two workers serve, one is killed in the middle, and what arrives
+is counted; ours is held against the digest of a run without workers.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -23,7 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build" / "release" / "bin" / "penstock"
 PEER = ROOT / "bench" / "peers" / "served_images.py"
-BATCH = 32
+BATCH = 64
 
 
 class Server:
@@ -40,16 +43,21 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def cpu_s(self):
+        """User and system time so far."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-def our_worker(folder):
-    server = Server(PROGRAM, "serve", "--root", folder)
+
+def our_worker(folder, program=PROGRAM):
+    server = Server(program, "serve", "--root", folder)
     server.address = server.line.rpartition(" ")[2]
     return server
 
 
-def our_command(folder, epochs, *more):
-    return [PROGRAM, "profile", "--images", folder, "--shuffle", "--decode", "--random-resized-crop", 224, "--flip",
-            "--batch", BATCH, "--epochs", epochs, "--seed", 1, "--quiet", "--json", "-", *more]
+def our_command(folder, epochs, *more, program=PROGRAM, work=()):
+    return [program, "profile", "--images", folder, "--shuffle", "--decode", "--random-resized-crop", 224, "--flip",
+            *work, "--batch", BATCH, "--epochs", epochs, "--seed", 1, "--quiet", "--json", "-", *more]
 
 
 def json_of(command):
@@ -59,41 +67,74 @@ def json_of(command):
     return json.loads(ran.stdout[ran.stdout.index("{"):])
 
 
-def ours(folder, epochs, *more):
-    report = json_of(our_command(folder, epochs, *more))
-    return report["elements_per_second"], 1000 * report["cpu_s"] / report["elements"]
+def ours(folder, epochs, *more, **how):
+    report = json_of(our_command(folder, epochs, *more, **how))
+    return report["elements_per_second"], 1000 * report["cpu_s"] / report["elements"], report["elements"]
 
 
 def theirs(python, what, folder, epochs, *more):
     found = json_of([python, PEER, what, folder, BATCH, epochs, *more])
-    return found["images"] / found["seconds"], 1000 * found["cpu"] / found["images"]
+    every = found["images"] * (epochs + 1) / epochs  # with those of an epoch that is not measured, but made by servers
+    return found["images"] / found["seconds"], 1000 * found["cpu"] / found["images"], every
+
+
+def measured(way, servers):
+    """The rate, and milliseconds of CPU time for an image: of the trainer's process, and of all."""
+    before = sum(server.cpu_s() for server in servers)
+    rate, trainer, images = way()
+    return rate, trainer, trainer + 1000 * (sum(server.cpu_s() for server in servers) - before) / images
+
+
+def our_ways(args, program, name, work):
+    worker = our_worker(args.folder, program)
+    how = {"program": program, "work": work}
+    alone = ("--workers", worker.address, "--local-threads", 0)
+    ways = {f"{name}, local": (lambda: ours(args.folder, args.epochs, **how), ()),
+            f"{name}, worker": (lambda: ours(args.folder, args.epochs, *alone, **how), (worker,))}
+    if program == PROGRAM:
+        ways[f"{name}, worker, TCP"] = (
+            lambda: ours(args.folder, args.epochs, *alone, "--wire", "tcp", **how), (worker,))
+        ways[f"{name}, worker and local"] = (
+            lambda: ours(args.folder, args.epochs, "--workers", worker.address, **how), (worker,))
+    return ways, [worker]
+
+
+def their_ways(args, work):
+    dispatcher = Server(args.peers, PEER, "dispatch")
+    worker = Server(args.peers, PEER, "work", dispatcher.line)
+    more = ("normalize",) if work else ()
+    return {"tf.data, local": (lambda: theirs(args.peers, "local", args.folder, args.epochs, *more), ()),
+            "tf.data, service": (lambda: theirs(args.peers, "train", args.folder, args.epochs, dispatcher.line, *more),
+                                 (dispatcher, worker))}, [dispatcher, worker]
 
 
 def rates(args):
-    worker = our_worker(args.folder)
-    remote = ("--workers", worker.address)
-    ways = {"ours, local": lambda: ours(args.folder, args.epochs),
-            "ours, worker alone": lambda: ours(args.folder, args.epochs, *remote, "--local-threads", 0),
-            "ours, worker and local": lambda: ours(args.folder, args.epochs, *remote)}
-    servers = [worker]
-    if args.peers:
-        dispatcher = Server(args.peers, PEER, "dispatch")
-        servers += [dispatcher, Server(args.peers, PEER, "work", dispatcher.line)]
-        ways["tf.data, local"] = lambda: theirs(args.peers, "local", args.folder, args.epochs)
-        ways["tf.data service"] = lambda: theirs(args.peers, "train", args.folder, args.epochs, dispatcher.line)
-    try:
-        found = {name: [] for name in ways}
-        for _ in range(args.rounds):
-            for name, way in ways.items():
-                found[name].append(way())
-    finally:
-        for server in servers:
-            server.kill()
-    for name, each in found.items():
-        local = found["ours, local" if name.startswith("ours") else "tf.data, local"]
-        ratio = statistics.median(one[0] / base[0] for one, base in zip(each, local))
-        print(f"{name:24} {statistics.median(one[0] for one in each):7.0f} images/s  {ratio:.2f} of its local rate  "
-              f"trainer {statistics.median(one[1] for one in each):.3f} CPU ms an image")
+    for work in ((), ("--normalize",)):
+        ways, servers = our_ways(args, PROGRAM, "ours", work)
+        for program in args.before:
+            others, more = our_ways(args, pathlib.Path(program).resolve(), "before", work)
+            ways |= others
+            servers += more
+        if args.peers:
+            others, more = their_ways(args, work)
+            ways |= others
+            servers += more
+        try:
+            found = {name: [] for name in ways}
+            for _ in range(args.rounds):
+                for name, (way, asked) in ways.items():
+                    found[name].append(measured(way, asked))
+        finally:
+            for server in servers:
+                server.kill()
+        print("f32, normalised" if work else "u8")
+        for name, each in found.items():
+            local = found[name.partition(",")[0] + ", local"]
+            median = [statistics.median(one[i] for one in each) for i in range(3)]
+            rate = statistics.median(one[0] / base[0] for one, base in zip(each, local))
+            cpu = statistics.median(one[2] / base[2] for one, base in zip(each, local))
+            print(f"  {name:24} {median[0]:7.0f} images/s  {rate:.2f} of its local rate  CPU ms an image: "
+                  f"{median[2]:.3f} ({cpu:.2f} of local), {median[1]:.3f} of them the trainer's")
 
 
 def kill(args):
@@ -137,6 +178,7 @@ parser.add_argument("folder")
 parser.add_argument("--peers", help="python with what bench/peers/requirements.txt names; none: ours alone")
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--epochs", type=int, default=7)
+parser.add_argument("--before", action="append", default=[], help="another build of the program")
 parser.add_argument("--kill", action="store_true")
 arguments = parser.parse_args()
 arguments.folder = str(pathlib.Path(arguments.folder).resolve())

@@ -42,7 +42,9 @@ WorkerOptions worker_options(const PipelineSpec& spec) {
                       .token = {}};
   if (run.has("token_file"))
     workers.security.token = token_in(run.get("token_file", std::string()));
-  if (run.get("wire", std::string("none")) == "lz4") workers.wire = WorkerWire::lz4;
+  const std::string wire = run.get("wire", std::string("none"));
+  if (wire == "lz4") workers.wire = WorkerWire::lz4;
+  workers.shared_memory = wire != "tcp";
   PipelineSpec graph = spec;
   graph.run = Settings(run_kind());
   workers.graph = to_toml(graph);

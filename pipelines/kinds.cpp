@@ -78,9 +78,11 @@ const Kind& run_kind() {
        {"worker_timeout", ValueType::number,
         "seconds without a sign of life after which a worker is lost (default 10)", true, 0.01,
         86400},
-       text("wire",
-            "with workers: lz4 has them compress what they send where that pays (default none)",
-            {"none", "lz4"}),
+       text(
+           "wire",
+           "with workers: lz4 has those of other machines compress what they send where that pays, "
+           "tcp has those of this machine send it over TCP, too (default none)",
+           {"none", "lz4", "tcp"}),
        text("tls_cert", "with workers: PEM, of this process", {}),
        text("tls_key", "PEM, of that certificate", {}),
        text("tls_ca", "PEM, whose certificates are believed", {}),

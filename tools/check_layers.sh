@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
 # whichever it meets; branches on a stage's name, which its typed traits are for; casts around types in the engine;
-# the inside of the library in the program; and files of more than 400 lines, tests as well.
+# the inside of the library in the program; and names files of more than 600 lines.
 # Each folder may include itself and those before it in the list; public headers only the standard
 # library, the one for C what it needs of C's, and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
@@ -29,7 +29,7 @@ awk -v layers="$layers" '
           for (towers = 1; names[towers] != "towers"; ++towers); }
   FNR == 1 { mine = layer_of(FILENAME); example = FILENAME ~ /^examples\//; public = mine == 1 }
   FNR == 1 { depth = 0 }
-  FNR == 401 { refuse("more than 400 lines") }
+  FNR == 601 { print FILENAME ": more than 600 lines: is this one thing?" > "/dev/stderr" }
   /^(inline )?namespace .*\{$/ { sub(/^inline /, ""); spaces[++depth] = $2; next }
   /^\}  \/\/ (anonymous )?namespace/ { --depth; next }
   !example && /^(struct|class|enum class|union) [^;]*$/ {

@@ -2,8 +2,8 @@
 
     served_images.py dispatch                       prints its address
     served_images.py work DISPATCHER                says when it is ready
-    served_images.py local FOLDER BATCH EPOCHS      no service: the rate to hold it against
-    served_images.py train FOLDER BATCH EPOCHS DISPATCHER
+    served_images.py local FOLDER BATCH EPOCHS [normalize]      no service: the rate to hold it against
+    served_images.py train FOLDER BATCH EPOCHS DISPATCHER [normalize]
     served_images.py count FOLDER BATCH DISPATCHER  numbers of images, each handed to one worker, once
 
 `local` and `train` print a JSON line: images, seconds from the first batch to the last, CPU seconds of this process.
@@ -35,15 +35,20 @@ def load(path):
     return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)
 
 
+def normalized(image):
+    return (tf.cast(image, tf.float32) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+
+
 def distributed(data, dispatcher, policy):
     return data.apply(tf.data.experimental.service.distribute(processing_mode=policy,
                                                               service="grpc://" + dispatcher))
 
 
-def train(folder, batch, epochs, dispatcher=None):
+def train(folder, batch, epochs, dispatcher=None, floats=False):
     names = files(folder)
     data = (tf.data.Dataset.from_tensor_slices(names).shuffle(len(names), seed=7)
-            .map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch))
+            .map((lambda path: normalized(load(path))) if floats else load, num_parallel_calls=tf.data.AUTOTUNE)
+            .batch(batch))
     if dispatcher:
         data = distributed(data, dispatcher, tf.data.experimental.service.ShardingPolicy.OFF)
     data = data.prefetch(tf.data.AUTOTUNE)
@@ -86,9 +91,9 @@ def main(what, *rest):
         sys.stdin.read()
         del worker
     elif what == "local":
-        train(rest[0], int(rest[1]), int(rest[2]))
+        train(rest[0], int(rest[1]), int(rest[2]), floats=rest[3:] == ("normalize",))
     elif what == "train":
-        train(rest[0], int(rest[1]), int(rest[2]), rest[3])
+        train(rest[0], int(rest[1]), int(rest[2]), rest[3], rest[4:] == ("normalize",))
     else:
         count(rest[0], int(rest[1]), rest[2])
 

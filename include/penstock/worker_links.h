@@ -14,6 +14,8 @@
 
 namespace penstock {
 
+class SharedMemory;
+
 /// A message, in pieces that are not copied. They are valid as long as `owner` is held.
 struct WireBytes {
   std::vector<std::span<const std::byte>> pieces{};
@@ -60,6 +62,14 @@ class WorkerLink {
   /// Ends the link from this side: `lost` follows, if it was not called yet. It may be called
   /// within a call of the listener.
   virtual void close() noexcept = 0;
+  /// True if the other side is a process of this machine, which bytes reach undamaged, and which
+  /// can read memory of this one.
+  virtual bool on_this_machine() const noexcept { return false; }
+  /// Lets the other side read this memory from now on. Pieces of later messages that lie there are
+  /// not copied, and their owners are released when the other side has read them. Call it once.
+  /// REQUIRES:
+  /// `on_this_machine()`, and that the other side has connected.
+  virtual void share(std::shared_ptr<SharedMemory> /*memory*/) {}
 };
 
 /// A listening port. Thread-safe. The destructor ends all accepted links; their listeners are told
@@ -89,7 +99,7 @@ using AcceptLink = std::function<std::shared_ptr<LinkListener>(WorkerLink& link)
 
 /// The functions of the module.
 struct WorkerTransport {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   int version = kVersion;
   /// Begins to connect to "host:port". `connected` or `lost` follows within `timeout`; `lost` also
   /// follows once the other side was silent for as long. `listener` outlives the link. Throws

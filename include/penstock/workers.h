@@ -15,6 +15,8 @@ struct WorkerSecurity {
   std::string key{};          ///< PEM file: the certificate's key
   std::string authority{};    ///< PEM file: whose certificates are accepted
   std::string token{};        ///< a secret that the whole job shares; empty: none is asked for
+
+  friend bool operator==(const WorkerSecurity&, const WorkerSecurity&) = default;
 };
 
 /// The encoding of answers' values.
@@ -46,6 +48,9 @@ struct WorkerOptions {
   /// The encoding of answers. An encoding that this build of Penstock lacks throws
   /// Error{invalid_argument}.
   WorkerWire wire = WorkerWire::none;
+  /// Takes elements of workers on this machine from memory that both share. It needs workers of the
+  /// same user on loopback, and no `security`. False: over TCP, too.
+  bool shared_memory = true;
   /// Makes the run one of this many shards of the workers' dataset, as `Plan::shard` makes them. A
   /// sharded feed sets it.
   std::int64_t shards = 0;

@@ -1,6 +1,7 @@
 // A run's connection to one input worker.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -53,7 +54,8 @@ class Connection final : public LinkListener {
   };
   State state = State::down;
   std::unique_ptr<WorkerLink> link;
-  std::unique_ptr<WorkerLink> old_link;  ///< closed; the owner's thread destroys it
+  std::atomic<bool> on_this_machine{false};  ///< …and so is the worker
+  std::unique_ptr<WorkerLink> old_link;      ///< closed; the owner's thread destroys it
   Clock::time_point next_try{};
   std::uint64_t programs = 0;  ///< number of programs that the worker knows
   struct Sent {

@@ -66,12 +66,14 @@ struct AnswerHead {
   };
   std::uint64_t id = 0;
   What what = What::cannot;
-  std::uint64_t checksum = 0;  ///< XXH3 of the results and the values, uncompressed
-  std::uint64_t work_ns = 0;   ///< from the start of the group's work to its end
-  std::uint64_t wanted = 0;    ///< elements that a group should have
-  std::uint64_t bytes = 0;     ///< allocated for the group
-  std::uint64_t retried = 0;   ///< reads that were retried since the last answer
-  std::uint64_t shared = 0;    ///< elements that were made for another run
+  /// XXH3 of the results and the values, uncompressed. 0 on one machine, where nothing damages
+  /// them.
+  std::uint64_t checksum = 0;
+  std::uint64_t work_ns = 0;  ///< from the start of the group's work to its end
+  std::uint64_t wanted = 0;   ///< elements that a group should have
+  std::uint64_t bytes = 0;    ///< allocated for the group
+  std::uint64_t retried = 0;  ///< reads that were retried since the last answer
+  std::uint64_t shared = 0;   ///< elements that were made for another run
   std::vector<StageWork> stages{};
   /// The size of the values after decompression. 0: they are not compressed.
   std::uint64_t unpacked = 0;

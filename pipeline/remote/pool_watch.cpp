@@ -5,6 +5,7 @@
 #include <penstock/log.h>
 
 #include "pipeline/engine/run.h"
+#include "pipeline/remote/local_link.h"
 #include "pipeline/remote/pool.h"
 
 namespace penstock::remote {
@@ -63,8 +64,13 @@ void WorkerPool::connect(Connection& connection, Clock::time_point now) {
   connection.state = Connection::State::connecting;
   connection.programs = 0;
   try {
-    connection.link =
-        transport_.connect(connection.address(), options_.security, options_.timeout, connection);
+    connection.link.reset();
+    if (options_.shared_memory && options_.security == WorkerSecurity())
+      connection.link = connect_locally(connection.address(), options_.timeout, connection);
+    if (!connection.link)
+      connection.link =
+          transport_.connect(connection.address(), options_.security, options_.timeout, connection);
+    connection.on_this_machine = connection.link->on_this_machine();
     connection.link->send(hello_);
   } catch (const Error& error) {
     const bool in_vain =

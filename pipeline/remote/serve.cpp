@@ -9,6 +9,7 @@
 #include <penstock/start_thread.h>
 
 #include "pipeline/io/posix.h"
+#include "pipeline/remote/local_link.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"
 
@@ -43,6 +44,9 @@ class Server final : public InputServer {
     own.memory_bytes = (all - own.cache_bytes) / static_cast<std::uint64_t>(own.most_runs);
     port_ = worker_transport().listen(own.address, own.security,
                                       [this](WorkerLink& link) { return accept(link); });
+    if (own.security == WorkerSecurity())
+      local_port_ =
+          listen_locally(port_->address(), [this](WorkerLink& link) { return accept(link); });
     thread_ = start_thread("an input worker", [this](const std::stop_token& stop) { look(stop); });
     if (!own.announce.empty()) {
       const std::string at = own.public_address.empty() ? port_->address() : own.public_address;
@@ -51,6 +55,7 @@ class Server final : public InputServer {
   }
   ~Server() override {
     announced_.reset();
+    local_port_.reset();
     port_.reset();  // now its sessions know that their links are gone
     thread_ = {};
     std::list<std::shared_ptr<Session>> rest;
@@ -84,7 +89,8 @@ class Server final : public InputServer {
     ServeStats stats{.runs = served_.runs.load(),
                      .groups = served_.groups.load(),
                      .elements = served_.elements.load(),
-                     .refused = served_.refused.load() + port_->refused()};
+                     .refused = served_.refused.load() + port_->refused() +
+                                (local_port_ ? local_port_->refused() : 0)};
     if (served_.cache) {
       const ElementCache::Figures cache = served_.cache->figures();
       stats.cache_hits = cache.hits;
@@ -139,6 +145,7 @@ class Server final : public InputServer {
   mutable std::mutex mutex_;
   std::list<std::shared_ptr<Session>> sessions_;  // guarded by mutex_
   std::unique_ptr<WorkerPort> port_;
+  std::unique_ptr<WorkerPort> local_port_;  // null: runs of this machine come to the other, too
   std::unique_ptr<WorkerWatch> announced_;
   Thread thread_;
 };

@@ -1,7 +1,6 @@
 #include "pipeline/remote/session.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 
@@ -309,16 +308,17 @@ void Session::begin_run(StateReader& head) {
     const std::lock_guard lock(mutex_);
     most_waiting_ = run_->memory().limit() / 4;
   }
-  lz4_ = hello.lz4 != 0 && has_lz4();
+  share_memory();
+  lz4_ = hello.lz4 != 0 && has_lz4() && checks_;
   if (served_.cache) graph_ = served_.cache->join(graph_key(*run_, hello));
   send(encode(Welcome{.threads = static_cast<std::uint64_t>(run_->threads()),
                       .bytes = most_waiting_,
-                      .lz4 = lz4_ ? 1U : 0U}));
+                      .lz4 = has_lz4() ? hello.lz4 : 0}));
 }
 
 void Session::make(Incoming& message) {
   const std::uint64_t id = message.head().get();
-  const auto work = std::make_shared<Work>(*run_);
+  const auto work = std::make_shared<Work>(*run_, shared_memory_);
   work->id = id;
   try {
     begin(work, message);
@@ -348,6 +348,8 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
       asked.rows ? std::min(work->count, kMostKept) : work->count * (served_.cache ? 2 : 1);
   const std::uint64_t bytes = saturating_sum(kept * sizeof(WorkItem), asked.element_bytes);
   if (!work->charge_of_work.take(memory, bytes)) throw memory.no_room_for(bytes);
+  // The run bounds how fast its groups grow.
+  work->sizes.by_time.store(kMostInGroup, std::memory_order_relaxed);
   work->sizer.emplace(kMostInGroup, memory.limit() / 8, work->sizes);
   if (asked.rows) {
     leave_unfinished(*work, stage);
@@ -367,24 +369,6 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   if (asked.rows)
     work->group.places = {{work->slot.get(), 0, 0, 0, static_cast<std::uint32_t>(work->count)}};
   start(*work);
-}
-
-// Values that are computed from u8 are left to the run, because they take more bytes.
-void Session::leave_unfinished(Work& work, const PlannedStage& stage) {
-  const auto rows = static_cast<std::int64_t>(work.count);
-  Asked& asked = work.asked;
-  const SlotLayout finished(stage.batches->element, rows);
-  work.pixels = pixels_of(asked.items, finished);
-  work.layout.emplace(spec_of(work.pixels, stage.batches->element), rows);
-  if (std::ranges::none_of(work.pixels, [](const auto& of) { return of.has_value(); })) return;
-  const Program& program =
-      programs_->unfinished(*asked.items.front().program, asked.stage, work.pixels);
-  for (ElementRef& item : asked.items) item.program = ProgramPtr(&program);
-  // A group of several programs keeps elements of the same graph that are finished.
-  for (ElementKey& key : asked.keys) {
-    const std::array<std::uint64_t, 3> all{key.low, key.high, 1};
-    key = element_key(all.data(), sizeof all);
-  }
 }
 
 // REQUIRES: the group has its items and its places.

@@ -81,6 +81,7 @@ class Session final : public LinkListener, private GroupListener {
   void take(WireBytes bytes);
   void greet(StateReader& head);
   void begin_run(StateReader& head);
+  void share_memory();
   Dataset dataset_for(const Hello& hello) const;
   void make(Incoming& message);
   void begin(const WorkPtr& work, Incoming& message);
@@ -117,10 +118,12 @@ class Session final : public LinkListener, private GroupListener {
   const std::shared_ptr<std::atomic<std::size_t>> unread_ =
       std::make_shared<std::atomic<std::size_t>>(0);
   std::atomic<bool> gone_{false};
-  std::unique_ptr<Run> run_;                    // used by the message thread only
-  std::unique_ptr<ProgramsByNumber> programs_;  // likewise
-  bool lz4_ = false;                            // constant once there is a run…
-  std::uint64_t graph_ = 0;                     // …and so is its number in the cache
+  std::unique_ptr<Run> run_;                     // used by the message thread only
+  std::unique_ptr<ProgramsByNumber> programs_;   // likewise
+  std::shared_ptr<SharedMemory> shared_memory_;  // null: results are sent
+  bool checks_ = true;                           // answers have checksums
+  bool lz4_ = false;                             // constant once there is a run…
+  std::uint64_t graph_ = 0;                      // …and so is its number in the cache
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:

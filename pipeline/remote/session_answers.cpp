@@ -1,5 +1,6 @@
-// Answering the groups that a session makes.
+// The groups that a session makes: what of their results is computed, and how they are answered.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <new>
 #include <utility>
@@ -13,10 +14,45 @@ namespace {
 
 /// Fewer bytes fit one or two packets, compressed or not.
 constexpr std::size_t kLeastToPack = 4096;
+/// Memory for answers that are under way, beside gaps (kMostBytesUnderWay of the pool).
+constexpr std::size_t kMostShared = std::size_t{48} << 20;
 
 }  // namespace
 
 using Clock = std::chrono::steady_clock;
+
+// Results are made where a run of this machine can read them.
+void Session::share_memory() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (link_ == nullptr || !link_->on_this_machine()) return;
+  }
+  checks_ = false;
+  const std::size_t bytes = std::min<std::uint64_t>(kMostShared, run_->memory().limit() / 4);
+  if (!run_->memory().charge(bytes)) return;
+  shared_memory_ = SharedMemory::make(bytes);
+  if (!shared_memory_) return run_->memory().discharge(bytes);
+  const std::lock_guard lock(mutex_);
+  if (link_ != nullptr) link_->share(shared_memory_);
+}
+
+// Values that are computed from u8 are left to the run, because they take more bytes.
+void Session::leave_unfinished(Work& work, const PlannedStage& stage) {
+  const auto rows = static_cast<std::int64_t>(work.count);
+  Asked& asked = work.asked;
+  const SlotLayout finished(stage.batches->element, rows);
+  work.pixels = pixels_of(asked.items, finished);
+  work.layout.emplace(spec_of(work.pixels, stage.batches->element), rows);
+  if (std::ranges::none_of(work.pixels, [](const auto& of) { return of.has_value(); })) return;
+  const Program& program =
+      programs_->unfinished(*asked.items.front().program, asked.stage, work.pixels);
+  for (ElementRef& item : asked.items) item.program = ProgramPtr(&program);
+  // A group of several programs keeps elements of the same graph that are finished.
+  for (ElementKey& key : asked.keys) {
+    const std::array<std::uint64_t, 3> all{key.low, key.high, 1};
+    key = element_key(all.data(), sizeof all);
+  }
+}
 
 Session::WorkPtr Session::under_way(Group& group) noexcept {
   const std::lock_guard lock(mutex_);
@@ -98,7 +134,7 @@ void Session::pack_values(Work& work, AnswerHead& head) {
 }
 
 void Session::answer(const WorkPtr& work, AnswerHead head) {
-  head.checksum = checksum_of(work->results.head, work->results.values);
+  if (checks_) head.checksum = checksum_of(work->results.head, work->results.values);
   if (lz4_) pack_values(*work, head);
   const auto took = Clock::now() - work->began;
   head.work_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count());

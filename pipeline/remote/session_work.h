@@ -12,21 +12,26 @@
 
 #include "pipeline/engine/group_sizer.h"
 #include "pipeline/remote/session.h"
+#include "pipeline/remote/shared_memory.h"
 
 namespace penstock::remote {
 
 /// An allocator of rows from a run's budget, for one slot.
 class Session::BudgetAllocator final : public Allocator {
  public:
-  explicit BudgetAllocator(ReadContext& context) : context_(context) {}
+  /// Takes `shared` first, which may be null, and for which the budget was charged already.
+  BudgetAllocator(ReadContext& context, std::shared_ptr<SharedMemory> shared)
+      : context_(context), shared_(std::move(shared)) {}
   std::byte* allocate(std::size_t bytes) override {
-    buffer_ = context_.allocate(bytes);
+    if (shared_) buffer_ = shared_->allocate(bytes);
+    if (!buffer_) buffer_ = context_.allocate(bytes);
     return buffer_->data();
   }
   void deallocate(std::byte*, std::size_t) noexcept override { buffer_ = {}; }
 
  private:
   ReadContext& context_;
+  const std::shared_ptr<SharedMemory> shared_;
   BufferPtr buffer_;
 };
 
@@ -84,9 +89,10 @@ class Session::Charge {
 
 /// A group, from its request until its answer is sent.
 struct Session::Work {
-  explicit Work(Run& run)
+  Work(Run& run, std::shared_ptr<SharedMemory> shared)
       : context(run.memory(), 0, run.retry(), run.cancelled_flag(), run.options().trust_data),
-        waited_for(run.activity().consumer_waits()) {}
+        waited_for(run.activity().consumer_waits()),
+        allocator(context, std::move(shared)) {}
 
   std::uint64_t id = 0;
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
@@ -95,7 +101,7 @@ struct Session::Work {
   GroupContext context;  // of received values, and of rows
   // The requester waits for this group, which gives it as many threads as there is work for.
   Counted waited_for;
-  BudgetAllocator allocator{context};
+  BudgetAllocator allocator;
   GroupSizes sizes;
   std::optional<GroupSizer> sizer;
   PixelsOfRows pixels;  // of the components that the run finishes

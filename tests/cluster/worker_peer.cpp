@@ -1,5 +1,6 @@
 // The other process of a link, for tests that kill and freeze it; by the module, as programs do.
 //   cluster_worker_peer listen HOST:PORT     sends back what it gets
+//   cluster_worker_peer listen-locally HOST:PORT   does so, to processes of this machine
 //   cluster_worker_peer connect HOST:PORT    gets back what it sends, again and again
 #include <chrono>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include <penstock/module.h>
 
+#include "pipeline/remote/local_link.h"
 #include "tests/cluster/worker_peers.h"
 
 namespace {
@@ -36,6 +38,10 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(120);
   if (argc != 3) return 2;
+  if (std::string(argv[1]) == "listen-locally") {
+    const auto port = remote::listen_locally(argv[2], cluster::test::echoes());
+    for (;;) ::pause();
+  }
   const auto& transport = *reinterpret_cast<WorkerTransportFn>(
       module_symbol("libpenstock_cluster.so", kWorkerTransportSymbol, [](void* symbol) {
         return reinterpret_cast<WorkerTransportFn>(symbol)()->version == WorkerTransport::kVersion;

@@ -96,6 +96,10 @@ TEST_F(InputWorkers, GiveTheDigestOfARunWithoutThem) {
     EXPECT_TRUE(worker["problem"].is_null()) << worker["problem"];
   }
   EXPECT_EQ(profile({"--workers", first.address()})["digest"], alone["digest"]);
+  const nlohmann::json over_tcp =
+      profile({"--workers", first.address(), "--local-threads", "0", "--wire", "tcp"});
+  EXPECT_EQ(over_tcp["digest"], alone["digest"]);
+  EXPECT_GE(share(over_tcp), 0.9);
   EXPECT_EQ(first.end(), 0);
 }
 
@@ -116,12 +120,18 @@ TEST_F(InputWorkers, SendImagesOfFloatsAsTheirPixels) {
 TEST_F(InputWorkers, CompressWhatTheySendAndNoByteChanges) {
   if (run_program({"--version"}).out.find("LZ4 yes") == std::string::npos)
     GTEST_SKIP() << "this build has no LZ4";
+  // Workers of this machine that need no certificate compress nothing.
+  if (!cluster::test::make_certificates(folder_.path()))
+    GTEST_SKIP() << "Debian's openssl is not installed";
+  const Words tls{
+      "--tls-cert", folder_ / "rank.pem", "--tls-key",    folder_ / "rank.key",
+      "--tls-ca",   folder_ / "ca.pem",   "--token-file", folder_.write("token", "x\n")};
   ASSERT_EQ(run_program({"synth", folder_ / "texts", "--format", "csv", "--images", "20000"}).code,
             0);
   const Words flags{"texts", "--batch", "256", "--seed", "7", "--digest"};
-  Worker worker(folder_.path());
-  const nlohmann::json packed = profile_json(
-      with(flags, {"--workers", worker.address(), "--local-threads", "0", "--wire", "lz4"}));
+  Worker worker(folder_.path(), tls);
+  const nlohmann::json packed = profile_json(with(
+      with(flags, {"--workers", worker.address(), "--local-threads", "0", "--wire", "lz4"}), tls));
   EXPECT_EQ(packed["digest"], profile_json(flags)["digest"]);
   EXPECT_GE(share(packed), 0.9);
   const nlohmann::json& row = packed["workers"][0];
@@ -170,8 +180,8 @@ TEST_F(InputWorkers, AreKilledAndComeAgainAndNoByteChanges) {
     }
   });
   for (int i = 0; i < 3; ++i) {
-    const nlohmann::json json =
-        profile({"--workers", at + "," + other.address(), "--local-threads", "0"});
+    const nlohmann::json json = profile({"--workers", at + "," + other.address(), "--local-threads",
+                                         "0", "--wire", i == 1 ? "tcp" : "none"});
     EXPECT_EQ(json["digest"], digest);
     EXPECT_EQ(json["audit"][0]["missing"], 0);
     EXPECT_EQ(json["audit"][0]["repeated"], 0);

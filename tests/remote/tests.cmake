@@ -18,4 +18,4 @@ endif()
 penstock_remote_test(remote/deaths)
 penstock_remote_test(remote/hostile)
 penstock_remote_test(remote/memory SLOW "*")  # it measures its process
-penstock_tests(remote FILES shared element_cache pixels packed SOURCES remote/loop_transport.cpp)
+penstock_tests(remote FILES shared element_cache pixels packed local_links SOURCES remote/loop_transport.cpp)
