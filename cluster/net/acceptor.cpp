@@ -112,8 +112,11 @@ UniqueFd listening(const addrinfo& at, int port) noexcept {
 }  // namespace
 
 Acceptor::Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
-                   std::size_t most_strangers, From from)
-    : most_strangers_(std::min(most_strangers, share_of_descriptors())), from_(from) {
+                   std::size_t most_strangers, From from, std::chrono::milliseconds cut_after)
+    : most_strangers_(std::min(most_strangers, share_of_descriptors())),
+      from_(from),
+      cut_after_ms_(static_cast<int>(
+          std::clamp<std::chrono::milliseconds::rep>(cut_after.count(), 0, 3'600'000))) {
   require_room_for_grpc();
   const std::size_t colon = address.rfind(':');
   if (colon == address.npos)
@@ -218,6 +221,8 @@ bool Acceptor::take(int listener) noexcept {
     }
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (cut_after_ms_ > 0)
+      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &cut_after_ms_, sizeof cut_after_ms_);
     try {
       {
         const std::lock_guard lock(mutex_);

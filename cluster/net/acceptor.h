@@ -39,11 +39,13 @@ class Acceptor {
     this_user,  ///< and root, as far as the kernel tells: of this machine
   };
 
-  /// Listens at "host:port" for a server that `builder` then builds. With port 0 the system chooses
-  /// one. Throws Error{unavailable} if it can't listen there, Error{invalid_argument} for no such
-  /// address, and Error{resource_exhausted}.
+  /// `cut_after`: a peer that takes no data for so long is cut off; 0: the kernel's usual time.
+  /// gRPC sets this for its own sockets only. Listens at "host:port" for a server that `builder`
+  /// then builds. With port 0 the system chooses one. Throws Error{unavailable} if it can't listen
+  /// there, Error{invalid_argument} for no such address, and Error{resource_exhausted}.
   Acceptor(grpc::ServerBuilder& builder, const std::string& address, const TlsFiles& tls,
-           std::size_t most_strangers, From from = From::anyone);
+           std::size_t most_strangers, From from = From::anyone,
+           std::chrono::milliseconds cut_after = {});
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor() { stop(); }
@@ -87,6 +89,7 @@ class Acceptor {
 
   const std::size_t most_strangers_;
   const From from_;
+  const int cut_after_ms_;
   std::vector<UniqueFd> listeners_;
   std::vector<pollfd> polled_;  // what wakes the thread that accepts, and the listeners
   int port_ = 0;

@@ -103,7 +103,7 @@ class ParameterService final : public ServedParameters, private grpc::Service {
     constexpr std::size_t kMostPeers = 256;  // that come at the same moment
     acceptor_ = std::make_unique<Acceptor>(builder, address, options.tls,
                                            Acceptor::most_strangers(kMostPeers),
-                                           Acceptor::from_of(options));
+                                           Acceptor::from_of(options), options.peer_timeout);
     builder.RegisterService(this);
     builder.SetMaxReceiveMessageSize(kMostBytesOfPart);
     for (const auto& [name, value] : bulk_arguments(options.peer_timeout))

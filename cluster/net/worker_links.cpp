@@ -89,7 +89,8 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     grpc::ServerBuilder builder;
     constexpr std::size_t kMostRuns = 192;  // that come at the same moment
     acceptor_ = std::make_unique<Acceptor>(builder, address, options_of(security).tls,
-                                           Acceptor::most_strangers(kMostRuns));
+                                           Acceptor::most_strangers(kMostRuns),
+                                           Acceptor::From::anyone, asking_after(kRunTimeout));
     builder.RegisterCallbackGenericService(this);
     builder.SetMaxReceiveMessageSize(kMostBytesReceived);
     for (const auto& [name, value] : bulk_arguments(asking_after(kRunTimeout)))
