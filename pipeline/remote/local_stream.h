@@ -67,7 +67,7 @@ class LocalStream : public std::enable_shared_from_this<LocalStream> {
     std::shared_ptr<const void> owner;
     std::shared_ptr<SharedMemory> memory;  // whose descriptor goes with it
     std::size_t size = 0;
-    // What is sent next: the head (0) or a piece (its number plus one), from this byte on.
+    // The next part to send, the head (0) or a piece (its number plus one), and its first byte.
     std::size_t at = 0;
     std::size_t of_piece = 0;
     void advance(std::size_t bytes) noexcept;
