@@ -18,6 +18,7 @@ std::span<const Target> targets() {
       Target{"image_records", run_image_records, image_records_seeds},
       Target{"index", run_index, index_seeds},
       Target{"jpeg", run_jpeg, jpeg_seeds},
+      Target{"local", run_local, local_seeds},
       Target{"npy", run_npy, npy_seeds},
       Target{"own_jpeg", run_own_jpeg, jpeg_seeds},
       Target{"parameters", run_parameters, parameters_seeds},

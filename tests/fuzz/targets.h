@@ -33,6 +33,9 @@ void run_answered(Bytes input);
 void run_asked(Bytes input);
 std::vector<std::string> answered_seeds();
 std::vector<std::string> asked_seeds();
+// local.cpp
+void run_local(Bytes input);
+std::vector<std::string> local_seeds();
 // containers.cpp
 void run_tfrecord(Bytes input);
 void run_example(Bytes input);

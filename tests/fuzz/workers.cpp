@@ -21,11 +21,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Records, values, gathered children, verdicts, random numbers, rows with texts.
+/// Records, values, gathered children, verdicts, random numbers, rows with texts, and images that
+/// the run finishes.
 Dataset graph() {
   const Spec spec({{"number", DType::i64, Shape()},
                    {"drawn", DType::f32, Shape({2})},
-                   {"text", DType::bytes, Shape()}});
+                   {"text", DType::bytes, Shape()},
+                   {"image", DType::u8, Shape({2, 3, 3})}});
   return range(24)
       .enumerate(100, "place")
       .filter([](const Element& e) { return e["value"].item<std::int64_t>() % 5 != 0; }, "fifth")
@@ -38,9 +40,13 @@ Dataset graph() {
             // Some are long enough to be compressed.
             const auto size = static_cast<std::size_t>(number % 7 == 3 ? 5000 : number % 7);
             out.set("text", Tensor::copy_bytes(std::string(size, 'x')));
+            out.set("image", Tensor::allocate(DType::u8, Shape({2, 3, 3})));
+            for (std::uint8_t& pixel : out["image"].mutable_values<std::uint8_t>())
+              pixel = static_cast<std::uint8_t>(number);
             return out;
           },
           {.name = "draw", .output = spec})
+      .map(image_ops("image").normalize())
       .batch(4);
 }
 

@@ -27,6 +27,7 @@
 #include "pipeline/remote/shared_memory.h"
 #include "tests/cluster/worker_peers.h"
 #include "tests/support/free_port.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock::remote {
@@ -138,6 +139,7 @@ TEST(SharedParts, PlacesBeyondTheEnd) {
 
 TEST(SharedParts, LimitsOfFilesAndAddresses) {
   for (const auto kind : {RLIMIT_FSIZE, RLIMIT_AS}) {
+    if (kind == RLIMIT_AS && penstock::test::kThreadSanitizer) continue;  // which needs addresses
     const pid_t child = ::fork();
     if (child == 0) {
       const rlimit few{1 << 20, 1 << 20};

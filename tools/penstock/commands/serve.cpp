@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include <penstock/log.h>
 #include <penstock/serve.h>
 
 #include "pipelines/kinds.h"
@@ -96,6 +97,11 @@ class Serve final : public Command {
     std::filesystem::current_path(root_);
     const auto server =
         serve([files](const std::string& graph) { return dataset_of(graph, files); }, options_);
+    if (security == WorkerSecurity())
+      log(LogLevel::warning,
+          "any process of this machine may use this worker, or keep it busy; --tls-cert, "
+          "--tls-key, "
+          "--tls-ca and --token-file keep others out");
     std::printf("serving %s at %s\n", root_.c_str(), server->address().c_str());
     std::fflush(stdout);
     std::atomic<bool> told{false};
