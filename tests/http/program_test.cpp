@@ -121,7 +121,7 @@ TEST_F(HttpProgram, MergedReportsNameTheRankStageAndShard) {
   HttpServerOptions options;
   const std::string slow = "/1" + shards[1];
   options.instead = [slow](const std::string&, const std::string& target) {
-    if (target == slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (target == slow) std::this_thread::sleep_for(std::chrono::milliseconds(60));
     return std::string();
   };
   const HttpServer server(std::move(files), options);
