@@ -54,7 +54,8 @@ class Connection final : public LinkListener {
   };
   State state = State::down;
   std::unique_ptr<WorkerLink> link;
-  std::atomic<bool> on_this_machine{false};  ///< …and so is the worker
+  std::atomic<bool> on_this_machine{false};  ///< the link is local, and its bytes are not checked
+  bool tries_locally = true;                 ///< before the network
   std::unique_ptr<WorkerLink> old_link;      ///< closed; the owner's thread destroys it
   Clock::time_point next_try{};
   std::uint64_t programs = 0;  ///< number of programs that the worker knows

@@ -12,8 +12,8 @@ namespace penstock::remote {
 
 /// Connects to the worker at "host:port" if that is on loopback, and if a worker of this user
 /// listens there with `listen_locally`. Null otherwise: it must be reached by the network. The link
-/// is as those of WorkerTransport::connect. Throws Error{resource_exhausted} if there is no thread
-/// for it.
+/// is as those of WorkerTransport::connect, but a listener that takes longer than half of `timeout`
+/// for a message counts as silence. Throws Error{resource_exhausted} if there is no thread for it.
 std::unique_ptr<WorkerLink> connect_locally(const std::string& address,
                                             std::chrono::milliseconds timeout,
                                             LinkListener& listener);

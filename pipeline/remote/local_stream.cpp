@@ -172,19 +172,21 @@ void LocalStream::flush() noexcept {
       }
       first = &to_send_.front();
     }
+    const bool owned = first->owner != nullptr;
     const bool sent = write_some(*first);
-    Frame done;
     {
       const std::lock_guard lock(mutex_);
-      if (sent) {
-        done = std::move(to_send_.front());
+      if (sent && !owned) {
         to_send_.pop_front();
+      } else if (sent) {
+        sent_.splice(sent_.end(), to_send_, to_send_.begin());
       } else {
         full_ = true;
         sending_ = false;
       }
     }
-    if (!sent) return wake();  // the reading thread waits for room
+    if (owned || !sent) wake();  // the reading thread releases the owner, or waits for room
+    if (!sent) return;
   }
 }
 
@@ -243,10 +245,13 @@ bool LocalStream::wait() noexcept {
   while (!over_) {
     flush();
     bool full = false;
+    std::list<Frame> sent;
     {
       const std::lock_guard lock(mutex_);
       full = full_;
+      sent.swap(sent_);
     }
+    sent.clear();
     const auto now = Clock::now();
     const bool asked = asked_ != Clock::time_point();
     const auto until = (asked ? asked_ : heard_) + timeout_ / 2;
@@ -348,7 +353,7 @@ void LocalStream::read(LinkListener& listener) noexcept {
     end("it sent what is no message");
   }
   ::shutdown(socket_.get(), SHUT_RDWR);
-  std::deque<Frame> unsent;
+  std::list<Frame> unsent, sent;
   std::map<std::uint64_t, std::shared_ptr<const void>> held;
   {
     const std::lock_guard lock(mutex_);
@@ -356,6 +361,7 @@ void LocalStream::read(LinkListener& listener) noexcept {
     // The other side may still read what it was given.
     if (memory_) memory_->close();
     if (!sending_) unsent.swap(to_send_);
+    sent.swap(sent_);
     held.swap(held_);
   }
 }

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -107,7 +107,10 @@ class LocalStream : public std::enable_shared_from_this<LocalStream> {
 
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::deque<Frame> to_send_;
+  std::list<Frame> to_send_;
+  // Owners may do anything when they are released, and a sender may hold a lock. So the thread that
+  // reads releases them.
+  std::list<Frame> sent_;
   bool sending_ = false;
   bool full_ = false;  // the socket takes no more now
   std::shared_ptr<SharedMemory> memory_;

@@ -64,13 +64,14 @@ void WorkerPool::connect(Connection& connection, Clock::time_point now) {
   connection.state = Connection::State::connecting;
   connection.programs = 0;
   try {
-    connection.link.reset();
-    if (options_.shared_memory && options_.security == WorkerSecurity())
-      connection.link = connect_locally(connection.address(), options_.timeout, connection);
-    if (!connection.link)
-      connection.link =
+    std::unique_ptr<WorkerLink> link;
+    if (connection.tries_locally && options_.shared_memory && options_.security == WorkerSecurity())
+      link = connect_locally(connection.address(), options_.timeout, connection);
+    if (!link)
+      link =
           transport_.connect(connection.address(), options_.security, options_.timeout, connection);
-    connection.on_this_machine = connection.link->on_this_machine();
+    connection.on_this_machine = link->on_this_machine();
+    connection.link = std::move(link);
     connection.link->send(hello_);
   } catch (const Error& error) {
     const bool in_vain =
@@ -187,6 +188,9 @@ void WorkerPool::gone(Connection& connection, const Status& why, bool for_good) 
 void WorkerPool::lose(Connection& connection, const Status& why, bool for_good) {
   if (connection.state == Connection::State::out || connection.state == Connection::State::down)
     return;
+  // A process that is no worker may have the worker's local name.
+  connection.tries_locally =
+      connection.state != Connection::State::connecting || !connection.on_this_machine;
   connection.state = for_good ? Connection::State::out : Connection::State::down;
   connection.next_try = Clock::now() + kBetweenTries;
   if (!why.ok()) connection.stats.problem = why.error().what();

@@ -18,7 +18,7 @@ struct LinkWay {
   const char* name;
   std::string (*free)();  ///< an address to listen at
   std::unique_ptr<WorkerPort> (*listen_at)(const std::string& address, AcceptLink accept);
-  /// Null if nobody of this way is there.
+  /// Null if no worker listens in this way.
   std::unique_ptr<WorkerLink> (*connect)(const std::string& address,
                                          std::chrono::milliseconds timeout, LinkListener& listener);
 

@@ -8,7 +8,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <penstock/posix.h>
+
 #include "tests/cluster/certificates.h"
+#include "tests/support/free_port.h"
+#include "tests/support/local_frames.h"
 #include "tests/support/places.h"
 #include "tests/support/program.h"
 #include "tests/support/time_limit.h"
@@ -101,6 +107,22 @@ TEST_F(InputWorkers, GiveTheDigestOfARunWithoutThem) {
   EXPECT_EQ(over_tcp["digest"], alone["digest"]);
   EXPECT_GE(share(over_tcp), 0.9);
   EXPECT_EQ(first.end(), 0);
+}
+
+TEST_F(InputWorkers, OfANameThatAnotherProcessHas) {
+  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  const auto [at, size] = local_socket_of(address);
+  const UniqueFd other(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(other.get(), reinterpret_cast<const sockaddr*>(&at), size), 0);
+  ASSERT_EQ(::listen(other.get(), 8), 0);
+  std::jthread refuses([&] {  // until the socket is shut down
+    for (int fd = 0; (fd = ::accept(other.get(), nullptr, nullptr)) >= 0;) ::close(fd);
+  });
+  Worker worker(folder_.path(), {}, address);
+  const nlohmann::json json = profile({"--workers", address, "--local-threads", "0"});
+  ::shutdown(other.get(), SHUT_RDWR);
+  EXPECT_EQ(json["digest"], profile({})["digest"]);
+  EXPECT_GE(share(json), 0.9);
 }
 
 TEST_F(InputWorkers, SendImagesOfFloatsAsTheirPixels) {

@@ -2,19 +2,20 @@
 // bit it has given the other side memory before.
 #include <array>
 #include <chrono>
-#include <cstring>
-#include <thread>
+#include <span>
+#include <string>
 
 #include <sys/socket.h>
 
 #include "pipeline/remote/local_stream.h"
 #include "pipeline/remote/shared_memory.h"
 #include "tests/fuzz/support.h"
+#include "tests/support/local_frames.h"
 
 namespace penstock::fuzz {
 namespace {
 
-constexpr std::uint32_t kMagicOfFrames = 0x31'6b'74'53;
+using test::kMagicOfFrames;
 
 struct FrameHead {
   std::uint32_t magic = kMagicOfFrames;
@@ -50,23 +51,6 @@ class Reads final : public LinkListener {
   WireBytes last_;
 };
 
-void send_memory(int socket, int memory) {
-  std::string head = head_of(kMemory);
-  iovec bytes{head.data(), head.size()};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const right = CMSG_FIRSTHDR(&message);
-  right->cmsg_level = SOL_SOCKET;
-  right->cmsg_type = SCM_RIGHTS;
-  right->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(right), &memory, sizeof memory);
-  require(::sendmsg(socket, &message, MSG_NOSIGNAL) > 0, "no memory was sent");
-}
-
 }  // namespace
 
 void run_local(Bytes input) {
@@ -81,7 +65,11 @@ void run_local(Bytes input) {
     const bool dialed = (input[0] & std::byte{1}) != std::byte{0};
     const auto stream =
         std::make_shared<remote::LocalStream>(UniqueFd(ends[1]), dialed, std::chrono::seconds(20));
-    if (dialed) send_memory(other.get(), memory->fd());
+    const std::string announced = head_of(kMemory);
+    if (dialed)
+      require(test::send_with_descriptor(other.get(), std::as_bytes(std::span(announced)),
+                                         memory->fd()),
+              "no memory was sent");
     // What does not fit into the socket is not sent.
     (void)!::send(other.get(), input.data() + 1, input.size() - 1, MSG_NOSIGNAL);
     ::shutdown(other.get(), SHUT_WR);

@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +26,7 @@
 #include "pipeline/remote/shared_memory.h"
 #include "tests/cluster/worker_peers.h"
 #include "tests/support/free_port.h"
+#include "tests/support/local_frames.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/time_limit.h"
 
@@ -38,6 +38,8 @@ using cluster::test::echoes;
 using cluster::test::Heard;
 using cluster::test::message_of;
 using cluster::test::text_of;
+using penstock::test::local_socket_of;
+using penstock::test::send_with_descriptor;
 using penstock::test::TimeLimit;
 
 std::string free_address() {
@@ -46,12 +48,8 @@ std::string free_address() {
 
 /// Connects as a process that is no run.
 UniqueFd stranger_at(const std::string& address) {
-  const std::string name = "penstock-worker@" + address;
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  std::memcpy(to.sun_path + 1, name.data(), name.size());
+  const auto [to, size] = local_socket_of(address);
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), size) != 0) return {};
   return fd;
 }
@@ -246,7 +244,7 @@ struct Frame {
   const char* name;
   std::vector<std::uint64_t> words;  ///< magic and kind, number, parts, and the parts
 };
-constexpr std::uint64_t kMagic = 0x31'6b'74'53;
+constexpr std::uint64_t kMagic = penstock::test::kMagicOfFrames;
 constexpr std::uint64_t kMessage = kMagic | std::uint64_t{1} << 32;
 constexpr std::uint64_t kInline = UINT64_MAX;
 
@@ -294,20 +292,7 @@ TEST(LocalStrangers, Frames) {
   const UniqueFd fd = stranger_at(address);
   ASSERT_TRUE(fd);
   const std::uint64_t head[] = {kMagic | std::uint64_t{2} << 32, 0, 0};
-  iovec bytes{const_cast<std::uint64_t*>(head), sizeof head};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const right = CMSG_FIRSTHDR(&message);
-  right->cmsg_level = SOL_SOCKET;
-  right->cmsg_type = SCM_RIGHTS;
-  right->cmsg_len = CMSG_LEN(sizeof(int));
-  const int sent = fd.get();
-  std::memcpy(CMSG_DATA(right), &sent, sizeof sent);
-  ASSERT_GT(::sendmsg(fd.get(), &message, MSG_NOSIGNAL), 0);
+  ASSERT_TRUE(send_with_descriptor(fd.get(), std::as_bytes(std::span(head)), fd.get()));
   EXPECT_TRUE(closes(fd.get()));
 }
 
@@ -315,14 +300,9 @@ TEST(LocalStrangers, ProcessesThatSayNothing) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   // A process that listens, and is no worker.
-  const std::string name = "penstock-worker@" + address;
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  std::memcpy(at.sun_path + 1, name.data(), name.size());
+  const auto [at, size] = local_socket_of(address);
   const UniqueFd silent(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&at),
-                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-            0);
+  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&at), size), 0);
   ASSERT_EQ(::listen(silent.get(), 4), 0);
   Heard heard;
   const auto link = connect_locally(address, 300ms, heard);
