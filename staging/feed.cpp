@@ -24,6 +24,8 @@ void check_options(const FeedOptions& options, std::size_t towers) {
     refuse("towers that are not served in turn can't wrap");
   if (!options.in_turn && options.mode != FeedMode::per_tower)
     refuse("only towers with a batch each can be served out of turn");
+  if (!options.in_turn && options.run.exact_state)
+    refuse("towers that are not served in turn have no exact state");
   const TowersHeld& held = options.towers_held;
   if (held.of == 0) return;
   if (held.first < 0 || held.of < 0 ||

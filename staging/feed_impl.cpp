@@ -73,7 +73,7 @@ Feed::Impl::Impl(Parts parts)
       sources_(stamped(std::move(parts.sources), clock_, pulls_, first_)),
       returns_(parts.returns ? std::move(parts.returns) : std::make_shared<TowersReturn>(clock_)),
       maker_(views_of(sources_), options_, all_, parts.rules),
-      journal_(all_),
+      journal_(all_, options_.run.exact_state),
       queue_(clock_, static_cast<int>(parts.devices.size())),
       turns_(options_.watchdog_s),
       last_end_(options_.run.epochs) {
@@ -209,7 +209,9 @@ void Feed::Impl::put(int tower, StagingPermit permit, Share& share) {
 std::uint64_t Feed::Impl::make(Step& step) {
   const std::int64_t begin = now();
   pulls_.clear();
-  const bool save = !cant_save_ && maker_.has_position() && journal_.wants_position(begin);
+  const bool exact = options_.run.exact_state && !cant_save_;
+  const bool save =
+      !exact && !cant_save_ && maker_.has_position() && journal_.wants_position(begin);
   std::string position = save ? maker_.position().encode() : "";
   const std::uint64_t event = journal_.begin(begin);
   const auto known = journal_.known(event);
@@ -230,6 +232,8 @@ std::uint64_t Feed::Impl::make(Step& step) {
     journal_.stop(event);  // a resumed run tries again, from before the error
   } else if (save) {
     journal_.set_position(std::move(position), begin);
+  } else if (exact && maker_.has_position()) {
+    journal_.set_position_behind(maker_.position().encode());
   }
   if (step.end) journal_.set_end(event);
   timeline_.add(FeederTimeline::Doing::upstream, -1, begin, now());

@@ -56,7 +56,7 @@ std::uint64_t FeedJournal::begin(std::int64_t now) {
   if (!looked_ns_) looked_ns_ = now;
   const auto at = static_cast<std::size_t>(next_ - first_);
   if (at == kept_.size()) kept_.push_back(fresh());
-  kept_[at].position = next_ == 0 ? start_ : std::string();
+  kept_[at].position = next_ == 0 ? start_ : std::exchange(behind_, {});
   forget_what_is_given();
   return next_++;
 }
@@ -65,6 +65,11 @@ void FeedJournal::set_position(std::string position, std::int64_t now) {
   MutexLock lock(mutex_);
   looked_ns_ = now;
   if (next_ > 1) kept_[static_cast<std::size_t>(next_ - 1 - first_)].position = std::move(position);
+}
+
+void FeedJournal::set_position_behind(std::string position) {
+  MutexLock lock(mutex_);
+  behind_ = std::move(position);
 }
 
 void FeedJournal::set_end(std::uint64_t event) {
@@ -160,16 +165,25 @@ bool FeedJournal::save(StateWriter& writer) const {
   std::size_t to = 0;
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     const auto& parts = kept_[i].event.parts;
-    const bool touched = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
-      return part.given || part.tower != kNobody;
+    // Where towers are served in turn, it is clear which of them gets a part.
+    const bool touched = std::any_of(parts.begin(), parts.end(), [this](const Part& part) {
+      return part.given || (!exact_ && part.tower != kNobody);
     });
     if (touched && first_ + i < stopped_) to = i + 1;
   }
-  for (std::size_t i = 0; i < kept_.size(); ++i) {
+  bool all_given = true;
+  for (std::size_t i = 0; i < kept_.size() && all_given; ++i) {
     if (!kept_[i].position.empty()) from = i;
-    if (!is_given(kept_[i].event)) break;
+    all_given = is_given(kept_[i].event);
   }
-  writer.put_bytes(kept_.empty() ? start_ : kept_[from].position);
+  if (kept_.empty()) {
+    writer.put_bytes(start_);
+  } else if (all_given && !behind_.empty() && to == kept_.size()) {
+    writer.put_bytes(behind_);
+    from = to;
+  } else {
+    writer.put_bytes(kept_[from].position);
+  }
   writer.put(counts_.batches);
   writer.put(counts_.elements);
   writer.put(std::max(from, to) - from);

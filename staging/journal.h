@@ -35,7 +35,8 @@ class FeedJournal {
     std::uint64_t elements = 0;
   };
 
-  explicit FeedJournal(int towers) : queues_(static_cast<std::size_t>(towers)) {}
+  /// `exact`: see RunOptions::exact_state.
+  FeedJournal(int towers, bool exact) : exact_(exact), queues_(static_cast<std::size_t>(towers)) {}
 
   // The feeder calls these.
   /// Called before the first event. `position`: where the input stands. `known`: the events that an
@@ -48,6 +49,9 @@ class FeedJournal {
   /// Sets the input's position in front of the event that was begun last. Called while it is being
   /// made.
   void set_position(std::string position, std::int64_t now) EXCLUDES(mutex_);
+  /// Sets the input's position behind the event that was begun last. Called before a tower can
+  /// receive it, if the state is to be exact.
+  void set_position_behind(std::string position) EXCLUDES(mutex_);
   void set_end(std::uint64_t event) EXCLUDES(mutex_);
   void set_error(std::uint64_t event, std::uint64_t pulls) EXCLUDES(mutex_);
   /// Returns the event as an earlier run recorded it, or nothing if it did not.
@@ -106,6 +110,7 @@ class FeedJournal {
 
   /// Asking for the input's position takes microseconds, so that happens at most this often.
   static constexpr std::int64_t kEvery_ns = 1'000'000;
+  const bool exact_;
   mutable Mutex mutex_;
   Ring<Kept> kept_ GUARDED_BY(mutex_);
   std::vector<Kept> spare_ GUARDED_BY(mutex_);  // kept for their memory
@@ -116,6 +121,8 @@ class FeedJournal {
   // This event and later ones are not saved.
   std::uint64_t stopped_ GUARDED_BY(mutex_) = UINT64_MAX;
   std::string start_ GUARDED_BY(mutex_);  // the input's position in front of the first event
+  // The position in front of the next event; empty: not recorded.
+  std::string behind_ GUARDED_BY(mutex_);
   std::optional<std::int64_t> looked_ns_ GUARDED_BY(mutex_);
   Counts counts_ GUARDED_BY(mutex_);
   std::vector<Ring<Place>> queues_ GUARDED_BY(mutex_);  // one for each tower

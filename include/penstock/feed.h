@@ -62,7 +62,8 @@ struct FeedOptions {
   /// See StagingOptions. A tower also waits no longer than this for another tower.
   double watchdog_s = 60;
   TowersHeld towers_held{};  ///< not with `in_turn = false`
-  RunOptions run{};          ///< the feed chooses slots and slot_allocator if they are unset
+  /// The feed chooses slots and slot_allocator if they are unset. `exact_state` needs `in_turn`.
+  RunOptions run{};
 };
 
 /// The work and the waits of one tower. `stall_s + step_s + other_s` is `wall_s`, and the causes

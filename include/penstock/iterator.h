@@ -115,6 +115,10 @@ struct RunOptions {
   /// States and cache files record what the data's files hold, and are refused for other data.
   /// `true`: nothing is hashed or compared but names and sizes.
   bool trust_data = false;
+  /// True: `save` returns the same bytes at the same position, however far the run has read ahead.
+  /// Elements are then handed to threads in groups of 64 at most. Not for a run that gives elements
+  /// in any order.
+  bool exact_state = false;
 };
 
 /// One run of a dataset, made by `Dataset::iterate`. Move-only. Several threads may call `next`,

@@ -39,14 +39,15 @@ ParallelSegment::ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr i
                                  const OpenContext& context, std::unique_ptr<Results> results,
                                  std::size_t group_limit)
     : run_(run),
+      exact_(run.options().exact_state && !has_unordered(owner)),
       counters_(*run.stages().counters(owner)),
       sizer_(std::clamp<std::size_t>(group_limit, 1, has_unordered(owner) ? kFreeGroup : SIZE_MAX),
              run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads())),
              run.stages().learnt(owner).sizes),
       pace_(run.stages().learnt(owner).reads),
-      puller_(std::move(input), has_unordered(owner)),
+      puller_(std::move(input), has_unordered(owner), exact_),
       results_(std::move(results)),
-      snapshots_(has_unordered(owner)),
+      snapshots_(has_unordered(owner), exact_),
       runner_(make_runner(
           run, {owner, epoch_key(run.options().seed, context.epoch), results_->layout(), sizer_},
           *this)),
@@ -127,9 +128,11 @@ void ParallelSegment::save(StateWriter& state) const {
 void ParallelSegment::restore(StateReader& state) {
   const std::uint64_t consumed = state.get();
   const std::uint64_t skipped = state.get();
-  puller_.restore(state, consumed);
   {
+    Snapshots saved(puller_.free_order(), exact_);
+    puller_.restore(state, consumed, exact_ ? &saved : nullptr);
     MutexLock lock(mutex_);
+    snapshots_ = std::move(saved);
     results_->restore(state, consumed, skipped);
   }
   take_snapshot();
@@ -175,6 +178,8 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
     const Ref<Payload> reason = std::move(breakdown_);
     throw Error(reason->status.error());
   }
+  // More than one would be as many as are made by now.
+  if (exact_) out = out.first(1);
   if (const std::size_t count = results_->take(out); count > 0) return count;
   if (results_->drained() || run_.step_back().wanted()) return 0;
   const Resting resting;
@@ -319,7 +324,7 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
     {
       const AtWork at_work(run_.activity(), &stopping_);
       const std::size_t most = run_.step_back().alone() ? 1 : sizer_.size();
-      puller_.pull(group, std::min({room, most, runner_->most()}));
+      puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
     }
     if (puller_.free_order() || puller_.threw()) {
       MutexLock lock(mutex_);
@@ -342,6 +347,7 @@ void ParallelSegment::pass_over(std::size_t count) {
   const std::uint64_t first = puller_.sequence();
   {
     const AtWork at_work(run_.activity(), &stopping_);
+    count = std::min(count, before_snapshot());
     puller_.pass_over(count);
   }
   count_wait(counters_.wait_input_ns, start);
@@ -350,9 +356,19 @@ void ParallelSegment::pass_over(std::size_t count) {
   tell_consumer();
 }
 
+// Returns how many elements may be pulled before the next snapshot. Exact states hold snapshots
+// that lie at the same elements in each run.
+std::size_t ParallelSegment::before_snapshot() const {
+  return exact_ ? kExactEvery - puller_.sequence() % kExactEvery : SIZE_MAX;
+}
+
 // Called before each group. Snapshots of consumed groups are dropped.
 void ParallelSegment::take_snapshot() {
   kill_point("snapshot");
+  if (before_snapshot() < kExactEvery) {
+    MutexLock lock(mutex_);
+    if (!snapshots_.empty()) return;
+  }
   std::string position = puller_.position(std::move(reusable_));
   MutexLock lock(mutex_);
   snapshots_.add(puller_.sequence(), std::move(position));

@@ -83,6 +83,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool passes_over() const EXCLUDES(mutex_);
   void pass_over(std::size_t count) EXCLUDES(mutex_);
   void take_snapshot() EXCLUDES(mutex_);
+  std::size_t before_snapshot() const;
   bool hand_over(Group& group) EXCLUDES(mutex_);
   bool reserve(Group& group);
   void end_of_input() EXCLUDES(mutex_);
@@ -103,7 +104,9 @@ class ParallelSegment final : public Segment, private GroupListener {
   void land() noexcept REQUIRES(mutex_);
   void break_down() noexcept REQUIRES(mutex_);
 
+  static constexpr std::size_t kExactEvery = 64;
   Run& run_;
+  const bool exact_;  // RunOptions::exact_state
   StageCounters& counters_;
   GroupSizer sizer_;
   ReadPace& pace_;

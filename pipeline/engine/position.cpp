@@ -92,7 +92,7 @@ SavedRun Position::state() const {
   saved.batches = batches_;
   saved.in_epoch = in_epoch_;
   saved.tree = trees_.save();
-  saved.save_records(*run_.plan().root());
+  saved.save_records(*run_.plan().root(), run_.options().exact_state);
   return saved;
 }
 

@@ -19,9 +19,7 @@ void Snapshots::note(std::span<const ElementRef> items) {
 
 std::string Snapshots::trim(std::uint64_t consumed) {
   std::string memory;
-  while (snapshots_.size() > 1 && snapshots_[1].sequence <= consumed) {
-    memory = snapshots_.pop_front().position;
-  }
+  while (counts(1, consumed)) memory = snapshots_.pop_front().position;
   return memory;
 }
 
@@ -29,7 +27,7 @@ void Snapshots::save(StateWriter& state, std::uint64_t consumed) const {
   state.put(snapshots_.empty() ? 0 : 1);
   if (snapshots_.empty()) return;
   std::size_t last = 0;
-  while (last + 1 < snapshots_.size() && snapshots_[last + 1].sequence <= consumed) ++last;
+  while (counts(last + 1, consumed)) ++last;
   const Snapshot& snapshot = snapshots_[last];
   const std::uint64_t passed = consumed - snapshot.sequence;
   state.put(passed);
@@ -47,17 +45,24 @@ std::string Puller::position(std::string reused) const {
   return state.take();
 }
 
-void Puller::restore(StateReader& state, std::uint64_t consumed) {
+void Puller::restore(StateReader& state, std::uint64_t consumed, Snapshots* kept) {
   sequence_ = consumed;
   if (state.get() == 0) return;
   const std::uint64_t passed = state.get();
   for (std::uint64_t i = 0; free_order_ && i < passed; ++i) had_.insert(state.get());
-  StateReader input(state.get_bytes());
+  const std::string_view position = state.get_bytes();
+  if (kept != nullptr) kept->add(consumed - passed, std::string(position));
+  StateReader input(position);
   if (free_order_) {
     for (std::uint64_t left = input.get(); left > 0; --left) had_.insert(input.get());
   }
   input_->restore(input);
-  if (!free_order_ && passed > 0) input_->discard(passed);
+  if (!free_order_ && passed > 0) discard(passed);
+}
+
+void Puller::discard(std::size_t count) {
+  if (!exact_) return input_->discard(count);
+  for (; count > 0; --count) input_->discard(1);
 }
 
 void Puller::pull(Group& group, std::size_t wanted) {
@@ -67,7 +72,7 @@ void Puller::pull(Group& group, std::size_t wanted) {
   }
   try {
     while (group.count < wanted) {
-      const std::size_t asked = std::min(wanted - group.count, kBlock);
+      const std::size_t asked = std::min(wanted - group.count, exact_ ? 1 : kBlock);
       const std::span<ElementRef> room(group.items.data() + group.count, asked);
       const std::size_t pulled = input_->pull(room);
       // Stages such as `filter` leave behind what they drop. It would take memory until the group
@@ -88,7 +93,7 @@ void Puller::pull(Group& group, std::size_t wanted) {
 }
 
 void Puller::pass_over(std::size_t count) {
-  input_->discard(count);
+  discard(count);
   sequence_ += count;
 }
 

@@ -92,10 +92,10 @@ std::string SavedRun::bytes(const Fingerprint& graph) const {
   return bytes;
 }
 
-void SavedRun::save_records(const Node& root) {
+void SavedRun::save_records(const Node& root, bool exact) {
   StateWriter record;
   StateWriter far;
-  for_each_node(root, [&](const Node& node) { node.save_record(epoch, record, far); });
+  for_each_node(root, [&](const Node& node) { node.save_record(epoch, exact, record, far); });
   records = record.take();
   reached = far.take();
 }

@@ -43,7 +43,7 @@ struct SavedRun {
 
   std::string bytes(const Fingerprint& graph) const;
   /// Get the records from all stages, and return them to the stages.
-  void save_records(const Node& root);
+  void save_records(const Node& root, bool exact);
   void restore_records(const Node& root) const;
   /// Returns how many items of the topmost stage's input were delivered in this epoch.
   std::uint64_t consumed() const;

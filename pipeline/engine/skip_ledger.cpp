@@ -143,6 +143,8 @@ void SkipLedger::restore(const StageCounters* stage, Passed passed) {
 }
 
 void SkipLedger::restore(const Account& account, Passed passed) {
+  // Such a run does not count good elements, so its states are those of one that was not restored.
+  if (options_.on_error != OnError::skip && passed.bad == 0) return;
   if (!account.counted) return;
   MutexLock lock(mutex_);
   errors_.count += passed.bad;

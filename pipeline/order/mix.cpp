@@ -76,6 +76,7 @@ class SampleIterator final : public OrderIterator {
   }
   void restore(StateReader& state) override {
     draws_ = state.get();
+    record_.reached(epoch_, draws_);
     stopped_ = state.get() != 0;
     inputs_.restore(state);
   }
@@ -203,8 +204,9 @@ class SampleNode final : public MixNode {
     description.add("stop_on_empty", options_.stop_on_empty);
   }
   bool random() const override { return true; }
-  void save_record(std::uint64_t epoch, StateWriter& record, StateWriter& reached) const override {
-    weights_.record()->save(epoch, record, reached);
+  void save_record(std::uint64_t epoch, bool exact, StateWriter& record,
+                   StateWriter& reached) const override {
+    weights_.record()->save(epoch, exact, record, reached);
   }
   void restore_record(StateReader& record, StateReader& reached) const override {
     weights_.record()->restore(record, reached);

@@ -47,6 +47,11 @@ std::shared_ptr<const std::vector<double>> MixWeights::Record::at(std::uint64_t 
   return entry->weights;
 }
 
+void MixWeights::Record::reached(std::uint64_t epoch, std::uint64_t draw) {
+  const std::lock_guard lock(mutex_);
+  next_ = std::max(next_, Place(epoch, draw));
+}
+
 MixWeights::Change MixWeights::Record::set(std::vector<double> weights) {
   auto shared = checked(std::move(weights));
   if (shared->size() != inputs_) {
@@ -69,7 +74,8 @@ std::vector<MixWeights::Change> MixWeights::Record::changes() const {
   return result;
 }
 
-void MixWeights::Record::save(std::uint64_t epoch, StateWriter& changes, StateWriter& draws) const {
+void MixWeights::Record::save(std::uint64_t epoch, bool exact, StateWriter& changes,
+                              StateWriter& draws) const {
   const std::lock_guard lock(mutex_);
   auto first = entries_.end() - 1;
   while (first != entries_.begin() && first->from > Place(epoch, 0)) --first;
@@ -79,8 +85,8 @@ void MixWeights::Record::save(std::uint64_t epoch, StateWriter& changes, StateWr
     changes.put(first->from.second);
     for (const double weight : *first->weights) changes.put(std::bit_cast<std::uint64_t>(weight));
   }
-  draws.put(next_.first);
-  draws.put(next_.second);
+  draws.put(exact ? 0 : next_.first);
+  draws.put(exact ? 0 : next_.second);
 }
 
 void MixWeights::Record::restore(StateReader& changes, StateReader& draws) {

@@ -20,12 +20,14 @@ class MixWeights::Record {
 
   /// Returns the weights of a draw that is made now. From then on, these weights are final.
   std::shared_ptr<const std::vector<double>> at(std::uint64_t epoch, std::uint64_t draw);
+  /// Says that the draws of this epoch up to this one were made.
+  void reached(std::uint64_t epoch, std::uint64_t draw);
   Change set(std::vector<double> weights);
   std::vector<Change> changes() const;
   std::size_t inputs() const noexcept { return inputs_; }
   /// Saves the weights that apply from this epoch on to `changes`, and the position up to which
-  /// they were used to `draws`.
-  void save(std::uint64_t epoch, StateWriter& changes, StateWriter& draws) const;
+  /// they were used to `draws`. If `exact`, that is left to those who restore their draws.
+  void save(std::uint64_t epoch, bool exact, StateWriter& changes, StateWriter& draws) const;
   /// Takes over a saved record. Changes of this record that are later than the saved ones are kept.
   /// Throws Error{data_loss} unless the state holds a valid record for as many inputs.
   void restore(StateReader& changes, StateReader& draws);

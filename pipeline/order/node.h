@@ -278,8 +278,9 @@ class Node {
   /// False if the order of its elements is not a function of the graph.
   virtual bool ordered() const { return true; }
   /// Saves settings that were changed during runs and decide their output from this epoch on.
-  /// `reached` gets how far runs have used them, which may be further than a consumer has come.
-  virtual void save_record(std::uint64_t /*epoch*/, StateWriter& /*record*/,
+  /// `reached` gets how far runs have used them, which may be further than a consumer has come; not
+  /// if `exact`.
+  virtual void save_record(std::uint64_t /*epoch*/, bool /*exact*/, StateWriter& /*record*/,
                            StateWriter& /*reached*/) const {}
   virtual void restore_record(StateReader& /*record*/, StateReader& /*reached*/) const {}
   /// Returns a sentence for `explain` if the graph is probably not what the user wants; otherwise

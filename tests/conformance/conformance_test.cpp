@@ -112,6 +112,57 @@ TEST_P(Conformance, GoesOnBehindAnError) {
   }
 }
 
+/// The states of a run from `begin` on, after each call of next. Waits before some of them, so that
+/// the run reads ahead.
+std::vector<std::string> exact_states(Iterator& iterator, std::uint64_t waits) {
+  std::vector<std::string> states{iterator.save()};
+  do {
+    for (bool more = true; more; states.push_back(iterator.save())) {
+      if (Rng(waits, states.size(), 0).below(16) == 0) std::this_thread::yield();
+      more = !iterator.next().is_end();
+    }
+  } while (iterator.next_epoch());
+  states.push_back(iterator.save());
+  return states;
+}
+
+TEST_P(Conformance, ExactStates) {
+  if (GetParam().unordered) return;
+  // The paths of files, and whether these are complete, are part of a state.
+  if (GetParam().name == "cache in a file" || GetParam().name == "snapshot, repeated") return;
+  for (const bool batched : {false, true}) {
+    // A graph for each run, because runs of the same one share what they learn of its inputs.
+    const auto dataset = [batched] {
+      const Dataset plain = GetParam().build(numbers(150));
+      return batched ? plain.batch(3) : plain;
+    };
+    RunOptions options{.seed = 5, .epochs = 2, .threads = 1, .exact_state = true};
+    Iterator first = dataset().iterate(options);
+    try {
+      static_cast<void>(first.save());
+    } catch (const Error&) {
+      return;  // the graph has no states
+    }
+    const std::vector<std::string> expected = exact_states(first, 1);
+    for (const int threads : {2, 8}) {
+      options.threads = threads;
+      Iterator iterator = dataset().iterate(options);
+      const std::vector<std::string> states =
+          exact_states(iterator, static_cast<std::uint64_t>(threads));
+      ASSERT_EQ(states.size(), expected.size());
+      for (std::size_t i = 0; i < states.size(); ++i)
+        ASSERT_TRUE(states[i] == expected[i]) << "state " << i << ", " << threads << " threads";
+    }
+    for (const std::size_t at : {std::size_t{1}, expected.size() / 3, expected.size() / 2}) {
+      Iterator iterator = dataset().restore(expected[at], options);
+      const std::vector<std::string> states = exact_states(iterator, at);
+      ASSERT_EQ(states.size(), expected.size() - at);
+      for (std::size_t i = 0; i < states.size(); ++i)
+        ASSERT_TRUE(states[i] == expected[at + i]) << "state " << i << " from " << at << " on";
+    }
+  }
+}
+
 TEST_P(Conformance, TwoRunsOfOneGraphDoNotTouchEachOther) {
   const Dataset dataset = GetParam().build(numbers(20));
   const auto expected = outcomes(dataset, {.seed = 3, .threads = 1}, GetParam().unordered);

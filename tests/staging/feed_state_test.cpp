@@ -10,6 +10,7 @@
 #include "staging/feed_impl.h"
 #include "tests/staging/scripted.h"
 #include "tests/staging/take.h"
+#include "tests/support/errors.h"
 
 namespace penstock {
 namespace feed_state_test {
@@ -121,6 +122,53 @@ TEST_P(FeedStates, EachTowerGoesOnWhereItWas) {
       }
     }
   }
+}
+
+/// The states before the first step and after each, with a feed that reads ahead further or less
+/// far.
+std::vector<std::string> exact_states(Feed& feed, std::uint64_t seed) {
+  std::vector<std::string> states{feed.save()};
+  std::vector<Given> given(kTowers);
+  while (!ended(feed)) {
+    for (std::size_t t = 0; t < kTowers; ++t) take_one(feed, static_cast<int>(t), given[t]);
+    if (Rng(4, seed, static_cast<std::uint32_t>(states.size())).below(4) == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    states.push_back(feed.save());
+  }
+  return states;
+}
+
+TEST_P(FeedStates, ExactStates) {
+  const Kind kind{std::get<0>(GetParam()), std::get<1>(GetParam())};
+  const auto dataset = [&] { return dataset_for(kind.mode, 31); };
+  FeedOptions options = options_for(kind);
+  options.run.exact_state = true;
+  std::vector<std::string> expected;
+  for (int slots = 1; slots < 4; ++slots) {
+    options.slots = slots;
+    Feed feed(dataset(), some_devices(kTowers, true), options);
+    const auto states = exact_states(feed, static_cast<std::uint64_t>(slots));
+    if (slots == 1) expected = states;
+    ASSERT_EQ(states.size(), expected.size());
+    for (std::size_t i = 0; i < states.size(); ++i)
+      EXPECT_TRUE(states[i] == expected[i]) << "state " << i << ", " << slots << " slots";
+  }
+  for (const std::size_t at : {std::size_t{0}, std::size_t{3}, expected.size() / 2}) {
+    Feed feed = Feed::restore(expected[at], dataset(), some_devices(kTowers, true), options);
+    const auto states = exact_states(feed, at);
+    ASSERT_EQ(states.size(), expected.size() - at);
+    for (std::size_t i = 0; i < states.size(); ++i)
+      EXPECT_TRUE(states[i] == expected[at + i]) << "state " << i << " from " << at << " on";
+  }
+}
+
+TEST(ExactFeedStates, TowersOutOfTurn) {
+  FeedOptions options;
+  options.in_turn = false;
+  options.run.exact_state = true;
+  const Dataset dataset = dataset_for(FeedMode::per_tower, 31);
+  test::expect_error(ErrorCode::invalid_argument, "not served in turn",
+                     [&] { Feed(dataset, some_devices(kTowers, true), options); });
 }
 
 TEST_P(FeedStates, AFinishedOneGoesOnWithMoreEpochs) {
