@@ -124,6 +124,7 @@ class Trainer::Impl {
     feed.run.epochs = options_.epochs;
     if (!strategy_->synchronous() && !served_ && feed.mode == FeedMode::per_tower)
       feed.in_turn = options_.deterministic;
+    feed.run.exact_state = options_.deterministic;
     const Dataset batches = batches_to_train(train, options_);
     // The feed is for all processes' towers: its elements, ends and positions are those of one.
     if (peers() != nullptr || served_) feed.towers_held = {towers_.first(), towers_.all()};
@@ -214,7 +215,7 @@ class Trainer::Impl {
   bool is_due(std::uint64_t every, const std::optional<std::uint64_t>& last,
               bool epoch_ended) const {
     if (every == 0) return epoch_ended;
-    const std::uint64_t step = strategy_->step();
+    const std::uint64_t step = steps_made();
     return served_ ? step / every > last.value_or(resumed_at_) / every : step % every == 0;
   }
 
@@ -223,10 +224,12 @@ class Trainer::Impl {
     return epochs_ended(*feed_, towers_.first(), towers_.size());
   }
 
+  std::uint64_t steps_made() const { return served_ ? served_->step() : strategy_->step(); }
+
   std::uint64_t next_stop() const {
     std::uint64_t stop = options_.max_steps > 0 ? options_.max_steps : UINT64_MAX;
     const auto stop_every = [&](std::uint64_t every) {
-      if (every > 0) stop = std::min(stop, (strategy_->step() / every + 1) * every);
+      if (every > 0) stop = std::min(stop, (steps_made() / every + 1) * every);
     };
     stop_every(options_.evaluate_every);
     if (checkpoints_ || served_) stop_every(options_.checkpoint_every);
@@ -302,8 +305,7 @@ class Trainer::Impl {
 
   void train_served(StepLog& log, int tower, StopGate& gate, std::uint64_t until) {
     TowerSteps steps = steps_for(log, tower);
-    const auto may_stop = [&] { return stopped_ || strategy_->step() >= until; };
-    served_->train(gate, *feed_, tower, number(tower), may_stop,
+    served_->train(gate, *feed_, tower, number(tower), until, stopped_,
                    [&](StagedBatch& batch, std::uint64_t step) {
                      begin_clock();
                      towers_.take(batch, tower);

@@ -225,6 +225,8 @@ void write(const towers::ServerFigures& figures, wire::Answer& answer) {
   answer.set_others_ended(figures.others_ended);
   answer.set_left(figures.left);
   answer.set_lost_ms(figures.lost_ms);
+  answer.set_rows(figures.rows);
+  answer.set_fixed(figures.fixed);
 }
 
 towers::ServerFigures figures_of(const wire::Answer& answer) {
@@ -234,8 +236,10 @@ towers::ServerFigures figures_of(const wire::Answer& answer) {
           .repeated = answer.repeated_pushes(),
           .staleness = numbers_of(answer.stalenesses()),
           .pending = answer.pending(),
+          .rows = answer.rows(),
           .losses = answer.losses(),
           .lost = {answer.lost().begin(), answer.lost().end()},
+          .fixed = answer.fixed(),
           .others_ended = answer.others_ended(),
           .left = answer.left(),
           .lost_ms = answer.lost_ms()};

@@ -184,13 +184,15 @@ TEST_P(Parameters, SayWhatTheyHave) {
     EXPECT_EQ(head.feeds[1].position, "b");
     EXPECT_EQ(head.feeds[1].pushes, (towers::Pushes{2, 3}));
   }
-  held().counted = {1, 2, 3, 4, {5, 6}, 7, 8, {9, -1}, true, 10, 11};
+  held().counted = {1, 2, 3, 4, {5, 6}, 7, 12, 8, {9, -1}, true, true, 10, 11};
   const towers::ServerFigures figures = server().figures("run");
   EXPECT_EQ(figures.step + figures.applied + figures.dropped + figures.repeated, 10U);
   EXPECT_EQ(figures.staleness, (std::vector<std::uint64_t>{5, 6}));
   EXPECT_EQ(figures.pending, 7U);
   EXPECT_EQ(figures.losses, 8U);
   EXPECT_EQ(figures.lost, (std::vector<int>{9, -1}));
+  EXPECT_EQ(figures.rows, 12U);
+  EXPECT_TRUE(figures.fixed);
   EXPECT_TRUE(figures.others_ended);
   EXPECT_EQ(figures.left, 10);
   EXPECT_EQ(figures.lost_ms, 11U);

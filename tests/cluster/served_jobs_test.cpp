@@ -2,6 +2,8 @@
 // when somebody is lost.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,6 +112,30 @@ TEST_P(ServedJobs, AllEndWell) {
   const nlohmann::json one = test::run(1, flags_of(data, "replicated"));
   EXPECT_EQ(many["variables_digest"], one["variables_digest"]);
   EXPECT_EQ(many["steps"], one["steps"]);
+  EXPECT_EQ(many["images"], one["images"]) << "of all processes";
+}
+
+TEST_P(ServedJobs, DeterministicCheckpoints) {
+  if (GetParam() == std::string("async")) return;  // refused
+  const TimeLimit limit(220);
+  const TempFolder folder;
+  const std::string data = write_cifar(folder, 200);
+  std::map<std::string, std::string> first;
+  for (const char* run : {"first", "second"}) {
+    const std::string kept = folder / run;
+    const nlohmann::json result =
+        result_of(start_job(flags_of(data, GetParam(), "2",
+                                     {"--deterministic", "--checkpoint", kept, "--checkpoint-every",
+                                      "7", "--keep", "100", "--shuffle-buffer", "30"})));
+    ASSERT_FALSE(result.is_null());
+    std::map<std::string, std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(kept))
+      if (file.path().extension() == ".safetensors")
+        files[file.path().filename()] = test::read_file(file.path());
+    EXPECT_EQ(files.size(), 200 * 2 / 8 / 7 + 1) << "each 7 steps, and at the end";
+    if (first.empty()) first = files;
+    EXPECT_TRUE(files == first);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(With, ServedJobs, testing::Values("async", "sync_replicas", "replicated"),

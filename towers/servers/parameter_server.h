@@ -181,9 +181,13 @@ struct ServerFigures {
   std::vector<std::uint64_t> staleness{};
   /// sync_replicas: pushes that are in no update yet.
   std::uint64_t pending = 0;
+  std::uint64_t rows = 0;    ///< of all pushes so far, dropped ones included; server 0's
   std::uint64_t losses = 0;  ///< how often a process was lost
   /// Processes that are lost, or never came.
   std::vector<int> lost{};
+  /// sync_replicas with `all_needed`: true if a snapshot now has the same bits as in any other run.
+  /// While the chief does not push, this becomes true, and remains so.
+  bool fixed = false;
   /// True if all processes but the chief have left or are lost.
   bool others_ended = false;
   /// Processes whose replicas have all left.

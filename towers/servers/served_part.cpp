@@ -30,15 +30,20 @@ std::string ServedPart::start(const TrainOptions& options, std::uint64_t planned
   start.all_needed = options.deterministic;
   max_steps_ = options.max_steps;
   batches_ = batches;
-  saves_ = is_chief() && !options.checkpoint_folder.empty();
+  deterministic_ = options.deterministic;
+  saves_ = is_chief() && !options.checkpoint_folder.empty() && !deterministic_;
   if (kept) start.position = ServedPosition::decode(*kept);
   return strategy_.start(start);
 }
 
-void ServedPart::train(StopGate& gate, Feed& feed, int tower, int number,
-                       const std::function<bool()>& may_stop,
+void ServedPart::train(StopGate& gate, Feed& feed, int tower, int number, std::uint64_t until,
+                       const std::atomic<bool>& stopped,
                        const std::function<void(StagedBatch&, std::uint64_t step)>& make) {
-  while (gate.pass(tower, finished() || may_stop() || (tower == 0 && others_left()))) {
+  const auto may_stop = [&] {
+    const std::uint64_t step = deterministic_ ? strategy_.drawn(tower) : strategy_.step();
+    return stopped || step >= until || strategy_.finished() || (tower == 0 && others_left());
+  };
+  while (gate.pass(tower, may_stop())) {
     std::optional<StagedBatch> batch = feed.next(number);
     if (!batch) return;
     // The batch was pushed before this process came, or comes after the last update.
@@ -83,9 +88,12 @@ void ServedPart::wait_for_others(const std::function<bool()>& stopped,
   }
   strategy_.leave_run();
   if (!is_chief()) return;
+  const auto began = Clock::now();
   bool told = false;
   for (;;) {
+    const std::uint64_t before = last_.rows;
     last_ = strategy_.figures();
+    if (last_.rows > before) trained_by_others_ = Clock::now() - began;
     left_ = last_.left;
     if (last_.others_ended) {
       // If all updates are made, lost processes have nothing to come back for.
@@ -111,6 +119,8 @@ void ServedPart::tell_of_waiting() const {
 void ServedPart::report(TrainResult& result) const {
   result.strategy = strategy_.stats();
   if (!is_chief()) return;
+  result.elements = last_.rows;
+  result.train_s += std::chrono::duration<double>(trained_by_others_).count();
   result.strategy.dropped += last_.pending;  // part of an update is no update
   result.losses_of_processes = last_.losses;
   result.lost_processes = last_.lost;

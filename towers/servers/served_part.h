@@ -1,6 +1,7 @@
 // The differences for a trainer whose variables are on parameter servers.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -28,15 +29,20 @@ class ServedPart {
                     const std::optional<std::string>& kept);
 
   bool is_chief() const noexcept { return job_.process == 0; }
-  /// True if the run has made all its updates.
-  bool finished() const noexcept { return strategy_.finished(); }
-  /// Takes batches until the gate closes; `make` computes each of them.
-  void train(StopGate& gate, Feed& feed, int tower, int number,
-             const std::function<bool()>& may_stop,
+  /// Returns the updates so far, as the stops of this process count them. In deterministic jobs
+  /// this process's own pushes count, because all processes have the same stops only then.
+  std::uint64_t step() const { return deterministic_ ? strategy_.drawn() : strategy_.step(); }
+  /// True if the run has made all its updates, or needs no more pushes of this process.
+  bool finished() const {
+    return strategy_.finished() || (deterministic_ && max_steps_ > 0 && step() >= max_steps_);
+  }
+  /// Takes batches until step `until`, unless `stopped`; `make` computes each of them.
+  void train(StopGate& gate, Feed& feed, int tower, int number, std::uint64_t until,
+             const std::atomic<bool>& stopped,
              const std::function<void(StagedBatch&, std::uint64_t step)>& make);
   /// True if processes have finished since the last `fetch`. They will not repeat work that no
-  /// checkpoint contains. For a chief with checkpoints. Asks the servers once a second at most.
-  /// Called by one thread at a time.
+  /// checkpoint contains. For a chief with checkpoints, and not in deterministic jobs, which need
+  /// all processes. Asks the servers once a second at most. Called by one thread at a time.
   bool others_left();
   /// Reports the position of the input, at a stop.
   void told(const Feed& feed) { strategy_.keep_feed(feed.save()); }
@@ -62,8 +68,11 @@ class ServedPart {
   }
 
   std::uint64_t max_steps_ = 0, batches_ = 0;
+  bool deterministic_ = false;
   bool saves_ = false;
   ServerFigures last_{};
+  // How long others still trained when the chief had no batch left.
+  std::chrono::steady_clock::duration trained_by_others_{};
   Pushes pushes_{};  // by each replica, at the last fetch
   std::chrono::steady_clock::time_point asked_{};
   // Processes that had left: when the servers were last asked, and at the last fetch.

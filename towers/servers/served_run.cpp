@@ -143,10 +143,30 @@ SnapshotHead ShardServer::Run::head() const {
   return head;
 }
 
+bool ShardServer::Run::is_fixed() const {
+  if (!line) return false;
+  for (int process = 0; process < roster.processes(); ++process)
+    if (roster.left(process)) return true;  // an update that lacks its pushes is never made
+  const Pushes in_values = contained();
+  for (int process = 0; process < roster.processes(); ++process) {
+    const auto of_process = pushes_of(process, in_values);
+    const bool all_in =
+        std::ranges::equal(pushes_of(process, arrived), of_process, std::less_equal());
+    if (process == 0 && !all_in) return false;
+    // A process reports a position before it pushes on, so then it reports no earlier one.
+    const KeptFeeds& reported = feeds[static_cast<std::size_t>(process)];
+    if (process > 0 && all_in && !std::ranges::equal(reported.newest().pushes, of_process))
+      return false;
+  }
+  return true;
+}
+
 ServerFigures ShardServer::Run::figures(Roster::Time now) {
   ServerFigures all = ledger.figures();
   all.step = shard.step();
   all.pending = counted.size();
+  all.rows = rows;
+  all.fixed = is_fixed();
   all.losses = roster.losses();
   all.others_ended = true;
   for (int process = 0; process < roster.processes(); ++process) {

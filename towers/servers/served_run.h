@@ -39,6 +39,8 @@ struct ShardServer::Run {
   Pushes contained() const;
   std::span<const std::uint64_t> pushes_of(int process, const Pushes& pushes) const;
   SnapshotHead head() const;
+  /// See ServerFigures::fixed.
+  bool is_fixed() const;
   ServerFigures figures(Roster::Time now);
   void note_told(int process);
   /// Returns true if every process that needs to know has heard how the run ended. After an error,
@@ -57,6 +59,7 @@ struct ShardServer::Run {
   std::unique_ptr<HeldPushes> held{};   // for sync_replicas
   std::optional<ReplicaLine> line{};    // for sync_replicas, on server 0
   std::vector<Contribution> counted{};  // of the next update
+  std::uint64_t rows = 0;               // of all settled pushes
   std::vector<KeptFeeds> feeds{};       // one for each process; on server 0
   // For server 0; constant once ready.
   std::vector<std::unique_ptr<ParameterServer>> others{};

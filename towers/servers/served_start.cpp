@@ -24,6 +24,7 @@ void take_least(Pushes& least, const Pushes& other) {
 
 std::string ServedStrategy::start(const Start& start) {
   max_steps_ = start.max_steps;
+  all_needed_ = start.all_needed;
   verdict_first_ = !sync_ && servers() > 1 && (start.max_steps > 0 || options_.max_staleness >= 0);
   const std::string position = job_.process == 0 ? begin_run(start) : enter_run(start);
   for (int t = 0; t < store_.towers() && !over_; ++t) pull(t);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include <penstock/error.h>
@@ -259,7 +260,24 @@ void ServedStrategy::leave_run() {
   over_ = true;
 }
 
+std::uint64_t ServedStrategy::drawn() const {
+  std::uint64_t least = UINT64_MAX;
+  for (const auto& tower : towers_) least = std::min(least, tower->drawn);
+  return least;
+}
+
+void ServedStrategy::wait_until_fixed() {
+  const auto until = Clock::now() + std::chrono::duration<double>(options_.timeout_s);
+  while (!figures().fixed) {
+    if (Clock::now() >= until)
+      throw Error(ErrorCode::no_progress,
+                  "the other processes did not reach the chief's step in time");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 ServedPosition ServedStrategy::keep() {
+  if (all_needed_) wait_until_fixed();
   ServedPosition position;
   // Server 0 first: the other servers are asked later, so they have all pushes that its positions
   // of inputs imply.

@@ -65,6 +65,11 @@ class ServedStrategy final : public Strategy {
   void update(int tower, std::int64_t rows) override;
   /// Returns the update that the tower's values include; with async, by its own count.
   std::uint64_t local_step(int tower) const;
+  /// Returns how many batches each tower of this process has drawn at least. In a job in which all
+  /// are needed, that is also the number of updates that it takes part in. No tower may be in a
+  /// step.
+  std::uint64_t drawn() const;
+  std::uint64_t drawn(int tower) const { return towers_[static_cast<std::size_t>(tower)]->drawn; }
   /// True if the run has made all its updates.
   bool finished() const noexcept { return finished_; }
   /// Reports the position of this process's input. `draw` must have been called for all batches
@@ -74,7 +79,8 @@ class ServedStrategy final : public Strategy {
   void leave_run();
 
   // Called by the chief, while no tower is in a step.
-  /// Fetches the values and the optimizers' state, as of one moment.
+  /// Fetches the values and the optimizers' state, as of one moment. In a job in which all are
+  /// needed, waits until this is the same state in each run of the job. Throws Error{no_progress}.
   ServedPosition keep();
   ServerFigures figures();
   /// Tells all servers how the run ended.
@@ -118,6 +124,7 @@ class ServedStrategy final : public Strategy {
   std::string enter_run(const Start& start);
   void begin_pulse();
   void come_too_late(const Entered& run);
+  void wait_until_fixed();
   /// Calls `tell` for all servers, then throws its first error. No tower may be in a step.
   void tell_all(const std::function<void(ParameterServer&, const Status& error)>& tell);
   void give_values(int server);
@@ -139,6 +146,7 @@ class ServedStrategy final : public Strategy {
   std::vector<std::unique_ptr<Tower>> towers_;  // each used by its tower
   // async: server 0 decides before the servers get the push.
   bool verdict_first_ = false;
+  bool all_needed_ = false;
   std::uint64_t max_steps_ = 0;
   std::string run_;
   std::atomic<std::uint64_t> step_ = 0;

@@ -55,6 +55,7 @@ Pushed ShardServer::push_async(Run& run, const Push& push, Takers& taker) {
     shard.commit();
   }
   run.ledger.make_good(push.replica, push.number, *decision);
+  run.rows += static_cast<std::uint64_t>(push.rows);
   run.arrived[static_cast<std::size_t>(push.replica)] = push.number;
   changed_.notify_all();
   return answer(decision->verdict, decision->staleness);
@@ -75,6 +76,9 @@ Pushed ShardServer::push_pending(Run& run, const Push& push) {
 
 Pushed ShardServer::commit(const Trainee& who, int replica, std::uint64_t number,
                            std::uint64_t seen, std::int64_t rows) {
+  if (rows < 0)
+    throw Error(ErrorCode::invalid_argument,
+                "replica " + std::to_string(replica) + " pushes less than no rows");
   Lock lock(mutex_);
   for (;;) {
     const std::shared_ptr<Run> keeps = run_;
@@ -115,6 +119,7 @@ Pushed ShardServer::commit_counted(Lock& lock, Run& run, const Contribution& con
   const PushVerdict verdict = dropped ? PushVerdict::dropped : PushVerdict::applied;
   const std::uint64_t staleness = run.shard.step() - *held;
   run.ledger.settle(replica, contribution.number, verdict);
+  run.rows += static_cast<std::uint64_t>(contribution.rows);
   if (dropped) {
     ++run.ledger.figures().dropped;
     run.held->drop(replica, contribution.number);

@@ -2,6 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <penstock/rng.h>
+
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/time_limit.h"
@@ -71,6 +79,7 @@ TEST(ServedTrainer, SyncReplicasOfAllHasTheBitsOfReplicated) {
     EXPECT_EQ(ended[0].result->steps, expected.steps);
     EXPECT_EQ(ended[0].result->strategy.applied, 320U * 2 / 8);
     EXPECT_EQ(ended[0].result->strategy.dropped, 0U);
+    EXPECT_EQ(ended[0].result->elements, expected.elements) << "of all processes";
     EXPECT_EQ(servers.at(0).ended(milliseconds(0))->ok(), true);
   }
 }
@@ -100,6 +109,7 @@ TEST(ServedTrainer, AsyncLearnsAndCountsExactly) {
       EXPECT_EQ(result.steps, one.max_steps);
     } else {
       EXPECT_EQ(result.strategy.applied + result.strategy.dropped, batches);
+      EXPECT_EQ(result.elements, 640U * 2);
       if (one.max_staleness < 0) {
         EXPECT_EQ(result.strategy.dropped, 0U);
       }
@@ -128,6 +138,82 @@ TEST(ServedTrainer, BackupsDropWhatIsStale) {
   const StrategyStats& stats = ended[0].result->strategy;
   EXPECT_EQ(stats.applied, ended[0].result->steps * 2);
   EXPECT_EQ(stats.applied + stats.dropped, 640U / 24 * 3 * 2) << "each batch is one or the other";
+}
+
+/// Delays calls, each by another time in each run.
+class Delays : public test::Borrowed {
+ public:
+  Delays(ParameterServer& server, std::uint64_t seed) : Borrowed(server), seed_(seed) {}
+
+ protected:
+  void before() override {
+    const std::uint64_t drawn = Rng(seed_, calls_++, 0).below(8);
+    if (drawn < 3) std::this_thread::sleep_for(std::chrono::microseconds(400 * drawn));
+  }
+
+ private:
+  const std::uint64_t seed_;
+  std::atomic<std::uint64_t> calls_ = 0;
+};
+
+/// Runs a job whose calls are delayed. Returns the contents of its checkpoints, by name.
+std::map<std::string, std::string> checkpoints_of(TrainOptions options, int processes,
+                                                  std::uint64_t seed, const TempFolder& folder) {
+  options.checkpoint_folder = folder.path();
+  options.checkpoints_kept = 1000;
+  LocalServers servers(2, kPeerTimeout);
+  std::vector<Ended> ended(static_cast<std::size_t>(processes));
+  {
+    std::vector<std::jthread> threads;
+    for (int p = 0; p < processes; ++p)
+      threads.emplace_back([&, p] {
+        const auto delayed = [&](ParameterServer& server) {
+          return std::make_shared<Delays>(server, seed * 100 + static_cast<std::uint64_t>(p));
+        };
+        const ServedJob job =
+            test::job_of(servers, p, processes, "run of " + std::to_string(p), delayed);
+        ended[static_cast<std::size_t>(p)] =
+            test::run_process(maker<Hidden>(), points(320).shuffle(), options, job);
+      });
+  }
+  for (const Ended& process : ended)
+    if (!process.result) throw Error(*process.error);
+  std::map<std::string, std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    if (file.path().extension() == ".safetensors")
+      files[file.path().filename()] = penstock::test::read_file(file.path());
+  return files;
+}
+
+TEST(ServedTrainer, DeterministicCheckpoints) {
+  const TimeLimit limit(300);
+  struct Case {
+    int processes, towers;
+    std::uint64_t every, max_steps;
+    std::size_t files;
+  };
+  // 320 points in batches of 8 are 40 batches an epoch, of which four towers make 10 updates.
+  for (const Case& one :
+       {Case{4, 1, 3, 0, 7}, Case{2, 2, 3, 0, 7}, Case{4, 1, 0, 0, 2}, Case{2, 2, 4, 14, 4}}) {
+    SCOPED_TRACE(std::to_string(one.processes) + " processes, every " + std::to_string(one.every));
+    TrainOptions options = options_of(StrategyKind::sync_replicas, "adam", 0.1F);
+    options.devices = options_for(one.towers, 8).devices;
+    options.deterministic = true;
+    options.checkpoint_every = one.every;
+    options.max_steps = one.max_steps;
+    const TempFolder folder, other;
+    const auto files = checkpoints_of(options, one.processes, 1, folder);
+    EXPECT_EQ(files.size(), one.files);
+    for (std::uint64_t seed = 2; seed < 4; ++seed) {
+      const TempFolder again;
+      EXPECT_TRUE(checkpoints_of(options, one.processes, seed, again) == files) << seed;
+    }
+    // A run that resumes from the one in the middle writes the same later ones.
+    auto later = files;
+    for (std::size_t i = 0; i < one.files / 2; ++i) later.erase(later.begin());
+    other.write(later.begin()->first, later.begin()->second);
+    EXPECT_TRUE(checkpoints_of(options, one.processes, 4, other) == later);
+  }
 }
 
 TEST(ServedTrainer, GoesOnFromACheckpointToTheBit) {
