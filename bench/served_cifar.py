@@ -7,8 +7,7 @@ TF_CONFIG, once for each strategy, and says how well the evaluator found the las
 
 All processes are on this machine, each tower on one thread. Exits with 1 if a process did not end with 0, if an accuracy is
 less than --least, if a checkpoint was evaluated twice, or if sync_replicas of all replicas has another digest than
-replicated. async makes an update of each gradient, of a quarter of the others' rows, and gradients that come late act as
-momentum does (Mitliagkas et al., 2016): it gets none beside, and the rate that each row then has with the others.
+replicated. All train by the model's defaults.
 """
 
 import argparse
@@ -23,9 +22,6 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Each row moves variables by rate / (1 - momentum) / rows of an update: 0.05 / 0.1 / 128, about 0.1 / 32.
-RULES = {"async": ["--optimizer", "sgd", "--schedule", "one_cycle:0.1"]}
-RULE = ["--optimizer", "momentum:0.9", "--schedule", "one_cycle:0.05"]
 
 
 def free_addresses(count):
@@ -46,7 +42,7 @@ def free_addresses(count):
 
 def words(args, strategy, folder):
     return [args.program, "train", "--model", "cifar10", "--data", args.data, "--eval-data", args.eval_data,
-            "--epochs", args.epochs, "--batch", args.batch, "--strategy", strategy, *RULES.get(strategy, RULE),
+            "--epochs", args.epochs, "--batch", args.batch, "--strategy", strategy,
             "--seed", args.seed, "--tower-threads", 1, "--device", "host:0", "--checkpoint", f"{folder}/kept",
             "--keep", args.epochs + 1, "--join-timeout", 120, "--peer-timeout", args.peer_timeout, "--quiet"]
 

@@ -8,6 +8,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
+#include "towers/out_of_step.h"
 #include "towers/updater.h"
 
 namespace penstock::towers {
@@ -95,6 +96,30 @@ TEST(Clipping, ScalesAllGradientsTogether) {
   tight.clip(store.of(0), 0);
   EXPECT_NEAR(a.gradient.data()[0], 0.6, 1e-6);
   EXPECT_NEAR(b.gradient.data()[0], 0.8, 1e-6);
+}
+
+TEST(UpdatesOutOfStep, LessMomentumForMoreTowers) {
+  struct Case {
+    std::string optimizer, schedule;
+    int towers;
+    std::string expected_optimizer, expected_schedule;
+  };
+  for (const Case& one : {
+           Case{"momentum:0.9", "one_cycle:0.05", 1, "momentum:0.9", "one_cycle:0.05"},
+           Case{"momentum:0.9", "one_cycle:0.05", 2, "momentum:0.8", "one_cycle:0.05"},
+           Case{"nesterov:0.9", "cosine:0.1", 4, "nesterov:0.6", "cosine:0.1"},
+           Case{"momentum:0.5", "step:0.5:0.1:30", 2, "sgd", "step:0.5:0.1:30"},
+           Case{"momentum:0.75", "one_cycle:0.05:0.2", 8, "sgd", "one_cycle:0.025:0.2"},
+           Case{"sgd", "constant:0.1", 8, "sgd", "constant:0.1"},
+           Case{"adam", "constant:0.001", 8, "adam", "constant:0.001"},
+       }) {
+    ModelKind kind;
+    kind.optimizer = one.optimizer;
+    kind.schedule = one.schedule;
+    const UpdateTexts texts = updates_out_of_step(kind, one.towers);
+    EXPECT_EQ(texts.optimizer, one.expected_optimizer) << one.towers;
+    EXPECT_EQ(texts.schedule, one.expected_schedule) << one.towers;
+  }
 }
 
 TEST(Schedules, FollowTheirFormulas) {

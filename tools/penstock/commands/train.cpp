@@ -34,6 +34,7 @@
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
 #include "towers/checkpoint.h"
+#include "towers/out_of_step.h"
 #include "towers/run_folder.h"
 
 namespace penstock::tool {
@@ -63,7 +64,8 @@ class Train final : public Command {
         ->group("Model")
         ->needs("--init");
     add("Model", "--optimizer", optimizer_, "RULE",
-        "sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON; default: the model's");
+        "sgd, momentum:M, nesterov:M or adam:B1:B2:EPSILON; default: the model's, with less "
+        "momentum for async, where late gradients act as momentum");
     add("Model", "--schedule", schedule_, "RATE",
         "constant:R, step:R:FACTOR:EVERY, cosine:R or one_cycle:R[:WARM]; default: the model's");
     add("Model", "--clip-norm", clip_norm_, "NORM", "bounds the norm of all gradients together")
@@ -359,11 +361,15 @@ class Train final : public Command {
     };
     only_of(towers::StrategyKind::sync_replicas, "--aggregate");
     only_of(towers::StrategyKind::async, "--max-staleness");
+    towers::UpdateTexts updates{optimizer_, schedule_};
+    if (optimizer_.empty() && schedule_.empty() && strategy.kind == towers::StrategyKind::async)
+      updates = towers::updates_out_of_step(
+          kind, static_cast<int>(options_.devices.size()) * cluster_.resolve().world);
     strategy.combine = combine_ == "sum" ? towers::Combine::sum : towers::Combine::average;
     strategy.update.optimizer =
-        towers::make_optimizer(optimizer_.empty() ? kind.optimizer : optimizer_);
+        towers::make_optimizer(updates.optimizer.empty() ? kind.optimizer : updates.optimizer);
     strategy.update.schedule =
-        towers::Schedule::parse(schedule_.empty() ? kind.schedule : schedule_);
+        towers::Schedule::parse(updates.schedule.empty() ? kind.schedule : updates.schedule);
     if (!bucket_.empty()) {
       try {
         strategy.bucket_bytes = static_cast<std::size_t>(parse_bytes(bucket_));
