@@ -450,8 +450,11 @@ bool LocalStream::take_message(const Head& head, LinkListener& listener) {
 }
 
 void LocalStream::released(std::uint64_t number) noexcept {
-  std::shared_ptr<const void> owner;  // released after the lock
+  // Released after the lock. What was sent has owners, too, so that the memory is free right now.
+  std::shared_ptr<const void> owner;
+  std::list<Frame> sent;
   const std::lock_guard lock(mutex_);
+  sent.swap(sent_);
   const auto found = held_.find(number);
   if (found == held_.end()) return;
   owner = std::move(found->second);
