@@ -1,7 +1,9 @@
 // The program on data of a server: the same digests as from here, positions that refuse what
 // changed, and no secret anywhere.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -99,6 +101,41 @@ TEST_F(HttpProgram, ReportsSayWhatWasAskedOfServers) {
   EXPECT_GT(json["remote"]["bytes_needed"], 24 * 1000);
   EXPECT_EQ(json["remote"]["connections"], 256);
   EXPECT_FALSE(profile_json({"--range", "3"}).contains("remote"));
+}
+
+/// Profiles a folder for a second on a server that answers 503 to these requests for ever.
+Outcome profile_of_busy_server(HttpServer::Files files,
+                               const std::function<bool(const std::string& head)>& busy) {
+  HttpServerOptions options;
+  options.instead_of = [&](const std::string& head) {
+    return busy(head) ? std::string("HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n")
+                      : std::string();
+  };
+  const HttpServer server(std::move(files), options);
+  return Program({"profile", "--images", server.url() + "/data", "--remote-list",
+                  server.url() + "/list.txt", "--remote-timeout", "600", "--seconds", "1",
+                  "--quiet", "--json", "-"})
+      .wait(60);
+}
+
+TEST_F(HttpProgram, SecondsOfARunThatRetries) {
+  std::atomic<int> gets = 0;
+  const Outcome outcome =
+      profile_of_busy_server(made({"--format", "folder"}), [&](const std::string& head) {
+        // The opening asks for the sizes of files alone.
+        const bool reads = head.starts_with("GET") && head.find(".jpg") != head.npos &&
+                           head.find("bytes=0-0") == head.npos;
+        return reads && ++gets > 3;
+      });
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(gets, 3);
+}
+
+TEST_F(HttpProgram, SecondsOfAnOpeningThatRetries) {
+  const Outcome outcome =
+      profile_of_busy_server(made({"--format", "folder"}), [](const std::string&) { return true; });
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("not open after 1.00 s (--seconds)"));
 }
 
 /// Three ranks read a folder each. One file of rank 1 is slow.

@@ -94,7 +94,9 @@ class Profile final : public Command {
         ->type_name("FILE")
         ->group(group);
     app()
-        ->add_option("--seconds", options_.limit_s, "stop after this long")
+        ->add_option("--seconds", options_.limit_s,
+                     "stop after this long; the opening of data may take as long, else it ends "
+                     "with exit code 75")
         ->check(above_zero())
         ->type_name("S")
         ->group(group);

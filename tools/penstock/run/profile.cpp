@@ -14,6 +14,7 @@
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/consumer.h"
 #include "tools/penstock/run/monitor.h"
+#include "tools/penstock/run/opening_limit.h"
 #include "tools/penstock/run/progress.h"
 
 namespace penstock::tool {
@@ -128,6 +129,12 @@ Report report_of(const PipelineSpec& spec) {
   return report;
 }
 
+RunOptions profile_options(const PipelineSpec& spec, const ProfileOptions& options) {
+  RunOptions run = run_options(spec, options.seed);
+  run.close_deadline_ms = 1000;
+  return run;
+}
+
 void note_process(Report& report, const CpuTimes& before) {
   report.starved = cpu_times() - before;
   report.rss_peak_bytes = peak_resident_bytes();
@@ -143,7 +150,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   const auto elapsed = [&begin] {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
-  RunOptions run = run_options(spec, options.seed);
+  RunOptions run = profile_options(spec, options);
   Progress start = start_of(options, spec, run.seed);
   std::vector<std::string> others;
   if (start.iterator.empty()) others = positions_of(options.resume_from, spec, start);
@@ -153,6 +160,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   Report report = report_of(spec);
   report.seed = run.seed;
 
+  std::optional<OpeningLimit> opening(std::in_place, options.limit_s);
   const Dataset dataset = build(spec);
   report.build_s = elapsed();
   report.guarantee = name_of(dataset.guarantee());
@@ -161,6 +169,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
     report.resumed_elements = start.elements;
   }
   Iterator made = iterator_of(dataset, start, run, others, options.state_file);
+  opening.reset();
   Consumer consumer(options, step_ms, limit, start);
   const double cpu_before = cpu_seconds();
   const CpuTimes times_before = cpu_times();

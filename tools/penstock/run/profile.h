@@ -44,6 +44,9 @@ Report report_of(const PipelineSpec& spec);
 /// Returns the progress from which the run begins: that of the state file, if there is one. Throws
 /// UsageError if the seed differs from that of the state.
 Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed);
+/// Returns the options of the run. The end of a profile waits no longer than a second for reads
+/// that retry or hang: nothing uses their memory afterwards.
+RunOptions profile_options(const PipelineSpec& spec, const ProfileOptions& options);
 /// Fills in the resources that the process has used since `before`, and its counts of decoded
 /// images.
 void note_process(Report& report, const CpuTimes& before);

@@ -15,6 +15,7 @@
 #include "pipelines/usage_error.h"
 #include "tools/penstock/run/build.h"
 #include "tools/penstock/run/monitor.h"
+#include "tools/penstock/run/opening_limit.h"
 #include "tools/penstock/run/tower_work.h"
 #include "tools/penstock/support/terminal.h"
 
@@ -194,10 +195,11 @@ void Towers::run(Report& report) {
 Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Interrupts& interrupts) {
   const std::int64_t begin = now_ns();
   Report report = report_of(spec);
+  std::optional<OpeningLimit> opening(std::in_place, options.limit_s);
   const Built built = build_for_devices(spec);
   const Dataset& dataset = built.dataset;
   FeedOptions feed_options = options.feed;
-  feed_options.run = run_options(spec, options.seed);
+  feed_options.run = profile_options(spec, options);
   // Shorter than the monitor's, so that the error names the part that hangs.
   if (options.watchdog_s > 0) feed_options.watchdog_s = 0.7 * options.watchdog_s;
   const Progress start = start_of(options, spec, feed_options.run.seed);
@@ -208,6 +210,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   const double cpu_before = cpu_seconds();
   const CpuTimes times_before = cpu_times();
   auto feed = std::make_unique<Feed>(feed_of(dataset, start, options, feed_options));
+  opening.reset();
   const FeedStats before = feed->stats();
   if (!start.iterator.empty()) {
     report.resumed_batches = before.batches;
