@@ -13,6 +13,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/server_builder.h>
 
+#include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"
 #include "cluster/net/links.h"
 #include "cluster/net/own_host.h"
@@ -127,15 +128,17 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     exposed.token = options_.token;
     check_exposure(host + ":0", exposed);
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(host + ":0", server_credentials(options_.tls), &port);
+    acceptor_ = std::make_unique<Acceptor>(
+        builder, host + ":0", options_.tls,
+        Acceptor::most_strangers(static_cast<std::size_t>(size())), Acceptor::from_of(exposed));
     builder.RegisterCallbackGenericService(this);
     builder.SetMaxReceiveMessageSize(-1);  // from ranks; strangers get no stream
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0)
+    if (server_ == nullptr)
       throw Error(ErrorCode::unavailable, "can't listen at " + host + " for the exchange");
+    acceptor_->start();
     rendezvous().put(name() + "address " + std::to_string(rank()),
-                     host + ":" + std::to_string(port));
+                     host + ":" + std::to_string(acceptor_->port()));
   }
 
   void dial(int other) {
@@ -185,6 +188,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     peer.stream = stream.get();
     peer.connected = true;
     ++streams_;
+    acceptor_->keep(context->peer());
     stream->open();  // tells the other side that it was admitted
     stream->read(&peer.arriving);
     changed_.notify_all();
@@ -327,6 +331,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
       for (Peer& peer : peers_)
         if (peer.stream != nullptr) peer.stream->finish();
     }
+    if (acceptor_ != nullptr) acceptor_->stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return streams_ == 0; });
@@ -341,6 +346,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
   bool broken_ = false;
   std::string why_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
+  std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
 };
 
