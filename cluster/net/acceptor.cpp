@@ -29,6 +29,7 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int kLookMs = 500;
 constexpr int kLookAtStrangersMs = 20;
+constexpr int kLookAtMessagesMs = 100;
 constexpr int kRetryMs = 20;
 constexpr int kMostTaken = 64;
 
@@ -193,8 +194,8 @@ void Acceptor::accept(const std::stop_token& stop) noexcept {
 void Acceptor::watch(const std::stop_token& stop) noexcept {
   pollfd watched[] = {{wake_.get(), POLLIN, 0}, {stranger_came_.get(), POLLIN, 0}};
   while (!stop.stop_requested()) {
-    const bool strangers = look();
-    ::poll(watched, strangers ? 1 : 2, strangers ? kLookAtStrangersMs : kLookMs);
+    const int until_next = look();
+    ::poll(watched, until_next == kLookAtStrangersMs ? 1 : 2, until_next);
     std::uint64_t rung = 0;
     (void)!::read(stranger_came_.get(), &rung, sizeof rung);
   }
@@ -226,7 +227,7 @@ bool Acceptor::take(int listener) noexcept {
     try {
       {
         const std::lock_guard lock(mutex_);
-        connections_.push_back({std::move(second), port_of(peer), Clock::now(), 0, 0});
+        connections_.push_back({std::move(second), port_of(peer), Clock::now(), 0, 0, {}});
         ++strangers_;
       }
       ring(stranger_came_.get());
@@ -242,26 +243,35 @@ bool Acceptor::take(int listener) noexcept {
   return true;
 }
 
-/// Drops connections that are over, and strangers that say nothing for long, or too much. Returns
-/// true if there are strangers.
-bool Acceptor::look() noexcept {
+std::uint64_t Acceptor::most_bytes(const Connection& connection, Clock::time_point now) noexcept {
+  const std::uint64_t most = connection.bytes + kMostBytesOfStranger;
+  if (!connection.of_messages) return connection.calls == 0 ? most : UINT64_MAX;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - connection.since);
+  return most + WorkerLink::kMostBytesOfMessage + *connection.of_messages +
+         kMostBytesOfSecond * static_cast<std::uint64_t>(seconds.count());
+}
+
+/// Drops connections that are over, and those that say too much, and strangers that say nothing for
+/// long.
+int Acceptor::look() noexcept {
   const auto now = Clock::now();
+  bool counted = false;
   std::list<Connection> over;
   const std::lock_guard lock(mutex_);
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
     pollfd state{at->fd.get(), POLLRDHUP, 0};
     const bool stranger = at->calls == 0;
-    if (::poll(&state, 1, 0) > 0 ||
-        (stranger && (now - at->since > kMostSilence ||
-                      bytes_received(at->fd.get()) > at->bytes + kMostBytesOfStranger))) {
+    counted = counted || at->of_messages;
+    if (::poll(&state, 1, 0) > 0 || (stranger && now - at->since > kMostSilence) ||
+        bytes_received(at->fd.get()) > most_bytes(*at, now)) {
       if (stranger) --strangers_;
       reset(at->fd.get());
       over.splice(over.end(), connections_, at);
     }
     at = next;
   }
-  return strangers_ > 0;
+  return strangers_ > 0 ? kLookAtStrangersMs : counted ? kLookAtMessagesMs : kLookMs;
 }
 
 /// Ends the connection of the oldest stranger. Returns false if there are at most as many.
@@ -280,8 +290,22 @@ bool Acceptor::drop_oldest(std::size_t unless_at_most) noexcept {
 void Acceptor::accepted(const std::string& peer) noexcept {
   const int port = port_of(peer);
   const std::lock_guard lock(mutex_);
+  for (Connection& connection : connections_) {
+    if (connection.port != port || connection.calls++ > 0) continue;
+    --strangers_;
+    connection.since = Clock::now();
+    connection.bytes = bytes_received(connection.fd.get());
+    connection.of_messages = 0;
+  }
+}
+
+void Acceptor::received(const std::string& peer, std::uint64_t bytes) noexcept {
+  const int port = port_of(peer);
+  const std::lock_guard lock(mutex_);
+  // Frames of HTTP/2 and records of TLS take a hundredth.
   for (Connection& connection : connections_)
-    if (connection.port == port && connection.calls++ == 0) --strangers_;
+    if (connection.port == port && connection.of_messages)
+      *connection.of_messages += bytes + bytes / 32 + kMostBytesOfMessageHead;
 }
 
 void Acceptor::keep(const std::string& peer) noexcept {
@@ -300,6 +324,7 @@ void Acceptor::ended(const std::string& peer) noexcept {
   for (Connection& connection : connections_) {
     if (connection.port != port || connection.calls == 0 || --connection.calls > 0) continue;
     connection.since = Clock::now();
+    connection.of_messages.reset();
     // The rest of what was on its way is thrown away.
     connection.bytes = bytes_received(connection.fd.get()) + WorkerLink::kMostBytesOfMessage;
     ++strangers_;

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ class Acceptor {
   /// ends headers without end, for which gRPC has no limit.
   static constexpr std::chrono::seconds kMostSilence{20};
   static constexpr std::uint64_t kMostBytesOfStranger = 4 << 20;
+  /// What is no message on an accepted connection, beside a stranger's bytes: frames and pings.
+  static constexpr std::uint64_t kMostBytesOfMessageHead = 256;
+  static constexpr std::uint64_t kMostBytesOfSecond = 1 << 10;
 
   /// The processes whose connections are accepted.
   enum class From {
@@ -62,8 +66,10 @@ class Acceptor {
   /// Returns the port.
   int port() const noexcept { return port_; }
   /// A call on the connection of `peer`, as gRPC names it, was accepted. It is no stranger until
-  /// the call has ended.
+  /// the call has ended. Until then each message that comes by it has to be reported: a connection
+  /// by which much else comes is ended.
   void accepted(const std::string& peer) noexcept;
+  void received(const std::string& peer, std::uint64_t bytes) noexcept;
   void ended(const std::string& peer) noexcept;
   /// The connection of `peer` is no stranger any more.
   void keep(const std::string& peer) noexcept;
@@ -78,13 +84,17 @@ class Acceptor {
     Clock::time_point since;  // a stranger's
     int calls = 0;
     std::uint64_t bytes = 0;  // received before
+    // Of messages since then, and of what else may come; nothing: they are not counted.
+    std::optional<std::uint64_t> of_messages{};
   };
+  static std::uint64_t most_bytes(const Connection& connection, Clock::time_point now) noexcept;
 
   void listen(const std::string& host, const std::string& port);
   void accept(const std::stop_token& stop) noexcept;
   void watch(const std::stop_token& stop) noexcept;
   bool take(int listener) noexcept;
-  bool look() noexcept;
+  /// Returns the milliseconds until the next look.
+  int look() noexcept;
   bool drop_oldest(std::size_t unless_at_most = 0) noexcept;
 
   const std::size_t most_strangers_;

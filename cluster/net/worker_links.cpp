@@ -139,7 +139,10 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     void admit() noexcept {
       if (!admitted_.exchange(true)) acceptor_.accepted(peer_);
     }
-    void received(WireBytes message) noexcept override { listener_->received(std::move(message)); }
+    void received(WireBytes message) noexcept override {
+      acceptor_.received(peer_, message.size());
+      listener_->received(std::move(message));
+    }
     void lost(const Status& why) noexcept override {
       if (admitted_.exchange(true)) acceptor_.ended(peer_);
       listener_->lost(why);

@@ -1,9 +1,11 @@
 // `penstock serve` and those who connect to it without being a run: it serves runs meanwhile and
 // afterwards, with the bytes of a local run, and within its memory.
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <penstock/posix.h>
@@ -82,6 +85,101 @@ std::string frame(char type, char flags, char stream, const std::string& payload
           payload};
 }
 
+constexpr std::uint64_t kMuch = std::uint64_t{2} << 30;
+
+/// Sends headers without end, many fields or one. Returns the bytes that the other side took, at
+/// most kMuch.
+std::uint64_t send_headers(int fd, char stream, bool one_field) {
+  std::string block = "\x10\x06x-more\x7f";  // a name that the dictionary does not keep
+  if (one_field) {
+    block += "\x81\xff\xff\xff\x07";  // the size of a value: 2 GiB
+  } else {
+    const std::string field = block + "\x81\x02" + std::string(384, 'x');
+    for (block = field; block.size() + field.size() < 16'000;) block += field;
+  }
+  bool open = send_all(fd, frame(1, 0, stream, block));
+  if (one_field) block.assign(16'000, 'x');
+  std::uint64_t sent = 0;
+  for (; open && sent < kMuch; sent += block.size())
+    open = send_all(fd, frame(9, 0, stream, block));
+  return open ? kMuch : sent;
+}
+
+/// Sends frames of an unknown type, which HTTP/2 ignores. Returns the same.
+std::uint64_t send_unknown_frames(int fd) {
+  const std::string unknown = frame(0x42, 0, 0, std::string(16'000, 'x'));
+  std::uint64_t sent = 0;
+  while (sent < kMuch && send_all(fd, unknown)) sent += unknown.size();
+  return sent;
+}
+
+/// Passes on the bytes of one run to a worker. Once the worker has sent elements, sends frames
+/// without end in the run's name.
+class RunThatTurns {
+ public:
+  explicit RunThatTurns(int worker) : worker_(worker) {
+    listener_ = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = loopback(0);
+    socklen_t size = sizeof address;
+    if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+        ::listen(listener_.get(), 1) != 0 ||
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw std::runtime_error("can't listen");
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { pass(); });
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  /// Waits for the end. Returns the bytes of these frames that the worker took.
+  std::uint64_t taken() {
+    thread_.join();
+    return taken_;
+  }
+
+ private:
+  void pass() {
+    const UniqueFd run(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const UniqueFd worker = connected(worker_);
+    listener_ = {};
+    std::string of_run;  // what is not passed on yet: less than a frame
+    bool preface = true;
+    for (std::uint64_t of_worker = 0;;) {
+      pollfd ready[] = {{run.get(), POLLIN, 0}, {worker.get(), POLLIN, 0}};
+      ::poll(ready, 2, -1);
+      char bytes[16'384];
+      if (ready[1].revents != 0) {
+        const ssize_t n = ::recv(worker.get(), bytes, sizeof bytes, 0);
+        if (n <= 0 || !send_all(run.get(), {bytes, static_cast<std::size_t>(n)})) return;
+        of_worker += static_cast<std::uint64_t>(n);
+      }
+      if (ready[0].revents != 0) {
+        const ssize_t n = ::recv(run.get(), bytes, sizeof bytes, 0);
+        if (n <= 0) return;
+        of_run.append(bytes, static_cast<std::size_t>(n));
+      }
+      for (;;) {  // whole frames alone, so that one of ours fits between them
+        const auto at = [&](std::size_t i) {
+          return std::size_t{static_cast<unsigned char>(of_run[i])};
+        };
+        if (of_run.size() < 24) break;
+        const std::size_t frame_size = preface ? 24 : 9 + (at(0) << 16 | at(1) << 8 | at(2));
+        if (of_run.size() < frame_size) break;
+        preface = false;
+        if (!send_all(worker.get(), of_run.substr(0, frame_size))) return;
+        of_run.erase(0, frame_size);
+      }
+      if (of_worker < 10'000) continue;
+      taken_ = send_unknown_frames(worker.get());
+      return;
+    }
+  }
+
+  const int worker_;
+  UniqueFd listener_;
+  int port_ = 0;
+  std::uint64_t taken_ = 0;
+  std::thread thread_;
+};
+
 class HostileClients : public testing::Test {
  protected:
   void SetUp() override {
@@ -140,18 +238,25 @@ TEST_F(HostileClients, HeadersWithoutEnd) {
   for (int i = 0; i < 4; ++i) {
     const UniqueFd fd = connected(worker.port());
     ASSERT_TRUE(fd);
-    // A header block that goes on and on, of fields which the dictionary does not keep.
-    std::string field = "\x10\x06x-more\x7f\x81\x02";  // a name, and the size of a value: 384
-    field += std::string(384, 'x');
-    std::string block;
-    while (block.size() + field.size() < 16'000) block += field;
-    bool open = send_all(
-        fd.get(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "") + frame(1, 0, 1, block));
-    std::uint64_t sent = 0;
-    for (; open && sent < (std::uint64_t{2} << 30); sent += block.size())
-      open = send_all(fd.get(), frame(9, 0, 1, block));
-    EXPECT_FALSE(open) << sent;
+    ASSERT_TRUE(send_all(fd.get(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "")));
+    EXPECT_LT(send_headers(fd.get(), 1, i % 2 == 0), kMuch);
   }
+  expect_served(worker);
+  EXPECT_LE(worker.peak_bytes(), before + (std::uint64_t{100} << 20));
+}
+
+TEST_F(HostileClients, FramesWithoutEndOfARun) {
+  const LimitedWorker worker(folder_.path(), "true");
+  ASSERT_TRUE(worker.ready());
+  expect_served(worker);
+  const std::uint64_t before = worker.peak_bytes();
+  RunThatTurns turned(worker.port());
+  Program run({"profile", "photos", "--random-resized-crop", "32", "--batch", "16", "--epochs",
+               "100", "--workers", turned.address(), "--local-threads", "0", "--quiet"});
+  const std::uint64_t taken = turned.taken();
+  run.signal(SIGKILL);  // it would wait for another worker
+  EXPECT_GT(taken, 64U << 20) << "it was no stranger's connection";
+  EXPECT_LT(taken, kMuch);
   expect_served(worker);
   EXPECT_LE(worker.peak_bytes(), before + (std::uint64_t{100} << 20));
 }
