@@ -55,6 +55,11 @@ std::optional<Claim> pmi_claim(const Environment& environment) {
 
 }  // namespace
 
+std::string secret_of_launcher(const Environment& environment, const Cluster& cluster) {
+  const std::string* key = environment.find("OMPI_MCA_orte_precondition_transports");
+  return key != nullptr && cluster.source == kOpenMpi.launcher ? *key : std::string();
+}
+
 std::string said(const Environment& environment, std::string_view name) {
   return std::string(name) + "=" + *environment.find(name);
 }

@@ -32,6 +32,10 @@ std::vector<Claim> claims_in(const Environment& environment);
 /// rank and the number of processes are both not set.
 std::optional<Claim> numbered_claim(const Environment& environment, const LauncherVariables& names);
 
+/// Returns a random text that the cluster's launcher made and gave to the processes of this job
+/// alone; empty if it gives none. Open MPI 4 has one, the key of its transports.
+std::string secret_of_launcher(const Environment& environment, const Cluster& cluster);
+
 /// Returns the text "RANK=1" of a variable that is set.
 std::string said(const Environment& environment, std::string_view name);
 

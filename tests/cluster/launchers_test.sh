@@ -38,6 +38,14 @@ if command -v mpirun >/dev/null; then
     mpirun --oversubscribe -n 3 "$program" cluster --check --timeout 5)"
   [ "$meet" = OFF ] || met "Open MPI" "$(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
     mpirun --oversubscribe -n 3 "$program" cluster --meet --timeout 30)"
+  # Without mpirun's key for a token, a process with another one would be taken for rank 2.
+  if [ "$meet" != OFF ] && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
+    mpirun --oversubscribe -n 2 "$program" cluster --meet --timeout 3 : \
+    -n 1 env PENSTOCK_TOKEN=other "$program" cluster --meet --timeout 3 >"$folder/stranger" 2>&1; then
+    printf 'Open MPI: a process with another token met the others\n'
+    cat "$folder/stranger"
+    exit 1
+  fi
   ran=1
 else
   echo "Open MPI: skipped, Debian's openmpi-bin is not installed"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "cluster/launchers.h"
 #include "tests/cluster/launched.h"
 
 namespace penstock::cluster {
@@ -318,6 +319,15 @@ TEST_P(Resolve, SaysWhoTheProcessIs) {
 
 INSTANTIATE_TEST_SUITE_P(Sources, Resolve, testing::ValuesIn(understood()),
                          [](const auto& row) { return row.param.name; });
+
+TEST(Secrets, OfOpenMpiAlone) {
+  const char* const name = "OMPI_MCA_orte_precondition_transports";
+  const Environment mpi(with(kMpi, {{name, "e05253263027142e-6594b005bef460a5"}}));
+  EXPECT_EQ(secret_of_launcher(mpi, resolve(mpi)), "e05253263027142e-6594b005bef460a5");
+  EXPECT_EQ(secret_of_launcher(Environment(kMpi), resolve(Environment(kMpi))), "");
+  const Environment torchrun(with(kTorchrun, {{name, "e0525326"}}));
+  EXPECT_EQ(secret_of_launcher(torchrun, resolve(torchrun)), "");
+}
 
 TEST(OneHost, HasSoManyThatCompute) {
   const std::string cluster =

@@ -7,6 +7,7 @@
 
 #include <penstock/report.h>
 
+#include "cluster/launchers.h"
 #include "pipelines/usage_error.h"
 #include "tools/penstock/commands/checks.h"
 #include "tools/penstock/run/build.h"
@@ -94,6 +95,8 @@ cluster::RendezvousOptions ClusterFlags::rendezvous() const {
     options.token = token_in(token_file_);
   } else if (const char* token = std::getenv("PENSTOCK_TOKEN")) {
     options.token = token;  // which launchers carry to all processes
+  } else {
+    options.token = cluster::secret_of_launcher(cluster::Environment::of_process(), resolve());
   }
   return options;
 }
