@@ -38,6 +38,10 @@ class Check final : public nlohmann::json_sax<Json> {
 
  private:
   bool enter() {
+    // What reads the result goes down by recursion.
+    constexpr std::size_t kMostDepth = 32;
+    if (names_.size() == kMostDepth)
+      refuse(what_, "is nested deeper than " + std::to_string(kMostDepth) + " levels");
     names_.emplace_back();
     return true;
   }

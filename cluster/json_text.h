@@ -9,7 +9,8 @@
 namespace penstock::cluster {
 
 /// Parses JSON. Throws Error{invalid_argument}, which begins with `what`, for text that is not
-/// JSON, and for an object with two values of one name: neither can be trusted.
+/// JSON, or is nested deeper than 32 levels, and for an object with two values of one name: neither
+/// can be trusted.
 nlohmann::json parse_json(std::string_view text, const std::string& what);
 
 }  // namespace penstock::cluster

@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
+#include <penstock/control_groups.h>
 #include <penstock/error.h>
 
 #include "towers/strategies/host_side.h"
@@ -15,10 +18,25 @@ namespace {
   throw Error(ErrorCode::invalid_argument, why);
 }
 
+/// Returns the bytes that this process may have at most.
+double memory_of_machine() {
+  const double here =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double limit = ControlGroups().memory_limit();
+  return limit > 0 ? std::min(limit, here) : here;
+}
+
 std::vector<std::unique_ptr<Variable>> variables_of(const std::vector<ServedVariable>& served) {
   std::vector<std::unique_ptr<Variable>> variables;
+  const double most = memory_of_machine();
+  double bytes = 0;
   for (const ServedVariable& one : served) {
     if (one.shape.volume() < 0) refuse_piece("variable " + one.name + " has no size");
+    bytes += static_cast<double>(one.shape.volume()) * sizeof(float);
+    // With overcommitment, nothing else stops a chief that asks for more.
+    if (bytes > most)
+      throw Error(ErrorCode::resource_exhausted,
+                  "variable " + one.name + " and those before it take more than all memory");
     if (one.by_rows && one.shape.rank() < 1) refuse_piece("variable " + one.name + " has no rows");
     Variable& variable = *variables.emplace_back(std::make_unique<Variable>());
     variable.name = one.name;

@@ -163,6 +163,15 @@ TEST(AsyncServer, APromiseToALostProcessGoesToOthers) {
   server.look();
 }
 
+TEST(AsyncServer, VariablesBeyondAllMemory) {
+  ShardServer server;
+  Beginning beginning = small_beginning("async", 2);
+  beginning.variables.push_back({7, "table", {std::int64_t{1} << 50, 2}, true, true});
+  expect_error(ErrorCode::resource_exhausted, "variable table and those before it",
+               [&] { server.begin(beginning, trainee(0)); });
+  open_run(server, small_beginning("async", 2));  // others may begin
+}
+
 TEST(AsyncServer, RefusesPiecesThatDoNotFitAndAppliesNoneOfThem) {
   ShardServer server;
   Beginning beginning = small_beginning("async", 2);
