@@ -1,5 +1,6 @@
 // `penstock serve` and those who connect to it without being a run: it serves runs meanwhile and
 // afterwards, with the bytes of a local run, and within its memory.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -111,6 +112,57 @@ std::uint64_t send_unknown_frames(int fd) {
   std::uint64_t sent = 0;
   while (sent < kMuch && send_all(fd, unknown)) sent += unknown.size();
   return sent;
+}
+
+/// Sends one message of so many bytes to a worker, as gRPC does, as fast as the worker's windows
+/// allow. Returns the bytes that it took until it closed the connection.
+std::uint64_t send_message(int fd, std::uint32_t bytes) {
+  const auto literal = [](const std::string& name, const std::string& value) {
+    return std::string{0, static_cast<char>(name.size())} + name +
+           std::string{static_cast<char>(value.size())} + value;
+  };
+  const std::string headers =
+      literal(":method", "POST") + literal(":scheme", "http") +
+      literal(":path", "/penstock.Workers/Stream") + literal(":authority", "worker") +
+      literal("content-type", "application/grpc") + literal("te", "trailers");
+  std::string begin =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "") + frame(1, 4, 1, headers);
+  if (!send_all(fd, begin)) return 0;
+  std::string message{0, static_cast<char>(bytes >> 24), static_cast<char>(bytes >> 16),
+                      static_cast<char>(bytes >> 8), static_cast<char>(bytes)};
+  std::int64_t windows[] = {65'535, 65'535};  // of the connection, and of the stream
+  std::string came;
+  for (std::uint64_t sent = 0;;) {
+    const auto window =
+        static_cast<std::size_t>(std::max<std::int64_t>(0, std::min(windows[0], windows[1])));
+    const std::size_t now = std::min<std::size_t>({window, 16'000, bytes + 5 - sent});
+    if (now > 0) {
+      message.resize(now, 'x');
+      if (!send_all(fd, frame(0, 0, 1, message))) return sent;
+      message.clear();
+      sent += now;
+      for (std::int64_t& left : windows) left -= static_cast<std::int64_t>(now);
+    }
+    pollfd ready{fd, POLLIN, 0};
+    if (::poll(&ready, 1, now > 0 ? 0 : -1) == 0) continue;
+    char more[4096];
+    const ssize_t n = ::recv(fd, more, sizeof more, 0);
+    if (n <= 0) return sent;
+    came.append(more, static_cast<std::size_t>(n));
+    const auto number = [&](std::size_t at, std::size_t size) {
+      std::uint32_t value = 0;
+      for (std::size_t i = at; i < at + size; ++i)
+        value = value << 8 | static_cast<unsigned char>(came[i]);
+      return value;
+    };
+    while (came.size() >= 9 && came.size() >= 9 + number(0, 3)) {
+      const std::uint32_t size = number(0, 3);
+      if (came[3] == 8) windows[number(5, 4) == 0 ? 0 : 1] += number(9, 4);
+      for (std::uint32_t at = 9; came[3] == 4 && at < 9 + size; at += 6)
+        if (number(at, 2) == 4) windows[1] += static_cast<std::int64_t>(number(at + 2, 4)) - 65'535;
+      came.erase(0, 9 + size);
+    }
+  }
 }
 
 /// Passes on the bytes of one run to a worker. Once the worker has sent elements, sends frames
@@ -243,6 +295,22 @@ TEST_F(HostileClients, HeadersWithoutEnd) {
   }
   expect_served(worker);
   EXPECT_LE(worker.peak_bytes(), before + (std::uint64_t{100} << 20));
+}
+
+TEST_F(HostileClients, GraphsOf60Megabytes) {
+  const LimitedWorker worker(folder_.path(), "true");
+  ASSERT_TRUE(worker.ready());
+  expect_served(worker);
+  const std::uint64_t before = worker.peak_bytes();
+  for (int i = 0; i < 3; ++i) {
+    const UniqueFd fd = connected(worker.port());
+    ASSERT_TRUE(fd);
+    const std::uint64_t sent = send_message(fd.get(), 60'000'000);
+    EXPECT_GT(sent, 1U << 20) << "it was read as a message";
+    EXPECT_LT(sent, 60'000'000U);
+  }
+  expect_served(worker);
+  EXPECT_LE(worker.peak_bytes(), before + (std::uint64_t{64} << 20));
 }
 
 TEST_F(HostileClients, FramesWithoutEndOfARun) {
