@@ -10,7 +10,8 @@ Decode, random-resized-crop 224, flip, in batches of 64, of one process; then of
 which a trainer process asks for everything, by shared memory and over TCP. All of it once as u8 and once normalised to
 f32. In each round each takes its turn. Given are the medians of the rounds' ratios to the same engine's local rate, and
 to its CPU time for an image, that of all processes together. With --before another build of the program, which has to
-know the same flags, takes its turns too. With --kill two workers serve, one is killed in the middle, and what arrives
+know the same flags, takes its turns too. The CPU time that the kernel alone takes for the bytes of an image over TCP
+is given as well: no program can take less. With --kill two workers serve, one is killed in the middle, and what arrives
 is counted; ours is held against the digest of a run without workers.
 """
 
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import threading
@@ -108,6 +110,26 @@ def their_ways(args, work):
                                  (dispatcher, worker))}, [dispatcher, worker]
 
 
+def kernel_us(images=4000):
+    """CPU time of both sides for the pixels of an image over TCP on this machine, in messages of an image."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    pixels = memoryview(os.urandom(224 * 224 * 3))
+    sender = os.fork()
+    if sender == 0:
+        with socket.create_connection(listener.getsockname()) as to:
+            for _ in range(images):
+                to.sendall(pixels)
+        os._exit(0)
+    connection, _ = listener.accept()
+    taken = memoryview(bytearray(1 << 20))
+    before = os.times()
+    while connection.recv_into(taken):
+        pass
+    os.waitpid(sender, 0)
+    after = os.times()
+    return sum(after[i] - before[i] for i in range(4)) / images * 1e6
+
+
 def rates(args):
     for work in ((), ("--normalize",)):
         ways, servers = our_ways(args, PROGRAM, "ours", work)
@@ -135,6 +157,8 @@ def rates(args):
             cpu = statistics.median(one[2] / base[2] for one, base in zip(each, local))
             print(f"  {name:24} {median[0]:7.0f} images/s  {rate:.2f} of its local rate  CPU ms an image: "
                   f"{median[2]:.3f} ({cpu:.2f} of local), {median[1]:.3f} of them the trainer's")
+    kernel = statistics.median(kernel_us() for _ in range(args.rounds))
+    print(f"the kernel alone, over TCP: CPU {kernel:.0f} us for the 150,528 bytes of an image")
 
 
 def kill(args):

@@ -33,7 +33,8 @@ class Acceptor {
   /// ends headers without end, for which gRPC has no limit.
   static constexpr std::chrono::seconds kMostSilence{20};
   static constexpr std::uint64_t kMostBytesOfStranger = 4 << 20;
-  /// What is no message on an accepted connection, beside a stranger's bytes: frames and pings.
+  /// The bytes beside messages on an accepted connection, in addition to those of a stranger: of
+  /// each message's frames, and of a second's pings.
   static constexpr std::uint64_t kMostBytesOfMessageHead = 256;
   static constexpr std::uint64_t kMostBytesOfSecond = 1 << 10;
 

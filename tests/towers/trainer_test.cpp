@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <mutex>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/data.h"
 #include "tests/support/errors.h"
+#include "tests/support/files.h"
 #include "tests/towers/twins.h"
 
 namespace penstock::towers {
@@ -378,6 +382,40 @@ TEST(Trainer, WrongOptionsAreRefused) {
         o.strategy.update.schedule = Schedule::parse("cosine:1");
       },
       "8 records make no batch of 100");
+}
+
+/// The contents of a run's checkpoints, by name.
+std::map<std::string, std::string> checkpoints_of(TrainOptions options, int slots) {
+  const penstock::test::TempFolder folder;
+  options.checkpoint_folder = folder.path();
+  options.checkpoints_kept = 100;
+  options.feed.run.slots = slots;
+  const Dataset data =
+      points(320).shuffle({.buffer = 40}).map([](const Element& in) { return in; });
+  Trainer(maker<Hidden>(), data, std::nullopt, options).run(nobody);
+  std::map<std::string, std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    if (file.path().extension() == ".safetensors")
+      files[file.path().filename()] = penstock::test::read_file(file.path());
+  return files;
+}
+
+TEST(Trainer, DeterministicCheckpoints) {
+  for (const StrategyKind kind : {StrategyKind::replicated, StrategyKind::sync_replicas}) {
+    for (const FeedMode mode : {FeedMode::per_tower, FeedMode::split}) {
+      if (kind == StrategyKind::sync_replicas && mode != FeedMode::per_tower) continue;
+      TrainOptions options = options_for(2, 8);
+      options.strategy.kind = kind;
+      options.feed.mode = mode;
+      options.epochs = 2;
+      options.deterministic = true;
+      options.checkpoint_every = 3;
+      const auto files = checkpoints_of(options, 0);
+      EXPECT_EQ(files.size(), 14U);  // of 40 steps
+      for (int slots = 1; slots < 4; ++slots)
+        EXPECT_TRUE(checkpoints_of(options, slots) == files) << slots;
+    }
+  }
 }
 
 }  // namespace
