@@ -51,11 +51,18 @@ int port_of(std::string_view peer) noexcept {
   return port;
 }
 
-/// Returns the number of bytes that came by a connection; 0 where the kernel does not tell.
-std::uint64_t bytes_received(int fd) noexcept {
+/// The numbers of bytes that came by a connection, and that the peer acknowledged.
+struct Traffic {
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;
+};
+
+/// Returns zeros where the kernel does not tell.
+Traffic traffic_of(int fd) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
-  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return {info.tcpi_bytes_received, info.tcpi_bytes_acked};
 }
 
 /// Returns how many connections strangers may have, each with two descriptors: an eighth of all.
@@ -243,12 +250,17 @@ bool Acceptor::take(int listener) noexcept {
   return true;
 }
 
-std::uint64_t Acceptor::most_bytes(const Connection& connection, Clock::time_point now) noexcept {
+// Returns the most bytes that may have come by a connection on which so many were sent.
+std::uint64_t Acceptor::most_bytes(const Connection& connection, std::uint64_t sent,
+                                   Clock::time_point now) noexcept {
   const std::uint64_t most = connection.bytes + kMostBytesOfStranger;
   if (!connection.of_messages) return connection.calls == 0 ? most : UINT64_MAX;
+  // Pings, and frames that give room for what is sent.
+  constexpr std::uint64_t kOfSecond = 1 << 10;
+  constexpr std::uint64_t kShareOfSent = 64;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - connection.since);
-  return most + WorkerLink::kMostBytesOfMessage + *connection.of_messages +
-         kMostBytesOfSecond * static_cast<std::uint64_t>(seconds.count());
+  return most + WorkerLink::kMostBytesOfMessage + *connection.of_messages + sent / kShareOfSent +
+         kOfSecond * static_cast<std::uint64_t>(seconds.count());
 }
 
 /// Drops connections that are over, and those that say too much, and strangers that say nothing for
@@ -263,8 +275,9 @@ int Acceptor::look() noexcept {
     pollfd state{at->fd.get(), POLLRDHUP, 0};
     const bool stranger = at->calls == 0;
     counted = counted || at->of_messages;
+    const Traffic traffic = traffic_of(at->fd.get());
     if (::poll(&state, 1, 0) > 0 || (stranger && now - at->since > kMostSilence) ||
-        bytes_received(at->fd.get()) > most_bytes(*at, now)) {
+        traffic.received > most_bytes(*at, traffic.sent, now)) {
       if (stranger) --strangers_;
       reset(at->fd.get());
       over.splice(over.end(), connections_, at);
@@ -294,7 +307,7 @@ void Acceptor::accepted(const std::string& peer) noexcept {
     if (connection.port != port || connection.calls++ > 0) continue;
     --strangers_;
     connection.since = Clock::now();
-    connection.bytes = bytes_received(connection.fd.get());
+    connection.bytes = traffic_of(connection.fd.get()).received;
     connection.of_messages = 0;
   }
 }
@@ -303,9 +316,10 @@ void Acceptor::received(const std::string& peer, std::uint64_t bytes) noexcept {
   const int port = port_of(peer);
   const std::lock_guard lock(mutex_);
   // Frames of HTTP/2 and records of TLS take a hundredth.
+  constexpr std::uint64_t kOfHead = 256;
   for (Connection& connection : connections_)
     if (connection.port == port && connection.of_messages)
-      *connection.of_messages += bytes + bytes / 32 + kMostBytesOfMessageHead;
+      *connection.of_messages += bytes + bytes / 32 + kOfHead;
 }
 
 void Acceptor::keep(const std::string& peer) noexcept {
@@ -326,7 +340,7 @@ void Acceptor::ended(const std::string& peer) noexcept {
     connection.since = Clock::now();
     connection.of_messages.reset();
     // The rest of what was on its way is thrown away.
-    connection.bytes = bytes_received(connection.fd.get()) + WorkerLink::kMostBytesOfMessage;
+    connection.bytes = traffic_of(connection.fd.get()).received + WorkerLink::kMostBytesOfMessage;
     ++strangers_;
   }
 }

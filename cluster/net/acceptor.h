@@ -33,10 +33,6 @@ class Acceptor {
   /// ends headers without end, for which gRPC has no limit.
   static constexpr std::chrono::seconds kMostSilence{20};
   static constexpr std::uint64_t kMostBytesOfStranger = 4 << 20;
-  /// The bytes beside messages on an accepted connection, in addition to those of a stranger: of
-  /// each message's frames, and of a second's pings.
-  static constexpr std::uint64_t kMostBytesOfMessageHead = 256;
-  static constexpr std::uint64_t kMostBytesOfSecond = 1 << 10;
 
   /// The processes whose connections are accepted.
   enum class From {
@@ -88,7 +84,8 @@ class Acceptor {
     // Of messages since then, and of what else may come; nothing: they are not counted.
     std::optional<std::uint64_t> of_messages{};
   };
-  static std::uint64_t most_bytes(const Connection& connection, Clock::time_point now) noexcept;
+  static std::uint64_t most_bytes(const Connection& connection, std::uint64_t sent,
+                                  Clock::time_point now) noexcept;
 
   void listen(const std::string& host, const std::string& port);
   void accept(const std::stop_token& stop) noexcept;

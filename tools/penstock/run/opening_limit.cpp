@@ -13,7 +13,8 @@
 namespace penstock::tool {
 
 OpeningLimit::OpeningLimit(double seconds) {
-  if (seconds <= 0) return;
+  constexpr double kMost = 1e8;  // beyond that, the clock's numbers might not suffice
+  if (seconds <= 0 || seconds > kMost) return;
   thread_ = start_thread("the limit for opening data", [this, seconds] {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return open_; }))
