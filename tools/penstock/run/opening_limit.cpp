@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "pipelines/text.h"
+#include "report/format.h"
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/messages.h"
 
