@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string>
@@ -393,11 +392,7 @@ std::map<std::string, std::string> checkpoints_of(TrainOptions options, int slot
   const Dataset data =
       points(320).shuffle({.buffer = 40}).map([](const Element& in) { return in; });
   Trainer(maker<Hidden>(), data, std::nullopt, options).run(nobody);
-  std::map<std::string, std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
-    if (file.path().extension() == ".safetensors")
-      files[file.path().filename()] = penstock::test::read_file(file.path());
-  return files;
+  return test::checkpoints_in(folder.path());
 }
 
 TEST(Trainer, DeterministicCheckpoints) {

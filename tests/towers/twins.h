@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <penstock/rng.h>
@@ -13,6 +16,8 @@
 #include <penstock/towers/layers/dropout.h>
 #include <penstock/towers/layers/relu.h>
 #include <penstock/towers/trainer.h>
+
+#include "tests/support/files.h"
 
 namespace penstock::towers::test {
 
@@ -123,6 +128,15 @@ inline TrainResult train(const TrainOptions& options) {
   TrainObserver nobody;
   Trainer trainer(maker<Hidden>(), points(200).shuffle(), std::nullopt, options);
   return trainer.run(nobody);
+}
+
+/// The contents of a folder's checkpoints, by name.
+inline std::map<std::string, std::string> checkpoints_in(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (file.path().extension() == ".safetensors")
+      files[file.path().filename()] = penstock::test::read_file(file.path());
+  return files;
 }
 
 }  // namespace penstock::towers::test

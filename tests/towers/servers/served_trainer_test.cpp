@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -178,11 +177,7 @@ std::map<std::string, std::string> checkpoints_of(TrainOptions options, int proc
   }
   for (const Ended& process : ended)
     if (!process.result) throw Error(*process.error);
-  std::map<std::string, std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
-    if (file.path().extension() == ".safetensors")
-      files[file.path().filename()] = penstock::test::read_file(file.path());
-  return files;
+  return test::checkpoints_in(folder.path());
 }
 
 TEST(ServedTrainer, DeterministicCheckpoints) {
