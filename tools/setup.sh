@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev
   libisal-dev libhwy-dev libxxhash-dev liburing-dev libre2-dev liblz4-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libgtest-dev
-  libgmock-dev libdnnl-dev libicu-dev libfarmhash-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
+  libgmock-dev libdnnl-dev libicu-dev libfarmhash-dev libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
   libgloo-dev libcurl4-openssl-dev libssl-dev)
 if [ "${1:-}" = --checks ]; then
   packages+=(git clang clang-format clang-tidy lld libclang-rt-dev shellcheck dpkg-dev file openmpi-bin slurm-wlm prometheus graphviz

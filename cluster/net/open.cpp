@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <random>
 
+#include <absl/base/internal/sysinfo.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
@@ -34,6 +35,10 @@ void begin_grpc() {
   require_room_for_grpc();
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   grpc_init();
+  // Abseil looks for this in a file when the first two threads of a process wait for one mutex.
+  // That sets errno, which gRPC 1.51 reads too late after connect(2): it would say that a process
+  // "was not reached: No such file or directory".
+  static_cast<void>(absl::base_internal::NominalCPUFrequency());
 }
 
 }  // namespace
