@@ -1,7 +1,15 @@
 #include "tests/fuzz/support.h"
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <semaphore>
 #include <vector>
+
+#include <sanitizer/common_interface_defs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/support/context.h"
 
@@ -64,7 +72,26 @@ void read_stream(const Source& source, std::uint64_t most_bytes) {
   require(!stream->next(item, context), "a stream that ended goes on");
 }
 
+std::counting_semaphore<> told(0);
+
+void tell_stack(int /*signal*/) {
+  __sanitizer_print_stack_trace();
+  told.release();
+}
+
 }  // namespace
+
+void stuck(std::string_view what) {
+  std::signal(SIGUSR2, tell_stack);
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    const int id = std::stoi(thread.path().filename());
+    std::fprintf(stderr, "fuzz: thread %d:\n", id);
+    ::syscall(SYS_tgkill, ::getpid(), id, SIGUSR2);
+    (void)told.try_acquire_for(std::chrono::seconds(1));
+  }
+  require(false, what);
+  std::abort();
+}
 
 Limits small_limits() {
   Limits limits;

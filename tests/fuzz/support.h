@@ -23,6 +23,9 @@ inline void require(bool holds, std::string_view what) {
   std::abort();
 }
 
+/// Aborts the process with a message, and says where each of its threads is.
+[[noreturn]] void stuck(std::string_view what);
+
 /// An input, divided into its options and its file.
 struct Input {
   explicit Input(Bytes bytes)

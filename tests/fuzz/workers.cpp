@@ -108,7 +108,7 @@ class Kept final : public WorkerLink {
 
 void wait_for(const auto& done) {
   for (int i = 0; i < 20'000 && !done(); ++i) std::this_thread::sleep_for(500us);
-  require(done(), "a worker's run that does not come to its end");
+  if (!done()) stuck("a worker's run that does not come to its end");
 }
 
 /// What a worker answers to these; with `shared`, while another run asks it for the same, so that
