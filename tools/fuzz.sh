@@ -56,7 +56,7 @@ run() {
   if ! "$fuzz" "$target" "$corpus/$target" "build/fuzz-seeds/$target" "$until" -seed="$seed" -max_len=4096 \
     -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=128 -artifact_prefix="build/fuzz-crashes/$target-" \
     -print_final_stats=1 >"$log" 2>&1; then
-    grep -anE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml)" "$log" | head -n 40
+    grep -anE "^==|runtime error|^fuzz: |SUMMARY|^    #[0-9]+ .*(penstock|toml|tbb)" "$log" | head -n 120
     echo "fuzz: $target failed; build/asan/bin/fuzz $target FILE runs the input again, in base64:"
     find build/fuzz-crashes -name "$target-*" -newer "build/fuzz-seeds/$target" -exec base64 {} +
     return 1
