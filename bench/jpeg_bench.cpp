@@ -18,9 +18,9 @@
 #include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/lanes.h"
-#include "pipeline/work/jpeg/picture.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/lanes.h"
+#include "pipeline/jpeg/picture.h"
 
 namespace penstock::bench {
 namespace {

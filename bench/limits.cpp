@@ -21,7 +21,7 @@
 
 #include "bench/region_loop.h"
 #include "pipeline/io/posix.h"
-#include "pipeline/order/support.h"
+#include "pipeline/stage/support.h"
 
 namespace penstock::bench {
 namespace {

@@ -19,8 +19,8 @@
 #include "bench/measure.h"
 #include "bench/one_thread.h"
 #include "bench/region_loop.h"
-#include "pipeline/work/jpeg/records/make.h"
-#include "pipeline/work/jpeg/records/packed_row.h"
+#include "pipeline/jpeg/records/make.h"
+#include "pipeline/jpeg/records/packed_row.h"
 
 namespace penstock::bench {
 namespace {

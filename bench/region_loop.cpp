@@ -7,8 +7,8 @@
 // After <cstdio>, which it needs.
 #include <jpeglib.h>
 
-#include "pipeline/work/image/augment.h"
-#include "pipeline/work/image/chain.h"
+#include "pipeline/image/augment.h"
+#include "pipeline/image/chain.h"
 
 namespace penstock::bench {
 

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 work=build/neon
 mkdir -p $work
 sources=(tests/jpeg/digests.cpp pipeline/core/*.cpp pipeline/codec/*.cpp
-  pipeline/work/jpeg/*.cpp pipeline/work/jpeg/{records,turbo}/*.cpp)
+  pipeline/jpeg/*.cpp pipeline/jpeg/{records,turbo}/*.cpp)
 flags=(-std=c++20 -O2 -DNDEBUG -DHWY_SHARED_DEFINE -ffunction-sections -Iinclude -I.)
 # Other formats are not needed.
 libraries=("-Wl,--gc-sections" -ljpeg -lhwy -lpthread)

@@ -1,7 +1,7 @@
 // Functions for datasets of sources, in addition to the sources themselves.
 #include <penstock/sources.h>
 
-#include "pipeline/order/node.h"
+#include "pipeline/stage/node.h"
 #include "pipeline/sources/synthetic.h"
 
 namespace penstock {

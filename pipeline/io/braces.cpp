@@ -9,7 +9,7 @@
 
 #include <penstock/find_files.h>
 
-#include "pipeline/io/http/url.h"
+#include "pipeline/io/schemes.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,5 @@
 #include <penstock/file_system.h>
 
-#include "pipeline/io/http/http_files.h"
 #include "pipeline/io/memory.h"
 #include "pipeline/io/mmap.h"
 #include "pipeline/io/pread.h"
@@ -61,16 +60,6 @@ FileSystemPtr make_local_file_system(const std::string& name, FileRootPtr root) 
   }
   throw Error(ErrorCode::invalid_argument,
               "no file system \"" + name + "\"; there are pread, io_uring and mmap");
-}
-
-FileSystemPtr make_file_system(const std::string& name) {
-  if (name == "pread") return default_file_system();
-  return http::with_remote_paths(make_local_file_system(name, system_root()));
-}
-
-FileSystemPtr default_file_system() {
-  static const FileSystemPtr files = http::with_remote_paths(std::make_shared<PreadFileSystem>());
-  return files;
 }
 
 FileSystemPtr make_memory_file_system(std::vector<std::pair<std::string, std::string>> files) {

@@ -6,7 +6,7 @@
 #include <penstock/error.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/http/url.h"
+#include "pipeline/io/schemes.h"
 #include "pipeline/io/pattern.h"
 
 namespace penstock {

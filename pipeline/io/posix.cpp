@@ -20,7 +20,7 @@
 
 #include "pipeline/core/waits.h"
 #include "pipeline/io/fs_support.h"
-#include "pipeline/io/http/url.h"
+#include "pipeline/io/schemes.h"
 
 namespace penstock {
 namespace {

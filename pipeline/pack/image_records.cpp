@@ -14,8 +14,8 @@
 #include "pipeline/sources/image_records.h"
 #include "pipeline/sources/image_records_writer.h"
 #include "pipeline/sources/parallel.h"
-#include "pipeline/work/image/decoders.h"
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/image/decoders.h"
+#include "pipeline/jpeg/records/make.h"
 
 namespace penstock {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "pipeline/core/sizes.h"
-#include "pipeline/engine/run.h"
+#include "pipeline/engine/run/run.h"
 #include "pipeline/io/element_codec.h"
-#include "pipeline/order/support.h"
+#include "pipeline/stage/support.h"
 
 namespace penstock::remote {
 namespace {

@@ -12,8 +12,8 @@
 
 #include <penstock/state.h>
 
-#include "pipeline/engine/group.h"
-#include "pipeline/engine/remote_work.h"
+#include "pipeline/engine/make/group.h"
+#include "pipeline/engine/run/remote_work.h"
 #include "pipeline/remote/element_cache.h"
 #include "pipeline/remote/messages.h"
 #include "pipeline/remote/pixels.h"

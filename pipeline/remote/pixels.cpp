@@ -6,7 +6,7 @@
 
 #include <penstock/dtype.h>
 
-#include "pipeline/work/image/fused.h"
+#include "pipeline/image/fused.h"
 
 namespace penstock::remote {
 namespace {

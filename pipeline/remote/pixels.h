@@ -10,9 +10,9 @@
 #include <penstock/shape.h>
 #include <penstock/spec.h>
 
-#include "pipeline/engine/slots.h"
-#include "pipeline/order/element_ref.h"
-#include "pipeline/work/image/finish.h"
+#include "pipeline/engine/memory/slots.h"
+#include "pipeline/stage/element_ref.h"
+#include "pipeline/image/finish.h"
 
 namespace penstock::remote {
 

@@ -7,8 +7,8 @@
 #include <penstock/start_thread.h>
 #include <penstock/version.h>
 
-#include "pipeline/engine/run.h"
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/engine/run/run.h"
+#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/remote_runner.h"
 #include "pipeline/remote/transport.h"

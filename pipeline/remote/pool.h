@@ -15,7 +15,7 @@
 #include <penstock/start_thread.h>
 #include <penstock/worker_links.h>
 
-#include "pipeline/engine/remote_work.h"
+#include "pipeline/engine/run/remote_work.h"
 #include "pipeline/remote/connection.h"
 #include "pipeline/remote/group_wire.h"
 #include "pipeline/remote/programs.h"

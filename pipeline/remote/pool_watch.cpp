@@ -4,7 +4,7 @@
 
 #include <penstock/log.h>
 
-#include "pipeline/engine/run.h"
+#include "pipeline/engine/run/run.h"
 #include "pipeline/remote/local_link.h"
 #include "pipeline/remote/pool.h"
 

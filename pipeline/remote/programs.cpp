@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "pipeline/engine/run.h"
+#include "pipeline/engine/run/run.h"
 #include "pipeline/remote/messages.h"
 
 namespace penstock::remote {

@@ -14,7 +14,7 @@
 #include <penstock/state.h>
 
 #include "pipeline/core/thread_annotations.h"
-#include "pipeline/engine/stage_services.h"
+#include "pipeline/engine/run/stage_services.h"
 #include "pipeline/remote/element_cache.h"
 #include "pipeline/remote/pixels.h"
 

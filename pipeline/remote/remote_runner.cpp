@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "pipeline/engine/run.h"
-#include "pipeline/order/support.h"
+#include "pipeline/engine/run/run.h"
+#include "pipeline/stage/support.h"
 
 namespace penstock::remote {
 namespace {

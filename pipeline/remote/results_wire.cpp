@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pipeline/engine/run.h"
-#include "pipeline/order/support.h"
+#include "pipeline/engine/run/run.h"
+#include "pipeline/stage/support.h"
 #include "pipeline/remote/group_wire.h"
 
 namespace penstock::remote {

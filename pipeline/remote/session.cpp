@@ -10,9 +10,9 @@
 
 #include "pipeline/core/sizes.h"
 #include "pipeline/core/thread_name.h"
-#include "pipeline/engine/local_runner.h"
-#include "pipeline/order/fingerprint.h"
-#include "pipeline/order/support.h"
+#include "pipeline/engine/make/local_runner.h"
+#include "pipeline/stage/fingerprint.h"
+#include "pipeline/stage/support.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/session_work.h"
 #include "pipeline/remote/transport.h"

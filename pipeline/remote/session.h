@@ -17,8 +17,8 @@
 #include <penstock/start_thread.h>
 #include <penstock/worker_links.h>
 
-#include "pipeline/engine/group_runner.h"
-#include "pipeline/engine/run.h"
+#include "pipeline/engine/make/group_runner.h"
+#include "pipeline/engine/run/run.h"
 #include "pipeline/remote/element_cache.h"
 #include "pipeline/remote/group_wire.h"
 #include "pipeline/remote/programs.h"

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "pipeline/order/support.h"
+#include "pipeline/stage/support.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/session_work.h"
 

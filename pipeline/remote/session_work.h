@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/engine/group_sizer.h"
+#include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/shared_memory.h"
 

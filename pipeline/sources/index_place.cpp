@@ -10,7 +10,7 @@
 
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/http/url.h"
+#include "pipeline/io/schemes.h"
 #include "pipeline/io/posix.h"
 
 #define XXH_INLINE_ALL

@@ -1,11 +1,11 @@
 // Expands a packed row of blocks to samples, with a team of threads. Gives the same bits as
-// pipeline/work/jpeg/records. Never reads or writes outside of its buffers, whatever the bytes are.
+// pipeline/jpeg/records. Never reads or writes outside of its buffers, whatever the bytes are.
 #pragma once
 
 #include <cstdint>
 
-#include "pipeline/work/image/device/layout.h"
-#include "pipeline/work/jpeg/idct_functor.h"
+#include "pipeline/image/device/layout.h"
+#include "pipeline/jpeg/idct_functor.h"
 #include "staging/reconstruct/team.h"
 
 namespace penstock::reconstruct {

@@ -1,5 +1,5 @@
 // The steps from a packed image to a row of the output, for the host and for CUDA. Each step
-// computes one value, or a row of blocks with a team. Gives the same bits as pipeline/work/image.
+// computes one value, or a row of blocks with a team. Gives the same bits as pipeline/image.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // From samples to pixels: upsampling and color conversion. Gives the same bits as
-// pipeline/work/jpeg/rows.h. Source of the weights, roundings and constants: libjpeg's jdsample and
+// pipeline/jpeg/rows.h. Source of the weights, roundings and constants: libjpeg's jdsample and
 // jdcolor.
 #pragma once
 
 #include <cstdint>
 
-#include "pipeline/work/image/device/plan.h"
+#include "pipeline/image/device/plan.h"
 
 namespace penstock::reconstruct {
 

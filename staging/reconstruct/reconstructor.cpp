@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "pipeline/work/image/on_device.h"
+#include "pipeline/image/on_device.h"
 #include "staging/cuda/module.h"
 #include "staging/layout.h"
 #include "staging/reconstruct/twin.h"

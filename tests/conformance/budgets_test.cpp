@@ -20,7 +20,7 @@
 #include <penstock/rng.h>
 #include <penstock/work.h>
 
-#include "pipeline/engine/step_back.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "tests/conformance/stages.h"
 #include "tests/support/time_limit.h"
 

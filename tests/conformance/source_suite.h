@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/io/memory.h"
-#include "pipeline/order/node.h"
+#include "pipeline/stage/node.h"
 #include "tests/conformance/sources.h"
 #include "tests/support/hooked_files.h"
 

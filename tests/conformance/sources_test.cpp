@@ -9,7 +9,7 @@
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
-#include "pipeline/order/node.h"
+#include "pipeline/stage/node.h"
 #include "pipeline/sources/parallel.h"
 #include "tests/conformance/source_suite.h"
 #include "tests/support/errors.h"

@@ -13,7 +13,7 @@
 #include <penstock/map.h>
 #include <penstock/sources.h>
 
-#include "pipeline/order/values.h"
+#include "pipeline/stages/values.h"
 #include "pipeline/sources/synthetic.h"
 #include "tests/support/example.h"
 #include "tests/support/files.h"

@@ -67,7 +67,7 @@ penstock_docs(stages)
 penstock_docs(staging)
 penstock_docs(metrics)
 penstock_docs(from-tensorflow)
-penstock_docs(extending SOURCES pipeline/work/image/fused.cpp pipeline/work/image/pipe.cpp
+penstock_docs(extending SOURCES pipeline/image/fused.cpp pipeline/image/pipe.cpp
   tests/conformance/conformance_test.cpp tests/conformance/sources_test.cpp tests/conformance/source_runs_test.cpp
   FILTER "*repeateach*:*linspace*:CenterSquare.*")
 

@@ -14,7 +14,7 @@
 #include <penstock/rng.h>
 #include <penstock/state_file.h>
 
-#include "pipeline/io/state_file.h"
+#include "pipeline/http/state_file.h"
 #include "tests/support/figure.h"
 #include "tests/support/program.h"
 #include "tests/support/wait_until.h"

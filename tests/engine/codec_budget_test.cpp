@@ -11,7 +11,7 @@
 #include <penstock/sources.h>
 
 #include "pipeline/core/codec_budget.h"
-#include "pipeline/engine/slots.h"
+#include "pipeline/engine/memory/slots.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 // The budget is charged for values that a stage holds, besides their tensors.
-#include "pipeline/order/held_values.h"
+#include "pipeline/stage/held_values.h"
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 #include <penstock/stats.h>
 
-#include "pipeline/engine/memory.h"
+#include "pipeline/engine/memory/memory.h"
 #include "tests/support/errors.h"
 #include "tests/support/numbers.h"
 

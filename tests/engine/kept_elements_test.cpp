@@ -1,12 +1,12 @@
 // What a cache keeps in memory comes back as it was, and the budget is charged for all of it.
-#include "pipeline/order/kept_elements.h"
+#include "pipeline/stages/kept_elements.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "pipeline/engine/memory.h"
+#include "pipeline/engine/memory/memory.h"
 #include "pipeline/sources/mapping.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"

@@ -15,7 +15,7 @@
 #include <penstock/rng.h>
 #include <penstock/sources.h>
 
-#include "pipeline/engine/step_back.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/io/fault.h"
 #include "tests/support/figure.h"
 #include "tests/support/numbers.h"

@@ -1,6 +1,6 @@
 // The byte budget's buffers: what lies idle is used before more is made, and never at the cost of
 // what was promised or of a request that would have fit.
-#include "pipeline/engine/memory.h"
+#include "pipeline/engine/memory/memory.h"
 
 #include <gtest/gtest.h>
 

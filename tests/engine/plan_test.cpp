@@ -11,7 +11,7 @@
 #include <penstock/plan.h>
 #include <penstock/sources.h>
 
-#include "pipeline/engine/run.h"
+#include "pipeline/engine/run/run.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/noisy.h"

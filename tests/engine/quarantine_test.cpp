@@ -13,7 +13,7 @@
 
 #include <penstock/sources.h>
 
-#include "pipeline/engine/quarantine.h"
+#include "pipeline/engine/errors/quarantine.h"
 #include "tests/engine/policies.h"
 #include "tests/support/deflate.h"
 #include "tests/support/errors.h"

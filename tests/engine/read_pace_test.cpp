@@ -1,4 +1,4 @@
-#include "pipeline/engine/read_pace.h"
+#include "pipeline/engine/make/read_pace.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 
 #include <penstock/rng.h>
 
-#include "pipeline/engine/batch_assembler.h"
-#include "pipeline/engine/ordered_values.h"
-#include "pipeline/order/support.h"
+#include "pipeline/engine/segment/batch_assembler.h"
+#include "pipeline/engine/segment/ordered_values.h"
+#include "pipeline/stage/support.h"
 #include "tests/engine/sequential_model.h"
 
 namespace penstock::test {

@@ -1,5 +1,5 @@
 // Slots hand on their rows in the order that is asked for, whatever gaps they lie with.
-#include "pipeline/engine/slots.h"
+#include "pipeline/engine/memory/slots.h"
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 #include <penstock/error.h>
 
-#include "pipeline/engine/memory.h"
+#include "pipeline/engine/memory/memory.h"
 
 namespace penstock {
 namespace slots_test {

@@ -12,7 +12,7 @@
 #include <penstock/sources.h>
 #include <penstock/state.h>
 
-#include "pipeline/engine/saved_run.h"
+#include "pipeline/engine/run/saved_run.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/numbers.h"

@@ -11,7 +11,7 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/engine/step_back.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "tests/support/files.h"
 #include "tests/support/numbers.h"
 

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/engine/ordered_values.h"
-#include "pipeline/order/support.h"
+#include "pipeline/engine/segment/ordered_values.h"
+#include "pipeline/stage/support.h"
 #include "tests/support/numbers.h"
 #include "tests/support/wait_until.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/engine/workers.h"
+#include "pipeline/engine/make/workers.h"
 
 #include <gtest/gtest.h>
 #include <tbb/parallel_for.h>
@@ -16,8 +16,8 @@
 #include <penstock/penstock.h>
 #include <penstock/plan.h>
 
-#include "pipeline/engine/blocking_pool.h"
-#include "pipeline/engine/run.h"
+#include "pipeline/engine/make/blocking_pool.h"
+#include "pipeline/engine/run/run.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {

@@ -4,11 +4,11 @@
 #include <penstock/find_files.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/http/answer.h"
-#include "pipeline/io/http/credentials.h"
-#include "pipeline/io/http/list_xml.h"
-#include "pipeline/io/http/name_list.h"
-#include "pipeline/io/http/url.h"
+#include "pipeline/http/answer.h"
+#include "pipeline/http/credentials.h"
+#include "pipeline/http/list_xml.h"
+#include "pipeline/http/name_list.h"
+#include "pipeline/http/url.h"
 #include "tests/fuzz/support.h"
 
 namespace penstock::fuzz {

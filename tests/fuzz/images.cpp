@@ -5,9 +5,9 @@
 
 #include <penstock/simd.h>
 
-#include "pipeline/work/image/png.h"
-#include "pipeline/work/jpeg/records/layout.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/image/png.h"
+#include "pipeline/jpeg/records/layout.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"

@@ -7,7 +7,7 @@
 #include <penstock/iterator.h>
 #include <penstock/sources.h>
 
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/stage/fingerprint.h"
 #include "pipeline/sources/index_file.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/files.h"

@@ -10,7 +10,7 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"

@@ -1,5 +1,5 @@
 // Heads of answers, and what is to be thought of them.
-#include "pipeline/io/http/answer.h"
+#include "pipeline/http/answer.h"
 
 #include <vector>
 

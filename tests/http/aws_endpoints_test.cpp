@@ -8,7 +8,7 @@
 
 #include <penstock/error.h>
 
-#include "pipeline/io/http/aws_settings.h"
+#include "pipeline/http/aws_settings.h"
 #include "tests/support/aws_environment.h"
 #include "tests/support/errors.h"
 

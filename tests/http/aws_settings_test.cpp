@@ -1,5 +1,5 @@
 // Settings, credentials and answers of S3 and of services like it, as boto3 takes them.
-#include "pipeline/io/http/aws_settings.h"
+#include "pipeline/http/aws_settings.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -11,10 +11,10 @@
 
 #include <penstock/error.h>
 
-#include "pipeline/io/http/answer.h"
-#include "pipeline/io/http/credentials.h"
-#include "pipeline/io/http/s3_endpoint.h"
-#include "pipeline/io/http/web_identity.h"
+#include "pipeline/http/answer.h"
+#include "pipeline/http/credentials.h"
+#include "pipeline/http/s3_endpoint.h"
+#include "pipeline/http/web_identity.h"
 #include "tests/support/aws_environment.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"

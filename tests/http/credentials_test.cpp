@@ -6,9 +6,9 @@
 
 #include <gmock/gmock.h>
 
-#include "pipeline/io/http/credential_process.h"
-#include "pipeline/io/http/s3_endpoint.h"
-#include "pipeline/io/http/web_identity.h"
+#include "pipeline/http/credential_process.h"
+#include "pipeline/http/s3_endpoint.h"
+#include "pipeline/http/web_identity.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 

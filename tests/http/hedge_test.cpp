@@ -6,7 +6,7 @@
 #include <penstock/file_system.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/http/lateness.h"
+#include "pipeline/http/lateness.h"
 #include "tests/support/files.h"
 #include "tests/support/http_server.h"
 

@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/io/http/pace.h"
-#include "pipeline/io/http/patience.h"
-#include "pipeline/io/http/send_rate.h"
+#include "pipeline/http/pace.h"
+#include "pipeline/http/patience.h"
+#include "pipeline/http/send_rate.h"
 
 namespace penstock::http {
 namespace {

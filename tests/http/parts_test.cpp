@@ -1,7 +1,7 @@
 // How reads become requests: merged, cut, and never too much between them.
 #include <gtest/gtest.h>
 
-#include "pipeline/io/http/http_file.h"
+#include "pipeline/http/http_file.h"
 
 namespace penstock::http {
 namespace {

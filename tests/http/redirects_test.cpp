@@ -1,11 +1,11 @@
 // Which addresses are private, and which redirects a request follows.
-#include "pipeline/io/http/redirects.h"
+#include "pipeline/http/redirects.h"
 
 #include <optional>
 
 #include <gmock/gmock.h>
 
-#include "pipeline/io/http/address.h"
+#include "pipeline/http/address.h"
 #include "tests/support/errors.h"
 
 namespace penstock::http {

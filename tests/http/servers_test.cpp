@@ -11,7 +11,7 @@
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/memory.h"
-#include "pipeline/order/node.h"
+#include "pipeline/stage/node.h"
 #include "tests/conformance/sources.h"
 #include "tests/support/aws_environment.h"
 #include "tests/support/context.h"

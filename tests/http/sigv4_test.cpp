@@ -1,10 +1,10 @@
 // Signatures, beside what AWS publishes, and of keys with every byte.
-#include "pipeline/io/http/sigv4.h"
+#include "pipeline/http/sigv4.h"
 
 #include <gmock/gmock.h>
 
-#include "pipeline/io/http/credentials.h"
-#include "pipeline/io/http/list_xml.h"
+#include "pipeline/http/credentials.h"
+#include "pipeline/http/list_xml.h"
 #include "tests/support/errors.h"
 
 namespace penstock::http {

@@ -15,7 +15,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/io/state_file.h"
+#include "pipeline/http/state_file.h"
 #include "tests/http/upload_victim.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"

@@ -8,7 +8,7 @@
 #include <penstock/file_system.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/http/upload.h"
+#include "pipeline/http/upload.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/http_server.h"

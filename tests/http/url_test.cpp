@@ -1,14 +1,14 @@
 // URLs: what they are made of, what they mean on a page, and what of them may be shown.
-#include "pipeline/io/http/url.h"
+#include "pipeline/http/url.h"
 
 #include <gmock/gmock.h>
 
 #include <penstock/error.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/http/basic_auth.h"
-#include "pipeline/io/http/name_list.h"
-#include "pipeline/io/http/secrets.h"
+#include "pipeline/http/basic_auth.h"
+#include "pipeline/http/name_list.h"
+#include "pipeline/http/secrets.h"
 
 namespace penstock::http {
 namespace {

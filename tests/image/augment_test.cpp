@@ -1,4 +1,4 @@
-#include "pipeline/work/image/augment.h"
+#include "pipeline/image/augment.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/codec/exif.h"
-#include "pipeline/work/image/geometry.h"
-#include "pipeline/work/image/orient.h"
+#include "pipeline/image/geometry.h"
+#include "pipeline/image/orient.h"
 #include "tests/support/errors.h"
 
 namespace penstock::image {

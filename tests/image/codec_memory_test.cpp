@@ -13,8 +13,8 @@
 
 #include "pipeline/codec/codec.h"
 #include "pipeline/core/codec_budget.h"
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/support/images.h"
 
 namespace {

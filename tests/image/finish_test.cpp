@@ -1,4 +1,4 @@
-#include "pipeline/work/image/finish.h"
+#include "pipeline/image/finish.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/adjust.h"
-#include "pipeline/work/image/dump.h"
-#include "pipeline/work/image/row_writer.h"
+#include "pipeline/image/adjust.h"
+#include "pipeline/image/dump.h"
+#include "pipeline/image/row_writer.h"
 #include "tests/support/errors.h"
 #include "tests/support/images.h"
 #include "tests/support/simd.h"

@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/decoders.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/image/decoders.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 #include "tests/support/decoding.h"
 #include "tests/support/figure.h"
 #include "tests/support/images.h"

@@ -1,4 +1,4 @@
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include <penstock/image.h>
 
-#include "pipeline/work/image/chain.h"
+#include "pipeline/image/chain.h"
 #include "tests/support/context.h"
 
 namespace penstock::test {

@@ -9,8 +9,8 @@
 
 #include <penstock/image.h>
 
-#include "pipeline/work/image/chain.h"
-#include "pipeline/work/image/resize.h"
+#include "pipeline/image/chain.h"
+#include "pipeline/image/resize.h"
 #include "tests/image/op_results.h"
 #include "tests/support/context.h"
 #include "tests/support/errors.h"

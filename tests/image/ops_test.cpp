@@ -9,11 +9,11 @@
 
 #include <penstock/image.h>
 
-#include "pipeline/work/image/adjust.h"
-#include "pipeline/work/image/augment.h"
-#include "pipeline/work/image/chain.h"
-#include "pipeline/work/image/orient.h"
-#include "pipeline/work/image/resize.h"
+#include "pipeline/image/adjust.h"
+#include "pipeline/image/augment.h"
+#include "pipeline/image/chain.h"
+#include "pipeline/image/orient.h"
+#include "pipeline/image/resize.h"
 #include "tests/image/op_results.h"
 #include "tests/support/data.h"
 #include "tests/support/errors.h"

@@ -1,4 +1,4 @@
-#include "pipeline/work/image/png.h"
+#include "pipeline/image/png.h"
 
 #include <memory>
 #include <string>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/codec/exif.h"
-#include "pipeline/work/image/decoders.h"
+#include "pipeline/image/decoders.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/work/image/resize.h"
+#include "pipeline/image/resize.h"
 
 #include <algorithm>
 #include <cmath>

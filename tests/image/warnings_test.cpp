@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/codec/exif.h"
-#include "pipeline/work/image/decoders.h"
-#include "pipeline/work/image/png.h"
-#include "pipeline/work/jpeg/records/decoder.h"
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/image/decoders.h"
+#include "pipeline/image/png.h"
+#include "pipeline/jpeg/records/decoder.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/support/decoding.h"
 #include "tests/support/errors.h"
 #include "tests/support/jpeg_pair.h"

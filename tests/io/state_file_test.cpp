@@ -1,4 +1,4 @@
-#include "pipeline/io/state_file.h"
+#include "pipeline/http/state_file.h"
 #include "pipeline/io/durable.h"
 
 #include <cerrno>

@@ -14,8 +14,8 @@
 
 #include <penstock/crc32c.h>
 
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 #include "tests/support/decoding.h"
 
 namespace penstock {

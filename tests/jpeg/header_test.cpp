@@ -1,10 +1,10 @@
-#include "pipeline/work/jpeg/header.h"
+#include "pipeline/jpeg/header.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/jpeg/huffman.h"
+#include "pipeline/jpeg/huffman.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
 

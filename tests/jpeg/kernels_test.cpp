@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/jpeg/rows.h"
+#include "pipeline/jpeg/rows.h"
 #include "tests/support/simd.h"
 
 namespace penstock::jpeg {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/jpeg/lanes.h"
+#include "pipeline/jpeg/lanes.h"
 #include "tests/support/data.h"
 #include "tests/support/decoding.h"
 #include "tests/support/images.h"

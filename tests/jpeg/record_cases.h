@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/jpeg/records/decoder.h"
-#include "pipeline/work/jpeg/records/make.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/jpeg/records/decoder.h"
+#include "pipeline/jpeg/records/make.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 #include "tests/support/decoding.h"
 #include "tests/support/errors.h"
 #include "tests/support/image_records.h"

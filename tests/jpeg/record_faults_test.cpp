@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/records/decoder.h"
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/records/decoder.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/jpeg/record_cases.h"
 #include "tests/support/decoding.h"
 #include "tests/support/errors.h"

@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/decoders.h"
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/records/decoder.h"
-#include "pipeline/work/jpeg/records/make.h"
-#include "pipeline/work/jpeg/records/packed_row.h"
+#include "pipeline/image/decoders.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/records/decoder.h"
+#include "pipeline/jpeg/records/make.h"
+#include "pipeline/jpeg/records/packed_row.h"
 #include "tests/jpeg/record_cases.h"
 #include "tests/support/data.h"
 #include "tests/support/decoding.h"

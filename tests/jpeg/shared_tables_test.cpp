@@ -1,13 +1,13 @@
 // Huffman tables that all indexed records of a file share.
-#include "pipeline/work/jpeg/records/table_sample.h"
+#include "pipeline/jpeg/records/table_sample.h"
 
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/decoders.h"
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/image/decoders.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/support/decoding.h"
 #include "tests/support/jpeg_coefficients.h"
 #include "tests/support/simd.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/work/image/on_device.h"
+#include "pipeline/image/on_device.h"
 #include "staging/reconstruct/image.h"
 #include "tests/staging/reconstruct_on.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/stage/fingerprint.h"
 #include "tests/record/data.h"
 
 namespace penstock::test {

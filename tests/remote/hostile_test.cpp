@@ -16,7 +16,7 @@
 #include <penstock/sources.h>
 #include <penstock/version.h>
 
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/messages.h"
 #include "pipeline/remote/transport.h"
 #include "tests/remote/loop_transport.h"

@@ -20,7 +20,7 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/messages.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"

@@ -15,7 +15,7 @@
 #include <penstock/penstock.h>
 
 #include "pipeline/remote/pixels.h"
-#include "pipeline/work/image/finish.h"
+#include "pipeline/image/finish.h"
 #include "tests/remote/loop_workers.h"
 #include "tests/support/time_limit.h"
 

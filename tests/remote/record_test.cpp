@@ -11,7 +11,7 @@
 
 #include <penstock/module.h>
 
-#include "pipeline/order/fingerprint.h"
+#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/packed.h"
 #include "tests/cluster/certificates.h"
 #include "tests/record/observe.h"

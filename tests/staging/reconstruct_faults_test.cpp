@@ -10,9 +10,9 @@
 #include <penstock/rng.h>
 #include <penstock/sources.h>
 
-#include "pipeline/work/image/device/plan.h"
-#include "pipeline/work/image/filter.h"
-#include "pipeline/work/image/on_device.h"
+#include "pipeline/image/device/plan.h"
+#include "pipeline/image/filter.h"
+#include "pipeline/image/on_device.h"
 #include "staging/reconstruct/twin.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/beds.h"

@@ -9,7 +9,7 @@
 #include <penstock/reconstruct.h>
 #include <penstock/sources.h>
 
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/staging/batches.h"
 #include "tests/support/images.h"
 

@@ -11,8 +11,8 @@
 #include <penstock/reconstruct.h>
 #include <penstock/sources.h>
 
-#include "pipeline/work/image/device/plan.h"
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/image/device/plan.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/beds.h"
 #include "tests/support/context.h"

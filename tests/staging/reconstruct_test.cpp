@@ -10,7 +10,7 @@
 #include <penstock/rng.h>
 #include <penstock/sources.h>
 
-#include "pipeline/work/jpeg/records/make.h"
+#include "pipeline/jpeg/records/make.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/beds.h"
 #include "tests/staging/reconstruct_on.h"

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/work/image/png.h"
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/image/png.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 #include "tests/storm/storm.h"
 #include "tests/support/decoding.h"
 

@@ -8,7 +8,7 @@
 #include <penstock/image_records.h>
 #include <penstock/penstock.h>
 
-#include "pipeline/work/jpeg/decoder.h"
+#include "pipeline/jpeg/decoder.h"
 #include "staging/host/host_device.h"
 #include "tests/support/deflate.h"
 #include "tests/support/files.h"

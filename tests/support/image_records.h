@@ -10,7 +10,7 @@
 
 #include <penstock/crc32c.h>
 
-#include "pipeline/work/jpeg/records/layout.h"
+#include "pipeline/jpeg/records/layout.h"
 
 namespace penstock::test {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "pipeline/work/jpeg/padding.h"
-#include "pipeline/work/jpeg/turbo/warnings.h"
+#include "pipeline/jpeg/padding.h"
+#include "pipeline/jpeg/turbo/warnings.h"
 #include "tests/support/images.h"
 
 namespace penstock::test {

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <string>
 
-#include "pipeline/work/jpeg/decoder.h"
-#include "pipeline/work/jpeg/lanes.h"
-#include "pipeline/work/jpeg/turbo/turbo.h"
+#include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/lanes.h"
+#include "pipeline/jpeg/turbo/turbo.h"
 #include "tests/support/decoding.h"
 
 namespace penstock::test {

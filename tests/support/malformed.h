@@ -12,7 +12,7 @@
 #include <penstock/limits.h>
 #include <penstock/rng.h>
 
-#include "pipeline/work/image/png_warnings.h"
+#include "pipeline/image/png_warnings.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
 

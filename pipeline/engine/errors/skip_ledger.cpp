@@ -1,0 +1,168 @@
+#include "pipeline/engine/errors/skip_ledger.h"
+
+#include <string>
+
+namespace penstock {
+
+Status SkipLedger::add(const Account& account, std::uint64_t reached, const Error& error) {
+  // Elements that a cancelled run gave up are not bad, nor are those that a larger budget makes,
+  // nor those of files that changed.
+  const bool ends =
+      error.code() == ErrorCode::resource_exhausted || error.code() == ErrorCode::changed;
+  if (error.code() != ErrorCode::cancelled && !ends) quarantine_.add(error);
+  MutexLock lock(mutex_);
+  // The same error is on its way through the next stage.
+  if (!over_.ok()) return over_;
+  if (ends) {
+    over_ = error;
+    count(error);
+    return over_;
+  }
+  if (!account.counted) return {};
+  count(error);
+  const Passed passed = charge(account, {reached, 1});
+  const bool too_many = errors_.count > options_.max_errors;
+  const bool too_large_share = passed.seen >= 100 && options_.max_error_share &&
+                               static_cast<double>(passed.bad) >
+                                   *options_.max_error_share * static_cast<double>(passed.seen);
+  if (!too_many && !too_large_share) return {};
+  over_ = Error(error.code(),
+                std::to_string(errors_.count) + " bad elements of " + std::to_string(passed.seen) +
+                    " exceed the error budget; the last: " + error.cause(),
+                error.where(), error.original());
+  return over_;
+}
+
+Status SkipLedger::judge(std::uint64_t key) {
+  MutexLock lock(mutex_);
+  Status found = mostly_bad(key);
+  if (!found.ok()) over_ = found;
+  return found;
+}
+
+Status SkipLedger::verdict(std::uint64_t key) const {
+  MutexLock lock(mutex_);
+  return mostly_bad(key);
+}
+
+Status SkipLedger::mostly_bad(std::uint64_t key) const {
+  constexpr std::uint64_t kFewest = 10;
+  if (options_.on_error != OnError::skip || options_.max_errors != RunOptions().max_errors ||
+      options_.max_error_share)
+    return {};
+  if (!over_.ok() || errors_.count == 0) return {};
+  std::map<const StageCounters*, Passed> all = before_;
+  for (const auto& [whose, passed] : since_)
+    if (whose.first == key) all[whose.second] += passed;
+  for (const auto& [stage, passed] : all) {
+    if (passed.seen < kFewest || passed.bad <= passed.seen - passed.bad) continue;
+    const bool known = !errors_.first.empty();  // else they are those of a saved run
+    return Error(known ? errors_.first.front().code() : ErrorCode::data_loss,
+                 std::to_string(passed.bad) + " of " + std::to_string(passed.seen) +
+                     " elements are bad and were skipped, more than half (--max-errors, " +
+                     "RunOptions::max_error_share, allows more)" +
+                     (known ? "; the first: " + errors_.first.front().cause() : ""),
+                 known ? errors_.first.front().where() : Provenance());
+  }
+  return {};
+}
+
+void SkipLedger::pass(const Account& account, std::uint64_t good) {
+  if (options_.on_error != OnError::skip || !account.counted || good == 0) return;
+  MutexLock lock(mutex_);
+  charge(account, {good, 0});
+}
+
+// The next epoch may have begun, so its counts are separate.
+Passed SkipLedger::charge(const Account& account, Passed more) {
+  since_[{account.key, account.stage}] += more;
+  Passed all = before_[account.stage];
+  for (const auto& [whose, passed] : since_) {
+    if (whose.second == account.stage) all += passed;
+  }
+  return all;
+}
+
+void SkipLedger::count(const Error& error) {
+  constexpr std::size_t kKept = 100;
+  ++errors_.count;
+  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+}
+
+void SkipLedger::surfaced(const Error& error) {
+  MutexLock lock(mutex_);
+  count(error);
+}
+
+void SkipLedger::end(const Error& error) {
+  MutexLock lock(mutex_);
+  if (!over_.ok()) return;
+  over_ = error;
+  count(error);
+}
+
+std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
+  MutexLock lock(mutex_);
+  std::uint64_t bad = 0;
+  for (const auto& [whose, passed] : since_) bad += whose.first == key ? passed.bad : 0;
+  return bad;
+}
+
+std::uint64_t SkipLedger::begin(std::uint64_t key) {
+  MutexLock lock(mutex_);
+  std::uint64_t bad = 0;
+  for (auto at = since_.begin(); at != since_.end();) {
+    if (at->first.first == key) {
+      ++at;
+      continue;
+    }
+    bad += at->second.bad;
+    before_[at->first.second] += at->second;
+    at = since_.erase(at);
+  }
+  return bad;
+}
+
+Passed SkipLedger::before(const StageCounters* stage, std::optional<std::uint64_t> key) const {
+  MutexLock lock(mutex_);
+  Passed passed;
+  if (const auto at = before_.find(stage); at != before_.end()) passed = at->second;
+  if (!key) return passed;
+  if (const auto at = since_.find({*key, stage}); at != since_.end()) passed += at->second;
+  return passed;
+}
+
+void SkipLedger::restore(std::uint64_t errors) {
+  MutexLock lock(mutex_);
+  errors_.count = errors;
+}
+
+void SkipLedger::restore(const StageCounters* stage, Passed passed) {
+  MutexLock lock(mutex_);
+  before_[stage] = passed;
+}
+
+void SkipLedger::restore(const Account& account, Passed passed) {
+  // Such a run does not count good elements, so its states are those of one that was not restored.
+  if (options_.on_error != OnError::skip && passed.bad == 0) return;
+  if (!account.counted) return;
+  MutexLock lock(mutex_);
+  errors_.count += passed.bad;
+  charge(account, passed);
+}
+
+void SkipLedger::step_back() {
+  MutexLock lock(mutex_);
+  std::uint64_t bad = 0;
+  for (const auto& [whose, passed] : since_) bad += passed.bad;
+  since_.clear();
+  errors_.count -= bad;
+  while (errors_.first.size() > errors_.count) errors_.first.pop_back();
+}
+
+ErrorStats SkipLedger::stats() const {
+  MutexLock lock(mutex_);
+  return errors_;
+}
+
+}  // namespace penstock

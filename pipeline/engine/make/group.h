@@ -1,0 +1,109 @@
+// Neighbouring items that are executed together.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/make/executor.h"
+
+namespace penstock {
+
+/// Neighbouring items on their way from the thread that pulls them, through the runner, to the
+/// results. Each of these has exclusive access in turn, except to the members marked as guarded.
+/// Groups are recycled.
+struct Group {
+  std::size_t count = 0;
+  std::uint64_t first = 0;  ///< sequence number of the first item
+  std::vector<ElementRef> items;
+  std::vector<WorkItem> work;
+  std::vector<Place> places;  ///< rows in batches; empty for single values
+  /// For batches only: the items that failed, in order.
+  std::vector<std::pair<std::size_t, Status>> failures;
+
+  // For the execution:
+  std::optional<GroupContext> context;
+  /// All items are records with one program, so the first item can stand for all.
+  bool alike = false;
+  bool reads = false;  ///< some item's source waits for a device
+  /// Each item is a byte string that is read straight into its place, except for `outliers`.
+  bool textual = false;
+  std::uint64_t read_bytes = 0;  ///< bytes that reading the items will take, as far as known
+  std::vector<Outlier> outliers;
+  /// A part that one of several threads reads.
+  struct Part {
+    Part(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
+         bool trust_data)
+        : context(memory, key, retry, cancelled, trust_data) {}
+    GroupContext context;
+    std::uint64_t bytes = 0;  ///< bytes that reading the part takes
+    std::vector<Outlier> outliers;
+  };
+  std::deque<Part> parts;
+  std::atomic<std::size_t> unread{0};  ///< parts not read yet
+  std::atomic<bool> lost{false};       ///< a part could not be started
+  /// For a starved group: the total bytes that its next element takes, as far as it is known.
+  std::uint64_t starved_all = 0;
+
+  // Guarded by the segment's mutex:
+  bool done = false;
+  bool ready = false;      ///< needs nothing but a thread
+  bool starved = false;    ///< waits to be made again, one element at a time
+  bool redoing = false;    ///< is being made again
+  std::size_t redone = 0;  ///< items of a starved group that are made, counted from the first
+  std::size_t taken = 0;   ///< delivered results, for single values
+
+  /// Returns the number of available results, for single values. Guarded by the segment's mutex.
+  std::size_t made() const { return done ? count : redone; }
+  std::span<const ElementRef> samples() const { return {items.data(), alike ? 1 : count}; }
+  std::span<const ElementRef> all_items() const { return {items.data(), count}; }
+  std::span<WorkItem> all_work() { return {work.data(), count}; }
+  /// Adds an item to `failures`, unless it is there.
+  void fail(std::size_t item, Status status);
+  /// Drops the results from item `from` on.
+  void drop_results(std::size_t from) noexcept;
+  /// Drops all results and everything that the group holds. It keeps its places.
+  void start_over() noexcept;
+};
+
+/// Memory for items that the groups of one epoch leave to those of the next. Thread-safe.
+class SpareItems {
+ public:
+  /// Returns an empty vector if no memory is left.
+  std::vector<ElementRef> take() noexcept EXCLUDES(mutex_);
+  void give(std::vector<ElementRef> items) noexcept EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::vector<std::vector<ElementRef>> items_ GUARDED_BY(mutex_);
+};
+
+/// A pool of groups to be reused. Not synchronised.
+class GroupPool {
+ public:
+  GroupPool() = default;
+  ~GroupPool();
+  GroupPool(const GroupPool&) = delete;
+  GroupPool& operator=(const GroupPool&) = delete;
+
+  /// Takes memory for items from `spare`, and returns it there in the end. `spare` must outlive the
+  /// pool.
+  void share(SpareItems& spare) noexcept { spare_ = &spare; }
+  Group& take();
+  /// Takes a group back and empties it. REQUIRES: the group came from this pool.
+  void give(Group& group) noexcept;
+
+ private:
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Group*> free_;  // has capacity for all groups
+  SpareItems* spare_ = nullptr;
+};
+
+}  // namespace penstock

@@ -1,0 +1,87 @@
+// The memory and the services that the ops and sources of one group get.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <penstock/work.h>
+
+#include "pipeline/core/codec_budget.h"
+#include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/errors/retry.h"
+#include "pipeline/stage/element_ref.h"
+#include "pipeline/sources/mapping.h"
+
+namespace penstock {
+
+/// The context of one group, from which ops and sources get their memory. If the budget had no
+/// room, `starved` tells that, so that the work can be redone when there is room. Not synchronised.
+class GroupContext final : public WorkContext, public CodecBudget {
+ public:
+  GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
+               bool trust_data)
+      : memory_(memory), retry_(retry), trust_data_(trust_data) {
+    key_ = key;
+    cancelled_ = &cancelled;
+  }
+  ~GroupContext() override {
+    memory_.unreserve(promised_);
+    end_codecs();
+  }
+
+  BufferPtr allocate(std::size_t bytes) override;
+  void take(std::uint64_t bytes) override;
+  void give(std::uint64_t bytes) noexcept override;
+  bool trust_data() const noexcept override { return trust_data_; }
+  /// Gives back to the budget the bytes that codecs took and have not given back.
+  void end_codecs() noexcept;
+  /// Returns the bytes of all requests up to one that found no room; 0 if all found some.
+  std::uint64_t starved_all() const noexcept { return starved_all_; }
+  /// Takes over bytes that were reserved for this group.
+  void promise(std::uint64_t bytes) { promised_ += bytes; }
+  bool starved() const noexcept { return starved_ > 0; }
+  /// Returns the bytes of the largest request that found no room.
+  std::uint64_t starved_bytes() const noexcept { return starved_; }
+  /// Resets `starved_bytes` to an earlier value, as the work has been done without the memory that
+  /// found no room since then.
+  void do_without(std::uint64_t bytes) noexcept { starved_ = bytes; }
+  /// Returns the total number of bytes allocated.
+  std::uint64_t allocated() const noexcept { return allocated_; }
+  /// Takes up to `bytes` of the promise to `group`, for a part of the group that another thread
+  /// reads.
+  void promise_of(GroupContext& group, std::uint64_t bytes) noexcept;
+  /// Takes back the rest of a part's promise, and the part's findings.
+  void absorb(GroupContext& part);
+  Retry& retry() noexcept { return retry_; }
+  void set_op(std::uint32_t op) noexcept { op_ = op; }
+  /// Remembers which mapped files an element views.
+  void note_views(const Element& element);
+  /// Returns the mapped files that elements of this group have viewed so far.
+  std::span<const BufferPtr> views() const noexcept { return views_; }
+
+  /// The parts of a tuple, kept from the time they are read until the tuple is made.
+  struct Parts {
+    const ElementRef* tuple = nullptr;
+    std::vector<WorkItem> parts;
+  };
+  std::vector<Parts> read_parts;
+
+ private:
+  /// Returns the error of an element that takes `bytes` more.
+  Error no_room(const std::string& needs, std::uint64_t bytes) const;
+
+  Memory& memory_;
+  Retry& retry_;
+  std::uint64_t promised_ = 0;
+  std::uint64_t starved_ = 0;
+  std::uint64_t allocated_ = 0;
+  std::uint64_t codecs_ = 0;  // bytes that codecs hold
+  std::uint64_t starved_all_ = 0;
+  const bool trust_data_;
+  std::vector<BufferPtr> views_;
+};
+
+}  // namespace penstock

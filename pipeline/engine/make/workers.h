@@ -1,0 +1,87 @@
+// The compute threads of a run, and their number.
+#pragma once
+
+#include <tbb/task_arena.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <penstock/start_thread.h>
+
+#include "pipeline/core/ring.h"
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/run/tuning_log.h"
+
+namespace penstock {
+
+/// The threads on which a run computes, as many as its consumer needs. The first one is started
+/// before any work is accepted, so accepted work is always done. Another thread is added, up to
+/// `most`, whenever work has waited 2 ms for a thread and the consumer waits too. A thread is
+/// removed when, for a period, the consumer never had to wait and one thread less could have done
+/// all the work. The period doubles each time that this proves wrong. If no thread can be started,
+/// work waits for the existing ones. Thread-safe.
+class Workers {
+ public:
+  /// If `by_quota` is true, never uses more threads than the container's quota allows, even if that
+  /// changes during the run. `consumers_waiting` must outlive all work. Throws
+  /// Error{resource_exhausted} if no thread can be started.
+  Workers(int most, bool by_quota, const std::atomic<int>& consumers_waiting,
+          std::shared_ptr<TuningLog> log);
+  /// Waits until all work is done. Must not be called on its own threads.
+  ~Workers();
+
+  /// Accepts `work`, which must not throw, and runs it once. If this throws, the work was not
+  /// accepted.
+  void submit(std::function<void()> work) EXCLUDES(mutex_);
+  /// Checks again whether work has waited too long. For a thread that waits for the result of such
+  /// work.
+  void look() EXCLUDES(mutex_);
+  int allowed() const EXCLUDES(mutex_);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Task {
+    std::function<void()> work;
+    Clock::time_point since;
+  };
+
+  void start() REQUIRES(mutex_);
+  void serve_in_arena() noexcept;
+  void serve() noexcept EXCLUDES(mutex_);
+  static void warn() noexcept;
+  bool grow_if_late(Clock::time_point now) noexcept REQUIRES(mutex_);
+  bool has_thread_for_more(Clock::time_point now) noexcept REQUIRES(mutex_);
+  void ask_quota(Clock::time_point now) noexcept EXCLUDES(mutex_);
+  void shrink_if_idle(Clock::time_point now) REQUIRES(mutex_);
+  void begin_while(Clock::time_point now) REQUIRES(mutex_);
+
+  const int size_;
+  const bool by_quota_;
+  const std::atomic<int>& consumers_waiting_;
+  const std::shared_ptr<TuningLog> log_;
+  // The arena has a place for each thread of the run, and none for oneTBB's own. So if a callable
+  // uses oneTBB, the run's threads do that work, and no other thread has to be started.
+  tbb::task_arena arena_;
+  const bool has_arena_;
+
+  mutable Mutex mutex_;
+  CondVar ready_;
+  Ring<Task> queue_ GUARDED_BY(mutex_);
+  int most_ GUARDED_BY(mutex_);
+  Clock::time_point asked_ GUARDED_BY(mutex_);
+  Clock::time_point failed_ GUARDED_BY(mutex_);  // last failure to start a thread; not set: none
+  int allowed_ GUARDED_BY(mutex_) = 1;
+  int running_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  Clock::time_point while_began_ GUARDED_BY(mutex_);
+  std::chrono::nanoseconds busy_ GUARDED_BY(mutex_){0};  // of all threads, since while_began_
+  std::chrono::milliseconds while_ GUARDED_BY(mutex_){1000};
+  bool shrunk_ GUARDED_BY(mutex_) = false;  // whether the last change removed a thread
+  std::vector<Thread> threads_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock

@@ -1,0 +1,283 @@
+#include "pipeline/engine/memory/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+namespace penstock {
+
+class Memory::PoolBuffer final : public Buffer {
+ public:
+  PoolBuffer(std::byte* data, int wanted) : size_class(wanted) {
+    data_ = data;
+    size_ = class_bytes(wanted);
+  }
+  std::uint64_t charge() const noexcept { return charge_of(size_); }
+  ~PoolBuffer() override = default;
+  void dispose() noexcept override {
+    const std::shared_ptr<Memory> memory = std::move(owner);
+    memory->give(this);
+  }
+
+  const int size_class;
+  std::shared_ptr<Memory> owner;  // set while in use
+};
+
+class Memory::Charge final : public Buffer {
+ public:
+  Charge(std::shared_ptr<Memory> memory, std::uint64_t bytes)
+      : memory_(std::move(memory)), bytes_(bytes) {}
+  ~Charge() override { memory_->discharge(bytes_); }
+  void dispose() noexcept override { delete this; }
+
+ private:
+  const std::shared_ptr<Memory> memory_;
+  const std::uint64_t bytes_;
+};
+
+Memory::~Memory() {
+  for (std::vector<PoolBuffer*>& buffers : free_) {
+    for (PoolBuffer* buffer : buffers) {
+      allocator_.deallocate(buffer->data(), buffer->size());
+      delete buffer;
+    }
+  }
+}
+
+// Wastes at most an eighth.
+int Memory::size_class(std::size_t bytes) noexcept {
+  const std::size_t last = std::max(bytes, kLeast) - 1;
+  const int doubling = static_cast<int>(std::bit_width(last)) - 1;
+  return doubling * kClassesToADoubling + static_cast<int>((last >> (doubling - 3)) & 7);
+}
+
+std::size_t Memory::class_bytes(int size_class) noexcept {
+  const int doubling = size_class / kClassesToADoubling;
+  return (std::size_t{1} << doubling) +
+         ((static_cast<std::size_t>(size_class % kClassesToADoubling) + 1) << (doubling - 3));
+}
+
+std::uint64_t Memory::used() const {
+  MutexLock lock(mutex_);
+  return live_ + std::max(reserved_, idle_);
+}
+
+std::uint64_t Memory::peak() const {
+  MutexLock lock(mutex_);
+  return peak_;
+}
+
+std::uint64_t Memory::room() const {
+  MutexLock lock(mutex_);
+  return limit_ - live_ - reserved_;
+}
+
+bool Memory::reserve(std::uint64_t bytes, bool ahead) {
+  MutexLock lock(mutex_);
+  const std::uint64_t room = limit_ - live_ - reserved_;
+  const std::uint64_t left = ahead ? (limit_ - first_slots_ - more_slots_) / 2 : 0;
+  if (bytes > room || left > room - bytes) return false;
+  reserved_ += bytes;
+  return true;
+}
+
+void Memory::note_release() noexcept {
+  ++releases_;
+  released_.notify_all();
+}
+
+void Memory::unreserve(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  MutexLock lock(mutex_);
+  reserved_ -= bytes;
+  note_release();
+}
+
+void Memory::set_least_slots(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  least_slots_ = std::min(bytes, limit_);
+}
+
+std::uint64_t Memory::beside_slots() const {
+  MutexLock lock(mutex_);
+  return limit_ - least_slots_;
+}
+
+bool Memory::take_room(std::uint64_t bytes, std::uint64_t beside) {
+  const std::uint64_t room = limit_ - live_ - reserved_;
+  if (beside > room || bytes > room - beside) return false;
+  trim(bytes);
+  live_ += bytes;
+  peak_ = std::max(peak_, live_ + idle_);
+  return true;
+}
+
+bool Memory::charge_slot(std::uint64_t bytes, Slots which) {
+  MutexLock lock(mutex_);
+  const std::uint64_t least = std::max(least_slots_, first_slots_);
+  if (which == Slots::another && for_one_ > 0 &&
+      bytes > limit_ - least - std::min(limit_ - least, for_one_ + more_slots_)) {
+    return false;
+  }
+  if (!take_room(bytes, 0)) return false;
+  (which == Slots::first ? first_slots_ : more_slots_) += bytes;
+  return true;
+}
+
+void Memory::discharge_slot(std::uint64_t bytes, bool first) {
+  MutexLock lock(mutex_);
+  (first ? first_slots_ : more_slots_) -= bytes;
+  live_ -= bytes;
+  note_release();
+}
+
+bool Memory::charge(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (take_room(bytes, least_slots_ - std::min(least_slots_, first_slots_))) return true;
+  scarce_ = true;
+  return false;
+}
+
+void Memory::keep_for_one(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  // If a request fails although as much was kept, it needs more than it said.
+  for_one_ = std::min(limit_ - least_slots_, std::max(bytes, 2 * for_one_));
+}
+
+void Memory::be_exact() {
+  MutexLock lock(mutex_);
+  scarce_ = true;
+}
+
+bool Memory::has_too_many_slots() const {
+  MutexLock lock(mutex_);
+  return for_one_ > 0 && more_slots_ > 0 && more_slots_ > limit_ - least_slots_ - for_one_;
+}
+
+void Memory::discharge(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  live_ -= bytes;
+  note_release();
+}
+
+BufferPtr Memory::charged(std::uint64_t bytes) {
+  if (!charge(bytes)) return {};
+  try {
+    return BufferPtr(new Charge(shared_from_this(), bytes));
+  } catch (...) {
+    discharge(bytes);
+    throw;
+  }
+}
+
+BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
+  if (bytes > limit_) {  // it may have no size class
+    MutexLock lock(mutex_);
+    scarce_ = true;
+    return {};
+  }
+  const int wanted = size_class(bytes);
+  const std::size_t size = class_bytes(wanted);
+  const std::uint64_t charge = charge_of(size);
+  PoolBuffer* buffer = nullptr;
+  {
+    MutexLock lock(mutex_);
+    const std::uint64_t from_promise = std::min(promised, charge);
+    if (charge - from_promise > limit_ - live_ - reserved_) {
+      scarce_ = true;
+      return {};
+    }
+    promised -= from_promise;
+    reserved_ -= from_promise;
+    if (free_.size() <= static_cast<std::size_t>(wanted)) {
+      free_.resize(static_cast<std::size_t>(wanted) + 1);
+    }
+    buffer = take_idle(wanted);
+    if (buffer == nullptr) trim(charge);
+    live_ += buffer != nullptr ? buffer->charge() : charge;
+    peak_ = std::max(peak_, live_ + idle_);
+  }
+  if (buffer == nullptr) {
+    std::byte* data = nullptr;
+    try {
+      data = allocator_.allocate(size);
+      buffer = new PoolBuffer(data, wanted);
+    } catch (...) {
+      if (data != nullptr) allocator_.deallocate(data, size);
+      discharge(charge);
+      throw;
+    }
+  }
+  buffer->owner = shared_from_this();
+  return BufferPtr(buffer);
+}
+
+Error Memory::no_room_for(std::size_t bytes) const {
+  return {ErrorCode::resource_exhausted, "needs " + std::to_string(bytes) +
+                                             " bytes, and the memory budget of " +
+                                             std::to_string(limit_) + " has no room for them"};
+}
+
+// Takes the smallest idle buffer that is large enough, of at most twice the size. So rarely
+// requested sizes do not all get buffers of their own over time. If memory is scarce, no request
+// takes more than its size, because another request may need just that buffer.
+Memory::PoolBuffer* Memory::take_idle(int wanted) noexcept {
+  const int most = scarce_ ? wanted : wanted + kClassesToADoubling;
+  const auto end = std::min(free_.size(), static_cast<std::size_t>(most) + 1);
+  for (auto i = static_cast<std::size_t>(wanted); i < end; ++i) {
+    if (free_[i].empty()) continue;
+    PoolBuffer* const buffer = free_[i].back();
+    if (buffer->charge() > limit_ - live_ - reserved_) return nullptr;
+    free_[i].pop_back();
+    idle_ -= buffer->charge();
+    return buffer;
+  }
+  return nullptr;
+}
+
+void Memory::give(PoolBuffer* buffer) noexcept {
+  MutexLock lock(mutex_);
+  live_ -= buffer->charge();
+  try {
+    free_[static_cast<std::size_t>(buffer->size_class)].push_back(buffer);
+    idle_ += buffer->charge();
+  } catch (...) {
+    allocator_.deallocate(buffer->data(), buffer->size());
+    delete buffer;
+  }
+  note_release();
+}
+
+// Frees idle buffers, the largest first, until `wanted` more bytes fit.
+void Memory::trim(std::uint64_t wanted) {
+  for (std::size_t i = free_.size(); i > 0 && live_ + idle_ + wanted > limit_; --i) {
+    std::vector<PoolBuffer*>& free = free_[i - 1];
+    while (!free.empty() && live_ + idle_ + wanted > limit_) {
+      PoolBuffer* buffer = free.back();
+      free.pop_back();
+      idle_ -= buffer->charge();
+      allocator_.deallocate(buffer->data(), buffer->size());
+      delete buffer;
+    }
+  }
+}
+
+std::uint64_t Memory::releases() const {
+  MutexLock lock(mutex_);
+  return releases_;
+}
+
+void Memory::wait_for_release(std::uint64_t seen, int milliseconds) {
+  MutexLock lock(mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (releases_ == seen) {
+    if (!released_.wait_until(mutex_, deadline)) return;
+  }
+}
+
+void Memory::wake() {
+  MutexLock lock(mutex_);
+  note_release();
+}
+
+}  // namespace penstock

@@ -1,0 +1,51 @@
+#include "pipeline/engine/memory/step_back.h"
+
+#include <algorithm>
+
+#include "pipeline/engine/run/run.h"
+
+namespace penstock {
+
+bool StepBack::ask(std::uint64_t bytes) noexcept {
+  if (!ask_locked(bytes)) return false;
+  run_.segments().wake();
+  return true;
+}
+
+bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
+  if (!allowed_.load(std::memory_order_acquire) || run_.cancelled()) return false;
+  if (wanted_.load(std::memory_order_acquire)) return true;
+  if (alone()) return false;
+  run_.memory().keep_for_one(bytes);
+  wanted_.store(true, std::memory_order_release);
+  return true;
+}
+
+// Either this sees that the consumer may step back, or the consumer sees the failure.
+bool StepBack::may_fail() noexcept {
+  failed_.store(true, std::memory_order_seq_cst);
+  return alone() || !allowed_.load(std::memory_order_seq_cst);
+}
+
+bool StepBack::wanted() const noexcept {
+  return wanted_.load(std::memory_order_acquire) && !run_.activity().works_here();
+}
+
+void StepBack::done() noexcept {
+  constexpr std::uint64_t kMost = 1 << 20;
+  run_.ledger().step_back();
+  run_.slots().drop_free(0);
+  alone_.store(next_, std::memory_order_release);
+  next_ = std::min(2 * next_, kMost);
+  wanted_.store(false, std::memory_order_release);
+  failed_.store(false, std::memory_order_seq_cst);
+}
+
+void StepBack::received() noexcept {
+  const std::uint64_t left = alone_.load(std::memory_order_relaxed);
+  if (left == 0) return;
+  alone_.store(left - 1, std::memory_order_release);
+  if (left == 1) run_.waker().notify();
+}
+
+}  // namespace penstock

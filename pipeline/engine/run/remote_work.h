@@ -1,0 +1,51 @@
+// The contract of work that other processes do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <penstock/workers.h>
+
+#include "pipeline/engine/make/group_runner.h"
+#include "pipeline/engine/segment/group_sizer.h"
+
+namespace penstock {
+
+class Node;
+class Run;
+struct SlotLayout;
+
+/// A segment's description for its runner.
+struct SegmentWork {
+  const Node& owner;
+  std::uint64_t key;  ///< keys random numbers
+  /// The layout of the batches that receive the results. If null, groups keep their results.
+  const SlotLayout* layout;
+  GroupSizer& sizer;
+};
+
+/// The other processes that work for a run. Thread-safe.
+class RemoteWork {
+ public:
+  virtual ~RemoteWork() = default;
+  /// Returns a runner for a segment's groups. It makes them in other processes, or here by the
+  /// runner that `local` makes for the given listener. The result, and the objects that `segment`
+  /// names, are destroyed before this object.
+  using MakeLocal = std::unique_ptr<GroupRunner> (*)(Run&, const SegmentWork&, GroupListener&);
+  virtual std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, MakeLocal local,
+                                              GroupListener& listener) = 0;
+  struct Figures {
+    std::vector<WorkerStats> workers;
+    std::uint64_t groups_of_workers = 0;
+    std::uint64_t groups_made_here = 0;
+  };
+  virtual Figures figures() const = 0;
+};
+
+/// Connects to the workers that the run's options name. Defined in pipeline/remote. REQUIRES: the
+/// options name workers, and `run` outlives the result.
+std::unique_ptr<RemoteWork> open_remote_work(Run& run);
+
+}  // namespace penstock

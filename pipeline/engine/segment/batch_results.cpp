@@ -1,0 +1,122 @@
+#include "pipeline/engine/segment/batch_results.h"
+
+#include <algorithm>
+#include <string>
+
+#include "pipeline/engine/run/run.h"
+
+namespace penstock {
+
+// Fresh memory is expensive. So while there is enough to work on, wait until a large slot comes
+// back instead of making another one.
+SlotPool::Make BatchResults::willing() const {
+  constexpr std::size_t kLarge = 4U << 20;
+  const bool wait = slots_->layout().bytes >= kLarge && run_.activity().has_plenty();
+  return wait ? SlotPool::Make::if_must : SlotPool::Make::within;
+}
+
+// Adds slots when reads are slow. Returns false if there cannot be more, or not yet.
+bool BatchResults::widen() {
+  const std::size_t before = slots_->widen(run_.slots().most(owner_, slots_->layout().bytes));
+  if (before == 0) return false;
+  run_.tuning().note("slots", before, slots_->limit(),
+                     [] { return "all were in use while threads waited for reads"; });
+  return true;
+}
+
+// Adds a slot when an element takes so long that the batches behind it are done. Returns false if
+// there cannot be more.
+bool BatchResults::widen_behind_slow(const Demand& demand) {
+  if (!demand.threads_starve || !assembler_.waits_for_head()) return false;
+  const SlotLayout& layout = slots_->layout();
+  const std::uint64_t bytes = layout.bytes + most_text_;
+  const std::size_t behind =
+      kBehindSlow * demand.group_limit / static_cast<std::size_t>(layout.rows);
+  const std::size_t most = run_.slots().usual(owner_, bytes) + behind;
+  if (!slots_->add_one(std::min(run_.slots().most(owner_, bytes), most))) return false;
+  const std::size_t now = slots_->limit();
+  if (now >= 2 * slots_noted_) {
+    run_.tuning().note("slots", std::exchange(slots_noted_, now), now,
+                       [] { return "all were in use behind an element that takes long"; });
+  }
+  return true;
+}
+
+// Makes fewer batches ahead if texts make them larger.
+void BatchResults::narrow() {
+  const std::uint64_t bytes = assembler_.largest();
+  if (slots_->layout().element.is_fixed_size() || bytes <= 2 * most_text_) return;
+  most_text_ = bytes;
+  slots_->narrow(run_.slots().usual(owner_, slots_->layout().bytes + bytes));
+}
+
+// Returns how many elements a group may have, so that every thread finds two groups in the slots.
+std::size_t BatchResults::most_in_group() const {
+  const std::size_t rows = slots_->limit() * static_cast<std::size_t>(slots_->layout().rows);
+  return std::max<std::size_t>(rows / (2 * static_cast<std::size_t>(run_.threads())), 1);
+}
+
+// Returns null, too, if a slot was claimed that has yet to be made.
+Ref<Slot> BatchResults::take_slot(SlotPool::Make make) {
+  if (added_) return std::move(added_);
+  SlotPool::Claim claim = slots_->claim(make);
+  claimed_ = claim.to_make;
+  return std::move(claim.slot);
+}
+
+std::size_t BatchResults::room(const Demand& demand) {
+  const std::size_t most = most_in_group();
+  const bool held_up = demand.crowded || assembler_.held_up();
+  const bool starving = demand.consumer_waits && assembler_.empty();
+  std::size_t room = assembler_.room();
+  while (room < std::min(demand.wanted, most) && !held_up) {
+    // Only if the consumer waits and yet keeps every slot, one more may be made.
+    const bool beyond = room == 0 && starving;
+    const bool hollow = assembler_.next_is_hollow();
+    // Elements to be made and elements to be left out are handed over separately.
+    if (room > 0 && hollow == assembler_.stretch().made) break;
+    if (demand.alone && !starving && !hollow) break;
+    if (hollow) {
+      assembler_.open_hollow();
+      room += static_cast<std::size_t>(slots_->layout().rows);
+      continue;
+    }
+    Ref<Slot> slot = take_slot(beyond ? SlotPool::Make::beyond : willing());
+    if (claimed_) return 0;
+    if (!slot && room == 0 && (demand.reads_starve ? widen() : widen_behind_slow(demand))) {
+      continue;
+    }
+    if (!slot) break;
+    assembler_.open(std::move(slot));
+    room += static_cast<std::size_t>(slots_->layout().rows);
+  }
+  if (room > 0 && !held_up) {
+    without_slot_ = false;
+    return std::min({room, most, assembler_.stretch().rows});
+  }
+  if (!without_slot_ && starving) {
+    without_slot_ = true;
+    slot_timer_.renew();
+  }
+  return 0;
+}
+
+void BatchResults::complete(Group& group) {
+  assembler_.complete(group);
+  groups().give(group);
+  narrow();
+}
+
+Status BatchResults::stuck() {
+  if (!without_slot_ || !slot_timer_.over(run_.activity())) return {};
+  slot_timer_.renew();
+  StepBack& step_back = run_.step_back();
+  if (step_back.ask_locked(slots_->layout().bytes) || !step_back.may_fail()) return {};
+  return Error(ErrorCode::resource_exhausted,
+               "all " + std::to_string(slots_->made()) +
+                   " batch slots are held by the caller, and the memory budget has no room for "
+                   "another; let go of a batch before asking for the next",
+               Provenance{{}, -1, -1, run_.stages().stage_name(owner_)});
+}
+
+}  // namespace penstock

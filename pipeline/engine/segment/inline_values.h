@@ -1,0 +1,118 @@
+// Values of datasets that are nested in other datasets.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/engine/errors/error_account.h"
+#include "pipeline/engine/make/executor.h"
+#include "pipeline/engine/run/run.h"
+
+namespace penstock {
+
+/// Makes `items` on this thread and puts the results into `work`. If there is no memory, waits for
+/// it.
+inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> items,
+                      std::span<WorkItem> work) {
+  for (QuietTimer timer;;) {
+    for (WorkItem& item : work) item = WorkItem();
+    GroupContext context(run.memory(), key, run.retry(), run.cancelled_flag(),
+                         run.options().trust_data);
+    read_items(items, work, {}, context);
+    compute_items(items, work, {}, context);
+    find_changed_views(items, context, [work](std::size_t item, Status status) {
+      work[item].element.clear();
+      work[item].status = std::move(status);
+    });
+    if (!context.starved() || context.starved_bytes() > run.memory().limit()) return;
+    run.stages().check_stop();
+    std::vector<WorkItem> starved(work.begin(), work.end());
+    for (WorkItem& item : work) item = WorkItem();
+    for (WorkItem& item : starved) item.element.clear();
+    if (!run.wait_for_memory(timer)) {
+      std::move(starved.begin(), starved.end(), work.begin());
+      return;
+    }
+  }
+}
+
+/// Values that are made where they are pulled instead of handed over, because nested datasets come
+/// and go by the thousand.
+class InlineValues final : public OrderIterator {
+ public:
+  /// `key` keys the epoch's random numbers.
+  InlineValues(Run& run, OrderIteratorPtr input, const ErrorAccount& account, std::uint64_t key)
+      : run_(run),
+        input_(std::move(input)),
+        account_(account),
+        key_(key),
+        items_(kInlineGroup),
+        work_(kInlineGroup) {}
+
+  ~InlineValues() override { settle(); }
+
+  std::size_t pull(std::span<ElementRef> out) override {
+    for (;;) {
+      run_.stages().check_stop();  // perhaps a predicate keeps none at all
+      const std::size_t most = run_.step_back().alone() ? 1 : items_.size();
+      const std::size_t count = input_->pull({items_.data(), std::min(out.size(), most)});
+      if (count == 0) {
+        settle();
+        return 0;
+      }
+      const std::size_t kept = make(count, out);
+      if (kept > 0) return kept;
+    }
+  }
+  void save(StateWriter& state) const override {
+    state.put(passed_.seen + good_);
+    state.put(passed_.bad);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    passed_.seen = state.get();
+    passed_.bad = state.get();
+    account_.restore(passed_);
+    input_->restore(state);
+  }
+
+ private:
+  static constexpr std::size_t kInlineGroup = 16;
+
+  void settle() {
+    passed_.seen += good_;
+    account_.pass(std::exchange(good_, 0));
+  }
+
+  std::size_t make(std::size_t count, std::span<ElementRef> out) {
+    const std::span<const ElementRef> items(items_.data(), count);
+    const std::span<WorkItem> work(work_.data(), count);
+    make_here(run_, key_, items, work);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!work[i].status.ok() && account_.skips()) {
+        const std::uint64_t reached = std::exchange(good_, 0) + 1;
+        Status over = account_.pass_over(reached, work[i].status.error());
+        passed_ += {reached, 1};
+        if (over.ok()) continue;
+        work[i].status = std::move(over);
+      } else {
+        ++good_;
+      }
+      out[kept++] = value_of(items[i], work[i]);
+    }
+    if (account_.skips()) settle();
+    return kept;
+  }
+
+  Run& run_;
+  OrderIteratorPtr input_;
+  ErrorAccount account_;
+  const std::uint64_t key_;
+  std::uint64_t good_ = 0;  // elements since the last bad one
+  Passed passed_;           // counts up to the last bad element
+  std::vector<ElementRef> items_;
+  std::vector<WorkItem> work_;
+};
+
+}  // namespace penstock

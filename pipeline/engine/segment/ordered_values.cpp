@@ -1,0 +1,157 @@
+#include "pipeline/engine/segment/ordered_values.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+std::size_t OrderedValues::room(const Demand& demand) {
+  limit_ = demand.group_limit;
+  if (demand.crowded) return 0;
+  if (admitted_ < limit_) return demand.most;
+  // Only for a thread that would wait otherwise, because results that wait also leave the CPU's
+  // caches.
+  return demand.threads_starve && demand.roomy && waits_for_head() ? demand.most : 0;
+}
+
+// True if groups that are done wait for one that is not, and more may join them.
+bool OrderedValues::waits_for_head() const {
+  return !window_.empty() && !window_.front()->done && elements_ < kBehindSlow * limit_;
+}
+
+void OrderedValues::admit(Group& group) {
+  ++admitted_;
+  elements_ += group.count;
+  if (ordered_) window_.push_back(&group);
+}
+
+void OrderedValues::complete(Group& group) {
+  if (!ordered_ && group.redone == 0) window_.push_back(&group);
+  if (group.taken < group.count) return;
+  // The last results of a starved group were taken before it was done.
+  std::size_t at = 0;
+  while (window_[at] != &group) ++at;
+  std::swap(window_[at], window_.front());
+  remove_first();
+}
+
+// Takes away a group whose results were taken.
+void OrderedValues::remove_first() {
+  Group& group = *window_.pop_front();
+  --admitted_;
+  elements_ -= group.count;
+  groups().give(group);
+}
+
+void OrderedValues::redone(Group& group) {
+  if (!ordered_ && group.redone == 1) window_.push_back(&group);
+}
+
+// Returns the first position in the window with a result to take or a finished group to remove; the
+// window's size if there is none.
+std::size_t OrderedValues::next_group() const {
+  const std::size_t end = ordered_ ? std::min<std::size_t>(window_.size(), 1) : window_.size();
+  for (std::size_t i = 0; i < end; ++i) {
+    if (window_[i]->done || window_[i]->made() > window_[i]->taken) return i;
+  }
+  return window_.size();
+}
+
+bool OrderedValues::is_first(const Group& group) const {
+  if (has_output()) return false;
+  return !ordered_ || (!window_.empty() && window_.front() == &group);
+}
+
+// The oldest result stays, and so does the whole first group if the consumer is about to take its
+// results.
+Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
+  if (!ordered_) return {};
+  for (std::size_t i = window_.size(); i > (consumer_waits ? 1 : 0); --i) {
+    Group& group = *window_[i - 1];
+    const std::size_t kept = i == 1 ? group.taken + 1 : 0;
+    if (!group.redoing && group.made() > kept) return {&group, kept};
+  }
+  return {};
+}
+
+std::size_t OrderedValues::take(std::span<ElementRef> out) {
+  std::size_t count = 0;
+  while (!over_ && count < out.size()) {
+    const std::size_t next = next_group();
+    if (next == window_.size()) break;
+    std::swap(window_[next], window_.front());
+    Group& group = *window_.front();
+    count += take_from(group, out.subspan(count));
+    if (group.done && group.taken == group.count) remove_first();
+  }
+  room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && waits_for_head()));
+  if (count == 0 && drained()) settle();
+  return count;
+}
+
+std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
+  std::size_t count = 0;
+  for (; !over_ && count < out.size() && group.taken < group.made(); ++group.taken) {
+    WorkItem& work = group.work[group.taken];
+    if (ordered_) {
+      ++consumed_;
+    } else if (!first_time(group.first + group.taken)) {
+      continue;
+    }
+    if (!work.status.ok() && account_.skips() &&
+        work.status.error().code() != ErrorCode::cancelled) {
+      Status over = account_.pass_over(std::exchange(good_, 0) + 1, work.status.error());
+      ++skipped_;
+      if (over.ok()) continue;
+      work.status = std::move(over);
+      over_ = true;
+    } else {
+      ++good_;
+    }
+    out[count++] = value_of(group.items[group.taken], work);
+    // Frees the inputs of this value, so that the next one has room.
+    if (!group.done && !group.alike) group.items[group.taken] = ElementRef();
+  }
+  return count;
+}
+
+// Notes that a result out of order was taken. Returns false if it was taken before the state was
+// saved.
+bool OrderedValues::first_time(std::uint64_t sequence) {
+  if (sequence < consumed_) return false;
+  const std::size_t at = sequence - consumed_;
+  while (delivered_.size() <= at) delivered_.push_back(0);
+  if (delivered_[at] != 0) return false;
+  delivered_[at] = 1;
+  for (; !delivered_.empty() && delivered_.front() != 0; ++consumed_) delivered_.pop_front();
+  return true;
+}
+
+void OrderedValues::save(StateWriter& state) const {
+  if (ordered_) return;
+  state.put(delivered_.size());
+  for (std::size_t i = 0; i < delivered_.size(); i += 32) {
+    std::uint64_t bits = 0;
+    for (std::size_t k = 0; k < 32 && i + k < delivered_.size(); ++k) {
+      bits |= static_cast<std::uint64_t>(delivered_[i + k]) << k;
+    }
+    state.put(bits);
+  }
+}
+
+void OrderedValues::restore(StateReader& state, std::uint64_t consumed, std::uint64_t skipped) {
+  consumed_ = consumed;
+  skipped_ = skipped;
+  account_.restore({consumed, skipped});
+  if (ordered_) return;
+  const std::uint64_t size = state.get();
+  if (size > (1U << 24)) throw Error(ErrorCode::data_loss, "the state is damaged");
+  for (std::uint64_t i = 0; i < size; i += 32) {
+    const std::uint64_t bits = state.get();
+    for (std::uint64_t k = 0; k < 32 && i + k < size; ++k) {
+      delivered_.push_back(static_cast<char>((bits >> k) & 1));
+      good_ += (bits >> k) & 1;  // bad ones among them are counted already
+    }
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,416 @@
+#include "pipeline/engine/segment/parallel_segment.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <penstock/start_thread.h>
+
+#include "pipeline/core/kill_point.h"
+#include "pipeline/core/thread_name.h"
+#include "pipeline/engine/run/consumer_times.h"
+#include "pipeline/engine/make/executor.h"
+#include "pipeline/engine/make/local_runner.h"
+#include "pipeline/engine/run/run.h"
+
+namespace penstock {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kFreeGroup = 128;  // keeps states small
+
+bool has_unordered(const Node& node) {
+  for (const NodePtr& input : node.inputs()) {
+    if (!input->ordered() || has_unordered(*input)) return true;
+  }
+  return false;
+}
+
+/// Adds the nanoseconds since `start` to `counter`.
+void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
+  const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+ParallelSegment::ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr input,
+                                 const OpenContext& context, std::unique_ptr<Results> results,
+                                 std::size_t group_limit)
+    : run_(run),
+      exact_(run.options().exact_state && !has_unordered(owner)),
+      counters_(*run.stages().counters(owner)),
+      sizer_(std::clamp<std::size_t>(group_limit, 1, has_unordered(owner) ? kFreeGroup : SIZE_MAX),
+             run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads())),
+             run.stages().learnt(owner).sizes),
+      pace_(run.stages().learnt(owner).reads),
+      puller_(std::move(input), has_unordered(owner), exact_),
+      results_(std::move(results)),
+      snapshots_(has_unordered(owner), exact_),
+      runner_(make_runner(
+          run, {owner, epoch_key(run.options().seed, context.epoch), results_->layout(), sizer_},
+          *this)),
+      breakdown_(Payload::make(Status::out_of_memory())) {
+  results_->groups().share(run.stages().learnt(owner).items);
+  run_.segments().add(*this);
+}
+
+ParallelSegment::~ParallelSegment() {
+  stopping_.store(true, std::memory_order_release);
+  runner_->stop();
+  run_.waker().notify();
+  run_.memory().wake();
+  run_.segments().wake();  // the thread may be in the pull of another segment
+  if (thread_.joinable()) thread_.join();
+  runner_->stop();  // ends groups handed over in the meantime
+  {
+    MutexLock lock(mutex_);
+    consumer_waits_ = true;
+    while (in_flight_ > 0) changed_->wait(mutex_);
+    results_->settle();
+  }
+  run_.segments().remove(*this);
+}
+
+bool ParallelSegment::stopping() const noexcept {
+  return stopping_.load(std::memory_order_acquire) || run_.cancelled();
+}
+
+void ParallelSegment::wake() noexcept {
+  MutexLock lock(mutex_);
+  tell_consumer();
+}
+
+void ParallelSegment::start() {
+  {
+    MutexLock lock(mutex_);
+    if (started_) return;
+    started_ = true;
+  }
+  try {
+    // Needed if the input knows more than a fresh one, such as a full cache.
+    take_snapshot();
+    thread_ = start_thread("arranging elements", [this] { dispatch(); });
+  } catch (...) {
+    MutexLock lock(mutex_);
+    // The next pull tries again instead of waiting for a thread that does not exist.
+    started_ = false;
+    throw;
+  }
+}
+
+void ParallelSegment::on_exhausted(std::function<void()> callback) {
+  {
+    MutexLock lock(mutex_);
+    if (!input_ended_) {
+      exhausted_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+bool ParallelSegment::broken() const {
+  MutexLock lock(mutex_);
+  return broken_ || threw_at_ != UINT64_MAX;
+}
+
+void ParallelSegment::save(StateWriter& state) const {
+  MutexLock lock(mutex_);
+  const std::uint64_t consumed = std::min(results_->consumed(), threw_at_);
+  state.put(consumed);
+  state.put(results_->skipped());
+  snapshots_.save(state, consumed);
+  results_->save(state);
+}
+
+void ParallelSegment::restore(StateReader& state) {
+  const std::uint64_t consumed = state.get();
+  const std::uint64_t skipped = state.get();
+  {
+    Snapshots saved(puller_.free_order(), exact_);
+    puller_.restore(state, consumed, exact_ ? &saved : nullptr);
+    MutexLock lock(mutex_);
+    snapshots_ = std::move(saved);
+    results_->restore(state, consumed, skipped);
+  }
+  take_snapshot();
+}
+
+std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
+  start();
+  for (;;) {
+    if (const std::optional<std::size_t> count = try_pull(out)) return *count;
+    wait();
+  }
+}
+
+std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) {
+  run_.stages().check_stop();
+  MutexLock lock(mutex_);
+  news_seen_ = news_;
+  const std::size_t count = deliver(out);
+  if (count == 0 && !broken_ && !results_->drained() && !run_.step_back().wanted()) {
+    return std::nullopt;
+  }
+  late_ = false;
+  return count;
+}
+
+void ParallelSegment::wait() {
+  if (arrange_here()) return;
+  MutexLock lock(mutex_);
+  if (news_ == news_seen_) wait_for_more();
+}
+
+// Called after a change that lets a waiting consumer go on.
+void ParallelSegment::tell_consumer() noexcept {
+  ++news_;
+  changed_->notify_all();
+}
+
+// Delivers the results that the consumer can get now. Throws if the engine failed: a stage behind
+// this one must not take the missing items for the end of its input.
+std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
+  if (broken_) {
+    if (!breakdown_) return 0;
+    const Ref<Payload> reason = std::move(breakdown_);
+    throw Error(reason->status.error());
+  }
+  // More than one would be as many as are made by now.
+  if (exact_) out = out.first(1);
+  if (const std::size_t count = results_->take(out); count > 0) return count;
+  if (results_->drained() || run_.step_back().wanted()) return 0;
+  const Resting resting;
+  Status problem = results_->stuck();
+  if (problem.ok()) return 0;
+  out[0] = ref_to(Payload::make(std::move(problem)), 0);
+  return 1;
+}
+
+void ParallelSegment::wait_for_more() {
+  consumer_waits_ = true;
+  if (std::exchange(reserving_, false)) run_.memory().wake();  // it may take more now
+  const Resting resting;
+  const TimedRest timed;
+  if (in_flight_ > 0 && !late_) {
+    late_ = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
+  } else {
+    run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
+    run_.waker().notify();  // all available room must be used now
+    run_.look();
+    changed_->wait_for(mutex_, std::chrono::milliseconds(100));
+    run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  consumer_waits_ = false;
+}
+
+void ParallelSegment::dispatch() noexcept {
+  name_this_thread("penstock-order");
+  const Arranging arranging(run_.activity());
+  try {
+    std::size_t room = wait_for_room(false);
+    while (room > 0 && arrange(room)) room = wait_for_room(true);
+  } catch (...) {
+    broke_down();
+  }
+}
+
+// Does what the segment's thread does: handing each element from thread to thread takes longer than
+// making it. The thread that calls `next` never does this, because a callable may hang.
+bool ParallelSegment::arrange_here() {
+  if (!run_.step_back().alone() || !run_.activity().arranges_here()) return false;
+  {
+    MutexLock lock(mutex_);
+    if (news_ != news_seen_) return true;
+    consumer_waits_ = true;
+  }
+  bool arranged = false;
+  try {
+    const Resting resting;  // as while the segment's thread does it
+    if (const std::optional<std::size_t> room = begin_arranging(false)) {
+      arranged = *room > 0;
+      if (arranged) arrange(*room);
+      MutexLock lock(mutex_);
+      arranging_ = false;
+    }
+  } catch (...) {
+    broke_down();
+  }
+  {
+    MutexLock lock(mutex_);
+    consumer_waits_ = false;
+  }
+  // The segment's thread may have been woken meanwhile, to make more than one at a time.
+  if (!run_.step_back().alone()) run_.waker().notify();
+  return arranged;
+}
+
+// Waits until elements may be handed over and returns how many; 0 to stop. `begun` says whether
+// this thread is the one that arranges.
+std::size_t ParallelSegment::wait_for_room(bool begun) {
+  const auto start = Clock::now();
+  for (;; begun = false) {
+    const std::uint64_t seen = run_.waker().count();
+    if (stopping()) return 0;
+    if (const std::optional<std::size_t> room = begin_arranging(begun)) {
+      count_wait(counters_.wait_output_ns, start);
+      return *room;
+    }
+    run_.waker().wait(seen);
+  }
+}
+
+// Returns how many elements may be handed over, 0 if no more are to come, and nothing if none may
+// be for now, or if another thread arranges some. Otherwise this thread is the one that arranges.
+std::optional<std::size_t> ParallelSegment::begin_arranging(bool begun) {
+  for (;; begun = true) {
+    SlotPool* claimed = nullptr;
+    {
+      MutexLock lock(mutex_);
+      if (!begun && arranging_) return std::nullopt;
+      arranging_ = true;
+      if (arranged_all_) return 0;
+      if (const std::size_t room = results_->room(demand()); room > 0) return room;
+      claimed = results_->claimed();
+      if (claimed == nullptr) {
+        arranging_ = false;
+        return std::nullopt;
+      }
+    }
+    Ref<Slot> slot = claimed->make();
+    MutexLock lock(mutex_);
+    results_->add_slot(std::move(slot));
+  }
+}
+
+// Hands over the next elements. Returns false if no more are to come.
+bool ParallelSegment::arrange(std::size_t room) noexcept {
+  bool more = false;
+  try {
+    more = hand_over_some(room);
+  } catch (...) {
+    broke_down();
+  }
+  if (more) return true;
+  MutexLock lock(mutex_);
+  arranged_all_ = true;
+  return false;
+}
+
+bool ParallelSegment::hand_over_some(std::size_t room) {
+  if (passes_over()) {
+    pass_over(room);
+    return true;
+  }
+  Group& group = take_group();
+  pull_into(group, room);
+  if (stopping()) return false;  // the pull may have been cut short, so this need not be the end
+  if (group.count > 0) return hand_over(group);
+  end_of_input();
+  return false;
+}
+
+Group& ParallelSegment::take_group() {
+  MutexLock lock(mutex_);
+  return results_->groups().take();
+}
+
+void ParallelSegment::pull_into(Group& group, std::size_t room) {
+  const auto start = Clock::now();
+  if (!puller_.threw()) {
+    take_snapshot();
+    {
+      const AtWork at_work(run_.activity(), &stopping_);
+      const std::size_t most = run_.step_back().alone() ? 1 : sizer_.size();
+      puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
+    }
+    if (puller_.free_order() || puller_.threw()) {
+      MutexLock lock(mutex_);
+      snapshots_.note(group.all_items());
+      if (puller_.threw()) threw_at_ = group.first + group.count - 1;
+    }
+  }
+  count_wait(counters_.wait_input_ns, start);
+}
+
+bool ParallelSegment::passes_over() const {
+  if (!run_.share() || puller_.threw()) return false;
+  MutexLock lock(mutex_);
+  return results_->passes_over();
+}
+
+void ParallelSegment::pass_over(std::size_t count) {
+  const auto start = Clock::now();
+  take_snapshot();
+  const std::uint64_t first = puller_.sequence();
+  {
+    const AtWork at_work(run_.activity(), &stopping_);
+    count = std::min(count, before_snapshot());
+    puller_.pass_over(count);
+  }
+  count_wait(counters_.wait_input_ns, start);
+  MutexLock lock(mutex_);
+  results_->pass_over(first, count);
+  tell_consumer();
+}
+
+// Returns how many elements may be pulled before the next snapshot. Exact states hold snapshots
+// that lie at the same elements in each run.
+std::size_t ParallelSegment::before_snapshot() const {
+  return exact_ ? kExactEvery - puller_.sequence() % kExactEvery : SIZE_MAX;
+}
+
+// Called before each group. Snapshots of consumed groups are dropped.
+void ParallelSegment::take_snapshot() {
+  kill_point("snapshot");
+  if (before_snapshot() < kExactEvery) {
+    MutexLock lock(mutex_);
+    if (!snapshots_.empty()) return;
+  }
+  std::string position = puller_.position(std::move(reusable_));
+  MutexLock lock(mutex_);
+  snapshots_.add(puller_.sequence(), std::move(position));
+  reusable_ = snapshots_.trim(results_->consumed());
+}
+
+void ParallelSegment::end_of_input() {
+  std::function<void()> exhausted;
+  {
+    MutexLock lock(mutex_);
+    input_ended_ = true;
+    results_->end();
+    exhausted = std::move(exhausted_);
+    tell_consumer();
+  }
+  if (exhausted && !stopping()) exhausted();
+}
+
+// Reserves the bytes for reading in the budget, for this group. Returns false to stop.
+bool ParallelSegment::reserve(Group& group) {
+  const std::uint64_t bytes = group.read_bytes;
+  if (bytes == 0) return true;
+  const auto start = Clock::now();
+  for (QuietTimer timer;;) {
+    const std::uint64_t seen = run_.memory().releases();
+    bool ahead = false;
+    {
+      MutexLock lock(mutex_);
+      reserving_ = true;
+      ahead = !consumer_waits_;
+    }
+    if (run_.memory().reserve(bytes, ahead)) {
+      group.context->promise(bytes);
+      break;
+    }
+    if (stopping()) return false;
+    // No other work will make room, so let the group try with the available memory.
+    if (bytes > run_.memory().limit() || timer.seems_over(run_.activity())) break;
+    run_.memory().wait_for_release(seen, run_.activity().moment_ms());
+  }
+  count_wait(counters_.wait_memory_ns, start);
+  return true;
+}
+
+}  // namespace penstock

@@ -1,0 +1,144 @@
+// The place where an order segment hands items to parallel work and gets values back.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <penstock/start_thread.h>
+
+#include "pipeline/core/thread_annotations.h"
+#include "pipeline/engine/make/group_runner.h"
+#include "pipeline/engine/segment/group_sizer.h"
+#include "pipeline/engine/segment/puller.h"
+#include "pipeline/engine/make/read_pace.h"
+#include "pipeline/engine/segment/results.h"
+
+namespace penstock {
+
+class Run;
+
+/// Joins a puller, a group runner and results, and has the one mutex that guards them. Its own
+/// thread pulls the input and hands groups over, the runner makes them, and the thread that calls
+/// `pull` takes results. Where elements are made one at a time, a thread of another segment does
+/// all three. Only one consumer at a time may pull or destroy it.
+class ParallelSegment final : public Segment, private GroupListener {
+ public:
+  /// Groups have at most `group_limit` elements.
+  ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
+                  std::unique_ptr<Results> results, std::size_t group_limit);
+  /// Stops the thread, wherever its pull may wait, and waits for groups in flight.
+  ~ParallelSegment() override;
+
+  // Segment
+  std::size_t pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
+  void start() override EXCLUDES(mutex_);
+  std::optional<std::size_t> try_pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
+  void wait() override EXCLUDES(mutex_);
+  void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
+  bool broken() const override EXCLUDES(mutex_);
+  /// Saves the input's position shortly before the last result that was taken, and how many results
+  /// to skip from there. Results made ahead are not saved.
+  void save(StateWriter& state) const override EXCLUDES(mutex_);
+  void restore(StateReader& state) override EXCLUDES(mutex_);
+
+  /// Counts the good elements that were taken in the error account.
+  void settle() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    results_->settle();
+  }
+  /// Makes a waiting consumer check again.
+  void wake() noexcept EXCLUDES(mutex_);
+  /// Makes a starved group's items one by one, from where the last try stopped. Returns false if
+  /// there is no memory for the next item. With `last_try`, that item gets the error instead.
+  bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
+  /// True if the consumer can get no more results until more of this starved group is made.
+  bool needs(const Group& group) const EXCLUDES(mutex_);
+  /// Gives up results of a group that were made ahead. The group joins the starved groups. Returns
+  /// false if there are no such results.
+  bool evict() EXCLUDES(mutex_);
+  /// Records that a group is done.
+  void finish(Group& group) noexcept EXCLUDES(mutex_);
+
+ private:
+  // GroupListener
+  bool stopping() const noexcept override;
+  void group_ready(Group& group) noexcept override EXCLUDES(mutex_);
+  void group_done(Group& group) noexcept override EXCLUDES(mutex_);
+  void group_starved(Group& group) noexcept override EXCLUDES(mutex_);
+  void broke_down() noexcept override EXCLUDES(mutex_);
+  void group_lost(Group& group) noexcept override EXCLUDES(mutex_);
+
+  void dispatch() noexcept;
+  bool arrange_here() EXCLUDES(mutex_);
+  // Called on the thread that arranges elements: the segment's, or that of `arrange_here`.
+  std::size_t wait_for_room(bool begun) EXCLUDES(mutex_);
+  std::optional<std::size_t> begin_arranging(bool begun) EXCLUDES(mutex_);
+  bool arrange(std::size_t room) noexcept EXCLUDES(mutex_);
+  bool hand_over_some(std::size_t room) EXCLUDES(mutex_);
+  Group& take_group() EXCLUDES(mutex_);
+  void pull_into(Group& group, std::size_t room) EXCLUDES(mutex_);
+  bool passes_over() const EXCLUDES(mutex_);
+  void pass_over(std::size_t count) EXCLUDES(mutex_);
+  void take_snapshot() EXCLUDES(mutex_);
+  std::size_t before_snapshot() const;
+  bool hand_over(Group& group) EXCLUDES(mutex_);
+  bool reserve(Group& group);
+  void end_of_input() EXCLUDES(mutex_);
+
+  std::size_t deliver(std::span<ElementRef> out) REQUIRES(mutex_);
+  void wait_for_more() REQUIRES(mutex_);
+  void tell_consumer() noexcept REQUIRES(mutex_);
+  Demand demand() const REQUIRES(mutex_);
+  bool crowded(std::size_t limit) const REQUIRES(mutex_);
+  bool lacks_output() const REQUIRES(mutex_);
+  bool reads_starve() const REQUIRES(mutex_);
+  bool threads_starve() const REQUIRES(mutex_);
+  std::size_t group_limit() const REQUIRES(mutex_);
+  void read_further_ahead() noexcept REQUIRES(mutex_);
+  void note_redone(Group& group, std::size_t count) noexcept EXCLUDES(mutex_);
+  void wait_in_line(Group& group) noexcept EXCLUDES(mutex_);
+  void set_ready(Group& group, bool ready) noexcept REQUIRES(mutex_);
+  void land() noexcept REQUIRES(mutex_);
+  void break_down() noexcept REQUIRES(mutex_);
+
+  static constexpr std::size_t kExactEvery = 64;
+  Run& run_;
+  const bool exact_;  // RunOptions::exact_state
+  StageCounters& counters_;
+  GroupSizer sizer_;
+  ReadPace& pace_;
+  Puller puller_;         // used by the thread that arranges elements
+  std::string reusable_;  // used by that thread, too: memory of an old snapshot
+  std::atomic<bool> stopping_{false};
+
+  mutable Mutex mutex_;
+  const std::shared_ptr<CondVar> changed_ = std::make_shared<CondVar>();
+  const std::unique_ptr<Results> results_ PT_GUARDED_BY(mutex_);
+  Snapshots snapshots_ GUARDED_BY(mutex_);  // the first one is at or before the consumed position
+  const std::unique_ptr<GroupRunner> runner_;
+  bool started_ GUARDED_BY(mutex_) = false;
+  bool arranging_ GUARDED_BY(mutex_) = false;     // a thread does, and no other may
+  bool arranged_all_ GUARDED_BY(mutex_) = false;  // no thread needs to any more
+  bool consumer_waits_ GUARDED_BY(mutex_) = false;
+  bool late_ GUARDED_BY(mutex_) = false;            // the consumer has waited for a while
+  std::uint64_t news_ GUARDED_BY(mutex_) = 0;       // counts what a waiting consumer should look at
+  std::uint64_t news_seen_ GUARDED_BY(mutex_) = 0;  // by the consumer
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;    // groups handed over
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;        // those of them that are ready
+  std::size_t starved_ GUARDED_BY(mutex_) = 0;      // those of them that are starved
+  bool reads_block_ GUARDED_BY(mutex_) = false;
+  bool ops_block_ GUARDED_BY(mutex_) = false;
+  bool reserving_ GUARDED_BY(mutex_) = false;  // the order thread may wait for memory
+  bool input_ended_ GUARDED_BY(mutex_) = false;
+  std::function<void()> exhausted_ GUARDED_BY(mutex_);
+  // The item that holds the input's exception, if any.
+  std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;
+  bool broken_ GUARDED_BY(mutex_) = false;
+  Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // the error that is then delivered, once
+  Thread thread_;
+};
+
+}  // namespace penstock

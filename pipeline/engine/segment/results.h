@@ -1,0 +1,97 @@
+// The contract of results, which collect values that are made in parallel: batches or single
+// values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "pipeline/engine/make/group.h"
+#include "pipeline/engine/memory/slots.h"
+
+namespace penstock {
+
+/// An element that takes a hundred times as long as others holds up no thread: for each group that
+/// may be under way, so many elements behind it may be made.
+constexpr std::size_t kBehindSlow = 100;
+
+/// A segment's demand for room in its results.
+struct Demand {
+  std::size_t wanted = 0;       ///< elements for the next group
+  std::size_t most = 0;         ///< elements that a group may have
+  std::size_t group_limit = 0;  ///< groups that may be under way or wait to be taken
+  bool crowded = false;         ///< enough groups are under way
+  bool consumer_waits = false;
+  bool alone = false;           ///< one element at a time, when the consumer waits for it
+  bool reads_starve = false;    ///< slow reads leave threads without work
+  bool threads_starve = false;  ///< they wait for groups, and not for reads
+  bool roomy = true;            ///< half of the memory is free
+};
+
+/// The results of a segment, in their order. Each group is admitted in order, and completed
+/// whenever it has been made. A state machine: it has no threads and never waits. Not synchronised.
+class Results {
+ public:
+  virtual ~Results() = default;
+
+  /// Returns the layout of the batches that results are written into. If null, they stay in their
+  /// group.
+  virtual const SlotLayout* layout() const noexcept { return nullptr; }
+  /// Returns how many elements may be handed over now; 0: none for now.
+  virtual std::size_t room(const Demand& demand) = 0;
+  /// Returns the pool in which `room` has just claimed a slot, or null. The caller makes the slot
+  /// without its mutex, adds it here, and calls `room` again.
+  virtual SlotPool* claimed() { return nullptr; }
+  virtual void add_slot(Ref<Slot> /*slot*/) {}
+  /// True if the elements for which `room` found room are to be skipped, not made.
+  virtual bool passes_over() { return false; }
+  /// Records that `count` elements from `first` on were skipped. REQUIRES: passes_over(), and
+  /// `room` returned at least `count`.
+  virtual void pass_over(std::uint64_t /*first*/, std::size_t /*count*/) {}
+  /// Records a group that is about to be executed. REQUIRES: it has no more elements than `room`
+  /// returned, and groups come in order.
+  virtual void admit(Group& group) = 0;
+  /// Records that all results or errors of the group are there. Returns the group to its pool, now
+  /// or when the results were taken.
+  virtual void complete(Group& group) = 0;
+  /// True if a result waits to be taken.
+  virtual bool has_output() const = 0;
+  /// True if nothing can be taken before the oldest element is there, so that `room` may make more.
+  virtual bool waits_for_head() const { return false; }
+  /// Records that a group that had found no memory has more results.
+  virtual void redone(Group& /*group*/) {}
+  /// True if no result can be taken before this group is done, or more of it is made.
+  virtual bool is_first(const Group& group) const = 0;
+  /// The last group with results that may be given up and made again, and how many of them have to
+  /// stay.
+  struct Undelivered {
+    Group* group = nullptr;
+    std::size_t kept = 0;
+  };
+  virtual Undelivered last_undelivered(bool /*consumer_waits*/) { return {}; }
+  /// States that no more groups will be admitted.
+  virtual void end() = 0;
+  /// Moves the results that the consumer may have to the front of `out`. Returns how many.
+  virtual std::size_t take(std::span<ElementRef> out) = 0;
+  /// True once no more results will come.
+  virtual bool drained() const = 0;
+  /// Returns the error that a waiting consumer must get because no other result will ever come;
+  /// otherwise ok.
+  virtual Status stuck() { return {}; }
+  /// Reports the good elements after the last bad one to the error account.
+  virtual void settle() = 0;
+
+  /// Return how many items' results were taken, and how many bad items there were before them.
+  virtual std::uint64_t consumed() const noexcept = 0;
+  virtual std::uint64_t skipped() const noexcept = 0;
+  /// Save the rest of the position, and return to it.
+  virtual void save(StateWriter& state) const = 0;
+  virtual void restore(StateReader& state, std::uint64_t consumed, std::uint64_t skipped) = 0;
+
+  GroupPool& groups() noexcept { return groups_; }
+
+ private:
+  GroupPool groups_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,40 @@
+#include "pipeline/engine/segment/segment_list.h"
+
+#include <algorithm>
+
+#include "pipeline/engine/segment/parallel_segment.h"
+
+namespace penstock {
+
+void SegmentList::add(ParallelSegment& segment) {
+  MutexLock lock(mutex_);
+  segments_.push_back(&segment);
+}
+
+void SegmentList::remove(ParallelSegment& segment) noexcept {
+  MutexLock lock(mutex_);
+  std::erase(segments_, &segment);
+}
+
+std::size_t SegmentList::size() const {
+  MutexLock lock(mutex_);
+  return segments_.size();
+}
+
+void SegmentList::wake() noexcept {
+  MutexLock lock(mutex_);
+  for (ParallelSegment* segment : segments_) segment->wake();
+}
+
+void SegmentList::settle() {
+  MutexLock lock(mutex_);
+  for (ParallelSegment* segment : segments_) segment->settle();
+}
+
+bool SegmentList::evict() {
+  MutexLock lock(mutex_);
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [](ParallelSegment* segment) { return segment->evict(); });
+}
+
+}  // namespace penstock

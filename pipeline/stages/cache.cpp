@@ -1,0 +1,196 @@
+#include "pipeline/stages/cache.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <penstock/log.h>
+
+#include "pipeline/stage/support.h"
+#include "pipeline/stages/values.h"
+
+namespace penstock {
+namespace {
+
+class CacheIterator final : public OrderIterator {
+ public:
+  CacheIterator(const Node& node, const OpenContext& context)
+      : node_(node),
+        context_(context),
+        store_(context.run.cache(node, context)),
+        again_(context.path != store_->place.path),
+        filling_(std::make_shared<KeptElements>(context.run.stream_memory())) {
+    // The first pass comes again only if the run goes back to where the cache was empty.
+    if (!again_ && context.epoch == 0) drop();
+    kept_ = kept();
+    if (!kept_) open_input();
+  }
+
+  ~CacheIterator() override {
+    if (!filling_ || filling_->size() == 0) return;
+    log_once(LogLevel::warning, "cache.partial",
+             "cache: the input was not read to its end, so nothing was kept; if only a part is "
+             "wanted, use take(k).cache().repeat()");
+  }
+
+  std::size_t pull(std::span<ElementRef> out) override {
+    if (kept_) return replay(out);
+    if (full_) refuse();
+    std::size_t count = input_->pull(out);
+    for (std::size_t i = 0; i < count; ++i) {
+      // An element that lacked memory would be missing in every later pass.
+      if (run_error(out[i]) != nullptr) filling_.reset();
+      if (is_error(out[i])) continue;
+      if (filling_ && !keep(out[i])) {
+        if (i == 0) refuse();
+        count = i;  // those in front still belong to the run, however many were pulled at once
+        break;
+      }
+      out[i].ordinal = ordinal_of(out[i].ordinal);
+    }
+    position_ += count;
+    const std::int64_t expected = node_.cardinality();
+    const bool known_end =
+        filling_ && expected > 0 && filling_->size() == static_cast<std::size_t>(expected);
+    if (filling_ && (count == 0 || known_end)) finish();
+    return count;
+  }
+
+  // The elements themselves are never saved: a restored run fills its cache again.
+  void save(StateWriter& state) const override {
+    state.put(kept_ ? 1 : 0);
+    state.put(position_);
+  }
+  void restore(StateReader& state) override {
+    const bool replaying = state.get() != 0;
+    const std::uint64_t position = state.get();
+    if (!replaying) {
+      // The cache has been filled since then. What it took from the budget would leave less room
+      // here than a run has that comes here for the first time. It holds no errors either.
+      if (kept_) {
+        drop();
+        open_input();
+      }
+      return discard(position);
+    }
+    if (!kept_) discard_at_most(UINT64_MAX);
+    input_.reset();
+    kept_ = kept();
+    if (!kept_) throw Error(ErrorCode::internal, "a cache was not filled to the end of its input");
+    position_ = std::min<std::size_t>(position, kept_->size());
+    place_ = kept_->find(position_);
+  }
+
+ private:
+  std::shared_ptr<const KeptElements> kept() const {
+    const std::lock_guard lock(store_->mutex);
+    return store_->elements;
+  }
+
+  void drop() {
+    kept_.reset();
+    std::shared_ptr<const KeptElements> dropped;
+    const std::lock_guard lock(store_->mutex);
+    dropped.swap(store_->elements);
+  }
+
+  void open_input() { input_ = open_values(node_, context_.first(store_->place)); }
+
+  /// Returns false, with the reason in `full_`, if there is no room.
+  bool keep(const ElementRef& item) {
+    try {
+      filling_->add(item.ordinal, *item.payload);
+      if (filling_->bytes() <= most_kept(context_.run)) return true;
+      full_ = no_room(true);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::resource_exhausted) throw;
+      full_ = no_room(false);
+    }
+    return false;
+  }
+
+  Error no_room(bool too_much) const {
+    return {ErrorCode::resource_exhausted,
+            "the elements kept take " + std::to_string(filling_->bytes()) + " bytes so far, and " +
+                why_not_kept(context_.run, too_much) + "; give it more, or keep them in a file",
+            Provenance{{}, -1, -1, context_.run.stage_name(node_)}};
+  }
+
+  [[noreturn]] void refuse() {
+    filling_.reset();
+    context_.run.give_up(*full_);
+    throw Error(*full_);
+  }
+
+  void finish() {
+    const std::shared_ptr<const KeptElements> elements = std::move(filling_);
+    const std::lock_guard lock(store_->mutex);
+    if (!store_->elements) store_->elements = elements;
+  }
+
+  /// Each repetition has its own random numbers.
+  std::uint64_t ordinal_of(std::uint64_t kept) const noexcept {
+    return again_ ? mix_path(context_.path, kept) : kept;
+  }
+
+  std::size_t replay(std::span<ElementRef> out) {
+    const std::size_t count = std::min<std::size_t>(out.size(), kept_->size() - position_);
+    for (std::size_t i = 0; i < count; ++i) {
+      out[i] = kept_->next(place_);
+      out[i].ordinal = ordinal_of(out[i].ordinal);
+    }
+    position_ += count;
+    return count;
+  }
+
+  const Node& node_;
+  const OpenContext context_;
+  const std::shared_ptr<CacheStore> store_;
+  const bool again_;                          // not the first place and repetition
+  std::shared_ptr<const KeptElements> kept_;  // null: filling
+  OrderIteratorPtr input_;                    // null: replaying
+  std::shared_ptr<KeptElements> filling_;     // null: keeps nothing
+  std::optional<Error> full_;                 // why it can keep no more
+  std::size_t position_ = 0;
+  KeptElements::Place place_;  // of the next element to be replayed
+};
+
+class CacheNode final : public Node {
+ public:
+  explicit CacheNode(NodePtr source) : Node({source}, source->spec(), source->cardinality()) {}
+  std::string name() const override { return "cache"; }
+  void describe(Description&) const override {}
+  Resume find_resume() const override { return Resume::work; }
+  Pending find_pending() const override { return Pending::none; }
+  std::optional<BatchRows> find_batch_rows() const override {
+    std::optional<BatchRows> rows = input().batch_rows();
+    if (rows) rows->kept = true;
+    return rows;
+  }
+  NodePtr over(NodePtr input) const override { return make_cache(std::move(input)); }
+  std::optional<std::int64_t> cardinality_of(std::span<const std::int64_t> inputs) const override {
+    return inputs[0];
+  }
+  std::string advice() const override {
+    for (const Node* node = &input(); !node->inputs().empty(); node = node->inputs()[0].get()) {
+      if (node->random()) {
+        return "cache keeps what " + node->name() +
+               " drew in the first epoch; put random stages behind the cache";
+      }
+    }
+    return {};
+  }
+
+  OrderIteratorPtr open(const OpenContext& context) const override {
+    return std::make_unique<CacheIterator>(*this, context);
+  }
+};
+
+}  // namespace
+
+NodePtr make_cache(NodePtr input) {
+  return std::make_shared<CacheNode>(std::move(input));
+}
+
+}  // namespace penstock
