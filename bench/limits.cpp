@@ -21,7 +21,7 @@
 
 #include "bench/region_loop.h"
 #include "pipeline/io/posix.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/node.h"
 
 namespace penstock::bench {
 namespace {

@@ -2,15 +2,23 @@
 
 #include <cmath>
 
+#include "pipeline/stages/batch.h"
+#include "pipeline/stages/bucket.h"
 #include "pipeline/stages/cache.h"
 #include "pipeline/stages/concatenate.h"
 #include "pipeline/stages/file_cache.h"
 #include "pipeline/stages/filter.h"
+#include "pipeline/stages/group_by_window.h"
 #include "pipeline/stages/ignore_errors.h"
 #include "pipeline/stages/interleave.h"
+#include "pipeline/stages/keep.h"
+#include "pipeline/stages/map.h"
 #include "pipeline/stages/mix.h"
+#include "pipeline/stages/pack.h"
 #include "pipeline/stages/pad.h"
 #include "pipeline/stages/prefetch.h"
+#include "pipeline/stages/ragged_batch.h"
+#include "pipeline/stages/rebatch.h"
 #include "pipeline/stages/repeat.h"
 #include "pipeline/stages/resample.h"
 #include "pipeline/stages/scan.h"
@@ -21,16 +29,8 @@
 #include "pipeline/stages/take.h"
 #include "pipeline/stages/unbatch.h"
 #include "pipeline/stages/unique.h"
-#include "pipeline/stages/zip.h"
-#include "pipeline/stages/batch.h"
-#include "pipeline/stages/bucket.h"
-#include "pipeline/stages/group_by_window.h"
-#include "pipeline/stages/keep.h"
-#include "pipeline/stages/map.h"
-#include "pipeline/stages/pack.h"
-#include "pipeline/stages/ragged_batch.h"
-#include "pipeline/stages/rebatch.h"
 #include "pipeline/stages/window.h"
+#include "pipeline/stages/zip.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,8 @@
 // Functions for datasets of sources, in addition to the sources themselves.
 #include <penstock/sources.h>
 
-#include "pipeline/stage/node.h"
 #include "pipeline/sources/synthetic.h"
+#include "pipeline/stage/node.h"
 
 namespace penstock {
 namespace {

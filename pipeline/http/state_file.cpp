@@ -9,9 +9,9 @@
 #include <penstock/remote_files.h>
 
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/http/shared_object.h"
 #include "pipeline/io/durable.h"
 #include "pipeline/io/file_lock.h"
-#include "pipeline/http/shared_object.h"
 
 namespace penstock {
 namespace {

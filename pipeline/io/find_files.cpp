@@ -6,8 +6,8 @@
 #include <penstock/error.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/schemes.h"
 #include "pipeline/io/pattern.h"
+#include "pipeline/io/schemes.h"
 
 namespace penstock {
 namespace {

@@ -10,12 +10,12 @@
 #include "pipeline/core/machine.h"
 #include "pipeline/core/sizes.h"
 #include "pipeline/core/thread_annotations.h"
+#include "pipeline/image/decoders.h"
+#include "pipeline/jpeg/records/make.h"
 #include "pipeline/sources/image_list.h"
 #include "pipeline/sources/image_records.h"
 #include "pipeline/sources/image_records_writer.h"
 #include "pipeline/sources/parallel.h"
-#include "pipeline/image/decoders.h"
-#include "pipeline/jpeg/records/make.h"
 
 namespace penstock {
 

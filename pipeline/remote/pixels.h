@@ -11,8 +11,8 @@
 #include <penstock/spec.h>
 
 #include "pipeline/engine/memory/slots.h"
-#include "pipeline/stage/element_ref.h"
 #include "pipeline/image/finish.h"
+#include "pipeline/stage/element_ref.h"
 
 namespace penstock::remote {
 

@@ -8,10 +8,10 @@
 #include <penstock/version.h>
 
 #include "pipeline/engine/run/run.h"
-#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/remote_runner.h"
 #include "pipeline/remote/transport.h"
+#include "pipeline/stage/fingerprint.h"
 
 namespace penstock::remote {
 namespace {

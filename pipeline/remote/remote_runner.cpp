@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "pipeline/engine/run/run.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
+#include "pipeline/stage/node.h"
 
 namespace penstock::remote {
 namespace {

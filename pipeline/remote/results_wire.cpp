@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "pipeline/engine/run/run.h"
-#include "pipeline/stage/support.h"
 #include "pipeline/remote/group_wire.h"
+#include "pipeline/stage/support.h"
 
 namespace penstock::remote {
 namespace {

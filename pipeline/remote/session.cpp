@@ -11,11 +11,11 @@
 #include "pipeline/core/sizes.h"
 #include "pipeline/core/thread_name.h"
 #include "pipeline/engine/make/local_runner.h"
-#include "pipeline/stage/fingerprint.h"
-#include "pipeline/stage/support.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/session_work.h"
 #include "pipeline/remote/transport.h"
+#include "pipeline/stage/fingerprint.h"
+#include "pipeline/stage/node.h"
 
 namespace penstock::remote {
 namespace {

@@ -5,9 +5,10 @@
 #include <new>
 #include <utility>
 
-#include "pipeline/stage/support.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/session_work.h"
+#include "pipeline/stage/counters.h"
+#include "pipeline/stage/element_ref.h"
 
 namespace penstock::remote {
 namespace {

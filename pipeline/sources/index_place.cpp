@@ -10,8 +10,8 @@
 
 #include <penstock/remote_files.h>
 
-#include "pipeline/io/schemes.h"
 #include "pipeline/io/posix.h"
+#include "pipeline/io/schemes.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

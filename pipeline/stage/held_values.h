@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pipeline/core/thread_annotations.h"
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/run_services.h"
 
 namespace penstock {
 

@@ -1,14 +1,13 @@
-// Helpers that order and work stages share: places of errors, counters, programs.
+// Helpers that stages share: places of errors, memory, programs.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/run_services.h"
 
 namespace penstock {
 
@@ -43,32 +42,6 @@ std::uint64_t most_kept(const RunServices& run) noexcept;
 /// Returns why a stage can keep no more, for an error: that would be more than `most_kept`, or the
 /// budget is full.
 std::string why_not_kept(const RunServices& run, bool too_much);
-
-/// Counters of a stage's work so far. Any thread writes them, and statistics read them.
-class StageCounters {
- public:
-  std::atomic<std::uint64_t> items{0};
-  std::atomic<std::uint64_t> bytes{0};
-  /// The part of `bytes` that is padding.
-  std::atomic<std::uint64_t> padding_bytes{0};
-  std::atomic<std::uint64_t> busy_ns{0};
-  /// The part of busy_ns on threads that may wait.
-  std::atomic<std::uint64_t> apart_ns{0};
-  std::atomic<std::uint64_t> wait_input_ns{0};
-  std::atomic<std::uint64_t> wait_output_ns{0};
-  std::atomic<std::uint64_t> wait_memory_ns{0};
-};
-
-/// Marks this thread as one that may wait. Its busy time then counts towards `apart_ns` too.
-void this_thread_may_wait() noexcept;
-void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,
-                  std::uint64_t busy_ns = 0) noexcept;
-
-/// Returns the bytes of the values in the first `components`, or in all. For byte strings, these
-/// are the bytes of their text.
-std::uint64_t payload_bytes(const Element& element, std::size_t components = SIZE_MAX) noexcept;
-/// Returns the same for every element of such a spec; -1 if elements differ in size.
-std::int64_t fixed_payload_bytes(const Spec& spec);
 
 /// Hands a program to the run, which keeps it for its whole life. In a nested dataset the items own
 /// it instead.

@@ -5,8 +5,8 @@
 #include <memory>
 #include <mutex>
 
+#include "pipeline/stage/run_services.h"
 #include "pipeline/stages/kept_elements.h"
-#include "pipeline/stage/node.h"
 
 namespace penstock {
 

@@ -9,10 +9,10 @@
 
 #include <penstock/log.h>
 
-#include "pipeline/stages/cache.h"
-#include "pipeline/stages/cache_file.h"
 #include "pipeline/stage/fingerprint.h"
 #include "pipeline/stage/support.h"
+#include "pipeline/stages/cache.h"
+#include "pipeline/stages/cache_file.h"
 #include "pipeline/stages/values.h"
 
 namespace penstock {

@@ -2,10 +2,11 @@
 
 #include <map>
 
-#include "pipeline/stages/interleave.h"
+#include "pipeline/stage/batch_rows.h"
 #include "pipeline/stage/support.h"
 #include "pipeline/stages/batch.h"
 #include "pipeline/stages/grouping.h"
+#include "pipeline/stages/interleave.h"
 #include "pipeline/stages/window.h"
 
 namespace penstock {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "pipeline/stages/cache.h"
 #include "pipeline/stage/support.h"
+#include "pipeline/stages/cache.h"
 
 namespace penstock {
 namespace {

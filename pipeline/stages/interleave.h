@@ -4,7 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/open_context.h"
+#include "pipeline/stage/order_iterator.h"
 
 namespace penstock {
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "pipeline/stage/batch_rows.h"
 #include "pipeline/stage/support.h"
 
 namespace penstock {

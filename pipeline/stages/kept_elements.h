@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pipeline/stages/arena.h"
 #include "pipeline/stage/element_ref.h"
+#include "pipeline/stages/arena.h"
 
 namespace penstock {
 

@@ -2,6 +2,7 @@
 
 #include <penstock/packing_op.h>
 
+#include "pipeline/stage/batch_rows.h"
 #include "pipeline/stage/support.h"
 
 namespace penstock {

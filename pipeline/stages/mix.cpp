@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "pipeline/stages/mix_weights.h"
+#include "pipeline/stage/batch_rows.h"
+#include "pipeline/stage/cardinality.h"
 #include "pipeline/stage/support.h"
+#include "pipeline/stages/mix_weights.h"
 
 namespace penstock {
 namespace {

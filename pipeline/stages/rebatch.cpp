@@ -5,8 +5,8 @@
 
 #include "pipeline/core/texts.h"
 #include "pipeline/stage/support.h"
-#include "pipeline/stages/values.h"
 #include "pipeline/stages/batch.h"
+#include "pipeline/stages/values.h"
 
 namespace penstock {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "pipeline/stage/batch_rows.h"
 #include "pipeline/stage/support.h"
 #include "pipeline/stages/values.h"
 

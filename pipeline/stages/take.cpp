@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/stage/cardinality.h"
 #include "pipeline/stage/support.h"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "pipeline/stages/arena.h"
 #include "pipeline/stage/support.h"
+#include "pipeline/stages/arena.h"
 #include "pipeline/stages/values.h"
 
 namespace penstock {

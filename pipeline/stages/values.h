@@ -7,7 +7,7 @@
 #include <string>
 
 #include "pipeline/stage/held_values.h"
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/run_services.h"
 
 namespace penstock {
 

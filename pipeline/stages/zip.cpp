@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "pipeline/stage/cardinality.h"
 #include "pipeline/stage/support.h"
 
 namespace penstock {

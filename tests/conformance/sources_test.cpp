@@ -9,8 +9,8 @@
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/memory.h"
-#include "pipeline/stage/node.h"
 #include "pipeline/sources/parallel.h"
+#include "pipeline/stage/node.h"
 #include "tests/conformance/source_suite.h"
 #include "tests/support/errors.h"
 #include "tests/support/hooked_files.h"

@@ -13,8 +13,8 @@
 #include <penstock/map.h>
 #include <penstock/sources.h>
 
-#include "pipeline/stages/values.h"
 #include "pipeline/sources/synthetic.h"
+#include "pipeline/stages/values.h"
 #include "tests/support/example.h"
 #include "tests/support/files.h"
 #include "tests/support/images.h"

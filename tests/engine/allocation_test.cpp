@@ -13,8 +13,8 @@
 
 #include "pipeline/core/batch_share.h"
 #include "pipeline/core/machine.h"
-#include "pipeline/engine/memory/memory.h"
 #include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/memory/memory.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
 #include "tests/support/images.h"

@@ -12,7 +12,8 @@
 
 #include "pipeline/engine/segment/batch_assembler.h"
 #include "pipeline/engine/segment/ordered_values.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
+#include "pipeline/stage/element_ref.h"
 #include "tests/engine/sequential_model.h"
 
 namespace penstock::test {

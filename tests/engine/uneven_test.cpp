@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/engine/segment/ordered_values.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
 #include "tests/support/numbers.h"
 #include "tests/support/wait_until.h"
 

@@ -4,12 +4,12 @@
 
 #include <penstock/image.h>
 
-#include "pipeline/io/memory.h"
-#include "pipeline/sources/image_records.h"
-#include "pipeline/sources/image_records_format.h"
 #include "pipeline/image/on_device.h"
+#include "pipeline/io/memory.h"
 #include "pipeline/jpeg/records/decoder.h"
 #include "pipeline/jpeg/records/make.h"
+#include "pipeline/sources/image_records.h"
+#include "pipeline/sources/image_records_format.h"
 #include "staging/reconstruct/twin.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/context.h"

@@ -7,8 +7,8 @@
 #include <penstock/iterator.h>
 #include <penstock/sources.h>
 
-#include "pipeline/stage/fingerprint.h"
 #include "pipeline/sources/index_file.h"
+#include "pipeline/stage/fingerprint.h"
 #include "tests/fuzz/support.h"
 #include "tests/support/files.h"
 #include "tests/support/kept_index.h"

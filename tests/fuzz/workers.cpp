@@ -10,10 +10,10 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"
+#include "pipeline/stage/fingerprint.h"
 #include "tests/fuzz/support.h"
 
 namespace penstock::fuzz {

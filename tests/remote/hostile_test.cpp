@@ -16,9 +16,9 @@
 #include <penstock/sources.h>
 #include <penstock/version.h>
 
-#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/messages.h"
 #include "pipeline/remote/transport.h"
+#include "pipeline/stage/fingerprint.h"
 #include "tests/remote/loop_transport.h"
 #include "tests/support/time_limit.h"
 #include "tests/support/wait_until.h"

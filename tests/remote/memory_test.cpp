@@ -20,10 +20,10 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/messages.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"
+#include "pipeline/stage/fingerprint.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/time_limit.h"
 

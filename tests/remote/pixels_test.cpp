@@ -14,8 +14,8 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/remote/pixels.h"
 #include "pipeline/image/finish.h"
+#include "pipeline/remote/pixels.h"
 #include "tests/remote/loop_workers.h"
 #include "tests/support/time_limit.h"
 

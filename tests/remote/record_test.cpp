@@ -11,8 +11,8 @@
 
 #include <penstock/module.h>
 
-#include "pipeline/stage/fingerprint.h"
 #include "pipeline/remote/packed.h"
+#include "pipeline/stage/fingerprint.h"
 #include "tests/cluster/certificates.h"
 #include "tests/record/observe.h"
 #include "tests/record/record.h"

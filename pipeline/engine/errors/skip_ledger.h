@@ -13,7 +13,7 @@
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/errors/quarantine.h"
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/counters.h"
 
 namespace penstock {
 

@@ -11,7 +11,7 @@
 #include "pipeline/core/machine.h"
 #include "pipeline/core/thread_name.h"
 #include "pipeline/core/waits.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
 
 namespace penstock {
 

@@ -10,6 +10,7 @@
 
 #include "pipeline/engine/make/group_context.h"
 #include "pipeline/engine/make/places.h"
+#include "pipeline/stage/counters.h"
 #include "pipeline/stage/element_ref.h"
 
 namespace penstock {

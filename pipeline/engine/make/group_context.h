@@ -10,10 +10,10 @@
 #include <penstock/work.h>
 
 #include "pipeline/core/codec_budget.h"
-#include "pipeline/engine/memory/memory.h"
 #include "pipeline/engine/errors/retry.h"
-#include "pipeline/stage/element_ref.h"
+#include "pipeline/engine/memory/memory.h"
 #include "pipeline/sources/mapping.h"
+#include "pipeline/stage/element_ref.h"
 
 namespace penstock {
 

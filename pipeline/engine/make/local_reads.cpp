@@ -9,7 +9,8 @@
 #include "pipeline/engine/make/local_runner.h"
 #include "pipeline/engine/run/run.h"
 #include "pipeline/io/read_count.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
+#include "pipeline/stage/element_ref.h"
 
 namespace penstock {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "pipeline/engine/make/group_runner.h"
-#include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/engine/make/read_pace.h"
 #include "pipeline/engine/run/remote_work.h"
+#include "pipeline/engine/segment/group_sizer.h"
 
 namespace penstock {
 

@@ -10,7 +10,7 @@
 #include <penstock/source.h>
 
 #include "pipeline/engine/make/places.h"
-#include "pipeline/stage/element_ref.h"
+#include "pipeline/stage/program.h"
 
 namespace penstock {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "pipeline/engine/segment/parallel_segment.h"
 #include "pipeline/engine/run/run.h"
+#include "pipeline/engine/segment/parallel_segment.h"
 
 namespace penstock {
 

@@ -9,7 +9,8 @@
 #include "pipeline/core/rows.h"
 #include "pipeline/core/spans.h"
 #include "pipeline/engine/make/executor.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
+#include "pipeline/stage/element_ref.h"
 
 namespace penstock {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "pipeline/core/machine.h"
 #include "pipeline/core/sizes.h"
-#include "pipeline/engine/plan/guarantee.h"
 #include "pipeline/engine/memory/slots.h"
+#include "pipeline/engine/plan/guarantee.h"
 #include "pipeline/stage/node.h"
 
 namespace penstock {

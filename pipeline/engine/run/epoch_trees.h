@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "pipeline/core/thread_annotations.h"
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/segment.h"
 
 namespace penstock {
 

@@ -10,8 +10,8 @@
 
 #include "pipeline/core/forks.h"
 #include "pipeline/core/observed_run.h"
-#include "pipeline/engine/run/consumer_times.h"
 #include "pipeline/engine/plan/guarantee.h"
+#include "pipeline/engine/run/consumer_times.h"
 #include "pipeline/engine/run/position.h"
 #include "pipeline/engine/run/run.h"
 #include "pipeline/engine/run/saved_run.h"

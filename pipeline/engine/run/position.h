@@ -12,7 +12,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/run/epoch_trees.h"
 #include "pipeline/engine/segment/leaving.h"
-#include "pipeline/stage/element_ref.h"
+#include "pipeline/stage/segment.h"
 
 namespace penstock {
 

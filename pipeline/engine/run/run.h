@@ -11,19 +11,19 @@
 
 #include "pipeline/core/batch_share.h"
 #include "pipeline/core/waker.h"
-#include "pipeline/engine/run/activity.h"
-#include "pipeline/engine/make/blocking_pool.h"
-#include "pipeline/engine/memory/memory.h"
-#include "pipeline/engine/run/remote_work.h"
 #include "pipeline/engine/errors/retry.h"
-#include "pipeline/engine/segment/segment_list.h"
 #include "pipeline/engine/errors/skip_ledger.h"
-#include "pipeline/engine/plan/slot_plan.h"
-#include "pipeline/engine/run/stage_services.h"
+#include "pipeline/engine/make/blocking_pool.h"
+#include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/memory/memory.h"
 #include "pipeline/engine/memory/starved.h"
 #include "pipeline/engine/memory/step_back.h"
+#include "pipeline/engine/plan/slot_plan.h"
+#include "pipeline/engine/run/activity.h"
+#include "pipeline/engine/run/remote_work.h"
+#include "pipeline/engine/run/stage_services.h"
 #include "pipeline/engine/run/tuning_log.h"
-#include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/segment/segment_list.h"
 
 namespace penstock {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/engine/run/run.h"
 #include "pipeline/engine/segment/batch_results.h"
 #include "pipeline/engine/segment/inline_values.h"
 #include "pipeline/engine/segment/ordered_values.h"
 #include "pipeline/engine/segment/parallel_segment.h"
-#include "pipeline/engine/run/run.h"
 #include "pipeline/stages/cache.h"
 
 namespace penstock {

@@ -12,10 +12,9 @@
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/make/group.h"
-#include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/engine/make/read_pace.h"
-#include "pipeline/stage/node.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/engine/segment/group_sizer.h"
+#include "pipeline/stage/run_services.h"
 
 namespace penstock {
 

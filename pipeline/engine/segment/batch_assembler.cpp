@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "pipeline/core/kill_point.h"
-#include "pipeline/stage/support.h"
+#include "pipeline/stage/counters.h"
+#include "pipeline/stage/element_ref.h"
 
 namespace penstock {
 

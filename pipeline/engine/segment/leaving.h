@@ -6,7 +6,7 @@
 
 #include <penstock/start_thread.h>
 
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/segment.h"
 
 namespace penstock {
 

@@ -7,9 +7,9 @@
 
 #include "pipeline/core/kill_point.h"
 #include "pipeline/core/thread_name.h"
-#include "pipeline/engine/run/consumer_times.h"
 #include "pipeline/engine/make/executor.h"
 #include "pipeline/engine/make/local_runner.h"
+#include "pipeline/engine/run/consumer_times.h"
 #include "pipeline/engine/run/run.h"
 
 namespace penstock {

@@ -11,9 +11,9 @@
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/make/group_runner.h"
+#include "pipeline/engine/make/read_pace.h"
 #include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/engine/segment/puller.h"
-#include "pipeline/engine/make/read_pace.h"
 #include "pipeline/engine/segment/results.h"
 
 namespace penstock {

@@ -9,7 +9,7 @@
 
 #include "pipeline/core/ring.h"
 #include "pipeline/engine/make/group.h"
-#include "pipeline/stage/node.h"
+#include "pipeline/stage/order_iterator.h"
 
 namespace penstock {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "pipeline/core/kill_point.h"
-#include "pipeline/engine/segment/parallel_segment.h"
 #include "pipeline/engine/run/run.h"
+#include "pipeline/engine/segment/parallel_segment.h"
 
 namespace penstock {
 
