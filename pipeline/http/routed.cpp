@@ -8,6 +8,7 @@
 #include "pipeline/http/http_files.h"
 #include "pipeline/http/s3_files.h"
 #include "pipeline/http/shared_object.h"
+#include "pipeline/io/posix_files.h"
 #include "pipeline/io/pread.h"
 
 namespace penstock {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include <unistd.h>
-
 namespace penstock {
 
 ExclusiveFile::ExclusiveFile(const std::string& path, bool resumable)
@@ -36,16 +34,6 @@ void ExclusiveFile::flush() {
 void ExclusiveFile::commit() {
   flush();
   file_.commit();
-}
-
-std::unique_ptr<WritableFile> PosixFileSystem::create(const std::string& path) {
-  if (!root().writable()) return FileSystem::create(path);
-  return std::make_unique<ExclusiveFile>(path);
-}
-
-void PosixFileSystem::remove(const std::string& path) {
-  if (!root().writable()) return FileSystem::remove(path);
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw error_from_errno(errno, "remove", path);
 }
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include "pipeline/io/memory.h"
 #include "pipeline/io/mmap.h"
+#include "pipeline/io/posix_files.h"
 #include "pipeline/io/pread.h"
 #include "pipeline/io/uring.h"
 

@@ -334,17 +334,4 @@ void PosixFile::read_uncached(std::span<ReadRequest> requests) {
   }
 }
 
-FileInfo PosixFileSystem::info(const std::string& path) {
-  struct stat st;
-  if (root().stat(path, st) != 0) throw root().error(errno, "find", path);
-  return info_of(st);
-}
-
-bool PosixFileSystem::is_directory(const std::string& path) {
-  struct stat st;
-  if (root().stat(path, st) == 0) return S_ISDIR(st.st_mode);
-  if (errno == EXDEV) throw root().error(errno, "find", path);
-  return false;
-}
-
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pipeline/io/posix.h"
+#include "pipeline/io/posix_files.h"
 
 namespace penstock {
 

@@ -31,6 +31,7 @@
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/core/waits.h"
 #include "pipeline/io/posix.h"
+#include "pipeline/io/posix_files.h"
 
 namespace penstock {
 namespace {

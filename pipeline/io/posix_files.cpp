@@ -1,4 +1,5 @@
-// PosixFileSystem::list and glob.
+#include "pipeline/io/posix_files.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -14,6 +15,7 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/io/exclusive_file.h"
 #include "pipeline/io/pattern.h"
 #include "pipeline/io/posix.h"
 
@@ -272,6 +274,29 @@ void PosixFileSystem::glob_each(const std::string& pattern, bool hidden, const F
     rest.remove_prefix(rest.find_first_not_of('/', part.size()));
   }
   Walk(root(), hidden, found).glob(folder, rest);
+}
+
+FileInfo PosixFileSystem::info(const std::string& path) {
+  struct stat st;
+  if (root().stat(path, st) != 0) throw root().error(errno, "find", path);
+  return info_of(st);
+}
+
+bool PosixFileSystem::is_directory(const std::string& path) {
+  struct stat st;
+  if (root().stat(path, st) == 0) return S_ISDIR(st.st_mode);
+  if (errno == EXDEV) throw root().error(errno, "find", path);
+  return false;
+}
+
+std::unique_ptr<WritableFile> PosixFileSystem::create(const std::string& path) {
+  if (!root().writable()) return FileSystem::create(path);
+  return std::make_unique<ExclusiveFile>(path);
+}
+
+void PosixFileSystem::remove(const std::string& path) {
+  if (!root().writable()) return FileSystem::remove(path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw error_from_errno(errno, "remove", path);
 }
 
 }  // namespace penstock
