@@ -15,9 +15,9 @@
 #include <penstock/sources.h>
 
 #include "cluster/job.h"
-#include "towers/tower_set.h"
-#include "towers/tower_steps.h"
-#include "towers/train_plan.h"
+#include "towers/train/tower_set.h"
+#include "towers/train/tower_steps.h"
+#include "towers/train/train_plan.h"
 
 namespace penstock::bench {
 namespace {

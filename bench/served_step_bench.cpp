@@ -21,9 +21,9 @@
 #include "towers/servers/served_job.h"
 #include "towers/servers/served_part.h"
 #include "towers/servers/shard_server.h"
-#include "towers/tower_set.h"
-#include "towers/tower_steps.h"
-#include "towers/train_plan.h"
+#include "towers/train/tower_set.h"
+#include "towers/train/tower_steps.h"
+#include "towers/train/train_plan.h"
 
 namespace penstock::bench {
 namespace {

@@ -11,9 +11,9 @@
 #include <penstock/image.h>
 #include <penstock/sources.h>
 
-#include "towers/tower_set.h"
-#include "towers/tower_steps.h"
-#include "towers/train_plan.h"
+#include "towers/train/tower_set.h"
+#include "towers/train/tower_steps.h"
+#include "towers/train/train_plan.h"
 
 namespace penstock::bench {
 namespace {

@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <penstock/module.h>
-#include <penstock/worker_links.h>
+#include <penstock/internal/module.h>
+#include <penstock/internal/worker_links.h>
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/launchers.h>
+#include <penstock/internal/launchers.h>
 
 #include "cluster/cluster.h"
 #include "cluster/environment.h"

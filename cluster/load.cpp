@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <penstock/module.h>
+#include <penstock/internal/module.h>
 
 #include "cluster/net/module.h"
 

@@ -9,7 +9,7 @@ function(penstock_install library export)
     LIBRARY COMPONENT library NAMELINK_COMPONENT headers ARCHIVE COMPONENT headers)
 endfunction()
 
-set(optional_headers)
+set(optional_headers PATTERN internal EXCLUDE)
 penstock_install(penstock penstock-targets)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT headers)
 if(PENSTOCK_BUILD_PIPELINES)

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock::tool {
 namespace {

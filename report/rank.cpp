@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include <penstock/launchers.h>
+#include <penstock/internal/launchers.h>
 #include <penstock/report.h>
 
 namespace penstock {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include <penstock/error.h>
-#include <penstock/posix.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/posix.h>
+#include <penstock/internal/start_thread.h>
 
 // A program that embeds Penstock may use Asio and Beast itself, built with other options. So these
 // copies have namespaces of our own, which also differ from that of io_uring's copy.

@@ -4,7 +4,7 @@
 #include <bit>
 #include <string>
 
-#include <penstock/input_parts.h>
+#include <penstock/internal/input_parts.h>
 #include "report/format.h"
 #include "report/pace.h"
 #include "report/printable.h"

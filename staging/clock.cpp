@@ -5,7 +5,7 @@
 #include <thread>
 
 #include <penstock/error.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/state.h>
 
 #include "staging/feed_rules.h"

@@ -9,7 +9,7 @@
 
 #include <penstock/feed.h>
 
-#include <penstock/input_parts.h>
+#include <penstock/internal/input_parts.h>
 #include "pipeline/core/thread_annotations.h"
 #include "staging/replay.h"
 

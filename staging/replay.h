@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <penstock/input_parts.h>
+#include <penstock/internal/input_parts.h>
 
 #include "pipeline/core/ring.h"
 #include "staging/area.h"

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kWarnAfter = 10 * kSecond;
 
-std::string seconds(std::int64_t ns) {
+std::string in_seconds(std::int64_t ns) {
   return std::to_string(static_cast<double>(ns) * 1e-9).substr(0, 5) + " s";
 }
 
@@ -38,8 +38,8 @@ std::int64_t TurnWatch::look(const std::string& waiting, const std::string& awai
   const std::string who =
       waiting + " waits for " + awaited + ", which has neither taken nor released a batch for ";
   if (waited >= watchdog_ns_)
-    throw Error(ErrorCode::no_progress, who + seconds(watchdog_ns_) + remedy);
-  if (!warned_.exchange(true)) log(LogLevel::warning, who + seconds(kWarnAfter));
+    throw Error(ErrorCode::no_progress, who + in_seconds(watchdog_ns_) + remedy);
+  if (!warned_.exchange(true)) log(LogLevel::warning, who + in_seconds(kWarnAfter));
   return since + watchdog_ns_;
 }
 

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 layers="include/penstock pipeline/core pipeline/io pipeline/http pipeline/codec pipeline/jpeg pipeline/sources pipeline/stage"
-layers+=" pipeline/image pipeline/stages pipeline/graph pipeline/engine pipeline/pack pipeline/remote staging report pipelines towers cluster tools tests bench"
+layers+=" pipeline/image pipeline/stages pipeline/graph pipeline/engine pipeline/pack pipeline/remote pipeline staging report pipelines towers cluster tools tests bench"
 folders=()
 for folder in include pipeline staging report pipelines towers cluster tools tests bench examples; do
   [ ! -d "$folder" ] || folders+=("$folder")
@@ -74,6 +74,8 @@ awk -v layers="$layers" '
       refuse("the trainer may include public headers and its own only, not " name)
     else if (mine == towers + 1 && theirs > 1 && theirs != mine && theirs != towers)
       refuse("the cluster may include public headers, the trainer and its own only, not " name)
+    else if ((example || public && FILENAME !~ /\/internal\//) && name ~ /^penstock\/internal\//)
+      refuse("<" name "> is not installed")
     else if (example && theirs > 1) refuse("an example may include public headers only, not " name)
     else if (public && (theirs > 1 || (theirs == 0 && name ~ /[.\/]/ && name !~ /^std(def|int)\.h$/)))
       refuse("a public header may not include " name)

@@ -9,7 +9,7 @@
 #include <penstock/log.h>
 #include <penstock/towers/model_input.h>
 
-#include "towers/class_shares.h"
+#include "towers/evaluate/class_shares.h"
 #include "towers/gpu/carrier.h"
 #include "towers/gpu/gpu.h"
 #include "towers/label_check.h"

@@ -16,8 +16,8 @@
 #include <sys/socket.h>
 
 #include <penstock/error.h>
+#include <penstock/internal/worker_links.h>
 #include <penstock/log.h>
-#include <penstock/worker_links.h>
 
 #include "cluster/net/credentials.h"
 #include "cluster/net/peer_user.h"

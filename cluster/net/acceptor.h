@@ -14,8 +14,8 @@
 
 #include <grpcpp/server_builder.h>
 
-#include <penstock/posix.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/posix.h>
+#include <penstock/internal/start_thread.h>
 
 #include "cluster/rendezvous.h"
 

@@ -13,7 +13,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "cluster/net/credentials.h"
 #include "cluster/net/ending.h"

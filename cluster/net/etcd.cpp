@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "cluster/etcd_address.h"
 #include "cluster/net/credentials.h"

@@ -13,7 +13,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock::cluster {
 namespace {

@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 
 #include <penstock/error.h>
-#include <penstock/posix.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/posix.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock::cluster {
 namespace {

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "cluster/net/bulk.h"
 

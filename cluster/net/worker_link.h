@@ -9,8 +9,8 @@
 #include <mutex>
 #include <string>
 
-#include <penstock/start_thread.h>
-#include <penstock/worker_links.h>
+#include <penstock/internal/start_thread.h>
+#include <penstock/internal/worker_links.h>
 
 #include "cluster/net/streams.h"
 #include "cluster/rendezvous.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 namespace penstock::cluster {
 

@@ -7,7 +7,7 @@
 #include <stop_token>
 #include <utility>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "cluster/etcd_address.h"
 #include "cluster/net/credentials.h"

@@ -1,4 +1,4 @@
-#include <penstock/input_parts.h>
+#include <penstock/internal/input_parts.h>
 
 #include <algorithm>
 

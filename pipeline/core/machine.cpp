@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include <penstock/control_groups.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/control_groups.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock {
 

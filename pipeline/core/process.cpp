@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <penstock/control_groups.h>
+#include <penstock/internal/control_groups.h>
 
 #include "pipeline/core/cpu_use.h"
 

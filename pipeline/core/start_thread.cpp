@@ -1,4 +1,4 @@
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include <cstddef>
 #include <string>

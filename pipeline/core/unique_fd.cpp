@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock {
 

@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/log.h>
 
 #include "pipeline/http/client.h"

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/internal/crc32c.h>
 
 namespace penstock::http {
 namespace {

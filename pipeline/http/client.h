@@ -18,7 +18,7 @@
 #include "pipeline/http/asking.h"
 #include "pipeline/http/pace.h"
 #include "pipeline/http/transport.h"
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include <penstock/error.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 extern char** environ;
 

@@ -8,8 +8,8 @@
 #include <penstock/error.h>
 
 #include "pipeline/http/credential_process.h"
-#include "pipeline/http/url.h"
 #include "pipeline/http/web_identity.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 namespace {

@@ -5,9 +5,9 @@
 #include <penstock/error.h>
 
 #include "pipeline/http/name_list.h"
-#include "pipeline/http/secrets.h"
 #include "pipeline/io/pattern.h"
 #include "pipeline/io/pread.h"
+#include "pipeline/io/secrets.h"
 
 namespace penstock::http {
 namespace {

@@ -1,6 +1,6 @@
 // Opens the module with libcurl.
 #include <penstock/error.h>
-#include <penstock/module.h>
+#include <penstock/internal/module.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/http/transport.h"

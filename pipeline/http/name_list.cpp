@@ -5,7 +5,7 @@
 #include <penstock/error.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 namespace {

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "pipeline/http/secrets.h"
+#include "pipeline/io/secrets.h"
 
 namespace penstock::http {
 namespace {

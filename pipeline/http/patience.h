@@ -8,7 +8,7 @@
 #include <penstock/remote_files.h>
 
 #include "pipeline/http/answer.h"
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 

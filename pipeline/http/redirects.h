@@ -6,7 +6,7 @@
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/http/answer.h"
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "pipeline/core/thread_annotations.h"
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 

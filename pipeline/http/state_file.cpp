@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include <penstock/crc32c.h>
 #include <penstock/file_system.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 

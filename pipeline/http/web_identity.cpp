@@ -3,8 +3,8 @@
 #include <penstock/error.h>
 
 #include "pipeline/http/aws_settings.h"
-#include "pipeline/http/secrets.h"
-#include "pipeline/http/url.h"
+#include "pipeline/io/secrets.h"
+#include "pipeline/io/url.h"
 
 namespace penstock::http {
 namespace {

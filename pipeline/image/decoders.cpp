@@ -7,8 +7,8 @@
 #include <new>
 #include <string>
 
+#include <penstock/internal/other_format.h>
 #include <penstock/log.h>
-#include <penstock/other_format.h>
 
 #include "pipeline/image/png.h"
 #include "pipeline/jpeg/decoder.h"

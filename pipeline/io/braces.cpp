@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 
-#include "pipeline/io/schemes.h"
+#include "pipeline/io/url.h"
 
 namespace penstock {
 namespace {

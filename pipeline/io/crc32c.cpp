@@ -1,4 +1,4 @@
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include <cstring>
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/state.h>
 
 namespace penstock {

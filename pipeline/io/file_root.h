@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/pattern.h"
-#include "pipeline/io/schemes.h"
+#include "pipeline/io/url.h"
 
 namespace penstock {
 namespace {

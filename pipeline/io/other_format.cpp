@@ -1,4 +1,4 @@
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 #include <algorithm>
 #include <exception>
@@ -11,7 +11,7 @@ namespace {
 using namespace std::string_view_literals;
 
 /// The first bytes of a file.
-struct Head {
+struct FileHead {
   std::string_view bytes;
   std::uint64_t size = 0;  ///< of the file
 
@@ -30,22 +30,22 @@ struct Head {
 };
 
 /// Returns the name of a zip archive's first member. Source: PKWARE's APPNOTE.TXT, 4.3.7.
-std::string_view first_member(const Head& head) noexcept {
+std::string_view first_member(const FileHead& head) noexcept {
   constexpr std::size_t kName = 30;
   if (head.bytes.size() < kName) return {};
   return head.bytes.substr(kName, head.number(26, 2));
 }
 
-bool is_npz(const Head& head) noexcept {
+bool is_npz(const FileHead& head) noexcept {
   return first_member(head).ends_with(".npy");
 }
 
-bool is_torch(const Head& head) noexcept {
+bool is_torch(const FileHead& head) noexcept {
   return first_member(head).ends_with("/data.pkl");
 }
 
 /// Protocols 2 to 5 begin with their number. A printable opcode or a frame follows.
-bool is_pickle(const Head& head) noexcept {
+bool is_pickle(const FileHead& head) noexcept {
   const unsigned protocol = head.byte(1), opcode = head.byte(2);
   return protocol >= 2 && protocol <= 5 &&
          ((opcode >= 0x20 && opcode < 0x7f) || opcode == 0x95 || opcode == 0x8c);
@@ -53,7 +53,7 @@ bool is_pickle(const Head& head) noexcept {
 
 /// True for a number of samples, the ascending offsets of these up to the file's end, and the JSON
 /// that says how they are encoded. Source: MosaicML streaming, base/format/mds/writer.py.
-bool is_mds(const Head& head) noexcept {
+bool is_mds(const FileHead& head) noexcept {
   const std::uint64_t samples = head.number(0, 4);
   const std::uint64_t json = 4 * (samples + 2);  // behind the offsets
   if (samples == 0 || json >= head.size || head.bytes.size() < 12) return false;
@@ -68,27 +68,27 @@ bool is_mds(const Head& head) noexcept {
 }
 
 /// Source: ISO/IEC 14496-12, 4.3: a box "ftyp" with a brand.
-bool has_brand(const Head& head, std::initializer_list<std::string_view> brands) noexcept {
+bool has_brand(const FileHead& head, std::initializer_list<std::string_view> brands) noexcept {
   return std::ranges::any_of(brands, [&](std::string_view brand) { return head.has(8, brand); });
 }
-bool is_heic(const Head& head) noexcept {
+bool is_heic(const FileHead& head) noexcept {
   return has_brand(head, {"heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1"});
 }
-bool is_avif(const Head& head) noexcept {
+bool is_avif(const FileHead& head) noexcept {
   return has_brand(head, {"avif", "avis"});
 }
-bool is_webp(const Head& head) noexcept {
+bool is_webp(const FileHead& head) noexcept {
   return head.has(8, "WEBP");
 }
 /// True if the size of the second header is one that there is.
-bool is_bmp(const Head& head) noexcept {
+bool is_bmp(const FileHead& head) noexcept {
   const std::uint64_t size = head.number(14, 4);
   return size == 12 || size == 40 || size == 52 || size == 56 || size == 64 || size == 108 ||
          size == 124;
 }
 
 /// True if every second byte from `zeros` on is 0, and the others are plain text.
-bool is_wide_text(const Head& head, std::size_t zeros) noexcept {
+bool is_wide_text(const FileHead& head, std::size_t zeros) noexcept {
   const std::string_view text = head.bytes.substr(0, 64);
   if (text.size() < 8 || head.size % 2 != 0) return false;
   for (std::size_t i = 0; i < text.size() / 2 * 2; ++i) {
@@ -98,15 +98,15 @@ bool is_wide_text(const Head& head, std::size_t zeros) noexcept {
   }
   return true;
 }
-bool is_utf16_little(const Head& head) noexcept {
+bool is_utf16_little(const FileHead& head) noexcept {
   return is_wide_text(head, 1);
 }
-bool is_utf16_big(const Head& head) noexcept {
+bool is_utf16_big(const FileHead& head) noexcept {
   return is_wide_text(head, 0);
 }
 
 /// True for rows of a coarse label below 20, a fine label below 100, and 3,072 bytes of pixels.
-bool is_cifar100(const Head& head) noexcept {
+bool is_cifar100(const FileHead& head) noexcept {
   constexpr std::size_t kRow = 2 + 3072;
   if (head.size == 0 || head.size % kRow != 0) return false;
   for (std::size_t at = 0; at < head.bytes.size(); at += kRow)
@@ -151,15 +151,15 @@ constexpr OtherFormat kUtf16Big{"text in UTF-16 (big-endian)",
 constexpr OtherFormat kUtf32{"text in UTF-32", "convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)"};
 
 /// A format has these bytes at that offset, and is what `also` says.
-struct Row {
+struct FormatRow {
   OtherFormat format;
   std::size_t at;
   std::string_view bytes;
-  bool (*also)(const Head& head) noexcept = nullptr;
+  bool (*also)(const FileHead& head) noexcept = nullptr;
 };
 
 // The first row that fits counts.
-constexpr Row kRows[] = {
+constexpr FormatRow kRows[] = {
     {kNpz, 0, "PK\3\4"sv, is_npz},
     {kTorch, 0, "PK\3\4"sv, is_torch},
     {kZip, 0, "PK\3\4"sv},
@@ -208,8 +208,8 @@ std::string OtherFormat::text() const {
 }
 
 const OtherFormat* find_other_format(std::span<const std::byte> head, std::uint64_t size) noexcept {
-  const Head first{{reinterpret_cast<const char*>(head.data()), head.size()}, size};
-  const auto fits = [&](const Row& row) {
+  const FileHead first{{reinterpret_cast<const char*>(head.data()), head.size()}, size};
+  const auto fits = [&](const FormatRow& row) {
     return first.has(row.at, row.bytes) && (row.also == nullptr || row.also(first));
   };
   const auto row = std::ranges::find_if(kRows, fits);

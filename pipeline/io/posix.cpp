@@ -20,7 +20,7 @@
 
 #include "pipeline/core/waits.h"
 #include "pipeline/io/fs_support.h"
-#include "pipeline/io/schemes.h"
+#include "pipeline/io/url.h"
 
 namespace penstock {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <penstock/file_system.h>
+#include <penstock/internal/posix.h>
 #include <penstock/limits.h>
-#include <penstock/posix.h>
 
 #include "pipeline/io/file_root.h"
 

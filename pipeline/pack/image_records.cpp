@@ -1,6 +1,6 @@
 // The public functions of include/penstock/image_records.h.
-#include <penstock/crc32c.h>
 #include <penstock/image_records.h>
+#include <penstock/internal/crc32c.h>
 
 #include <algorithm>
 #include <optional>

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/remote/messages.h"

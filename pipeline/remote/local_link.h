@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 namespace penstock::remote {
 

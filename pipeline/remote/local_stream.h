@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include <penstock/posix.h>
-#include <penstock/worker_links.h>
+#include <penstock/internal/posix.h>
+#include <penstock/internal/worker_links.h>
 
 #include "pipeline/remote/shared_memory.h"
 

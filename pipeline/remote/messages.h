@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/internal/worker_links.h>
 #include <penstock/state.h>
-#include <penstock/worker_links.h>
 
 namespace penstock::remote {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 namespace penstock::remote {
 

@@ -4,11 +4,11 @@
 #include <list>
 #include <mutex>
 
+#include <penstock/internal/start_thread.h>
 #include <penstock/plan.h>
 #include <penstock/sources.h>
-#include <penstock/start_thread.h>
 
-#include "pipeline/io/posix.h"
+#include "pipeline/io/posix_files.h"
 #include "pipeline/remote/local_link.h"
 #include "pipeline/remote/session.h"
 #include "pipeline/remote/transport.h"

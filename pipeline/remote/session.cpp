@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include <penstock/internal/start_thread.h>
 #include <penstock/log.h>
-#include <penstock/start_thread.h>
 #include <penstock/version.h>
 
 #include "pipeline/core/sizes.h"

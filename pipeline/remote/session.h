@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
+#include <penstock/internal/start_thread.h>
+#include <penstock/internal/worker_links.h>
 #include <penstock/serve.h>
-#include <penstock/start_thread.h>
-#include <penstock/worker_links.h>
 
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/run/run.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <penstock/buffer.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock {
 

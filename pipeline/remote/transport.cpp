@@ -7,7 +7,7 @@
 
 #include <link.h>
 
-#include <penstock/module.h>
+#include <penstock/internal/module.h>
 
 namespace penstock::remote {
 namespace {

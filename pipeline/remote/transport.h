@@ -1,7 +1,7 @@
 // The module that connects runs and workers.
 #pragma once
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 namespace penstock::remote {
 

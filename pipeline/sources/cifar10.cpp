@@ -1,5 +1,5 @@
 // The source that reads CIFAR-10's binary files.
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 #include <penstock/sources.h>
 
 #include "pipeline/sources/fixed_rows.h"

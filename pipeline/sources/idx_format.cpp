@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 #include "pipeline/sources/fixed_rows.h"
 #include "pipeline/sources/inflate.h"

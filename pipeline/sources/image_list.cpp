@@ -7,9 +7,9 @@
 #include <map>
 
 #include <penstock/error.h>
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
+#include <penstock/internal/other_format.h>
 #include <penstock/log.h>
-#include <penstock/other_format.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/pattern.h"

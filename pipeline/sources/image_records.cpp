@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/log.h>
 
 #include "pipeline/sources/image_records_format.h"

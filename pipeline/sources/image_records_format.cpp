@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include <penstock/crc32c.h>
-#include <penstock/other_format.h>
+#include <penstock/internal/crc32c.h>
+#include <penstock/internal/other_format.h>
 
 namespace penstock::records_file {
 

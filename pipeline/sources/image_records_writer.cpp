@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/remote_files.h>
 
 namespace penstock {

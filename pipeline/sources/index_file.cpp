@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/durable.h"

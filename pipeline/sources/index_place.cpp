@@ -11,7 +11,7 @@
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/posix.h"
-#include "pipeline/io/schemes.h"
+#include "pipeline/io/url.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/sources/index_place.h"
 

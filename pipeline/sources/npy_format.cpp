@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 namespace penstock {
 namespace {

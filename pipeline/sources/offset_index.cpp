@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 

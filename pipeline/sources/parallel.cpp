@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
-#include <penstock/start_thread.h>
 
 namespace penstock {
 

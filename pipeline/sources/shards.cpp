@@ -6,7 +6,7 @@
 
 #include <sys/resource.h>
 
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <unordered_map>
 
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 #include "pipeline/sources/window.h"
 

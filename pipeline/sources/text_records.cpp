@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 namespace penstock {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include <penstock/crc32c.h>
-#include <penstock/other_format.h>
+#include <penstock/internal/crc32c.h>
+#include <penstock/internal/other_format.h>
 
 #include "pipeline/sources/window.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 #include "pipeline/sources/inflate.h"
 #include "pipeline/sources/patient_file.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include <penstock/contents.h>
-#include <penstock/crc32c.h>
+#include <penstock/internal/contents.h>
+#include <penstock/internal/crc32c.h>
 
 namespace penstock {
 namespace {

@@ -1,6 +1,7 @@
 // Stages that stack elements into batches, and the parts that they share.
 #pragma once
 
+#include "pipeline/stage/node.h"
 #include "pipeline/stage/program.h"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstring>
 
-#include <penstock/crc32c.h>
 #include <penstock/file_system.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/io/element_codec.h"
 

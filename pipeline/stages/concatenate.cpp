@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/stage/batch_rows.h"
+#include "pipeline/stage/cardinality.h"
+
 namespace penstock {
 namespace {
 

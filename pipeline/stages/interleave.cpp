@@ -194,7 +194,7 @@ class InterleaveIterator final : public OrderIterator {
     if (status.ok()) {
       try {
         Dataset dataset = fn_(element[0]);
-        check(dataset.spec());
+        check(dataset.node()->spec());
         OpenContext nested = context_.with_path(ordinal);
         nested.nested = true;
         nested.caches = std::make_shared<NestedCaches>();

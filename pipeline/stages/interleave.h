@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "pipeline/stage/node.h"
 #include "pipeline/stage/open_context.h"
 #include "pipeline/stage/order_iterator.h"
 

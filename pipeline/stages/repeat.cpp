@@ -1,4 +1,6 @@
 #include "pipeline/stages/repeat.h"
+#include "pipeline/stage/batch_rows.h"
+#include "pipeline/stage/run_services.h"
 
 namespace penstock {
 namespace {

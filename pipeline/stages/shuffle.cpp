@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "pipeline/stage/batch_rows.h"
 #include "pipeline/stage/held_values.h"
 #include "pipeline/stages/permutation.h"
 

@@ -1,4 +1,4 @@
-#include <penstock/module.h>
+#include <penstock/internal/module.h>
 
 #include "staging/clock.h"
 #include "staging/cuda/module.h"

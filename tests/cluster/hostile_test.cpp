@@ -17,7 +17,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "tests/support/files.h"
 #include "tests/support/free_port.h"

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <string>
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 #include "cluster/net/worker_transport.h"
 #include "pipeline/remote/local_link.h"

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <penstock/module.h>
+#include <penstock/internal/module.h>
 
 #include "pipeline/remote/local_link.h"
 #include "tests/cluster/worker_peers.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/worker_links.h>
+#include <penstock/internal/worker_links.h>
 
 namespace penstock::cluster::test {
 

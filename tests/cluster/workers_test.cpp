@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "tests/cluster/certificates.h"
 #include "tests/support/free_port.h"

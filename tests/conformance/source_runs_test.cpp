@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/iterator.h>
 
 #include "tests/conformance/source_suite.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/crc32c.h>
 #include <penstock/image_records.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/sources.h>
 
 #include "pipeline/sources/image_records_format.h"

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <thread>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "tests/conformance/work_ops.h"
 #include "tests/support/context.h"

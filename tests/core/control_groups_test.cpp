@@ -1,4 +1,4 @@
-#include <penstock/control_groups.h>
+#include <penstock/internal/control_groups.h>
 
 #include <gtest/gtest.h>
 

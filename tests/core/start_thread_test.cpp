@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include <penstock/error.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "tests/support/errors.h"
 

@@ -16,7 +16,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/core/kill_point.h"
 #include "tests/crash/graphs.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <penstock/rng.h>
+#include <penstock/state.h>
 
 #include "pipeline/engine/segment/batch_assembler.h"
 #include "pipeline/engine/segment/ordered_values.h"

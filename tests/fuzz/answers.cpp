@@ -1,14 +1,14 @@
 // What servers of data say: heads of answers, bodies of errors, redirects, lists of names.
 #include <limits>
 
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/http/answer.h"
 #include "pipeline/http/credentials.h"
 #include "pipeline/http/list_xml.h"
 #include "pipeline/http/name_list.h"
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 #include "tests/fuzz/support.h"
 
 namespace penstock::fuzz {

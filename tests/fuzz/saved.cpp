@@ -2,8 +2,8 @@
 #include <array>
 #include <cstring>
 
-#include <penstock/crc32c.h>
 #include <penstock/dataset.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/iterator.h>
 #include <penstock/sources.h>
 

@@ -4,7 +4,7 @@
 #include <penstock/error.h>
 
 #include "tests/fuzz/support.h"
-#include "towers/safetensors.h"
+#include "towers/checkpoint/safetensors.h"
 
 namespace penstock::fuzz {
 namespace {

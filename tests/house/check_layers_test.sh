@@ -29,6 +29,8 @@ fi
 
 put include/penstock/bad.h '#include "pipeline/core/a.h"'
 put include/penstock/bad2.h '#include <tbb/task_arena.h>'
+put include/penstock/bad3.h '#include <penstock/internal/posix.h>'
+put include/penstock/internal/good.h '#include <penstock/internal/posix.h>'
 put pipeline/core/bad.cpp '#include <penstock/good.h>' '#include "pipeline/io/a.h"'
 put pipeline/io/bad.cpp '#  include "pipeline/engine/c.h"  // upward'
 put pipeline/sources/bad.cu '#include "pipeline/stage/a.h"'
@@ -54,12 +56,12 @@ put pipeline/image/cast.cpp 'auto* c = dynamic_cast<C*>(d);'
 put pipeline/stages/cast.cpp 'auto* op = dynamic_cast<const PackingOp*>(d);'
 mapfile -t lines < <(seq 601)
 put towers/long.cpp "${lines[@]}"
-put examples/bad.cpp '#include "pipeline/core/a.h"'
+put examples/bad.cpp '#include "pipeline/core/a.h"' '#include <penstock/internal/posix.h>'
 if output=$("$check" "$tree" 2> "$tree/warnings"); then
   echo "planted violations were not refused" >&2
   exit 1
 fi
-expected="examples/bad.cpp:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
+expected="examples/bad.cpp:1 examples/bad.cpp:2 include/penstock/bad3.h:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/stage/bad.h:1 pipeline/stage/bad2.h:1 pipeline/stage/bad3.h:1 pipeline/sources/bad.cu:1
 pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/stages/identity.cpp:1 pipeline/stages/identity.cpp:2
 pipeline/stages/identity.cpp:3 staging/engine.cpp:1 towers/engine.cpp:2 tools/penstock/engine.cpp:1 pipelines/engine.cpp:1

@@ -34,7 +34,8 @@ version=${version%%$'\n'*}
 expected=$(sed -n 's/^project(penstock VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
 [ "$version" = "$expected" ] || fail "the installed program says it is \"$version\", not \"$expected\""
 grep -q '^\.B .*threads' "$work/moved/share/man/man1/penstock-profile.1" || fail "penstock-profile(1) says nothing of threads"
-diff -r "$source/include" "$work/moved/include"
+diff -r -x internal "$source/include" "$work/moved/include"
+[ ! -e "$work/moved/include/penstock/internal" ] || fail "headers are installed that no user needs"
 if grep -rlF -e "$source" -e "$work/first" --include='*.h' --include='*.cmake' --include='*.pc' "$work/moved"; then
   fail "the files above name folders of the build"
 fi

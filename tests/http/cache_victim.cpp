@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <penstock/crc32c.h>
 #include <penstock/file_system.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/remote_files.h>
 
 int main(int argc, char** argv) try {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 #include <penstock/remote_files.h>
 
 #include "tests/support/errors.h"

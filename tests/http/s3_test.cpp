@@ -8,7 +8,7 @@
 #include <thread>
 
 #include <penstock/file_system.h>
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 #include <penstock/remote_files.h>
 
 #include "tests/support/errors.h"

@@ -1,5 +1,5 @@
 // URLs: what they are made of, what they mean on a page, and what of them may be shown.
-#include "pipeline/http/url.h"
+#include "pipeline/io/url.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 
 #include "pipeline/http/basic_auth.h"
 #include "pipeline/http/name_list.h"
-#include "pipeline/http/secrets.h"
+#include "pipeline/io/secrets.h"
 
 namespace penstock::http {
 namespace {

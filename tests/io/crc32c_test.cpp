@@ -1,7 +1,7 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "tests/support/files.h"
 

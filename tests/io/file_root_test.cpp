@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-#include "pipeline/io/posix.h"
+#include "pipeline/io/posix_files.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 

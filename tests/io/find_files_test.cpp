@@ -1,5 +1,5 @@
 // How braces, patterns and commas become files, over files on disk and in memory.
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 
 #include <memory>
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <penstock/file_system.h>
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 
 #include "tests/support/errors.h"
 #include "tests/support/files.h"

@@ -1,5 +1,5 @@
 // Formats that are not read, by their first bytes.
-#include <penstock/other_format.h>
+#include <penstock/internal/other_format.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

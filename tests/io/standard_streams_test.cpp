@@ -1,5 +1,5 @@
 // A program whose standard streams are closed.
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include <functional>
 #include <memory>

@@ -12,7 +12,7 @@
 
 #include <hwy/highway.h>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/jpeg/decoder.h"
 #include "pipeline/jpeg/turbo/turbo.h"

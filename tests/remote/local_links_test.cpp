@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "pipeline/remote/local_link.h"
 #include "pipeline/remote/shared_memory.h"

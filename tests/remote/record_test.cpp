@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include <penstock/module.h>
+#include <penstock/internal/module.h>
 
 #include "pipeline/remote/packed.h"
 #include "pipeline/stage/fingerprint.h"

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "tests/support/files.h"
 #include "tests/support/free_port.h"

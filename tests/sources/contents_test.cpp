@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/crc32c.h>
 #include <penstock/dataset.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/iterator.h>
 #include <penstock/sources.h>
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/contents.h>
 #include <penstock/image_records.h>
+#include <penstock/internal/contents.h>
 #include <penstock/penstock.h>
 #include <penstock/sources.h>
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 
 #include "pipeline/io/memory.h"
 #include "tests/sources/tar_shards.h"

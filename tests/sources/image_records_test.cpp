@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/crc32c.h>
 #include <penstock/image.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/iterator.h>
 
 #include "tests/sources/packed_images.h"

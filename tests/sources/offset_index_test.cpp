@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/jpeg/records/layout.h"
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "tests/support/files.h"
 #include "tests/support/find_program.h"

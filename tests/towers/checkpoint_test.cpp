@@ -1,5 +1,5 @@
 // Checkpoints: going on to the bit, and what damaged files do.
-#include "towers/checkpoint.h"
+#include "towers/checkpoint/checkpoint.h"
 
 #include <chrono>
 #include <cmath>
@@ -16,7 +16,7 @@
 #include "tests/support/files.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/twins.h"
-#include "towers/run_folder.h"
+#include "towers/checkpoint/run_folder.h"
 
 namespace penstock::towers {
 namespace checkpoint_test {

@@ -1,6 +1,6 @@
 // Figures of classifiers against what scikit-learn and Keras find; see
 // tests/golden/metrics_sklearn.py.
-#include "towers/class_metrics.h"
+#include "towers/evaluate/class_metrics.h"
 
 #include <cmath>
 #include <fstream>

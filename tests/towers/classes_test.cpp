@@ -12,9 +12,9 @@
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/towers/twins.h"
-#include "towers/checkpoint.h"
-#include "towers/follower.h"
-#include "towers/run_folder.h"
+#include "towers/checkpoint/checkpoint.h"
+#include "towers/checkpoint/run_folder.h"
+#include "towers/evaluate/follower.h"
 
 namespace penstock::towers {
 namespace {

@@ -19,7 +19,7 @@
 #include "tests/support/places.h"
 #include "tools/penstock/run/columns_file.h"
 #include "towers/batch_rows.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

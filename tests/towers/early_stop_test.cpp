@@ -1,5 +1,5 @@
 // Runs that end as their evaluations get no better.
-#include "towers/early_stop.h"
+#include "towers/evaluate/early_stop.h"
 
 #include <cmath>
 #include <thread>
@@ -12,8 +12,8 @@
 #include "tests/support/time_limit.h"
 #include "tests/towers/linked_peers.h"
 #include "tests/towers/twins.h"
-#include "towers/checkpoint.h"
-#include "towers/run_folder.h"
+#include "towers/checkpoint/checkpoint.h"
+#include "towers/checkpoint/run_folder.h"
 
 namespace penstock::towers {
 namespace {

@@ -1,5 +1,5 @@
 // When an evaluator evaluates which checkpoint, as lists of calls.
-#include "towers/follow_plan.h"
+#include "towers/evaluate/follow_plan.h"
 
 #include <ostream>
 #include <string>

@@ -1,5 +1,5 @@
 // An evaluator beside a run: what it finds, exports and passes over.
-#include "towers/follower.h"
+#include "towers/evaluate/follower.h"
 
 #include <chrono>
 #include <filesystem>
@@ -14,8 +14,8 @@
 #include "tests/support/log_capture.h"
 #include "tests/support/time_limit.h"
 #include "tests/towers/twins.h"
-#include "towers/checkpoint.h"
-#include "towers/run_folder.h"
+#include "towers/checkpoint/checkpoint.h"
+#include "towers/checkpoint/run_folder.h"
 
 namespace penstock::towers {
 namespace follower_test {

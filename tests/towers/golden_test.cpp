@@ -25,7 +25,7 @@
 #include "tests/support/places.h"
 #include "tests/towers/arrays.h"
 #include "towers/layers/sigmoid_loss.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

@@ -18,8 +18,8 @@
 
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/collective.h"
 #include "towers/onednn.h"
+#include "towers/train/collective.h"
 
 namespace penstock::towers {
 namespace layers_test {

@@ -1,6 +1,6 @@
 // Checkpoints in an object store: going on to the bit, two runs in one folder, what killed ones
 // left.
-#include "towers/stored_checkpoints.h"
+#include "towers/checkpoint/stored_checkpoints.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -17,8 +17,8 @@
 #include "tests/support/time_limit.h"
 #include "tests/towers/arrays.h"
 #include "tests/towers/twins.h"
-#include "towers/checkpoint.h"
-#include "towers/stored_variables.h"
+#include "towers/checkpoint/checkpoint.h"
+#include "towers/checkpoint/stored_variables.h"
 
 namespace penstock::towers {
 namespace {

@@ -14,8 +14,8 @@
 #include "staging/clock.h"
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/collective.h"
 #include "towers/strategies/sync_replicas.h"
+#include "towers/train/collective.h"
 #include "towers/tree_sum.h"
 
 namespace penstock::towers {

@@ -8,8 +8,8 @@
 
 #include "tests/support/errors.h"
 #include "tests/towers/arrays.h"
-#include "towers/out_of_step.h"
-#include "towers/updater.h"
+#include "towers/train/out_of_step.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

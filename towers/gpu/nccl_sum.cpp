@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <penstock/error.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/gpu/gpu.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "towers/collective.h"
 #include "towers/gpu/layers.h"
+#include "towers/train/collective.h"
 
 namespace penstock::towers {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <penstock/towers/columns/column_model.h>
 #include <penstock/towers/columns/input_layer.h>
-#include "towers/class_shares.h"
+#include "towers/evaluate/class_shares.h"
 #include "towers/layers/sigmoid_loss.h"
 #include "towers/models/built_in.h"
 

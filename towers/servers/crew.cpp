@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock::towers {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <penstock/error.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock::towers {
 

@@ -6,7 +6,7 @@
 #include <penstock/error.h>
 
 #include "towers/strategies/contributions.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 

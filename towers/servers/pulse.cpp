@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <penstock/error.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock::towers {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "towers/servers/parameter_server.h"
 

@@ -7,8 +7,8 @@
 #include <penstock/error.h>
 #include <penstock/log.h>
 
-#include "towers/run_settings.h"
-#include "towers/train_plan.h"
+#include "towers/checkpoint/run_settings.h"
+#include "towers/train/train_plan.h"
 
 namespace penstock::towers {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "towers/gpu/gpu.h"
 #include "towers/servers/division.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <unistd.h>
 
-#include <penstock/control_groups.h>
 #include <penstock/error.h>
+#include <penstock/internal/control_groups.h>
 
 #include "towers/strategies/host_side.h"
 

@@ -11,7 +11,7 @@
 
 #include "towers/servers/parameter_server.h"
 #include "towers/servers/shared_values.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 

@@ -8,7 +8,7 @@
 #include <penstock/log.h>
 
 #include "towers/servers/served_run.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 

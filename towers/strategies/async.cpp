@@ -7,7 +7,7 @@
 #include "towers/gpu/gpu.h"
 #include "towers/strategies/host_side.h"
 #include "towers/strategies/kinds.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/report.h>
-#include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/gpu/nccl_sum.h"

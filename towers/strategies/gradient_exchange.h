@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <vector>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/towers/strategy.h>
 
 namespace penstock::towers {

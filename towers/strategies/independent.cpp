@@ -3,7 +3,7 @@
 #include <penstock/towers/strategy.h>
 
 #include "towers/strategies/kinds.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "towers/collective.h"
 #include "towers/gpu/gpu.h"
 #include "towers/strategies/gradient_exchange.h"
 #include "towers/strategies/kinds.h"
-#include "towers/updater.h"
+#include "towers/train/collective.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

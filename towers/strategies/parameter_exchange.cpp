@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/report.h>
-#include <penstock/start_thread.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/strategies/own_sum.h"

@@ -4,7 +4,7 @@
 #include "towers/gpu/gpu.h"
 #include "towers/strategies/gradient_exchange.h"
 #include "towers/strategies/kinds.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {

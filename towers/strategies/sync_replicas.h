@@ -11,7 +11,7 @@
 
 #include "towers/strategies/host_side.h"
 #include "towers/strategies/replica_tokens.h"
-#include "towers/updater.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 

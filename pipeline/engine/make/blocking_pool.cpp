@@ -6,7 +6,7 @@
 #include <bit>
 #include <utility>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/core/machine.h"
 #include "pipeline/core/thread_name.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <penstock/internal/start_thread.h>
 #include <penstock/log.h>
-#include <penstock/start_thread.h>
 
 #include "pipeline/core/machine.h"
 #include "pipeline/core/thread_name.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/core/ring.h"
 #include "pipeline/core/thread_annotations.h"

@@ -11,6 +11,7 @@
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/memory/slots.h"
+#include "pipeline/stage/node.h"
 
 namespace penstock {
 

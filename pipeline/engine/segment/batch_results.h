@@ -8,6 +8,7 @@
 #include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/segment/batch_assembler.h"
 #include "pipeline/engine/segment/results.h"
+#include "pipeline/stage/node.h"
 
 namespace penstock {
 

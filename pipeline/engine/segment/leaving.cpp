@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock {
 

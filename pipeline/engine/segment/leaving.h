@@ -4,7 +4,7 @@
 #include <atomic>
 #include <chrono>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/stage/segment.h"
 

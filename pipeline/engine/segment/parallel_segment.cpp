@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/core/kill_point.h"
 #include "pipeline/core/thread_name.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/make/group_runner.h"
@@ -15,6 +15,9 @@
 #include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/engine/segment/puller.h"
 #include "pipeline/engine/segment/results.h"
+#include "pipeline/stage/node.h"
+#include "pipeline/stage/open_context.h"
+#include "pipeline/stage/segment.h"
 
 namespace penstock {
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include <penstock/state.h>
+
 #include "pipeline/engine/make/group.h"
 #include "pipeline/engine/memory/slots.h"
 

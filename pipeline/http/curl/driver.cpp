@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <penstock/error.h>
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/http/address.h"
 

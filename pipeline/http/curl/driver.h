@@ -13,7 +13,7 @@
 #include <curl/curl.h>
 #include <sys/types.h>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "pipeline/http/transport.h"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/core/both.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipeline/codec/codec.h"
 #include "pipeline/codec/exif.h"

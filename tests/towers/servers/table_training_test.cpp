@@ -12,7 +12,7 @@
 #include "tests/towers/fake_gpu.h"
 #include "tests/towers/servers/local_job.h"
 #include "tests/towers/twins.h"
-#include "towers/checkpoint.h"
+#include "towers/checkpoint/checkpoint.h"
 #include "towers/gpu/gpu.h"
 
 namespace penstock::towers {

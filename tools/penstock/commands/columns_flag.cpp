@@ -3,8 +3,8 @@
 #include <span>
 #include <utility>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/internal/crc32c.h>
 
 #include "pipelines/text.h"
 #include "pipelines/usage_error.h"

@@ -13,7 +13,7 @@
 #include "tools/penstock/run/evaluation_text.h"
 #include "tools/penstock/run/outputs.h"
 #include "tools/penstock/support/exit_code.h"
-#include "towers/stored_variables.h"
+#include "towers/checkpoint/stored_variables.h"
 
 namespace penstock::tool {
 namespace {

@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/penstock/support/interrupts.h"
-#include "towers/follower.h"
+#include "towers/evaluate/follower.h"
 
 namespace penstock::tool {
 

@@ -25,7 +25,7 @@
 #include "tools/penstock/run/prediction_file.h"
 #include "tools/penstock/support/exit_code.h"
 #include "towers/batch_rows.h"
-#include "towers/predictor.h"
+#include "towers/evaluate/predictor.h"
 
 namespace penstock::tool {
 namespace {

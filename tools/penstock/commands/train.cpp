@@ -33,9 +33,9 @@
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/interrupts.h"
 #include "tools/penstock/support/messages.h"
-#include "towers/checkpoint.h"
-#include "towers/out_of_step.h"
-#include "towers/run_folder.h"
+#include "towers/checkpoint/checkpoint.h"
+#include "towers/checkpoint/run_folder.h"
+#include "towers/train/out_of_step.h"
 
 namespace penstock::tool {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <penstock/durable_file.h>
 #include <penstock/image_records.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "pipelines/numbers.h"
 #include "pipelines/text.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include <penstock/image_codec.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "tools/penstock/run/outputs.h"
 

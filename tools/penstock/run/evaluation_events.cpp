@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include <penstock/error.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 #include "tools/penstock/run/event_file.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "towers/evaluation_log.h"
+#include "towers/evaluate/evaluation_log.h"
 
 namespace penstock::tool {
 

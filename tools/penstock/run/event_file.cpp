@@ -11,10 +11,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/internal/crc32c.h>
+#include <penstock/internal/posix.h>
 #include <penstock/log.h>
-#include <penstock/posix.h>
 
 namespace penstock::tool {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock::tool {
 

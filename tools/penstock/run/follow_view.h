@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tools/penstock/run/evaluation_events.h"
-#include "towers/follower.h"
+#include "towers/evaluate/follower.h"
 
 namespace penstock::tool {
 

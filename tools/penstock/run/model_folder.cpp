@@ -11,8 +11,8 @@
 
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
-#include <penstock/find_files.h>
-#include <penstock/posix.h>
+#include <penstock/internal/find_files.h>
+#include <penstock/internal/posix.h>
 #include <penstock/towers/columns/column.h>
 #include <penstock/towers/export.h>
 #include <penstock/towers/model.h>

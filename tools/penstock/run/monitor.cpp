@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <penstock/error.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/log.h>
-#include <penstock/start_thread.h>
 
 #include "pipelines/numbers.h"
 #include "pipelines/text.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/stats.h>
 
 #include "tools/penstock/report/meter.h"

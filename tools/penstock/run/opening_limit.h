@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 namespace penstock::tool {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock::tool {
 

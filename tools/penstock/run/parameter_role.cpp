@@ -14,7 +14,7 @@
 #include "pipelines/usage_error.h"
 #include "tools/penstock/support/messages.h"
 #include "towers/servers/shard_server.h"
-#include "towers/train_plan.h"
+#include "towers/train/train_plan.h"
 
 namespace penstock::tool {
 namespace {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include <penstock/error.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 
 namespace penstock::tool {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include <penstock/file_system.h>
-#include <penstock/find_files.h>
-#include <penstock/other_format.h>
+#include <penstock/internal/find_files.h>
+#include <penstock/internal/other_format.h>
 #include <penstock/sources.h>
 
 #include "pipelines/text.h"

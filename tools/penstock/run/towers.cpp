@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include <penstock/internal/start_thread.h>
 #include <penstock/process.h>
-#include <penstock/start_thread.h>
 #include <penstock/version.h>
 
 #include "pipelines/text.h"

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include <penstock/contents.h>
-#include <penstock/crc32c.h>
 #include <penstock/element.h>
-#include <penstock/find_files.h>
 #include <penstock/image_records.h>
+#include <penstock/internal/contents.h>
+#include <penstock/internal/crc32c.h>
+#include <penstock/internal/find_files.h>
 #include <penstock/iterator.h>
 #include <penstock/map.h>
 #include <penstock/plan.h>

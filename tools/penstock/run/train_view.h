@@ -11,7 +11,7 @@
 
 #include "tools/penstock/run/event_file.h"
 #include "tools/penstock/run/rank_watch.h"
-#include "towers/best_export.h"
+#include "towers/evaluate/best_export.h"
 
 namespace penstock::tool {
 

@@ -15,8 +15,8 @@
 
 #include <penstock/element.h>
 #include <penstock/error.h>
+#include <penstock/internal/other_format.h>
 #include <penstock/map.h>
-#include <penstock/other_format.h>
 #include <penstock/towers/model.h>
 
 #include "pipelines/text.h"

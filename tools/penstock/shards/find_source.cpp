@@ -5,8 +5,8 @@
 #include <map>
 
 #include <penstock/file_system.h>
-#include <penstock/find_files.h>
-#include <penstock/other_format.h>
+#include <penstock/internal/find_files.h>
+#include <penstock/internal/other_format.h>
 #include <penstock/remote_files.h>
 
 #include "pipelines/kinds.h"

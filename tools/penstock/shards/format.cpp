@@ -13,10 +13,10 @@
 
 #include <zlib.h>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
 #include <penstock/file_system.h>
-#include <penstock/posix.h>
+#include <penstock/internal/crc32c.h>
+#include <penstock/internal/posix.h>
 #include <penstock/remote_files.h>
 
 #include "pipelines/text.h"

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include <penstock/find_files.h>
 #include <penstock/image_records.h>
-#include <penstock/other_format.h>
+#include <penstock/internal/find_files.h>
+#include <penstock/internal/other_format.h>
 #include <penstock/remote_files.h>
 #include <penstock/sources.h>
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <penstock/find_files.h>
+#include <penstock/internal/find_files.h>
 
 #include "pipelines/kinds.h"
 #include "pipelines/remote.h"

@@ -14,8 +14,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <penstock/internal/start_thread.h>
 #include <penstock/remote_files.h>
-#include <penstock/start_thread.h>
 
 #include "tools/penstock/support/exit_code.h"
 #include "tools/penstock/support/terminal.h"

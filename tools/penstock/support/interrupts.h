@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include <penstock/start_thread.h>
+#include <penstock/internal/start_thread.h>
 
 #include "tools/penstock/support/exit_code.h"
 

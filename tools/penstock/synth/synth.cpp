@@ -13,7 +13,7 @@
 
 #include <penstock/error.h>
 #include <penstock/file_system.h>
-#include <penstock/posix.h>
+#include <penstock/internal/posix.h>
 #include <penstock/process.h>
 #include <penstock/remote_files.h>
 #include <penstock/rng.h>

@@ -2,7 +2,7 @@
 // example.proto.
 #include <span>
 
-#include <penstock/crc32c.h>
+#include <penstock/internal/crc32c.h>
 
 #include "tools/penstock/synth/output_file.h"
 #include "tools/penstock/synth/writer.h"

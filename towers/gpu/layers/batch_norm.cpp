@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "towers/collective.h"
 #include "towers/gpu/channel_sums.h"
 #include "towers/gpu/layers.h"
+#include "towers/train/collective.h"
 
 namespace penstock::towers {
 namespace {

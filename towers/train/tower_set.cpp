@@ -1,0 +1,125 @@
+#include "towers/train/tower_set.h"
+
+#include <new>
+#include <string>
+
+#include <penstock/error.h>
+#include <penstock/internal/start_thread.h>
+
+#include "towers/onednn.h"
+#include "towers/train/train_plan.h"
+
+namespace penstock::towers {
+namespace {
+
+Status naming(int tower, const Status& status) noexcept {
+  try {
+    const Error& error = status.error();
+    return Error(error.code(), "tower " + std::to_string(tower) + ": " + error.cause(),
+                 error.where(), error.original());
+  } catch (const std::bad_alloc&) {
+    return status;
+  }
+}
+
+}  // namespace
+
+TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
+                   const std::vector<DevicePtr>& parts)
+    : threads_(options.threads),
+      seed_(options.seed),
+      batch_(options.batch),
+      first_(first_tower(options)),
+      all_(all_towers(options)),
+      in_turn_(options.towers_in_turn),
+      turns_(options.devices.size() / static_cast<std::size_t>(in_turn_)),
+      store_(static_cast<int>(options.devices.size()), options.seed) {
+  set_compute_threads(threads_);
+  const auto add_gpu = [&](const DevicePtr& device) -> Gpu& {
+    const GpuLibraries& libraries =
+        options.libraries != nullptr ? *options.libraries : gpu_libraries();
+    return *gpus_.emplace_back(
+        std::make_unique<Gpu>(device, libraries, options.precision, options.deterministic));
+  };
+  for (int tower = 0; tower < size(); ++tower) {
+    const DevicePtr& device = options.devices[static_cast<std::size_t>(tower)];
+    const bool on_gpu = computes_on_gpu(options, *device);
+    if (on_gpu) {
+      Gpu& gpu = add_gpu(device);
+      store_.use(tower, gpu);
+      streams_.push_back(gpu.stream());
+    } else {
+      prepare_gemm();
+      own_streams_.emplace_back(device, "tower " + std::to_string(tower));
+      streams_.push_back(own_streams_.back());
+    }
+    if (parts.size() > 1) {
+      std::vector<Part> all{{device, store_.gpu(tower)}};
+      for (std::size_t p = 1; p < parts.size(); ++p)
+        all.push_back({parts[p], on_gpu ? &add_gpu(parts[p]) : nullptr});
+      store_.divide(std::move(all));
+    }
+    models_.push_back(make(store_.tower(tower)));
+  }
+  store_.pack();
+  others_ = make_host_collective(size(), options.strategy.timeout_s, options.strategy.peers);
+}
+
+// Towers on host devices compute on the calling thread, which thus is their stream.
+void TowerSet::take(StagedBatch& batch, int tower) const {
+  batch.wait(stream(tower));
+  if (gpu(tower) == nullptr) batch.synchronize();
+}
+
+Pass TowerSet::pass(int tower, const StagedBatch& batch, bool training, std::uint64_t step,
+                    FeedMode mode) const {
+  const bool interleaved = mode == FeedMode::sharded;
+  Pass pass;
+  pass.training = training;
+  pass.seed = seed_;
+  pass.step = step;
+  pass.tower = tower;
+  pass.valid_rows = batch.valid_rows();
+  const int number = first_ + tower;
+  pass.first = interleaved ? number : number * batch_;
+  pass.stride = interleaved ? all_ : 1;
+  pass.gpu = gpu(tower);
+  return pass;
+}
+
+void TowerSet::run(const std::function<void(int)>& body,
+                   const std::function<void(const Status&)>& cancel) {
+  Status first;
+  const auto fail = [&](const Status& error) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (first.ok()) first = error;
+    others_->fail(first);
+    cancel(first);
+  };
+  const auto guarded = [&](int tower) noexcept {
+    try {
+      set_compute_threads(threads_);
+      if (const Gpu* gpu = this->gpu(tower)) gpu->enter();
+      body(tower);
+    } catch (const dnnl::error& error) {
+      fail(naming(tower, error.status == dnnl_out_of_memory ? Status::out_of_memory()
+                                                            : status_from_current_exception()));
+    } catch (...) {
+      fail(naming(tower, status_from_current_exception()));
+    }
+  };
+  {
+    std::vector<Thread> threads;
+    try {
+      threads.reserve(static_cast<std::size_t>(size()));
+      for (int tower = 0; tower < size(); ++tower)
+        threads.push_back(
+            start_thread("tower " + std::to_string(tower), [&guarded, tower] { guarded(tower); }));
+    } catch (...) {  // running towers must not wait for the others
+      fail(status_from_current_exception());
+    }
+  }
+  if (!first.ok()) throw Error(first.error());
+}
+
+}  // namespace penstock::towers

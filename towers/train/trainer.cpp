@@ -1,0 +1,401 @@
+#include <penstock/towers/trainer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <penstock/error.h>
+#include <penstock/towers/peers.h>
+
+#include "towers/checkpoint/checkpoint.h"
+#include "towers/checkpoint/going_on.h"
+#include "towers/checkpoint/run_settings.h"
+#include "towers/evaluate/evaluations.h"
+#include "towers/servers/served_part.h"
+#include "towers/servers/stop_gate.h"
+#include "towers/strategies/kinds.h"
+#include "towers/train/feed_ends.h"
+#include "towers/train/joint_start.h"
+#include "towers/train/settled_stats.h"
+#include "towers/train/step_log.h"
+#include "towers/train/tower_set.h"
+#include "towers/train/tower_steps.h"
+#include "towers/train/train_plan.h"
+#include "towers/train/update_tickets.h"
+
+namespace penstock::towers {
+
+class Trainer::Impl {
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  Impl(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,
+       TrainOptions options)
+      : parts_(options.strategy.kind == StrategyKind::model_parallel ? options.devices
+                                                                     : std::vector<DevicePtr>()),
+        checkpoints_(checkpoint_folder(options)),
+        found_(
+            agree_on_checkpoint(checkpoints_ ? &*checkpoints_ : nullptr, options.strategy.peers)),
+        classes_(classes_to_learn(train, found_ ? &*found_ : nullptr, options)),
+        options_(planned(train, std::move(options), found_ ? kept_towers(*found_) : KeptTowers())),
+        steps_(steps_of(train, options_)),
+        towers_(make, options_, parts_),
+        strategy_(make_strategy(store(), with_turns(options_.strategy))) {
+    std::optional<RunPosition> position;
+    if (found_) position = go_on_from(*found_, store(), *strategy_, options_, steps_);
+    found_.reset();
+    if (!position && !options_.initial_variables.empty()) {
+      import_variables(store(), options_.initial_variables, options_.cast_initial_variables);
+      strategy_->restore(0);
+    }
+    batches_of_tower_ = batches_of_tower(train, options_);
+    const std::string input = begin_or_enter(position);
+    resumed_at_ = strategy_->step();
+    if (peers() != nullptr) check_alike(*peers(), resumed_at_, store().digest());
+    open_feed(labelled(train, classes_, options_.class_weights, kTrainingData), input,
+              position ? position->file : "");
+    epoch_ = ended_epochs();
+    batches_before_ = feed_->stats().batches;
+    for (int t = 0; t < towers_.size(); ++t) begun_.push_back(feed_->taken(number(t)));
+    if (!test) return;
+    const Dataset eval = labelled(*test, classes_, options_.class_weights, kEvaluationData);
+    evaluations_.emplace(make, towers_, eval, options_);
+    if (position && options_.patience > 0) go_on_patiently(position->early_stop);
+  }
+
+  Evaluation evaluate() {
+    if (!evaluations_)
+      throw Error(ErrorCode::invalid_argument, "there is no dataset to evaluate with");
+    return evaluations_->now(strategy_->step());
+  }
+
+  void stop() noexcept { stopped_ = true; }
+  std::uint64_t planned_steps() const noexcept { return steps_; }
+  FeedStats feed_stats() const { return feed_->stats(); }
+  VariableStore& store() noexcept { return towers_.store(); }
+  Strategy& strategy() noexcept { return *strategy_; }
+  const std::vector<std::string>& classes() const noexcept { return classes_; }
+
+  TrainResult run(TrainObserver& observer) try {
+    observer_ = &observer;
+    StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer, options_.strategy.update,
+                peers());
+    TrainResult result;
+    while (!over()) {
+      const bool ended = run_steps(log, next_stop());
+      if (served_) served_->told(*feed_);
+      make_stop(ended, result);
+    }
+    if (served_) end_served();
+    if (!stopping()) evaluate_now(result);
+    if (evaluations_) evaluations_->take(result, observer);
+    if (served_ && served_->is_chief())
+      served_->end(stopping() ? Error(ErrorCode::cancelled, "the chief was stopped") : Status());
+    result.early_stopped = early_stopped_;
+    result.stopped = stopping() && !early_stopped_;
+    result.resumed_at = resumed_at_;
+    result.steps = strategy_->step();
+    log.report(result);
+    result.train_s = train_s_;
+    result.strategy = strategy_->stats();
+    if (served_) served_->report(result);
+    result.digest = store().digest();
+    result.feed = settled_stats(*feed_, batches_before_, towers_.all());
+    return result;
+  } catch (const Error& error) {
+    if (served_) served_->throw_first_loss(error);
+    throw;
+  }
+
+ private:
+  StrategyOptions with_turns(StrategyOptions strategy) {
+    if (options_.towers_in_turn > 1)
+      strategy.turn = [this](int tower) { return towers_.turn(tower); };
+    return strategy;
+  }
+
+  void open_feed(const Dataset& train, const std::string& position, const std::string& file) {
+    FeedOptions feed = options_.feed;
+    feed.run.seed = options_.seed;
+    feed.run.epochs = options_.epochs;
+    if (!strategy_->synchronous() && !served_ && feed.mode == FeedMode::per_tower)
+      feed.in_turn = options_.deterministic;
+    feed.run.exact_state = options_.deterministic;
+    const Dataset batches = batches_to_train(train, options_);
+    // The feed is for all processes' towers: its elements, ends and positions are those of one.
+    if (peers() != nullptr || served_) feed.towers_held = {towers_.first(), towers_.all()};
+    feed_ = open_feed_at(position, file, batches, options_.devices, feed);
+  }
+
+  /// Begins or enters the run of parameter servers. Returns the position of this process's input.
+  std::string begin_or_enter(const std::optional<RunPosition>& found) {
+    if (is_served(options_.strategy)) {
+      served_.emplace(dynamic_cast<ServedStrategy&>(*strategy_), *options_.strategy.served);
+      return served_->start(options_, steps_, batches_of_tower_,
+                            found ? std::optional(found->feed) : std::optional<std::string>());
+    }
+    if (found && ServedPosition::is_one(found->feed))
+      throw Error(ErrorCode::invalid_argument,
+                  "the checkpoint is of a run with parameter servers, which this one has not");
+    return found ? found->feed : std::string();
+  }
+
+  /// True if every batch was taken, or every update made.
+  bool over() const {
+    return stopping() || ended(*feed_, towers_.first(), towers_.size()) ||
+           (served_ ? served_->finished()
+                    : options_.max_steps > 0 && strategy_->step() >= options_.max_steps);
+  }
+
+  /// The work between two runs of steps: evaluations and checkpoints.
+  void make_stop(bool epoch_ended, TrainResult& result) {
+    const bool last = over();
+    // If other processes are still training, this is not the end.
+    if (!is_first() || (served_ && last)) return;
+    const bool save = checkpoints_ && (last || is_save_due(epoch_ended));
+    const bool look = !stopping() && evaluations_ &&
+                      (last || is_due(options_.evaluate_every, evaluations_->last(), epoch_ended));
+    if (options_.patience > 0) return make_patient_stop(look, save, result);
+    if (save || (look && served_)) save_now(save);
+    if (look) evaluate_now(result);
+  }
+
+  /// Fetches the variables if there are parameter servers. Then saves a checkpoint if `save`.
+  void save_now(bool save) {
+    const std::string position = served_ ? served_->fetch() : feed_->save();
+    if (!save || !checkpoints_) return;
+    saved_ = strategy_->step();
+    RunPosition now{strategy_->step(), epoch_, position, setting_of(options_, steps_), classes_};
+    if (options_.patience > 0) {
+      now.early_stop = evaluations_->early_stop().save();
+      now.best_step = evaluations_->early_stop().best_step();
+    }
+    observer_->before_checkpoint(*saved_);
+    checkpoints_->save(store(), *strategy_, now, options_.strategy.update.stop_if_diverged);
+  }
+
+  /// Waits for the other processes. The chief then has and saves variables with all updates.
+  void end_served() {
+    const auto look = [this] {
+      if (is_save_due(false)) save_now(true);
+    };
+    served_->wait_for_others([this] { return stopped_.load(); }, look);
+    if (is_first()) save_now(true);
+  }
+
+  void evaluate_now(TrainResult& result) {
+    if (evaluations_ && is_first()) evaluations_->make(strategy_->step(), result, *observer_);
+  }
+
+  /// Takes all evaluations so far before it saves: the checkpoint stores the early stop's state.
+  void make_patient_stop(bool look, bool save, TrainResult& result) {
+    if (look) evaluate_now(result);
+    evaluations_->take(result, *observer_);
+    const EarlyStop& early = evaluations_->early_stop();
+    const bool best = look && early.best_step() == strategy_->step();
+    if (early.due()) stopped_ = early_stopped_ = true;
+    if (checkpoints_ && (save || best || over())) save_now(true);
+  }
+
+  void go_on_patiently(const std::string& kept) {
+    if (!kept.empty()) evaluations_->early_stop().restore(kept);
+    if (evaluations_->early_stop().due()) stopped_ = early_stopped_ = true;
+  }
+
+  bool is_save_due(bool epoch_ended) {
+    return is_due(options_.checkpoint_every, saved_, epoch_ended) ||
+           (served_ && served_->others_left());
+  }
+
+  /// `last` is the step at which it was done last. With parameter servers, towers stop at any step.
+  bool is_due(std::uint64_t every, const std::optional<std::uint64_t>& last,
+              bool epoch_ended) const {
+    if (every == 0) return epoch_ended;
+    const std::uint64_t step = steps_made();
+    return served_ ? step / every > last.value_or(resumed_at_) / every : step % every == 0;
+  }
+
+  // Towers that do not step together may reach the end of an epoch in different runs of steps.
+  std::uint64_t ended_epochs() const {
+    return epochs_ended(*feed_, towers_.first(), towers_.size());
+  }
+
+  std::uint64_t steps_made() const { return served_ ? served_->step() : strategy_->step(); }
+
+  std::uint64_t next_stop() const {
+    std::uint64_t stop = options_.max_steps > 0 ? options_.max_steps : UINT64_MAX;
+    const auto stop_every = [&](std::uint64_t every) {
+      if (every > 0) stop = std::min(stop, (steps_made() / every + 1) * every);
+    };
+    stop_every(options_.evaluate_every);
+    if (checkpoints_ || served_) stop_every(options_.checkpoint_every);
+    return stop;
+  }
+
+  /// Trains on all towers up to update `until` or the end of the epoch; true for the latter.
+  bool run_steps(StepLog& log, std::uint64_t until) {
+    const std::uint64_t first = strategy_->step();
+    log.begin(first, epoch_);
+    started_ = Clock::time_point();
+    std::optional<UpdateTickets> tickets;
+    if (options_.strategy.kind == StrategyKind::async && !served_)
+      tickets.emplace(*strategy_, until,
+                      options_.feed.mode == FeedMode::per_tower ? nullptr : &begun_);
+    StopGate gate(towers_.size());
+    const auto body = [&](int tower) {
+      if (served_) return train_served(log, tower, gate, until);
+      train_tower(log, tower, first, until, tickets ? &*tickets : nullptr);
+      strategy_->leave(tower);
+    };
+    towers_.run(body, [&](const Status& error) {
+      strategy_->fail(error);
+      if (tickets) tickets->close();
+      feed_->cancel();
+      if (peers() != nullptr) peers()->fail(error);
+    });
+    if (started_ != Clock::time_point())
+      train_s_ += std::chrono::duration<double>(Clock::now() - started_).count();
+    strategy_->settle();
+    // Tower 0's statistics count: evaluations and checkpoints use them. Servers have their own.
+    for (std::size_t v = 0; v < store().of(0).size() && !served_; ++v) {
+      if (store().of(0)[v]->trainable || towers_differ(options_)) continue;
+      if (peers() != nullptr) take_first_values(*peers(), store().of(0)[v]->value.values());
+      store().share(v);
+    }
+    const std::uint64_t before = std::exchange(epoch_, ended_epochs());
+    return epoch_ > before;
+  }
+
+  void train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until,
+                   UpdateTickets* tickets) {
+    const bool together = strategy_->synchronous();
+    TowerSteps steps = steps_for(log, tower);
+    const auto may_begin = [&] {
+      if (tickets == nullptr)
+        return (together ? step : strategy_->step()) < until && agree_to_go_on(tower);
+      if (stopped_) tickets->close();
+      return tickets->take(tower);
+    };
+    for (; feed_->epochs(number(tower)) == epoch_ && may_begin(); ++step) {
+      std::optional<StagedBatch> batch = feed_->next(number(tower));
+      if (!batch) {
+        if (tickets != nullptr) tickets->give_back();
+        break;
+      }
+      begin_clock();
+      towers_.take(*batch, tower);
+      steps.make(*batch, step);
+      batch->release(towers_.stream(tower));
+      if (tickets != nullptr) tickets->give_back();
+    }
+    steps.end();
+  }
+
+  TowerSteps steps_for(StepLog& log, int tower) {
+    const bool together = strategy_->synchronous();
+    const auto tell = [&log, together](const LateLoss::Told& told) {
+      log.add_checked(told.step, told.loss, together);
+    };
+    return TowerSteps(towers_, tower, *strategy_, options_.feed.mode, tell);
+  }
+
+  void train_served(StepLog& log, int tower, StopGate& gate, std::uint64_t until) {
+    TowerSteps steps = steps_for(log, tower);
+    served_->train(gate, *feed_, tower, number(tower), until, stopped_,
+                   [&](StagedBatch& batch, std::uint64_t step) {
+                     begin_clock();
+                     towers_.take(batch, tower);
+                     steps.make(batch, step);
+                     batch.release(towers_.stream(tower));
+                   });
+    steps.end();
+  }
+
+  void begin_clock() {
+    const std::lock_guard lock(mutex_);
+    if (started_ == Clock::time_point()) started_ = Clock::now();
+  }
+
+  /// If towers step together, all see the same answer.
+  bool agree_to_go_on(int tower) {
+    if (!strategy_->synchronous() || towers_.all() == 1) return !stopped_;
+    if (tower == 0) go_on_ = peers() == nullptr ? !stopped_ : !any_says(*peers(), stopped_);
+    towers_.others().barrier(tower);
+    const bool answer = go_on_;
+    towers_.others().barrier(tower);
+    return answer;
+  }
+
+  Peers* peers() const noexcept { return options_.strategy.peers; }
+  bool is_first() const noexcept { return towers_.first() == 0; }
+  /// Returns the number of this process's tower among all towers.
+  int number(int tower) const noexcept { return towers_.first() + tower; }
+
+  /// Other processes stop at the same step, so this one stops only when all have agreed to.
+  bool stopping() const { return peers() == nullptr ? stopped_.load() : !go_on_; }
+
+  const std::vector<DevicePtr> parts_;  // devices of a model that is spread
+  std::optional<Checkpoints> checkpoints_;
+  std::optional<StoredRun> found_;  // until it is restored
+  const std::vector<std::string> classes_;
+  const TrainOptions options_;
+  const std::uint64_t steps_;
+  TowerSet towers_;
+  StrategyPtr strategy_;
+  std::optional<ServedPart> served_;  // with parameter servers
+  std::uint64_t resumed_at_ = 0;
+  std::uint64_t batches_of_tower_ = 0;  // all that each tower will get; 0: unknown
+  std::uint64_t epoch_ = 0;             // epochs that all towers have finished
+  std::uint64_t batches_before_ = 0;    // before this run
+  std::vector<std::uint64_t> begun_;    // batches and ends that towers have asked for
+  std::optional<std::uint64_t> saved_;  // the step that was saved last
+  TrainObserver* observer_ = nullptr;   // of the run
+  double train_s_ = 0;
+  std::unique_ptr<Feed> feed_;
+  std::optional<Evaluations> evaluations_;
+  bool early_stopped_ = false;
+  std::atomic<bool> stopped_ = false;
+  bool go_on_ = true;  // written by tower 0, between barriers
+  std::mutex mutex_;
+  Clock::time_point started_;  // guarded by mutex_ while towers run
+};
+
+Trainer::Trainer(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,
+                 TrainOptions options) {
+  check_options(options);
+  if (options.patience > 0 && !test)
+    throw Error(ErrorCode::invalid_argument, "patience needs a dataset to evaluate with");
+  impl_ = std::make_unique<Impl>(make, train, test, std::move(options));
+}
+
+Trainer::~Trainer() = default;
+TrainResult Trainer::run(TrainObserver& observer) {
+  return impl_->run(observer);
+}
+void Trainer::stop() noexcept {
+  impl_->stop();
+}
+Evaluation Trainer::evaluate() {
+  return impl_->evaluate();
+}
+std::uint64_t Trainer::planned_steps() const noexcept {
+  return impl_->planned_steps();
+}
+FeedStats Trainer::feed_stats() const {
+  return impl_->feed_stats();
+}
+VariableStore& Trainer::variables() noexcept {
+  return impl_->store();
+}
+const std::vector<std::string>& Trainer::classes() const noexcept {
+  return impl_->classes();
+}
+Strategy& Trainer::strategy() noexcept {
+  return impl_->strategy();
+}
+
+}  // namespace penstock::towers
