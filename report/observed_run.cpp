@@ -1,32 +1,42 @@
 #include "pipeline/core/observed_run.h"
 
+#include <new>
 #include <utility>
 
 #include "report/observed_runs.h"
 #include "report/reporter.h"
 
 namespace penstock {
+namespace {
 
-ObservedRun::ObservedRun(std::function<Observation()> look) noexcept {
-  Reporter* const reporter = UnobservedRuns::here() ? nullptr : Reporter::asked_for();
-  if (reporter == nullptr) return;
-  try {
-    entry_ = reporter->runs().add(std::move(look));
-  } catch (const std::bad_alloc&) {
-    entry_ = nullptr;  // a run that is not reported
+class Listed final : public ObservedRun {
+ public:
+  Listed(Reporter& reporter, std::function<Observation()> look)
+      : reporter_(reporter), entry_(reporter.runs().add(std::move(look))) {}
+  ~Listed() override {
+    try {
+      reporter_.runs().remove(entry_);
+    } catch (const std::bad_alloc&) {
+      return;  // the last look is lost
+    }
+    reporter_.run_ended();
   }
-}
 
-void ObservedRun::leave() noexcept {
-  Reporter* const reporter = entry_ ? Reporter::asked_for() : nullptr;
-  if (reporter == nullptr) return;
-  const std::shared_ptr<Entry> entry = std::exchange(entry_, nullptr);
+ private:
+  Reporter& reporter_;
+  const ObservedRuns::EntryPtr entry_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObservedRun> observe_run(std::function<Observation()> look) noexcept {
+  Reporter* const reporter = Reporter::asked_for();
+  if (reporter == nullptr) return nullptr;
   try {
-    reporter->runs().remove(entry);
+    return std::make_unique<Listed>(*reporter, std::move(look));
   } catch (const std::bad_alloc&) {
-    return;  // the last look is lost
+    return nullptr;  // a run that is not reported
   }
-  reporter->run_ended();
 }
 
 }  // namespace penstock

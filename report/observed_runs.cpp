@@ -22,7 +22,7 @@ std::string host_name() {
 
 }  // namespace
 
-NamedRun ObservedRun::Entry::named(Observation seen, Ending ending) const {
+NamedRun RunEntry::named(Observation seen, Ending ending) const {
   const bool feed = std::holds_alternative<FeedStats>(seen);
   NamedRun run{number_, lane_, feed,
                std::visit([](auto& stats) { return observed(std::move(stats)); }, seen)};
@@ -30,14 +30,14 @@ NamedRun ObservedRun::Entry::named(Observation seen, Ending ending) const {
   return run;
 }
 
-std::vector<NamedRun> ObservedRun::Entry::look() {
+std::vector<NamedRun> RunEntry::look() {
   MutexLock lock(mutex_);
   std::vector<NamedRun> now;
   if (look_) now.push_back(named(look_(), Ending::running));
   return now;
 }
 
-NamedRun ObservedRun::Entry::end() {
+NamedRun RunEntry::end() {
   MutexLock lock(mutex_);
   const std::function<Observation()> look = std::exchange(look_, nullptr);
   return named(look(), Ending::finished);
@@ -49,7 +49,7 @@ ObservedRuns::EntryPtr ObservedRuns::add(std::function<Observation()> look) {
   const std::vector<EntryPtr>& live = live_;
   const auto has_lane = [&lane](const EntryPtr& run) { return run->lane() == lane; };
   while (std::ranges::any_of(live, has_lane)) ++lane;
-  live_.push_back(std::make_shared<ObservedRun::Entry>(begun_, lane, std::move(look)));
+  live_.push_back(std::make_shared<RunEntry>(begun_, lane, std::move(look)));
   ++begun_;
   return live_.back();
 }

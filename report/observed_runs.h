@@ -23,9 +23,9 @@ struct NamedRun {
 };
 
 /// A run in the list.
-class ObservedRun::Entry {
+class RunEntry {
  public:
-  Entry(std::uint64_t number, std::uint64_t lane, std::function<Observation()> look)
+  RunEntry(std::uint64_t number, std::uint64_t lane, std::function<Observation()> look)
       : number_(number), lane_(lane), look_(std::move(look)) {}
 
   std::uint64_t lane() const noexcept { return lane_; }
@@ -47,7 +47,7 @@ class ObservedRun::Entry {
 /// The running and the latest ended runs of the process. Thread-safe.
 class ObservedRuns {
  public:
-  using EntryPtr = std::shared_ptr<ObservedRun::Entry>;
+  using EntryPtr = std::shared_ptr<RunEntry>;
   static constexpr std::size_t kEndedKept = 16;
 
   EntryPtr add(std::function<Observation()> look) EXCLUDES(mutex_);

@@ -7,8 +7,7 @@
 
 #include <penstock/plan.h>
 
-#include "pipeline/core/batch_share.h"
-#include "pipeline/core/observed_run.h"
+#include "pipeline/core/begin_run.h"
 #include "pipeline/core/sizes.h"
 #include "staging/feed_deal.h"
 #include "staging/feed_impl.h"
@@ -173,9 +172,7 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
   RunOptions run = options.run;
   if (options.end == EpochEnd::wrap && run.epochs < UINT64_MAX) ++run.epochs;
   std::vector<BatchSourcePtr> sources;
-  const UnobservedRuns inputs_of_the_feed;
   const auto returns = std::make_shared<TowersReturn>(devices[0]->backend().time());
-  const RunsServe serving(returns);
   for (const Dataset& dataset : datasets) {
     if (compile(dataset, options.run).rows() != plan.rows() ||
         !(dataset.spec() == datasets[0].spec())) {
@@ -185,7 +182,9 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     }
     const std::size_t number = sources.size();
     const BatchShare* const share = deal.sources.empty() ? nullptr : &deal.sources[number];
-    const RunsMakeShare making(share);
+    const RunSetting setting{.share = share != nullptr ? std::optional(*share) : std::nullopt,
+                             .holder = returns,
+                             .observed = false};
     RunOptions of_source = run;
     if (inputs.shards) {
       of_source.workers.shards = towers;
@@ -196,8 +195,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
       of_source.memory_bytes = elsewhere;
     }
     sources.push_back(std::make_unique<IteratorSource>(
-        saved ? dataset.restore(state.position.sources[number], of_source)
-              : dataset.iterate(of_source),
+        saved ? resume_run(dataset, state.position.sources[number], of_source, setting)
+              : begin_run(dataset, of_source, setting),
         run.on_error == OnError::skip || share != nullptr));
   }
   return {.sources = std::move(sources),

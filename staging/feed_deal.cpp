@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/core/begin_run.h"
+
 namespace penstock {
 namespace {
 

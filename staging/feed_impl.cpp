@@ -104,7 +104,7 @@ Feed::Impl::Impl(Parts parts)
   start_journal(std::move(state), over);
   // From here on, reapers may call this object: set `dying_` before an exception leaves.
   for (const auto& tower : towers_) tower->area.state_->observe(tower.get());
-  observed_ = ObservedRun([this] { return stats(); });
+  observed_ = observe_run([this] { return stats(); });
   if (over) return;
   try {
     start_threads();
@@ -158,7 +158,7 @@ void Feed::Impl::start_journal(FeedState state, bool over) {
 }
 
 Feed::Impl::~Impl() {
-  observed_.leave();
+  observed_.reset();
   cancel();
   threads_.clear();
   MutexLock lock(fail_mutex_);

@@ -177,7 +177,7 @@ class Feed::Impl {
   bool dying_ GUARDED_BY(fail_mutex_) = false;
 
   std::vector<Actor> threads_;
-  ObservedRun observed_;  // the last member: it reads the others
+  std::unique_ptr<ObservedRun> observed_;  // the last member: it reads the others
 };
 
 }  // namespace penstock

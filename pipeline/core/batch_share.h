@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
-#include <utility>
 
 namespace penstock {
 
@@ -34,27 +32,5 @@ struct BatchShare {
             static_cast<std::uint32_t>(first_row + std::min(rows, full - first_row))};
   }
 };
-
-/// A guard: until it is destroyed, runs that this thread creates make only this share.
-class RunsMakeShare {
- public:
-  /// `share` must outlive the guard. If it is null, runs make all batches.
-  explicit RunsMakeShare(const BatchShare* share) noexcept : outer_(std::exchange(share_, share)) {}
-  ~RunsMakeShare() { share_ = outer_; }
-  RunsMakeShare(const RunsMakeShare&) = delete;
-  RunsMakeShare& operator=(const RunsMakeShare&) = delete;
-  static const BatchShare* here() noexcept { return share_; }
-
- private:
-  static inline thread_local const BatchShare* share_ = nullptr;
-  const BatchShare* const outer_;
-};
-
-class Plan;
-/// True if a state saved within an epoch shows that elements failed and are missing from the
-/// batches so far, so that later elements took their places. REQUIRES: the batches are the plan's
-/// topmost ones, and the positions of their elements determine them. Throws what Dataset::restore
-/// does.
-bool lacks_elements(std::string_view state, const Plan& plan);
 
 }  // namespace penstock

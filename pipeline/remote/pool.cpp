@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <penstock/internal/start_thread.h>
 #include <penstock/log.h>
-#include <penstock/start_thread.h>
 #include <penstock/version.h>
 
 #include "pipeline/engine/run/run.h"
@@ -365,14 +365,6 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
   gone(connection, Status(ErrorCode::data_loss, "its answers are not what was asked for"), true);
 }
 
-}  // namespace penstock::remote
-
-namespace penstock {
-
-std::unique_ptr<RemoteWork> open_remote_work(Run& run) {
-  return std::make_unique<remote::WorkerPool>(run);
-}
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -581,4 +573,8 @@ void WorkerPool::lose(Connection& connection, const Status& why, bool for_good) 
   count_capacity();
 }
 
-}  // namespace penstock
+std::unique_ptr<RemoteWork> open_workers(Run& run) {
+  return std::make_unique<WorkerPool>(run);
+}
+
+}  // namespace penstock::remote

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include <penstock/start_thread.h>
-#include <penstock/worker_links.h>
+#include <penstock/internal/start_thread.h>
+#include <penstock/internal/worker_links.h>
 
 #include "pipeline/engine/run/remote_work.h"
 #include "pipeline/remote/connection.h"
@@ -144,5 +144,8 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   std::unique_ptr<WorkerWatch> follow_;
   Thread thread_;
 };
+
+/// Connects to the workers that the run's options name (OpenWorkers).
+std::unique_ptr<RemoteWork> open_workers(Run& run);
 
 }  // namespace penstock::remote

@@ -20,7 +20,7 @@
 #include <penstock/rng.h>
 #include <penstock/work.h>
 
-#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/core/begin_run.h"
 #include "tests/conformance/stages.h"
 #include "tests/support/time_limit.h"
 
@@ -146,15 +146,14 @@ Outcome rest_of(Iterator& run) {
   return outcome;
 }
 
-Outcome outcome_of(const Dataset& dataset, int threads, std::uint64_t budget) {
-  Iterator run = dataset.iterate({.threads = threads, .memory_bytes = budget});
+Outcome outcome_of(const Dataset& dataset, int threads, std::uint64_t budget, bool alone = false) {
+  Iterator run = begin_run(dataset, {.threads = threads, .memory_bytes = budget}, {.alone = alone});
   return rest_of(run);
 }
 
 /// The same for a run that makes one element at a time.
 Outcome alone_outcome_of(const Dataset& dataset, int threads, std::uint64_t budget) {
-  const RunsAlone alone;
-  return outcome_of(dataset, threads, budget);
+  return outcome_of(dataset, threads, budget, true);
 }
 
 bool lacks_memory(const std::string& error) {

@@ -11,7 +11,7 @@
 
 #include <penstock/plan.h>
 
-#include "pipeline/core/batch_share.h"
+#include "pipeline/core/begin_run.h"
 #include "tests/conformance/feed_graphs.h"
 #include "tests/staging/take.h"
 #include "tests/support/errors.h"

@@ -11,7 +11,7 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/core/batch_share.h"
+#include "pipeline/core/begin_run.h"
 #include "pipeline/core/machine.h"
 #include "pipeline/engine/make/workers.h"
 #include "pipeline/engine/memory/memory.h"
@@ -91,8 +91,9 @@ Dataset images_of(int count) {
 }
 
 /// Allocations of the whole process while batches `from` to `to` are delivered.
-long allocations_between(const Dataset& dataset, int threads, int from, int to) {
-  Iterator iterator = dataset.iterate({.threads = threads, .memory_bytes = 64 << 20});
+long allocations_between(const Dataset& dataset, int threads, int from, int to,
+                         const RunSetting& setting = {}) {
+  Iterator iterator = begin_run(dataset, {.threads = threads, .memory_bytes = 64 << 20}, setting);
   long before = 0;
   for (int i = 0; i < to; ++i) {
     if (i == from) before = allocations;
@@ -125,11 +126,11 @@ TEST(SteadyState, AllocatesNothing) {
 
 TEST(SteadyState, AllocatesNothingForBatchesThatOthersMake) {
   if (test::kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
-  const BatchShare share{.of = 64};
-  const RunsMakeShare making(&share);
+  const RunSetting setting{.share = BatchShare{.of = 64}};
   const Dataset numbers = range(1 << 22).map(add_one).batch(256);
   for (const int threads : {1, 2})
-    EXPECT_LT(allocations_between(numbers, threads, 4000, 8000), 200) << threads << " threads";
+    EXPECT_LT(allocations_between(numbers, threads, 4000, 8000, setting), 200)
+        << threads << " threads";
 }
 
 /// What a run gives, one text per element, until its end or first error, which is "E".

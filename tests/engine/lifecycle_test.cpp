@@ -15,7 +15,7 @@
 #include <penstock/rng.h>
 #include <penstock/sources.h>
 
-#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/core/begin_run.h"
 #include "pipeline/io/fault.h"
 #include "tests/support/figure.h"
 #include "tests/support/numbers.h"
@@ -55,9 +55,7 @@ long settled_threads(long expected) {
 
 /// Starts a run that makes one element at a time, if `alone`.
 Iterator iterate(const Dataset& dataset, const RunOptions& options, bool alone) {
-  std::optional<RunsAlone> while_it_starts;
-  if (alone) while_it_starts.emplace();
-  return dataset.iterate(options);
+  return begin_run(dataset, options, {.alone = alone});
 }
 
 Dataset nested(std::int64_t count) {

@@ -11,9 +11,11 @@
 
 #include <penstock/penstock.h>
 
-#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/core/begin_run.h"
 #include "tests/support/files.h"
 #include "tests/support/numbers.h"
+
+#include "pipeline/stage/support.h"
 
 namespace penstock {
 namespace texts_test {
@@ -193,8 +195,9 @@ TEST(Texts, OfOneAtATimeFitWhereTheyFitTogether) {
                               .map([](Element element) { return element; })
                               .shuffle({.buffer = 1000})
                               .batch(64);
-  const auto count = [](const Dataset& dataset, int threads) {
-    Iterator iterator = dataset.iterate({.threads = threads, .memory_bytes = 32 << 10});
+  const auto count = [](const Dataset& dataset, int threads, bool alone = false) {
+    Iterator iterator =
+        begin_run(dataset, {.threads = threads, .memory_bytes = 32 << 10}, {.alone = alone});
     int found = 0;
     while (Next next = iterator.next()) {  // lets go of each batch before the next
       EXPECT_TRUE(next.has_value()) << next.error().what();
@@ -204,8 +207,7 @@ TEST(Texts, OfOneAtATimeFitWhereTheyFitTogether) {
     return found;
   };
   for (const int threads : {1, 2, 4}) EXPECT_EQ(count(batches, threads), 313);
-  const RunsAlone alone;
-  EXPECT_EQ(count(batches.take(20), 2), 20);
+  EXPECT_EQ(count(batches.take(20), 2, true), 20);
 }
 
 }  // namespace texts_test

@@ -3,7 +3,9 @@ set(house ${CMAKE_CURRENT_SOURCE_DIR}/house)
 
 add_test(NAME house/layers COMMAND ${PROJECT_SOURCE_DIR}/tools/check_layers.sh)
 add_test(NAME house/layers_refused COMMAND ${house}/check_layers_test.sh ${PROJECT_SOURCE_DIR}/tools/check_layers.sh)
-set_tests_properties(house/layers house/layers_refused PROPERTIES TIMEOUT ${test_timeout})
+add_test(NAME house/links COMMAND ${PROJECT_SOURCE_DIR}/tools/check_links.sh ${PROJECT_BINARY_DIR}/layers.txt)
+add_test(NAME house/links_refused COMMAND ${house}/check_links_test.sh ${PROJECT_SOURCE_DIR}/tools/check_links.sh ${CMAKE_CXX_COMPILER})
+set_tests_properties(house/layers house/layers_refused house/links house/links_refused PROPERTIES TIMEOUT ${test_timeout})
 
 add_test(NAME house/gpu_check COMMAND ${house}/gpu_check_test.py ${PROJECT_SOURCE_DIR})
 add_test(NAME house/cuda_parts COMMAND ${house}/cuda_parts_test.sh ${PROJECT_SOURCE_DIR})

@@ -3,26 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <utility>
 
 namespace penstock {
 
 class Run;
-
-/// While an object of this class exists, runs that this thread starts make one element at a time
-/// from their beginning. Tests compare other runs with these.
-class RunsAlone {
- public:
-  RunsAlone() noexcept : outer_(std::exchange(here_, true)) {}
-  ~RunsAlone() { here_ = outer_; }
-  RunsAlone(const RunsAlone&) = delete;
-  RunsAlone& operator=(const RunsAlone&) = delete;
-  static bool here() noexcept { return here_; }
-
- private:
-  static inline thread_local bool here_ = false;
-  const bool outer_;
-};
 
 /// Handles what cannot be given up by itself: batches that were begun ahead, and values that wait
 /// as inputs of a later stage. If these leave the oldest element no room, the consumer takes
@@ -31,7 +15,8 @@ class RunsAlone {
 /// of each batch stage lies beside the element, whatever the threads did before. Thread-safe.
 class StepBack {
  public:
-  explicit StepBack(Run& run) : run_(run), alone_(RunsAlone::here() ? UINT64_MAX : 0) {}
+  /// `alone`: each segment makes one element at a time from the beginning.
+  StepBack(Run& run, bool alone) : run_(run), alone_(alone ? UINT64_MAX : 0) {}
   /// States whether the consumer can save its position and resume from there. While a saved run is
   /// restored it cannot: it has no position yet.
   void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }

@@ -4,17 +4,17 @@
 #include <optional>
 
 #include <penstock/dataset.h>
+#include <penstock/internal/start_thread.h>
 #include <penstock/log.h>
 #include <penstock/plan.h>
-#include <penstock/start_thread.h>
 
 #include "pipeline/core/forks.h"
-#include "pipeline/core/observed_run.h"
 #include "pipeline/engine/plan/guarantee.h"
 #include "pipeline/engine/run/consumer_times.h"
 #include "pipeline/engine/run/position.h"
 #include "pipeline/engine/run/run.h"
 #include "pipeline/engine/run/saved_run.h"
+#include "pipeline/engine/run/start.h"
 
 namespace penstock {
 
@@ -28,15 +28,16 @@ Error moved_from() {
 
 class Iterator::Impl {
  public:
-  Impl(Plan plan, const RunOptions& options)
+  Impl(Plan plan, const RunOptions& options, const RunSetting& setting, const RunHooks& hooks)
       : forks_(first_forks()),
-        run_(std::make_unique<Run>(std::move(plan), options)),
+        run_(std::make_unique<Run>(std::move(plan), options, setting, hooks.open_workers)),
         position_(*run_, options.epochs) {
-    observed_ = ObservedRun([this] { return stats(); });
+    if (hooks.observe != nullptr) observed_ = hooks.observe([this] { return stats(); });
   }
 
-  Impl(Plan plan, const RunOptions& options, const SavedRun& saved)
-      : Impl(std::move(plan), options) {
+  Impl(Plan plan, const RunOptions& options, const RunSetting& setting, const RunHooks& hooks,
+       const SavedRun& saved)
+      : Impl(std::move(plan), options, setting, hooks) {
     position_.restore(saved);
   }
 
@@ -87,7 +88,7 @@ class Iterator::Impl {
 
   /// Cancels the run and waits until no work is running. Returns false if that took too long.
   bool close() noexcept {
-    observed_.leave();
+    observed_.reset();
     run_->cancel();
     const auto deadline = std::chrono::steady_clock::now() +
                           std::chrono::milliseconds(run_->options().close_deadline_ms);
@@ -164,7 +165,7 @@ class Iterator::Impl {
   Mutex consumer_mutex_;
   // True once `next` has returned the reason why the run was stopped.
   bool told_ GUARDED_BY(consumer_mutex_) = false;
-  ObservedRun observed_;  // last, so that the objects that it observes exist
+  std::unique_ptr<ObservedRun> observed_;  // last, so that the objects that it observes exist
 };
 
 Element& Next::value() {
@@ -232,14 +233,17 @@ std::string Iterator::save() const {
   return run_here().save();
 }
 
-Iterator Dataset::iterate(const RunOptions& options) const {
-  return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options));
+Iterator start_run(const Dataset& dataset, const RunOptions& options, const RunSetting& setting,
+                   const RunHooks& hooks) {
+  return Iterator(
+      std::make_unique<Iterator::Impl>(compile(dataset, options), options, setting, hooks));
 }
 
-Iterator Dataset::restore(std::string_view state, RunOptions options) const {
-  const SavedRun saved = SavedRun::parse(state, Fingerprint(*node_, !options.trust_data));
+Iterator restart_run(const Dataset& dataset, std::string_view state, RunOptions options,
+                     const RunSetting& setting, const RunHooks& hooks) {
+  const SavedRun saved = SavedRun::parse(state, Fingerprint(*dataset.node(), !options.trust_data));
   options.seed = saved.seed;
-  Plan plan = compile(*this, options);
+  Plan plan = compile(dataset, options);
   if (!saved.other_shards.empty()) {
     const Fingerprint::OtherShard& other = saved.other_shards.front();
     const std::string& why = plan.inelastic();
@@ -253,13 +257,16 @@ Iterator Dataset::restore(std::string_view state, RunOptions options) const {
                            "all that stopped"
                          : "this dataset can't resume with another number of consumers: " + why));
   }
-  return Iterator(std::make_unique<Iterator::Impl>(std::move(plan), options, saved));
+  return Iterator(
+      std::make_unique<Iterator::Impl>(std::move(plan), options, setting, hooks, saved));
 }
 
-Iterator Dataset::restore(const std::vector<std::string>& states, RunOptions options) const {
-  const SavedRun merged = SavedRun::merge(states, compile(*this, options), options.trust_data);
+Iterator restart_run(const Dataset& dataset, const std::vector<std::string>& states,
+                     RunOptions options, const RunSetting& setting, const RunHooks& hooks) {
+  const SavedRun merged = SavedRun::merge(states, compile(dataset, options), options.trust_data);
   options.seed = merged.seed;
-  return Iterator(std::make_unique<Iterator::Impl>(compile(*this, options), options, merged));
+  return Iterator(
+      std::make_unique<Iterator::Impl>(compile(dataset, options), options, setting, hooks, merged));
 }
 
 }  // namespace penstock

@@ -44,8 +44,8 @@ class RemoteWork {
   virtual Figures figures() const = 0;
 };
 
-/// Connects to the workers that the run's options name. Defined in pipeline/remote. REQUIRES: the
-/// options name workers, and `run` outlives the result.
-std::unique_ptr<RemoteWork> open_remote_work(Run& run);
+/// Connects to the workers that the run's options name. REQUIRES: the options name workers, and
+/// `run` outlives the result.
+using OpenWorkers = std::unique_ptr<RemoteWork>(Run& run);
 
 }  // namespace penstock

@@ -69,15 +69,14 @@ Threads threads_for(const RunOptions& options) {
 
 }  // namespace
 
-Run::Run(Plan plan, const RunOptions& options)
+Run::Run(Plan plan, const RunOptions& options, const RunSetting& setting, OpenWorkers* open_workers)
     : plan_(std::move(plan)),
       options_(options),
-      share_(RunsMakeShare::here() != nullptr ? std::optional(*RunsMakeShare::here())
-                                              : std::nullopt),
+      setting_(setting),
       threads_(threads_for(options).compute),
       memory_(std::make_shared<Memory>(plan_.memory_limit(), Allocator::heap())),
       activity_(
-          threads_, [this] { lose_count(); }, RunsServe::here()) {
+          threads_, [this] { lose_count(); }, setting.holder) {
   plan_.check_memory();
   if (step_back_.alone()) memory_->be_exact();
   int most = threads_for(options).waiting;
@@ -87,7 +86,7 @@ Run::Run(Plan plan, const RunOptions& options)
   blocking_ = std::make_unique<BlockingPool>(options.io_threads > 0 ? most : 1, most, tuning_);
   workers_ = std::make_unique<Workers>(threads_, options.threads == 0,
                                        activity_.consumers_waiting(), tuning_);
-  if (!options_.workers.addresses.empty()) remote_ = open_remote_work(*this);
+  if (!options_.workers.addresses.empty() && open_workers != nullptr) remote_ = open_workers(*this);
 }
 
 Run::~Run() {

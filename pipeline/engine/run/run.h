@@ -9,7 +9,7 @@
 #include <penstock/iterator.h>
 #include <penstock/plan.h>
 
-#include "pipeline/core/batch_share.h"
+#include "pipeline/core/begin_run.h"
 #include "pipeline/core/waker.h"
 #include "pipeline/engine/errors/retry.h"
 #include "pipeline/engine/errors/skip_ledger.h"
@@ -24,14 +24,17 @@
 #include "pipeline/engine/run/stage_services.h"
 #include "pipeline/engine/run/tuning_log.h"
 #include "pipeline/engine/segment/segment_list.h"
+#include "pipeline/stage/segment.h"
 
 namespace penstock {
 
 /// The state that all parts of a run share. Thread-safe.
 class Run {
  public:
-  /// Throws Error{resource_exhausted} if the plan's least memory exceeds the budget.
-  Run(Plan plan, const RunOptions& options);
+  /// `open_workers` is called if the options name workers. Throws Error{resource_exhausted} if the
+  /// plan's least memory exceeds the budget.
+  Run(Plan plan, const RunOptions& options, const RunSetting& setting = {},
+      OpenWorkers* open_workers = nullptr);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -39,7 +42,8 @@ class Run {
   const RunOptions& options() const noexcept { return options_; }
   const Plan& plan() const noexcept { return plan_; }
   /// Returns the share of the resulting batches that the run makes; empty if it makes all.
-  const std::optional<BatchShare>& share() const noexcept { return share_; }
+  const std::optional<BatchShare>& share() const noexcept { return setting_.share; }
+  const RunSetting& setting() const noexcept { return setting_; }
   /// Returns the most threads that compute.
   int threads() const noexcept { return threads_; }
   int readers() const { return blocking_->threads(); }
@@ -81,7 +85,7 @@ class Run {
 
   const Plan plan_;
   const RunOptions options_;
-  const std::optional<BatchShare> share_;
+  const RunSetting setting_;
   const int threads_;
   const std::shared_ptr<Memory> memory_;
   const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
@@ -93,7 +97,7 @@ class Run {
   SlotPlan slots_{plan_, options_, memory_, waker_};
   SegmentList segments_;
   StarvedLine starved_{*this};
-  StepBack step_back_{*this};
+  StepBack step_back_{*this, setting_.alone};
   StageServices stages_{*this};
   const std::shared_ptr<TuningLog> tuning_ = std::make_shared<TuningLog>();
   std::unique_ptr<BlockingPool> blocking_;

@@ -5,11 +5,11 @@
 #include <functional>
 #include <set>
 
-#include <penstock/crc32c.h>
 #include <penstock/error.h>
+#include <penstock/internal/crc32c.h>
 #include <penstock/state.h>
 
-#include "pipeline/core/batch_share.h"
+#include "pipeline/core/begin_run.h"
 #include "pipeline/stages/shard.h"
 
 namespace penstock {
