@@ -29,14 +29,6 @@ std::int64_t ns_of(const timespec& time) noexcept {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-FileInfo info_of(const struct stat& st) noexcept {
-  return {.size = static_cast<std::uint64_t>(st.st_size),
-          .mtime_ns = ns_of(st.st_mtim),
-          .inode = static_cast<std::uint64_t>(st.st_ino),
-          .ctime_ns = ns_of(st.st_ctim),
-          .device = static_cast<std::uint64_t>(st.st_dev)};
-}
-
 ErrorCode code_of(int error) noexcept {
   switch (error) {
     case ENOENT:
@@ -91,6 +83,14 @@ void take_back(int fd, off_t bytes) noexcept {
 }
 
 }  // namespace
+
+FileInfo info_of(const struct stat& st) noexcept {
+  return {.size = static_cast<std::uint64_t>(st.st_size),
+          .mtime_ns = ns_of(st.st_mtim),
+          .inode = static_cast<std::uint64_t>(st.st_ino),
+          .ctime_ns = ns_of(st.st_ctim),
+          .device = static_cast<std::uint64_t>(st.st_dev)};
+}
 
 StandardStreamsHeld::StandardStreamsHeld() noexcept {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {

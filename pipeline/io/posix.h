@@ -1,4 +1,4 @@
-// Functions and classes that all file systems on POSIX share: open files, listing and patterns.
+// What all file systems on POSIX share: open files, their identity, errors.
 #pragma once
 
 #include <array>
@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include <penstock/file_system.h>
 #include <penstock/internal/posix.h>
@@ -72,7 +74,9 @@ struct OpenedFile {
 };
 /// Throws as `PosixFile` does.
 OpenedFile open_regular(const std::string& path, const FileRoot& root = *system_root());
-/// Returns the current identity of a file; nothing if it was removed.
+/// Returns the identity of a file with this status.
+FileInfo info_of(const struct stat& status) noexcept;
+/// Return the current identity of a file; nothing if it was removed.
 std::optional<FileInfo> info_of_open(int fd) noexcept;
 std::optional<FileInfo> info_of_path(const std::string& path, const FileRoot& root) noexcept;
 /// Reads the rest of `request`, of which `done` bytes are read, from the file `path`, which is open

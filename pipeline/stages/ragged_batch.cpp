@@ -6,6 +6,7 @@
 
 #include "pipeline/stage/support.h"
 #include "pipeline/stages/batch.h"
+#include "pipeline/stages/map.h"
 #include "pipeline/stages/packed_rows.h"
 
 namespace penstock {
