@@ -26,6 +26,18 @@ std::shared_ptr<StagingPool> own_pool(const DevicePtr& device, const BatchLayout
                                                             .memory_bytes = options.memory_bytes});
 }
 
+/// A guard: one more waits.
+class Waiting {
+ public:
+  explicit Waiting(int& count) noexcept : count_(++count) {}
+  ~Waiting() { --count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  int& count_;
+};
+
 }  // namespace
 
 StagingState::StagingState(DevicePtr device, const Spec& batches, std::int64_t rows,
@@ -389,22 +401,6 @@ void StagingState::refuse_if_all_are_held(std::int64_t asked) {
                   " slots are held, and none was released for " + watchdog_text() +
                   "; release a batch before asking for the next");
 }
-
-namespace {
-
-/// A guard: one more waits.
-class Waiting {
- public:
-  explicit Waiting(int& count) noexcept : count_(++count) {}
-  ~Waiting() { --count_; }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-
- private:
-  int& count_;
-};
-
-}  // namespace
 
 bool StagingState::returns_memory() {
   MutexLock lock(mutex_);

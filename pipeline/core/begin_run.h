@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// What the one who begins a run tells it, besides the user's options.
+/// Settings of a run besides the options of its user. The code that begins the run chooses them.
 struct RunSetting {
   /// The share of the batches that the run makes. If empty, it makes all.
   std::optional<BatchShare> share{};

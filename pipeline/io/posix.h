@@ -1,4 +1,4 @@
-// What all file systems on POSIX share: open files, their identity, errors.
+// Functions and classes that all file systems on POSIX share: open files, identities, errors.
 #pragma once
 
 #include <array>

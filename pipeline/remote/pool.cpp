@@ -55,6 +55,16 @@ bool follows(const WorkerOptions& options) {
   return options.addresses.size() == 1 && options.addresses[0].starts_with("etcd://");
 }
 
+constexpr milliseconds kTick{10};
+constexpr milliseconds kBetweenTries{250};
+constexpr milliseconds kLeastPatience{30};
+constexpr milliseconds kFirstPatience{500};
+constexpr int kMostTries = 3;
+
+std::string in_ms(milliseconds time) {
+  return std::to_string(time.count()) + " ms";
+}
+
 }  // namespace
 
 WorkerPool::WorkerPool(Run& run)
@@ -364,22 +374,6 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
   if (!wrong) return;
   gone(connection, Status(ErrorCode::data_loss, "its answers are not what was asked for"), true);
 }
-
-namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds kTick{10};
-constexpr milliseconds kBetweenTries{250};
-constexpr milliseconds kLeastPatience{30};
-constexpr milliseconds kFirstPatience{500};
-constexpr int kMostTries = 3;
-
-std::string in_ms(milliseconds time) {
-  return std::to_string(time.count()) + " ms";
-}
-
-}  // namespace
 
 void WorkerPool::watch(const std::stop_token& stop) noexcept {
   while (!stop.stop_requested()) {

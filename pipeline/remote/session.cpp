@@ -25,6 +25,8 @@
 namespace penstock::remote {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t kMostInGroup = 8192;
 constexpr std::size_t kMostUnderWay = 4096;
 constexpr std::chrono::milliseconds kBetweenLooks{100};
@@ -58,6 +60,57 @@ class Unread {
   const std::size_t bytes_;
   std::shared_ptr<const void> owner_;
 };
+
+/// Returns the hash of everything that elements depend on besides their place in the graph.
+ElementKey graph_key(const Run& run, const Hello& hello) {
+  StateWriter all;
+  Fingerprint(*run.plan().root()).save(all);
+  all.put_bytes(hello.graph);
+  all.put(hello.seed);
+  all.put(hello.shards);
+  all.put(hello.shard);
+  return element_key(all.bytes().data(), all.bytes().size());
+}
+
+/// Fewer bytes fit one or two packets, compressed or not.
+constexpr std::size_t kLeastToPack = 4096;
+/// Memory for answers that are under way, beside gaps (kMostBytesUnderWay of the pool).
+constexpr std::size_t kMostShared = std::size_t{48} << 20;
+
+/// After this time, a run makes elements itself that another run has not made yet.
+constexpr std::chrono::seconds kMostWait{2};
+
+bool failed(const Group& group, std::size_t item) {
+  return std::ranges::any_of(group.failures,
+                             [item](const auto& failure) { return failure.first == item; });
+}
+
+/// Returns a view of one row.
+Element element_at(const Slot& slot, std::size_t row) {
+  const SlotLayout& layout = slot.layout();
+  Element element;
+  element.start(layout.names);
+  for (std::size_t c = 0; c < layout.element.size(); ++c) {
+    const ComponentSpec& component = layout.element[c];
+    if (component.dtype == DType::bytes)
+      element.append(Tensor::bytes(slot.text(c, row), BufferPtr()));
+    else
+      element.append(component.dtype, component.shape, slot.row(row).data(c), BufferPtr());
+  }
+  return element;
+}
+
+/// Returns the rows of the slot for these items, as the fewest runs of neighbours.
+std::vector<Place> places_of(Slot& slot, const std::vector<std::uint32_t>& items) {
+  std::vector<Place> places;
+  for (std::uint32_t i = 0; i < items.size(); ++i) {
+    if (!places.empty() && places.back().row + places.back().count == items[i])
+      ++places.back().count;
+    else
+      places.push_back({&slot, 0, items[i], i, 1});
+  }
+  return places;
+}
 
 }  // namespace
 
@@ -263,21 +316,6 @@ Dataset Session::dataset_for(const Hello& hello) const {
   return *served_.dataset;
 }
 
-namespace {
-
-/// Returns the hash of everything that elements depend on besides their place in the graph.
-ElementKey graph_key(const Run& run, const Hello& hello) {
-  StateWriter all;
-  Fingerprint(*run.plan().root()).save(all);
-  all.put_bytes(hello.graph);
-  all.put(hello.seed);
-  all.put(hello.shards);
-  all.put(hello.shard);
-  return element_key(all.bytes().data(), all.bytes().size());
-}
-
-}  // namespace
-
 void Session::begin_run(StateReader& head) {
   const Hello hello = decode_hello(head);
   if (hello.version != version())
@@ -388,17 +426,6 @@ void Session::start(Work& work) {
   }
   work.runner->begin(group);
 }
-
-namespace {
-
-/// Fewer bytes fit one or two packets, compressed or not.
-constexpr std::size_t kLeastToPack = 4096;
-/// Memory for answers that are under way, beside gaps (kMostBytesUnderWay of the pool).
-constexpr std::size_t kMostShared = std::size_t{48} << 20;
-
-}  // namespace
-
-using Clock = std::chrono::steady_clock;
 
 // Results are made where a run of this machine can read them.
 void Session::share_memory() {
@@ -573,47 +600,6 @@ void Session::answer_without(const WorkPtr& work, AnswerHead::What what) noexcep
   }
   finish(work);
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// After this time, a run makes elements itself that another run has not made yet.
-constexpr std::chrono::seconds kMostWait{2};
-
-bool failed(const Group& group, std::size_t item) {
-  return std::ranges::any_of(group.failures,
-                             [item](const auto& failure) { return failure.first == item; });
-}
-
-/// Returns a view of one row.
-Element element_at(const Slot& slot, std::size_t row) {
-  const SlotLayout& layout = slot.layout();
-  Element element;
-  element.start(layout.names);
-  for (std::size_t c = 0; c < layout.element.size(); ++c) {
-    const ComponentSpec& component = layout.element[c];
-    if (component.dtype == DType::bytes)
-      element.append(Tensor::bytes(slot.text(c, row), BufferPtr()));
-    else
-      element.append(component.dtype, component.shape, slot.row(row).data(c), BufferPtr());
-  }
-  return element;
-}
-
-/// Returns the rows of the slot for these items, as the fewest runs of neighbours.
-std::vector<Place> places_of(Slot& slot, const std::vector<std::uint32_t>& items) {
-  std::vector<Place> places;
-  for (std::uint32_t i = 0; i < items.size(); ++i) {
-    if (!places.empty() && places.back().row + places.back().count == items[i])
-      ++places.back().count;
-    else
-      places.push_back({&slot, 0, items[i], i, 1});
-  }
-  return places;
-}
-
-}  // namespace
 
 void Session::Awaited::told(std::size_t item, KeptPtr kept) noexcept {
   {

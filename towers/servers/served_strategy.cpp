@@ -24,6 +24,13 @@ std::vector<int> divided(const VariableStore& store, std::size_t servers) {
   return divide_by_bytes(bytes, static_cast<int>(servers));
 }
 
+constexpr std::chrono::milliseconds kLookForRun{200};
+
+void take_least(Pushes& least, const Pushes& other) {
+  std::ranges::transform(least, other, least.begin(),
+                         [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); });
+}
+
 }  // namespace
 
 /// Takes values into a tower's variables, or into the optimizers' state.
@@ -349,18 +356,6 @@ StrategyStats ServedStrategy::stats() const {
 Slots ServedStrategy::slots(std::size_t variable) {
   return {slots_.at(variable), nullptr};
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLookForRun{200};
-
-void take_least(Pushes& least, const Pushes& other) {
-  std::ranges::transform(least, other, least.begin(),
-                         [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); });
-}
-
-}  // namespace
 
 std::string ServedStrategy::start(const Start& start) {
   max_steps_ = start.max_steps;

@@ -14,10 +14,9 @@
 #include "pipeline/stage/support.h"
 
 namespace penstock {
+namespace {
 
 using Clock = std::chrono::steady_clock;
-
-namespace {
 
 constexpr std::size_t kChunk = 64;
 constexpr std::size_t kMostKept = 1024;
@@ -27,6 +26,49 @@ bool is_one_text(const SlotLayout* layout) {
   if (layout == nullptr || layout->element.size() != 1) return false;
   const ComponentSpec& component = layout->element[0];
   return component.dtype == DType::bytes && component.shape.rank() == 0;
+}
+
+// Reads byte strings straight into their batches. A record that cannot be read this way is read
+// like any other record, and kept until the whole group was read.
+void read_texts(const Group& group, std::size_t first, std::size_t count, GroupContext& context,
+                std::vector<Outlier>& outliers) {
+  const auto start = Clock::now();
+  const Program& program = *group.items.front().program;
+  thread_local std::vector<std::uint64_t> indices;
+  thread_local std::vector<std::size_t> left;
+  std::uint64_t bytes = 0;
+  Places(group.places).behind(first).for_each(count, [&](const Place& place) {
+    indices.clear();
+    left.clear();
+    for (const ElementRef& item : group.all_items().subspan(place.first, place.count)) {
+      indices.push_back(item.index);
+    }
+    const Slot::Texts rows = place.slot->texts(place.row, place.count);
+    try {
+      program.source()->read_texts(indices, rows.texts, rows.owners, left, context);
+    } catch (...) {  // `read` is now called for all and reports the error
+      left.resize(place.count);
+      std::iota(left.begin(), left.end(), std::size_t{0});
+    }
+    for (const std::size_t k : left) {
+      rows.texts[k] = {};
+      outliers.emplace_back().item = place.first + k;
+    }
+    for (const std::string_view text : rows.texts) bytes += text.size();
+  });
+  const auto took = Clock::now() - start;
+  add_counters(program.leaf_counters(), count - outliers.size(), bytes,
+               static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()));
+  Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, count);
+  for (Outlier& outlier : outliers) {
+    read_items(group.all_items().subspan(outlier.item, 1), {&outlier.work, 1}, {}, context);
+  }
+  std::sort(outliers.begin(), outliers.end(),
+            [](const Outlier& a, const Outlier& b) { return a.item < b.item; });
+}
+
+std::size_t begin_of(const Group& group, std::size_t part, std::size_t parts) {
+  return group.count * part / parts;
 }
 
 }  // namespace
@@ -219,55 +261,6 @@ std::unique_ptr<GroupRunner> make_runner(Run& run, const SegmentWork& segment,
   if (run.remote() == nullptr) return make_local_runner(run, segment, listener);
   return run.remote()->runner(segment, &make_local_runner, listener);
 }
-
-using Clock = std::chrono::steady_clock;
-
-namespace {
-
-// Reads byte strings straight into their batches. A record that cannot be read this way is read
-// like any other record, and kept until the whole group was read.
-void read_texts(const Group& group, std::size_t first, std::size_t count, GroupContext& context,
-                std::vector<Outlier>& outliers) {
-  const auto start = Clock::now();
-  const Program& program = *group.items.front().program;
-  thread_local std::vector<std::uint64_t> indices;
-  thread_local std::vector<std::size_t> left;
-  std::uint64_t bytes = 0;
-  Places(group.places).behind(first).for_each(count, [&](const Place& place) {
-    indices.clear();
-    left.clear();
-    for (const ElementRef& item : group.all_items().subspan(place.first, place.count)) {
-      indices.push_back(item.index);
-    }
-    const Slot::Texts rows = place.slot->texts(place.row, place.count);
-    try {
-      program.source()->read_texts(indices, rows.texts, rows.owners, left, context);
-    } catch (...) {  // `read` is now called for all and reports the error
-      left.resize(place.count);
-      std::iota(left.begin(), left.end(), std::size_t{0});
-    }
-    for (const std::size_t k : left) {
-      rows.texts[k] = {};
-      outliers.emplace_back().item = place.first + k;
-    }
-    for (const std::string_view text : rows.texts) bytes += text.size();
-  });
-  const auto took = Clock::now() - start;
-  add_counters(program.leaf_counters(), count - outliers.size(), bytes,
-               static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()));
-  Spans::note_since(Spans::Kind::read, program.leaf_stage(), start, count);
-  for (Outlier& outlier : outliers) {
-    read_items(group.all_items().subspan(outlier.item, 1), {&outlier.work, 1}, {}, context);
-  }
-  std::sort(outliers.begin(), outliers.end(),
-            [](const Outlier& a, const Outlier& b) { return a.item < b.item; });
-}
-
-std::size_t begin_of(const Group& group, std::size_t part, std::size_t parts) {
-  return group.count * part / parts;
-}
-
-}  // namespace
 
 void LocalRunner::submit_reads(Group& group) {
   const bool alone = run_.step_back().alone();

@@ -5,10 +5,9 @@
 #include "pipeline/core/waits.h"
 
 namespace penstock {
+namespace {
 
 using Clock = std::chrono::steady_clock;
-
-namespace {
 
 thread_local AtWork* working = nullptr;  // the innermost guard of this thread
 

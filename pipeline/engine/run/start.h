@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// What a run takes from layers above the engine.
+/// Functions of layers above the engine that a run calls.
 struct RunHooks {
   /// Called if the run's options name workers.
   OpenWorkers* open_workers = nullptr;

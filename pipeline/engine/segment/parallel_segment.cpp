@@ -14,10 +14,9 @@
 #include "pipeline/engine/run/run.h"
 
 namespace penstock {
+namespace {
 
 using Clock = std::chrono::steady_clock;
-
-namespace {
 
 constexpr std::size_t kFreeGroup = 128;  // keeps states small
 
@@ -33,6 +32,8 @@ void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
   const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   counter.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
 }
+
+constexpr std::size_t kMostReadAhead = 64;
 
 }  // namespace
 
@@ -413,12 +414,6 @@ bool ParallelSegment::reserve(Group& group) {
   count_wait(counters_.wait_memory_ns, start);
   return true;
 }
-
-namespace {
-
-constexpr std::size_t kMostReadAhead = 64;
-
-}  // namespace
 
 // Allows enough ready groups to keep every thread busy. If groups wait for a device, it allows as
 // many more as keep the threads from waiting for it too.
