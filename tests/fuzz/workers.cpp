@@ -107,7 +107,7 @@ class Kept final : public WorkerLink {
 };
 
 void wait_for(const auto& done) {
-  for (int i = 0; i < 20'000 && !done(); ++i) std::this_thread::sleep_for(500us);
+  for (int i = 0; i < 80'000 && !done(); ++i) std::this_thread::sleep_for(500us);
   if (!done()) stuck("a worker's run that does not come to its end");
 }
 
