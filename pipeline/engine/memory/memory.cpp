@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <utility>
 
 namespace penstock {
 
@@ -21,6 +22,7 @@ class Memory::PoolBuffer final : public Buffer {
 
   const int size_class;
   std::shared_ptr<Memory> owner;  // set while in use
+  PoolBuffer* next = nullptr;     // in the list of those to be freed
 };
 
 class Memory::Charge final : public Buffer {
@@ -36,6 +38,7 @@ class Memory::Charge final : public Buffer {
 };
 
 Memory::~Memory() {
+  free_outgoing();
   for (std::vector<PoolBuffer*>& buffers : free_) {
     for (PoolBuffer* buffer : buffers) {
       allocator_.deallocate(buffer->data(), buffer->size());
@@ -132,10 +135,15 @@ void Memory::discharge_slot(std::uint64_t bytes, bool first) {
 }
 
 bool Memory::charge(std::uint64_t bytes) {
-  MutexLock lock(mutex_);
-  if (take_room(bytes, least_slots_ - std::min(least_slots_, first_slots_))) return true;
-  scarce_ = true;
-  return false;
+  {
+    MutexLock lock(mutex_);
+    if (!take_room(bytes, least_slots_ - std::min(least_slots_, first_slots_))) {
+      scarce_ = true;
+      return false;
+    }
+  }
+  free_outgoing();
+  return true;
 }
 
 void Memory::keep_for_one(std::uint64_t bytes) {
@@ -198,6 +206,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
     peak_ = std::max(peak_, live_ + idle_);
   }
   if (buffer == nullptr) {
+    free_outgoing();
     std::byte* data = nullptr;
     try {
       data = allocator_.allocate(size);
@@ -242,13 +251,29 @@ void Memory::give(PoolBuffer* buffer) noexcept {
     free_[static_cast<std::size_t>(buffer->size_class)].push_back(buffer);
     idle_ += buffer->charge();
   } catch (...) {
-    allocator_.deallocate(buffer->data(), buffer->size());
-    delete buffer;
+    put_outgoing(buffer);
   }
   note_release();
 }
 
-// Frees idle buffers, the largest first, until `wanted` more bytes fit.
+void Memory::put_outgoing(PoolBuffer* buffer) noexcept {
+  buffer->next = std::exchange(outgoing_, buffer);
+}
+
+void Memory::free_outgoing() noexcept {
+  PoolBuffer* first = nullptr;
+  {
+    MutexLock lock(mutex_);
+    first = std::exchange(outgoing_, nullptr);
+  }
+  while (PoolBuffer* const buffer = first) {
+    first = buffer->next;
+    allocator_.deallocate(buffer->data(), buffer->size());
+    delete buffer;
+  }
+}
+
+// Takes out idle buffers, the largest first, until `wanted` more bytes fit.
 void Memory::trim(std::uint64_t wanted) {
   for (std::size_t i = free_.size(); i > 0 && live_ + idle_ + wanted > limit_; --i) {
     std::vector<PoolBuffer*>& free = free_[i - 1];
@@ -256,8 +281,7 @@ void Memory::trim(std::uint64_t wanted) {
       PoolBuffer* buffer = free.back();
       free.pop_back();
       idle_ -= buffer->charge();
-      allocator_.deallocate(buffer->data(), buffer->size());
-      delete buffer;
+      put_outgoing(buffer);
     }
   }
 }

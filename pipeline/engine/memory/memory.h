@@ -85,6 +85,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Wakes all waiting threads.
   void wake() EXCLUDES(mutex_);
 
+  /// Frees the idle buffers whose room was given to others. Threads call this before they use new
+  /// room, and without a lock, as memory that devices can read takes long to free.
+  void free_outgoing() noexcept EXCLUDES(mutex_);
+
  private:
   static constexpr std::size_t kLeast = 128;  // has a size class of its own
   static constexpr int kClassesToADoubling = 8;
@@ -102,6 +106,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   PoolBuffer* take_idle(int wanted) noexcept REQUIRES(mutex_);
   void give(PoolBuffer* buffer) noexcept EXCLUDES(mutex_);
   void trim(std::uint64_t wanted) REQUIRES(mutex_);
+  void put_outgoing(PoolBuffer* buffer) noexcept REQUIRES(mutex_);
   bool take_room(std::uint64_t bytes, std::uint64_t beside) REQUIRES(mutex_);
   void note_release() noexcept REQUIRES(mutex_);
 
@@ -120,6 +125,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class
+  PoolBuffer* outgoing_ GUARDED_BY(mutex_) = nullptr;              // the first that is to be freed
 };
 
 }  // namespace penstock

@@ -283,8 +283,7 @@ SlotPool::SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory>
       limit_(limit) {}
 
 SlotPool::~SlotPool() {
-  MutexLock lock(mutex_);
-  for (Slot* slot : free_) drop(slot);
+  drop_free(0);
 }
 
 SlotPool::Claim SlotPool::claim(Make make) {
@@ -310,14 +309,19 @@ SlotPool::Claim SlotPool::claim(Make make) {
 }
 
 Ref<Slot> SlotPool::make() {
+  memory_->free_outgoing();
   Slot* slot = nullptr;
   try {
     slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
     MutexLock lock(mutex_);
     free_.reserve(made_);  // returning the slot then needs no memory
   } catch (...) {
-    MutexLock lock(mutex_);
-    drop(slot);
+    bool first = false;
+    {
+      MutexLock lock(mutex_);
+      first = --made_ == 0;
+    }
+    destroy(slot, first);
     throw;
   }
   return in_use(slot);
@@ -357,21 +361,22 @@ void SlotPool::narrow(std::size_t most) {
 bool SlotPool::drop_free(std::size_t left) noexcept {
   for (bool dropped = false;; dropped = true) {
     Slot* slot = nullptr;
+    bool first = false;
     {
       MutexLock lock(mutex_);
       if (free_.empty() || made_ <= left) return dropped;
       slot = free_.back();
       free_.pop_back();
+      first = --made_ == 0;
     }
-    delete slot;  // not under the lock, as it takes long
-    MutexLock lock(mutex_);
-    drop(nullptr);
+    destroy(slot, first);
   }
 }
 
-void SlotPool::drop(Slot* slot) noexcept {
+// Called without the lock, as memory that devices can read takes long to free.
+void SlotPool::destroy(Slot* slot, bool first) noexcept {
   delete slot;
-  memory_->discharge_slot(layout_.bytes, --made_ == 0);
+  memory_->discharge_slot(layout_.bytes, first);
 }
 
 std::size_t SlotPool::limit() const {
@@ -380,16 +385,19 @@ std::size_t SlotPool::limit() const {
 }
 
 void SlotPool::give(Slot* slot) noexcept {
+  bool too_many = false;
+  bool first = false;
   bool worthwhile = true;
   {
     MutexLock lock(mutex_);
-    if (made_ > limit_ || (made_ > 1 && memory_->has_too_many_slots())) {
-      drop(slot);
-    } else {
+    too_many = made_ > limit_ || (made_ > 1 && memory_->has_too_many_slots());
+    if (too_many)
+      first = --made_ == 0;
+    else
       free_.push_back(slot);
-    }
     worthwhile = 2 * free_.size() >= limit_;
   }
+  if (too_many) destroy(slot, first);
   freed_->notify_if(worthwhile);
 }
 

@@ -168,7 +168,8 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   friend class Slot;
   Ref<Slot> in_use(Slot* slot) noexcept EXCLUDES(mutex_);
   void give(Slot* slot) noexcept EXCLUDES(mutex_);
-  void drop(Slot* slot) noexcept REQUIRES(mutex_);
+  /// `first`: it was the only slot that was left.
+  void destroy(Slot* slot, bool first) noexcept EXCLUDES(mutex_);
 
   const SlotLayout layout_;
   const std::shared_ptr<Memory> memory_;
