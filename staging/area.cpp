@@ -179,7 +179,8 @@ void StagingState::put_stop() {
 }
 
 void StagingState::recycle(Flight& flight) {
-  flight.in_use = flight.staged = flight.copied = flight.has_pass = flight.released = false;
+  flight.in_use = flight.staged = flight.copied = flight.has_pass = false;
+  flight.released = flight.told = false;
   flight.ends = 0;
   flight.holds = 0;
   flight.slot = nullptr;
@@ -579,8 +580,21 @@ void StagingState::hand_over(const std::vector<Piece>& pieces) {
   }
 }
 
-// True if something changed. `dropped` then receives the pieces that may be released.
-bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
+// Notes when the device was done with a batch.
+void StagingState::note_end(Flight& flight) {
+  BatchTimes& times = flight.times;
+  if (flight.ends > 0) times.ended = 0;
+  for (std::size_t i = 0; i < flight.ends; ++i)
+    times.ended = std::max(times.ended, flight.ended[i].passed_ns(times.released));
+  times.stepped = flight.ends > 0 ? flight.ended[0].passed_ns(times.released) : times.ended;
+  times.passed =
+      flight.has_pass ? flight.passed.view().completed_ns() : std::max(times.asked, times.ready);
+}
+
+// True if something changed. `dropped` then receives the pieces that may be released, and `used`
+// the times of a batch that has been used.
+bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped,
+                           std::optional<BatchTimes>& used) {
   if (!flight.staged) return false;
   if (!flight.copied) {
     if (!flight.ready.view().done()) return false;
@@ -600,16 +614,13 @@ bool StagingState::advance(Flight& flight, std::vector<Piece>& dropped) {
   for (std::size_t i = 0; i < flight.ends; ++i) {
     if (!flight.ended[i].view().done()) return false;
   }
-  if (flight.ends > 0) flight.times.ended = 0;
-  for (std::size_t i = 0; i < flight.ends; ++i) {
-    flight.times.ended =
-        std::max(flight.times.ended, flight.ended[i].passed_ns(flight.times.released));
+  if (!std::exchange(flight.told, true)) {
+    note_end(flight);
+    if (observer_ != nullptr && flight.times.asked >= 0) {
+      used = flight.times;
+      return true;
+    }
   }
-  flight.times.stepped =
-      flight.ends > 0 ? flight.ended[0].passed_ns(flight.times.released) : flight.times.ended;
-  flight.times.passed = flight.has_pass ? flight.passed.view().completed_ns()
-                                        : std::max(flight.times.asked, flight.times.ready);
-  if (observer_ != nullptr && flight.times.asked >= 0) observer_->finished(flight.times);
   if (in_place_) {
     hand_over(flight.pieces);
     std::swap(dropped, flight.pieces);
@@ -652,13 +663,18 @@ void StagingState::reap_until_over() {
     for (Flight* flight : order) {
       bool more = true;
       while (more) {
+        BatchObserver* observer = nullptr;
+        std::optional<BatchTimes> used;
         {
           MutexLock lock(mutex_);
-          more = advance(*flight, dropped);
+          more = advance(*flight, dropped, used);
           dropping_ = !dropped.empty();
+          observer = observer_;
         }
+        // Without the lock: the observer computes, and pieces return slots to the engine.
+        if (used) observer->finished(*used);
         if (dropped.empty()) continue;
-        dropped.clear();  // without the lock, because this returns slots to the engine
+        dropped.clear();
         MutexLock lock(mutex_);
         dropping_ = false;
       }

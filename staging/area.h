@@ -62,6 +62,7 @@ struct Flight {
   bool has_pass = false;  // `passed` was recorded
   int holds = 0;          // held by the queue, then by the consumer, and by peeks
   bool released = false;  // no holds are left
+  bool told = false;      // the observer was told that it has been used
   StagingSlot* slot = nullptr;
   bool has_slot = false;  // the slot was not given back yet
   Status error;           // an error in the batch's place
@@ -174,7 +175,9 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
   /// Collects the events to wait for next. False if there are none and the area is closed.
   bool collect(std::vector<EventView>& events) REQUIRES(mutex_);
   void hand_over(const std::vector<Piece>& pieces);
-  bool advance(Flight& flight, std::vector<Piece>& dropped) REQUIRES(mutex_);
+  static void note_end(Flight& flight);
+  bool advance(Flight& flight, std::vector<Piece>& dropped, std::optional<BatchTimes>& used)
+      REQUIRES(mutex_);
 
   const DevicePtr device_;
   DeviceBackend& backend_;  // its own
