@@ -94,9 +94,13 @@ WorkerPool::WorkerPool(Run& run)
     for (const std::string& address : options_.addresses)
       connections_.push_back(
           std::make_unique<Connection>(static_cast<ConnectionOwner&>(*this), address));
-    const std::lock_guard lock(mutex_);
     for (const auto& connection : connections_) {
-      connect(*connection, Clock::now());
+      {
+        const std::lock_guard lock(mutex_);
+        begin_connecting(*connection);
+      }
+      connect(*connection);
+      const std::lock_guard lock(mutex_);
       if (!refused_.ok()) throw Error(refused_.error());
     }
   }
@@ -252,6 +256,12 @@ void WorkerPool::send(Connection& connection, const Job& job) {
 }
 
 void WorkerPool::carry_out(Todo todo) noexcept {
+  for (const auto& [once, text] : todo.warnings) {
+    if (once.empty())
+      log(LogLevel::warning, text);
+    else
+      log_once(LogLevel::warning, once, text);
+  }
   for (const Job& job : todo.here) job.owner->make_here(*job.group);
   for (const Job& job : todo.failed) job.owner->fail(*job.group, todo.why);
 }
@@ -324,8 +334,8 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
       const auto known =
           std::ranges::find(sums_, head.id, &std::pair<std::uint64_t, std::uint64_t>::first);
       if (known != sums_.end() && known->second != head.checksum && !connection.on_this_machine)
-        log(LogLevel::warning, "the input worker " + connection.address() +
-                                   " made other bytes of a group than another worker did");
+        todo.warnings.emplace_back("", "the input worker " + connection.address() +
+                                           " made other bytes of a group than another worker did");
       hand_out(todo);
     } else if (!wrong) {
       job = std::move(found->second);
@@ -391,44 +401,69 @@ void WorkerPool::watch(const std::stop_token& stop) noexcept {
 void WorkerPool::look(Lock& lock, Clock::time_point now) {
   Todo todo;
   std::vector<std::unique_ptr<WorkerLink>> over;
+  std::vector<Connection*> again;
   if (std::exchange(wanted_changed_, false)) set_addresses(wanted_);
   for (const auto& connection : connections_) {
     if (connection->state == Connection::State::leaving && connection->asked.empty() && follow_)
-      lose(*connection, Status(), true);
+      lose(*connection, Status(), true, todo);
     // Wait until the old link is gone, because it may still deliver messages.
     if (connection->old_link != nullptr)
       over.push_back(std::move(connection->old_link));
     else if (connection->state == Connection::State::down && now >= connection->next_try)
-      connect(*connection, now);
+      again.push_back(connection.get());
   }
+  for (Connection* const connection : again) begin_connecting(*connection);
   hedge(now, todo);
   give_up_without_workers(now, todo);
   hand_out(todo);
   lock.unlock();
   over.clear();  // their destructors wait for their listeners, which take the lock
   carry_out(std::move(todo));
+  for (Connection* const connection : again) connect(*connection);
   lock.lock();
 }
 
-void WorkerPool::connect(Connection& connection, Clock::time_point now) {
+void WorkerPool::begin_connecting(Connection& connection) {
   connection.state = Connection::State::connecting;
   connection.programs = 0;
+}
+
+// Called without the lock, by one thread at a time: a transport may look up names and start
+// threads.
+void WorkerPool::connect(Connection& connection) noexcept {
+  bool locally = options_.shared_memory && options_.security == WorkerSecurity();
+  {
+    const std::lock_guard lock(mutex_);
+    locally = locally && connection.tries_locally;
+  }
+  std::unique_ptr<WorkerLink> link;
+  Status failed;
   try {
-    std::unique_ptr<WorkerLink> link;
-    if (connection.tries_locally && options_.shared_memory && options_.security == WorkerSecurity())
-      link = connect_locally(connection.address(), options_.timeout, connection);
+    if (locally) link = connect_locally(connection.address(), options_.timeout, connection);
     if (!link)
       link =
           transport_.connect(connection.address(), options_.security, options_.timeout, connection);
-    connection.on_this_machine = link->on_this_machine();
-    connection.link = std::move(link);
-    connection.link->send(hello_);
-  } catch (const Error& error) {
-    const bool in_vain =
-        error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::not_found;
-    lose(connection, Status(error), in_vain);
-    connection.next_try = now + kBetweenTries;
+  } catch (...) {
+    failed = status_from_current_exception();
   }
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failed.ok()) {
+      const ErrorCode code = failed.error().code();
+      lose(connection, failed, code == ErrorCode::invalid_argument || code == ErrorCode::not_found,
+           todo);
+    } else if (connection.state != Connection::State::connecting) {  // it is lost already
+      connection.tries_locally = !link->on_this_machine();
+      link->close();
+      connection.old_link = std::move(link);
+    } else {
+      connection.on_this_machine = link->on_this_machine();
+      connection.link = std::move(link);
+      connection.link->send(hello_);
+    }
+  }
+  carry_out(std::move(todo));
 }
 
 // Connects to workers that were found anew. Workers that disappeared get no more groups.
@@ -528,14 +563,14 @@ void WorkerPool::gone(Connection& connection, const Status& why, bool for_good) 
   Todo todo;
   {
     const std::lock_guard lock(mutex_);
-    lose(connection, why, for_good);
+    lose(connection, why, for_good, todo);
     hand_out(todo);
   }
   carry_out(std::move(todo));
 }
 
 // The worker's groups go to the front of the queue.
-void WorkerPool::lose(Connection& connection, const Status& why, bool for_good) {
+void WorkerPool::lose(Connection& connection, const Status& why, bool for_good, Todo& todo) {
   if (connection.state == Connection::State::out || connection.state == Connection::State::down)
     return;
   // A process that is no worker may have the worker's local name.
@@ -546,8 +581,8 @@ void WorkerPool::lose(Connection& connection, const Status& why, bool for_good) 
   if (!why.ok()) connection.stats.problem = why.error().what();
   if (for_good && !why.ok()) {
     refused_ = why;
-    log_once(
-        LogLevel::warning, "worker " + connection.address(),
+    todo.warnings.emplace_back(
+        "worker " + connection.address(),
         "the input worker " + connection.address() + " is left out: " + connection.stats.problem);
   }
   if (connection.link != nullptr) {

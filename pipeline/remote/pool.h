@@ -10,6 +10,7 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
@@ -93,11 +94,14 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
     std::vector<Job> here;
     std::vector<Job> failed;
     Status why{};
+    /// Texts for the log, behind the name under which they are said once, if they are.
+    std::vector<std::pair<std::string, std::string>> warnings;
   };
 
   void watch(const std::stop_token& stop) noexcept;
   void look(Lock& lock, Clock::time_point now);
-  void connect(Connection& connection, Clock::time_point now);
+  static void begin_connecting(Connection& connection);
+  void connect(Connection& connection) noexcept;
   void set_addresses(const std::vector<std::string>& addresses);
   void hedge(Clock::time_point now, Todo& todo);
   void give_up_without_workers(Clock::time_point now, Todo& todo);
@@ -105,7 +109,7 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   Connection* next_worker(const Job& job, const Connection* but = nullptr);
   bool has_room_here() const noexcept;
   void send(Connection& connection, const Job& job);
-  void lose(Connection& connection, const Status& why, bool for_good);
+  void lose(Connection& connection, const Status& why, bool for_good, Todo& todo);
   void count_capacity() noexcept;
   bool settle(Connection& connection, std::uint64_t id);
   void carry_out(Todo todo) noexcept;
