@@ -43,13 +43,22 @@ void BlockingPool::submit(std::function<void()> work) {
   {
     MutexLock lock(mutex_);
     const auto now = Clock::now();
-    queue_.push_back({std::move(work), now});
-    // Nothing throws from here on, as the work was accepted.
-    used_ = true;
+    accept({std::move(work), now});
     late = find_late(now);
-    if (idle_ > 0) ready_.notify_one();
   }
   grow(late);
+}
+
+void BlockingPool::enqueue(std::function<void()> work) {
+  MutexLock lock(mutex_);
+  accept({std::move(work), Clock::now()});
+}
+
+// If this throws, the task was not accepted.
+void BlockingPool::accept(Task task) {
+  queue_.push_back(std::move(task));
+  used_ = true;
+  if (idle_ > 0) ready_.notify_one();
 }
 
 int BlockingPool::threads() const {

@@ -30,6 +30,8 @@ class BlockingPool {
   /// Accepts `work`, which must not throw, and runs it once. If this throws, the work was not
   /// accepted.
   void submit(std::function<void()> work) EXCLUDES(mutex_);
+  /// Does the same, but starts no thread. So it may be called with a lock held.
+  void enqueue(std::function<void()> work) EXCLUDES(mutex_);
   /// Returns the number of threads; 0 if no work was ever submitted.
   int threads() const EXCLUDES(mutex_);
   /// Checks again whether work has waited too long. For a thread that waits for the result of such
@@ -39,11 +41,16 @@ class BlockingPool {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct Task {
+    std::function<void()> work;
+    Clock::time_point since;
+  };
   /// Work that has waited for a thread for more than a moment.
   struct Late {
     std::size_t tasks = 0;  // 0: no thread is to be started
     std::chrono::nanoseconds waited{0};
   };
+  void accept(Task task) REQUIRES(mutex_);
   Late find_late(Clock::time_point now) noexcept REQUIRES(mutex_);
   void grow(const Late& late) noexcept EXCLUDES(mutex_);
   bool may_grow() EXCLUDES(mutex_);
@@ -51,10 +58,6 @@ class BlockingPool {
   void note(const Late& late) EXCLUDES(mutex_);
   void serve(std::size_t thread) noexcept EXCLUDES(mutex_);
 
-  struct Task {
-    std::function<void()> work;
-    Clock::time_point since;
-  };
   struct Working {
     pid_t thread = 0;
     Clock::time_point since{};  // not set: it has no work

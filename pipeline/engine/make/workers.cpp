@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -46,17 +47,21 @@ Workers::Workers(int most, bool by_quota, const std::atomic<int>& consumers_wait
       most_(most),
       asked_(Clock::now()),
       while_began_(asked_) {
-  MutexLock lock(mutex_);
+  std::vector<Thread> threads;
   // Reserve first: a running thread that could not be stored would have to be waited for.
-  threads_.reserve(static_cast<std::size_t>(most));
-  start();
+  threads.reserve(static_cast<std::size_t>(most));
+  threads.push_back(start());
+  MutexLock lock(mutex_);
+  threads_ = std::move(threads);
 }
 
 Workers::~Workers() {
+  std::vector<Thread> threads;
   MutexLock lock(mutex_);
   stopping_ = true;
   ready_.notify_all();
-  std::vector<Thread> threads = std::move(threads_);
+  while (growing_) grown_.wait(mutex_);
+  threads.swap(threads_);
   lock.unlock();
 }
 
@@ -65,22 +70,31 @@ int Workers::allowed() const {
   return allowed_;
 }
 
-void Workers::start() {
-  threads_.push_back(start_thread("computing", [this] { serve_in_arena(); }));
+Thread Workers::start() {
+  return start_thread("computing", [this] { serve_in_arena(); });
 }
 
 void Workers::submit(std::function<void()> work) {
-  MutexLock lock(mutex_);
-  const auto now = Clock::now();
-  queue_.push_back({std::move(work), now});
-  // Nothing throws from here on, as the work was accepted.
-  if (running_ < allowed_) ready_.notify_one();
-  grow_if_late(now);
+  Growth growth;
+  {
+    MutexLock lock(mutex_);
+    const auto now = Clock::now();
+    queue_.push_back({std::move(work), now});
+    // Nothing throws from here on, as the work was accepted.
+    if (running_ < allowed_) ready_.notify_one();
+    growth = find_growth(now);
+  }
+  grow(growth);
 }
 
 void Workers::look() {
-  MutexLock lock(mutex_);
-  while (grow_if_late(Clock::now())) {
+  for (;;) {
+    Growth growth;
+    {
+      MutexLock lock(mutex_);
+      growth = find_growth(Clock::now());
+    }
+    if (!grow(growth)) return;
   }
 }
 
@@ -102,9 +116,10 @@ void Workers::serve() noexcept {
     Task task = queue_.pop_front();
     ++running_;
     const auto start = Clock::now();
-    grow_if_late(start);
+    const Growth growth = find_growth(start);
     const bool short_of_threads = failed_ != Clock::time_point();
     lock.unlock();
+    grow(growth);
     if (short_of_threads) warn();
     task.work();
     task.work = nullptr;
@@ -112,8 +127,12 @@ void Workers::serve() noexcept {
     if (by_quota_) ask_quota(now);
     lock.lock();
     busy_ += now - start;
-    shrink_if_idle(now);
+    const std::optional<Idle> idle = shrink_if_idle(now);
     --running_;
+    if (!idle) continue;
+    lock.unlock();
+    note(*idle);
+    lock.lock();
   }
 }
 
@@ -123,40 +142,56 @@ void Workers::warn() noexcept {
            "container's pids.max; those that there are go on");
 }
 
-// The first tasks have a thread each, which has yet to take them.
-bool Workers::grow_if_late(Clock::time_point now) noexcept {
+// The first tasks have a thread each, which has yet to take them. The caller releases the mutex,
+// and calls `grow` with the result.
+Workers::Growth Workers::find_growth(Clock::time_point now) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(2);
+  constexpr auto kPause = std::chrono::seconds(1);  // by then other threads may have ended
   const auto taken = static_cast<std::size_t>(std::max(allowed_ - running_, 0));
-  if (queue_.size() <= taken || allowed_ >= most_) return false;
+  if (growing_ || stopping_ || queue_.size() <= taken || allowed_ >= most_) return {};
   const auto waited = now - queue_[taken].since;
-  if (waited < kMoment || consumers_waiting_.load(std::memory_order_relaxed) == 0) return false;
-  if (!has_thread_for_more(now)) return false;
-  ++allowed_;
+  if (waited < kMoment || consumers_waiting_.load(std::memory_order_relaxed) == 0) return {};
+  if (static_cast<std::size_t>(allowed_) == threads_.size() && failed_ != Clock::time_point() &&
+      now - failed_ < kPause)
+    return {};
+  growing_ = true;
+  return {queue_.size() - taken, waited};
+}
+
+bool Workers::grow(const Growth& growth) noexcept {
+  if (growth.groups == 0) return false;
+  Thread started;
+  bool there = false;
+  {
+    MutexLock lock(mutex_);
+    there = static_cast<std::size_t>(allowed_) < threads_.size();
+  }
+  try {
+    if (!there) started = start();
+    there = true;
+  } catch (...) {  // the existing ones must do
+  }
+  const auto now = Clock::now();
+  MutexLock lock(mutex_);
+  growing_ = false;
+  grown_.notify_all();
+  if (!there) {
+    failed_ = now;
+    return false;
+  }
+  if (started.joinable()) threads_.push_back(std::move(started));
+  if (allowed_ >= most_) return false;  // the quota has changed meanwhile
+  ready_.notify_one();
+  const auto allowed = static_cast<std::size_t>(++allowed_);
   if (std::exchange(shrunk_, false))
     while_ = std::min(2 * while_, std::chrono::milliseconds(64000));
   begin_while(now);
-  log_->note("threads", static_cast<std::size_t>(allowed_ - 1), static_cast<std::size_t>(allowed_),
-             [groups = queue_.size() - taken, waited] {
-               return std::to_string(groups) + " groups waited for one, the first " +
-                      in_ms(waited) + ", and so did the consumer";
-             });
+  lock.unlock();
+  log_->note("threads", allowed - 1, allowed, [growth] {
+    return std::to_string(growth.groups) + " groups waited for one, the first " +
+           in_ms(growth.waited) + ", and so did the consumer";
+  });
   return true;
-}
-
-bool Workers::has_thread_for_more(Clock::time_point now) noexcept {
-  if (static_cast<std::size_t>(allowed_) < threads_.size()) {
-    ready_.notify_one();
-    return true;
-  }
-  constexpr auto kPause = std::chrono::seconds(1);  // by then other threads may have ended
-  if (failed_ != Clock::time_point() && now - failed_ < kPause) return false;
-  try {
-    start();
-    return true;
-  } catch (...) {
-    failed_ = now;
-  }
-  return false;
 }
 
 void Workers::ask_quota(Clock::time_point now) noexcept {
@@ -174,9 +209,10 @@ void Workers::ask_quota(Clock::time_point now) noexcept {
   MutexLock lock(mutex_);
   most_ = most;
   if (allowed_ <= most_) return;
-  log_->note("threads", static_cast<std::size_t>(allowed_), static_cast<std::size_t>(most_),
+  const auto before = static_cast<std::size_t>(std::exchange(allowed_, most_));
+  lock.unlock();
+  log_->note("threads", before, static_cast<std::size_t>(most),
              [most] { return "the process may use " + std::to_string(most) + " CPUs now"; });
-  allowed_ = most_;
 }
 
 void Workers::begin_while(Clock::time_point now) {
@@ -184,27 +220,32 @@ void Workers::begin_while(Clock::time_point now) {
   busy_ = {};
 }
 
-void Workers::shrink_if_idle(Clock::time_point now) {
+// Removes a thread if it is not needed, and returns why. The caller passes that to `note` once it
+// has released the mutex.
+std::optional<Workers::Idle> Workers::shrink_if_idle(Clock::time_point now) {
   if (consumers_waiting_.load(std::memory_order_relaxed) > 0) {
     begin_while(now);
-    return;
+    return std::nullopt;
   }
   const auto took = now - while_began_;
-  if (allowed_ == 1 || took < while_) return;
+  if (allowed_ == 1 || took < while_) return std::nullopt;
   const double used = std::chrono::duration<double>(busy_) / std::chrono::duration<double>(took);
   begin_while(now);
   constexpr double kRoom = 0.9;
-  if (used > kRoom * static_cast<double>(allowed_ - 1)) return;
+  if (used > kRoom * static_cast<double>(allowed_ - 1)) return std::nullopt;
   --allowed_;
   shrunk_ = true;
-  log_->note("threads", static_cast<std::size_t>(allowed_ + 1), static_cast<std::size_t>(allowed_),
-             [took, used] {
-               std::array<char, 80> text{};
-               std::snprintf(text.data(), text.size(),
-                             "for %.1f s the consumer never waited, and %.2f were busy",
-                             std::chrono::duration<double>(took).count(), used);
-               return std::string(text.data());
-             });
+  return Idle{static_cast<std::size_t>(allowed_), took, used};
+}
+
+void Workers::note(const Idle& idle) noexcept {
+  log_->note("threads", idle.left + 1, idle.left, [idle] {
+    std::array<char, 80> text{};
+    std::snprintf(text.data(), text.size(),
+                  "for %.1f s the consumer never waited, and %.2f were busy",
+                  std::chrono::duration<double>(idle.took).count(), idle.used);
+    return std::string(text.data());
+  });
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
@@ -49,14 +50,28 @@ class Workers {
     Clock::time_point since;
   };
 
-  void start() REQUIRES(mutex_);
+  /// Work that has waited for a thread for more than a moment, and so has the consumer.
+  struct Growth {
+    std::size_t groups = 0;  // 0: no thread is to be added
+    std::chrono::nanoseconds waited{0};
+  };
+  /// A time in which one thread less could have done all the work.
+  struct Idle {
+    std::size_t left = 0;  // threads
+    std::chrono::nanoseconds took{0};
+    double used = 0;  // threads
+  };
+
+  Thread start();
   void serve_in_arena() noexcept;
   void serve() noexcept EXCLUDES(mutex_);
   static void warn() noexcept;
-  bool grow_if_late(Clock::time_point now) noexcept REQUIRES(mutex_);
-  bool has_thread_for_more(Clock::time_point now) noexcept REQUIRES(mutex_);
+  Growth find_growth(Clock::time_point now) noexcept REQUIRES(mutex_);
+  /// Returns true if there is one more thread.
+  bool grow(const Growth& growth) noexcept EXCLUDES(mutex_);
   void ask_quota(Clock::time_point now) noexcept EXCLUDES(mutex_);
-  void shrink_if_idle(Clock::time_point now) REQUIRES(mutex_);
+  std::optional<Idle> shrink_if_idle(Clock::time_point now) REQUIRES(mutex_);
+  void note(const Idle& idle) noexcept EXCLUDES(mutex_);
   void begin_while(Clock::time_point now) REQUIRES(mutex_);
 
   const int size_;
@@ -77,6 +92,8 @@ class Workers {
   int allowed_ GUARDED_BY(mutex_) = 1;
   int running_ GUARDED_BY(mutex_) = 0;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool growing_ GUARDED_BY(mutex_) = false;  // one thread adds another
+  CondVar grown_;                            // growing_ became false
   Clock::time_point while_began_ GUARDED_BY(mutex_);
   std::chrono::nanoseconds busy_ GUARDED_BY(mutex_){0};  // of all threads, since while_began_
   std::chrono::milliseconds while_ GUARDED_BY(mutex_){1000};
