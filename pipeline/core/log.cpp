@@ -33,9 +33,13 @@ void set_log_sink(LogSink sink) {
 }
 
 bool log_sink_given() noexcept {
-  Sinks& all = sinks();
-  const MutexLock lock(all.mutex);
-  return all.current != nullptr;
+  try {
+    Sinks& all = sinks();
+    const MutexLock lock(all.mutex);
+    return all.current != nullptr;
+  } catch (...) {  // no memory for the first look: there is none
+    return false;
+  }
 }
 
 void log(LogLevel level, std::string_view message) noexcept {

@@ -37,7 +37,7 @@ std::string line_of(const Error& error) {
 
 Quarantine::Quarantine(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  const MutexLock lock(mutex_);
+  const MutexLock lock(file_mutex_);
   try {
     open();
   } catch (const Error& error) {
@@ -80,21 +80,52 @@ void Quarantine::give_up(const Error& error) {
   log(LogLevel::warning, std::string("quarantine continues without its file: ") + error.what());
 }
 
+namespace {
+
+void say_incomplete() noexcept {
+  log_once(LogLevel::warning, "quarantine", "the quarantine misses bad elements: out of memory");
+}
+
+}  // namespace
+
 void Quarantine::add(const Error& error) noexcept {
+  if (path_.empty()) return;
   try {
     MutexLock lock(mutex_);
-    if (!fd_) return;
-    const std::string line = line_of(error);
-    try {
-      if (!known_->add(line)) return;
-    } catch (const Error& failed) {
-      return give_up(failed);
-    }
-    if (const int reason = write_all(fd_.get(), line + "\n"))
-      give_up(error_from_errno(reason, "write", path_));
+    added_.push_back(error);
   } catch (...) {
-    log_once(LogLevel::warning, "quarantine", "the quarantine misses bad elements: out of memory");
+    incomplete_.store(true, std::memory_order_relaxed);
   }
+  some_.store(true, std::memory_order_release);
+}
+
+void Quarantine::write() noexcept {
+  if (!some_.load(std::memory_order_acquire)) return;
+  const MutexLock file_lock(file_mutex_);
+  std::vector<Error> added;
+  {
+    const MutexLock lock(mutex_);
+    some_.store(false, std::memory_order_relaxed);
+    added.swap(added_);
+  }
+  if (incomplete_.exchange(false, std::memory_order_relaxed)) say_incomplete();
+  try {
+    for (const Error& error : added) write(error);
+  } catch (...) {
+    say_incomplete();
+  }
+}
+
+void Quarantine::write(const Error& error) {
+  if (!fd_) return;
+  const std::string line = line_of(error);
+  try {
+    if (!known_->add(line)) return;
+  } catch (const Error& failed) {
+    return give_up(failed);
+  }
+  if (const int reason = write_all(fd_.get(), line + "\n"))
+    give_up(error_from_errno(reason, "write", path_));
 }
 
 }  // namespace penstock

@@ -45,6 +45,8 @@ class SkipLedger {
   /// Counts `reached` more elements, the last of which is bad. Returns the error that ends the run
   /// if the budget is now exceeded; otherwise ok.
   Status add(const Account& account, std::uint64_t reached, const Error& error) EXCLUDES(mutex_);
+  /// Writes the bad elements counted so far to the quarantine. Call it without a lock.
+  void write_down() noexcept { quarantine_.write(); }
   /// Judges the elements up to the end of the epoch with this key, whose good ones are all counted.
   /// Returns the error that ends the run if more than half of a stage's were bad and the options
   /// set no limit; otherwise ok.

@@ -11,7 +11,7 @@ void StarvedLine::add(ParallelSegment& segment, Group& group) {
   MutexLock lock(mutex_);
   entries_.reserve(entries_.size() + 2);  // including one that is taken out and put back
   // Under the lock: no thread may rely on a serving thread before it is certain that there is one.
-  if (!serving_) run_.submit([this] { serve(); }, true);
+  if (!serving_) run_.enqueue([this] { serve(); });
   serving_ = true;
   entries_.push_back({&segment, &group});
 }

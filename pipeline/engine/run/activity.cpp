@@ -106,15 +106,22 @@ Resting::~Resting() {
 }
 
 bool QuietTimer::over(const Activity& activity, std::chrono::milliseconds limit) noexcept {
+  const Quiet found = quiet(activity, limit);
+  return found == Quiet::yes ||
+         (found == Quiet::unless_runnable && !activity.has_runnable_threads());
+}
+
+QuietTimer::Quiet QuietTimer::quiet(const Activity& activity,
+                                    std::chrono::milliseconds limit) noexcept {
   const std::uint64_t advances = activity.advances();
   if (!activity.quiet() || advances != std::exchange(advances_, advances)) {
     renew();
-    return false;
+    return Quiet::no;
   }
   if (quiet_since_ == Clock::time_point()) quiet_since_ = Clock::now();
   constexpr std::chrono::seconds kLonger(2);
   const auto quiet = Clock::now() - quiet_since_;
-  return quiet > limit && (quiet > limit + kLonger || !activity.has_runnable_threads());
+  return quiet <= limit ? Quiet::no : quiet > limit + kLonger ? Quiet::yes : Quiet::unless_runnable;
 }
 
 }  // namespace penstock

@@ -172,8 +172,15 @@ class QuietTimer {
   explicit QuietTimer(std::chrono::milliseconds limit = std::chrono::milliseconds(100))
       : limit_(limit) {}
   /// Notes the present state of the run. True if the run was quiet for the whole limit: enough to
-  /// fail an element.
+  /// fail an element. Reads files to see what threads do, so call it without a lock.
   bool over(const Activity& activity) noexcept { return over(activity, limit_); }
+  enum class Quiet {
+    no,               ///< not for the whole limit
+    unless_runnable,  ///< unless a thread of the run could run now (Activity::has_runnable_threads)
+    yes,
+  };
+  /// Notes the present state of the run, and reads no files.
+  Quiet quiet(const Activity& activity) noexcept { return quiet(activity, limit_); }
   /// True if the run was quiet for a moment: enough to do again what was done ahead, which costs
   /// time but changes nothing.
   bool seems_over(const Activity& activity) noexcept {
@@ -183,6 +190,7 @@ class QuietTimer {
 
  private:
   bool over(const Activity& activity, std::chrono::milliseconds limit) noexcept;
+  Quiet quiet(const Activity& activity, std::chrono::milliseconds limit) noexcept;
 
   std::chrono::milliseconds limit_;
   std::chrono::steady_clock::time_point quiet_since_{};

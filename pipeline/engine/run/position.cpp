@@ -67,10 +67,15 @@ std::string Position::save() {
   if (!unsavable.empty()) throw Error(ErrorCode::invalid_argument, unsavable);
   // Before the lock, because the first fingerprint may read files.
   const Fingerprint graph(*run_.plan().root(), !run_.options().trust_data);
-  for (;;) {
+  for (std::optional<SavedRun> saved;;) {
     {
       MutexLock lock(mutex_);
-      if (is_over() || run_.cancelled() || trees_.known()) return state().bytes(graph);
+      if (is_over() || run_.cancelled() || trees_.known()) saved = state();
+    }
+    if (saved) {
+      // A run that restores the state does not meet these elements again.
+      run_.write_down();
+      return saved->bytes(graph);
     }
     open();  // what a tree finds when it is opened belongs to the position, such as a full cache
   }
@@ -106,6 +111,7 @@ bool Position::pull(ElementRef& item) {
   for (;;) {
     if (tree_ == nullptr) tree_ = open();
     const std::optional<bool> taken = take(item);
+    run_.write_down();
     if (!taken) {
       tree_->wait();
     } else if (*taken || over()) {

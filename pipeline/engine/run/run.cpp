@@ -94,6 +94,7 @@ Run::~Run() {
   remote_.reset();
   blocking_.reset();
   workers_.reset();
+  write_down();
 }
 
 SegmentPtr Run::open(std::uint64_t epoch, bool first_counted) {

@@ -72,9 +72,17 @@ class Run {
   Error why_stopped() const;
   /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait);
+  /// Runs `work` on a thread that may wait, as soon as there is one. Starts no thread for it.
+  void enqueue(std::function<void()> work) { blocking_->enqueue(std::move(work)); }
   /// Starts another thread if work has waited long enough for one. Called by threads that wait for
   /// results.
   void look();
+  /// Writes bad elements to the quarantine and decisions to the log, which were noted with locks
+  /// held. Call it without a lock.
+  void write_down() noexcept {
+    ledger_.write_down();
+    tuning_->write_down();
+  }
   /// Waits a moment for memory. Called on a thread of an order segment. Returns false if nothing is
   /// left that could return any, and if stepping back would not help.
   bool wait_for_memory(QuietTimer& timer);

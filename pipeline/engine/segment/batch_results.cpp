@@ -107,8 +107,15 @@ void BatchResults::complete(Group& group) {
   narrow();
 }
 
-Status BatchResults::stuck() {
-  if (!without_slot_ || !slot_timer_.over(run_.activity())) return {};
+bool BatchResults::may_be_stuck() {
+  return without_slot_ && slot_timer_.quiet(run_.activity()) != QuietTimer::Quiet::no;
+}
+
+Status BatchResults::stuck(bool none_runnable) {
+  if (!without_slot_) return {};
+  const QuietTimer::Quiet quiet = slot_timer_.quiet(run_.activity());
+  if (quiet == QuietTimer::Quiet::no) return {};
+  if (quiet == QuietTimer::Quiet::unless_runnable && !none_runnable) return {};
   slot_timer_.renew();
   StepBack& step_back = run_.step_back();
   if (step_back.ask_locked(slots_->layout().bytes) || !step_back.may_fail()) return {};

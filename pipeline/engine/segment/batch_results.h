@@ -39,7 +39,8 @@ class BatchResults final : public Results {
   void end() override { assembler_.end(); }
   std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
   bool drained() const override { return assembler_.drained(); }
-  Status stuck() override;
+  bool may_be_stuck() override;
+  Status stuck(bool none_runnable) override;
   void settle() override { assembler_.settle(); }
   std::uint64_t consumed() const noexcept override { return assembler_.consumed(); }
   std::uint64_t skipped() const noexcept override { return assembler_.skipped(); }

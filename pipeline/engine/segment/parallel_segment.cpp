@@ -152,7 +152,7 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   run_.stages().check_stop();
   MutexLock lock(mutex_);
   news_seen_ = news_;
-  const std::size_t count = deliver(out);
+  const std::size_t count = deliver(out, std::exchange(none_runnable_, false));
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back().wanted()) {
     return std::nullopt;
   }
@@ -161,9 +161,21 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
 }
 
 void ParallelSegment::wait() {
-  if (arrange_here()) return;
+  if (arrange_here() || seems_stuck()) return;
   MutexLock lock(mutex_);
   if (news_ == news_seen_) wait_for_more();
+}
+
+// True if the next try_pull has to look whether any result will ever come. Reads files without a
+// lock, to see what other threads do.
+bool ParallelSegment::seems_stuck() {
+  const Resting resting;
+  {
+    MutexLock lock(mutex_);
+    if (news_ != news_seen_ || !results_->may_be_stuck()) return false;
+  }
+  none_runnable_ = !run_.activity().has_runnable_threads();
+  return none_runnable_;
 }
 
 // Called after a change that lets a waiting consumer go on.
@@ -174,7 +186,7 @@ void ParallelSegment::tell_consumer() noexcept {
 
 // Delivers the results that the consumer can get now. Throws if the engine failed: a stage behind
 // this one must not take the missing items for the end of its input.
-std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
+std::size_t ParallelSegment::deliver(std::span<ElementRef> out, bool none_runnable) {
   if (broken_) {
     if (!breakdown_) return 0;
     const Ref<Payload> reason = std::move(breakdown_);
@@ -185,7 +197,7 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
   if (const std::size_t count = results_->take(out); count > 0) return count;
   if (results_->drained() || run_.step_back().wanted()) return 0;
   const Resting resting;
-  Status problem = results_->stuck();
+  Status problem = results_->stuck(none_runnable);
   if (problem.ok()) return 0;
   out[0] = ref_to(Payload::make(std::move(problem)), 0);
   return 1;
@@ -289,6 +301,7 @@ std::optional<std::size_t> ParallelSegment::begin_arranging(bool begun) {
 
 // Hands over the next elements. Returns false if no more are to come.
 bool ParallelSegment::arrange(std::size_t room) noexcept {
+  run_.write_down();
   bool more = false;
   try {
     more = hand_over_some(room);

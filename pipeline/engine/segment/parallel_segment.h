@@ -76,6 +76,7 @@ class ParallelSegment final : public Segment, private GroupListener {
 
   void dispatch() noexcept;
   bool arrange_here() EXCLUDES(mutex_);
+  bool seems_stuck() EXCLUDES(mutex_);
   // Called on the thread that arranges elements: the segment's, or that of `arrange_here`.
   std::size_t wait_for_room(bool begun) EXCLUDES(mutex_);
   std::optional<std::size_t> begin_arranging(bool begun) EXCLUDES(mutex_);
@@ -91,7 +92,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool reserve(Group& group);
   void end_of_input() EXCLUDES(mutex_);
 
-  std::size_t deliver(std::span<ElementRef> out) REQUIRES(mutex_);
+  std::size_t deliver(std::span<ElementRef> out, bool none_runnable) REQUIRES(mutex_);
   void wait_for_more() REQUIRES(mutex_);
   void tell_consumer() noexcept REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
@@ -113,8 +114,9 @@ class ParallelSegment final : public Segment, private GroupListener {
   StageCounters& counters_;
   GroupSizer sizer_;
   ReadPace& pace_;
-  Puller puller_;         // used by the thread that arranges elements
-  std::string reusable_;  // used by that thread, too: memory of an old snapshot
+  Puller puller_;               // used by the thread that arranges elements
+  std::string reusable_;        // used by that thread, too: memory of an old snapshot
+  bool none_runnable_ = false;  // used by the consumer: what `seems_stuck` has seen
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;

@@ -77,9 +77,12 @@ class Results {
   virtual std::size_t take(std::span<ElementRef> out) = 0;
   /// True once no more results will come.
   virtual bool drained() const = 0;
+  /// True if perhaps no other result will ever come.
+  virtual bool may_be_stuck() { return false; }
   /// Returns the error that a waiting consumer must get because no other result will ever come;
-  /// otherwise ok.
-  virtual Status stuck() { return {}; }
+  /// otherwise ok. `none_runnable`: no thread of the run could run
+  /// (Activity::has_runnable_threads).
+  virtual Status stuck(bool /*none_runnable*/) { return {}; }
   /// Reports the good elements after the last bad one to the error account.
   virtual void settle() = 0;
 
