@@ -1,6 +1,7 @@
 #include "pipeline/remote/pool.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <penstock/internal/start_thread.h>
@@ -460,7 +461,11 @@ void WorkerPool::connect(Connection& connection) noexcept {
     } else {
       connection.on_this_machine = link->on_this_machine();
       connection.link = std::move(link);
-      connection.link->send(hello_);
+      try {
+        connection.link->send(hello_);
+      } catch (...) {
+        connection.link->close();  // its loss is reported like others
+      }
     }
   }
   carry_out(std::move(todo));
@@ -578,12 +583,14 @@ void WorkerPool::lose(Connection& connection, const Status& why, bool for_good, 
       connection.state != Connection::State::connecting || !connection.on_this_machine;
   connection.state = for_good ? Connection::State::out : Connection::State::down;
   connection.next_try = Clock::now() + kBetweenTries;
-  if (!why.ok()) connection.stats.problem = why.error().what();
-  if (for_good && !why.ok()) {
-    refused_ = why;
-    todo.warnings.emplace_back(
-        "worker " + connection.address(),
-        "the input worker " + connection.address() + " is left out: " + connection.stats.problem);
+  if (for_good && !why.ok()) refused_ = why;
+  try {
+    if (!why.ok()) connection.stats.problem = why.error().what();
+    if (for_good && !why.ok())
+      todo.warnings.emplace_back(
+          "worker " + connection.address(),
+          "the input worker " + connection.address() + " is left out: " + connection.stats.problem);
+  } catch (const std::bad_alloc&) {  // it is lost without a text
   }
   if (connection.link != nullptr) {
     connection.link->close();

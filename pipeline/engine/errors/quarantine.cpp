@@ -109,10 +109,12 @@ void Quarantine::write() noexcept {
     added.swap(added_);
   }
   if (incomplete_.exchange(false, std::memory_order_relaxed)) say_incomplete();
-  try {
-    for (const Error& error : added) write(error);
-  } catch (...) {
-    say_incomplete();
+  for (const Error& error : added) {
+    try {
+      write(error);
+    } catch (...) {
+      say_incomplete();
+    }
   }
 }
 

@@ -47,33 +47,9 @@ class Iterator::Impl {
   }
 
   Next next() {
-    MutexLock lock(consumer_mutex_);
-    if (run_->cancelled()) return stopped();
-    if (position_.over()) return Next(End{});
-    ElementRef item;
-    bool taken = false;
-    try {
-      const ConsumerTimes::Waiting waiting(times_);
-      taken = position_.pull(item);
-    } catch (...) {
-      if (run_->cancelled()) return stopped();
-      position_.fail();
-      const Status status = status_from_current_exception();
-      if (status.error().code() == ErrorCode::changed) end();
-      return Next(status);
-    }
-    if (!taken) {
-      const std::optional<std::string> line = position_.finish_epoch();
-      if (line) times_.ended();
-      const Status verdict = line ? position_.judge_epoch() : Status();
-      if (!verdict.ok()) end();
-      lock.unlock();  // the sink may ask for the next element
-      if (line) log(LogLevel::info, *line);
-      return verdict.ok() ? Next(End{}) : Next(verdict);
-    }
-    if (!item.payload->status.ok()) return failure(item.payload->status);
-    times_.got_one();
-    return Next(std::move(item.payload->element));
+    Next next = take_next();
+    run_->write_down();
+    return next;
   }
 
   bool next_epoch() {
@@ -135,6 +111,36 @@ class Iterator::Impl {
     static const std::uint64_t first = forks();
     if (forks() != first) throw away_from_home();
     return first;
+  }
+
+  Next take_next() EXCLUDES(consumer_mutex_) {
+    MutexLock lock(consumer_mutex_);
+    if (run_->cancelled()) return stopped();
+    if (position_.over()) return Next(End{});
+    ElementRef item;
+    bool taken = false;
+    try {
+      const ConsumerTimes::Waiting waiting(times_);
+      taken = position_.pull(item);
+    } catch (...) {
+      if (run_->cancelled()) return stopped();
+      position_.fail();
+      const Status status = status_from_current_exception();
+      if (status.error().code() == ErrorCode::changed) end();
+      return Next(status);
+    }
+    if (!taken) {
+      const std::optional<std::string> line = position_.finish_epoch();
+      if (line) times_.ended();
+      const Status verdict = line ? position_.judge_epoch() : Status();
+      if (!verdict.ok()) end();
+      lock.unlock();  // the sink may ask for the next element
+      if (line) log(LogLevel::info, *line);
+      return verdict.ok() ? Next(End{}) : Next(verdict);
+    }
+    if (!item.payload->status.ok()) return failure(item.payload->status);
+    times_.got_one();
+    return Next(std::move(item.payload->element));
   }
 
   /// Returns the reason once after the run was cancelled, and then the end.

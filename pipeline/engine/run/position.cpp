@@ -111,7 +111,6 @@ bool Position::pull(ElementRef& item) {
   for (;;) {
     if (tree_ == nullptr) tree_ = open();
     const std::optional<bool> taken = take(item);
-    run_.write_down();
     if (!taken) {
       tree_->wait();
     } else if (*taken || over()) {

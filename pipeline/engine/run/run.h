@@ -43,7 +43,6 @@ class Run {
   const Plan& plan() const noexcept { return plan_; }
   /// Returns the share of the resulting batches that the run makes; empty if it makes all.
   const std::optional<BatchShare>& share() const noexcept { return setting_.share; }
-  const RunSetting& setting() const noexcept { return setting_; }
   /// Returns the most threads that compute.
   int threads() const noexcept { return threads_; }
   int readers() const { return blocking_->threads(); }
