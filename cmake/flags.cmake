@@ -17,6 +17,16 @@ target_compile_options(penstock_private INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Wno-unknown-warning-option>
   $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
 
+# A thread that does slow work while it holds a mutex ends the process (include/penstock/internal/slow_work.h).
+set(lock_checks OFF)
+if(CMAKE_BUILD_TYPE STREQUAL Debug OR PENSTOCK_SANITIZE)
+  set(lock_checks ON)
+endif()
+option(PENSTOCK_LOCK_CHECKS "End the process at slow work under a mutex" ${lock_checks})
+if(PENSTOCK_LOCK_CHECKS)
+  add_compile_definitions(PENSTOCK_LOCK_CHECKS)
+endif()
+
 if(PENSTOCK_HARDEN AND CMAKE_BUILD_TYPE STREQUAL Release AND NOT PENSTOCK_SANITIZE)
   target_compile_definitions(penstock_private INTERFACE _FORTIFY_SOURCE=3 _GLIBCXX_ASSERTIONS)
   target_compile_options(penstock_private INTERFACE -fstack-protector-strong -fstack-clash-protection

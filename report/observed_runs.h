@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/core/observed_run.h"
-#include "pipeline/core/thread_annotations.h"
 #include "report/run_report.h"
 
 namespace penstock {
@@ -40,7 +41,7 @@ class RunEntry {
 
   const std::uint64_t number_;
   const std::uint64_t lane_;
-  Mutex mutex_;
+  SlowMutex mutex_;  // held while the run is looked at, so that it does not end meanwhile
   std::function<Observation()> look_ GUARDED_BY(mutex_);  // empty: the run has ended
 };
 

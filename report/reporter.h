@@ -7,7 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "report/metrics.h"
 #include "report/observed_runs.h"
 #include "report/service.h"
@@ -44,7 +45,7 @@ class Reporter {
   ObservedRuns runs_;
   std::atomic<bool> asked_{false};  // the signal has requested a report
   std::atomic<bool> stale_{false};  // a run has ended since the file was last written
-  Mutex file_mutex_;
+  SlowMutex file_mutex_;            // held while a report is written
   bool warned_of_file_ GUARDED_BY(file_mutex_) = false;
   bool warned_of_trace_ GUARDED_BY(file_mutex_) = false;
   std::chrono::steady_clock::time_point written_ GUARDED_BY(file_mutex_){};

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <penstock/device_backend.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/staging_area.h>
 
 #include "pipeline/core/ring.h"
-#include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/layout.h"
 #include "staging/shared_stream.h"

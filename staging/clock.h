@@ -7,9 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/time_source.h>
-
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 
@@ -21,7 +20,7 @@ using Actor = std::unique_ptr<TimeSource::Thread>;
 /// `TimeSource::wait` with a mutex that the thread-safety analysis knows to be held.
 inline bool wait_on(TimeSource& time, Mutex& mutex, Signal& signal,
                     std::int64_t deadline = TimeSource::kNever) REQUIRES(mutex) {
-  return time.wait(mutex.native(), signal, deadline);
+  return time.wait(WaitingMutex(mutex).native(), signal, deadline);
 }
 
 /// Simulated time. At most one actor runs at a time, host code takes no time, and time advances

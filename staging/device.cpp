@@ -3,7 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "staging/cuda/module.h"
 #include "staging/host/host_device.h"
 #include "staging/host/host_options.h"
@@ -44,6 +45,7 @@ void StreamView::busy(std::int64_t nanoseconds) const {
   device().backend().busy(nanoseconds, state());
 }
 void StreamView::synchronize(Site site) const {
+  slow_work("a stream is waited for");
   device().backend().synchronize(state(), site);
 }
 void* StreamView::native() const {
@@ -82,7 +84,7 @@ void Stream::end() noexcept {
 }
 
 DevicePtr device(DeviceId id) {
-  static Mutex mutex;
+  static SlowMutex mutex;  // held while a device is opened
   static std::map<DeviceId, std::weak_ptr<Device>> open;
   MutexLock lock(mutex);
   std::weak_ptr<Device>& known = open[id];

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <penstock/feed.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/staging_area.h>
 
 #include "pipeline/core/observed_run.h"
-#include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/feed_state.h"
 #include "staging/gains.h"

@@ -10,7 +10,7 @@
 #include <penstock/feed.h>
 
 #include <penstock/internal/input_parts.h>
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 #include "staging/replay.h"
 
 namespace penstock {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/state.h>
 
 #include "pipeline/core/ring.h"
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 

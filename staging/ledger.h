@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <penstock/feed.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "staging/area.h"
 
 namespace penstock {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/journal.h"
 #include "staging/steps.h"

@@ -8,8 +8,7 @@
 #include <string>
 
 #include <penstock/device_backend.h>
-
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

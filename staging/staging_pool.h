@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <penstock/device_backend.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipeline/core/ring.h"
-#include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/shared_stream.h"
 

@@ -5,6 +5,7 @@
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 
@@ -49,10 +50,10 @@ TimeSource& TimeSource::real() noexcept {
 }
 
 void TimeSource::sleep_until(std::int64_t deadline) {
-  std::mutex mutex;
+  Mutex mutex;
   Signal never;
-  const std::lock_guard<std::mutex> lock(mutex);
-  while (now() < deadline) wait(mutex, never, deadline);
+  const MutexLock lock(mutex);
+  while (now() < deadline) wait(WaitingMutex(mutex).native(), never, deadline);
 }
 
 }  // namespace penstock

@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/core/batch_holder.h"
-#include "pipeline/core/thread_annotations.h"
 #include "staging/area.h"
 
 namespace penstock {

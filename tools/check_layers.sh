@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Refuses includes against the direction of the layers, and two types of one name, of which the linker would take
 # whichever it meets; branches on a stage's name, which its typed traits are for; casts around types in the engine;
-# the inside of the library in the program; and names files of more than 600 lines.
+# the inside of the library in the program; mutexes that the thread-safety analysis does not see; and names files of
+# more than 600 lines.
 # Each folder may include itself and those before it in the list; public headers only the standard
 # library, the one for C what it needs of C's, and each other.
 # `tools/check_layers.sh [ROOT]` prints one line per violation and exits with 1 if there are any.
@@ -54,6 +55,10 @@ awk -v layers="$layers" '
   # An op of a user may have another contract besides.
   /(const|dynamic)_cast</ && !/dynamic_cast<const PackingOp\*>/ && FILENAME ~ /^(pipeline\/(engine|stages?)|staging)\// {
     refuse("a cast around a type")
+  }
+  /std::(((recursive_|shared_|timed_)?mutex|condition_variable(_any)?) [a-z_, ]+;|(lock_guard|scoped_lock|shared_lock))/ &&
+      FILENAME ~ /^(pipelines?|staging|report|towers|cluster|tools)\// {
+    refuse("the thread-safety analysis does not see this; use <penstock/internal/thread_annotations.h>")
   }
   !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
   {

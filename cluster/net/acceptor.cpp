@@ -233,7 +233,7 @@ bool Acceptor::take(int listener) noexcept {
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &cut_after_ms_, sizeof cut_after_ms_);
     try {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         connections_.push_back({std::move(second), port_of(peer), Clock::now(), 0, 0, {}});
         ++strangers_;
       }
@@ -269,7 +269,7 @@ int Acceptor::look() noexcept {
   const auto now = Clock::now();
   bool counted = false;
   std::list<Connection> over;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
     pollfd state{at->fd.get(), POLLRDHUP, 0};
@@ -290,7 +290,7 @@ int Acceptor::look() noexcept {
 /// Ends the connection of the oldest stranger. Returns false if there are at most as many.
 bool Acceptor::drop_oldest(std::size_t unless_at_most) noexcept {
   std::list<Connection> over;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (strangers_ <= unless_at_most) return false;
   const auto oldest = std::ranges::find(connections_, 0, &Connection::calls);
   if (oldest == connections_.end()) return false;
@@ -302,7 +302,7 @@ bool Acceptor::drop_oldest(std::size_t unless_at_most) noexcept {
 
 void Acceptor::accepted(const std::string& peer) noexcept {
   const int port = port_of(peer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Connection& connection : connections_) {
     if (connection.port != port || connection.calls++ > 0) continue;
     --strangers_;
@@ -314,7 +314,7 @@ void Acceptor::accepted(const std::string& peer) noexcept {
 
 void Acceptor::received(const std::string& peer, std::uint64_t bytes) noexcept {
   const int port = port_of(peer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Frames of HTTP/2 and records of TLS take a hundredth.
   constexpr std::uint64_t kOfHead = 256;
   for (Connection& connection : connections_)
@@ -324,7 +324,7 @@ void Acceptor::received(const std::string& peer, std::uint64_t bytes) noexcept {
 
 void Acceptor::keep(const std::string& peer) noexcept {
   const int port = port_of(peer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Connection& connection : connections_) {
     if (connection.port != port || connection.calls > 0) continue;
     connection.calls = 1;
@@ -334,7 +334,7 @@ void Acceptor::keep(const std::string& peer) noexcept {
 
 void Acceptor::ended(const std::string& peer) noexcept {
   const int port = port_of(peer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Connection& connection : connections_) {
     if (connection.port != port || connection.calls == 0 || --connection.calls > 0) continue;
     connection.since = Clock::now();

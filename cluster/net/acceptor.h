@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 
 #include <penstock/internal/posix.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/rendezvous.h"
 
@@ -65,11 +65,11 @@ class Acceptor {
   /// A call on the connection of `peer`, as gRPC names it, was accepted. It is no stranger until
   /// the call has ended. Until then each message that comes by it has to be reported: a connection
   /// by which much else comes is ended.
-  void accepted(const std::string& peer) noexcept;
-  void received(const std::string& peer, std::uint64_t bytes) noexcept;
-  void ended(const std::string& peer) noexcept;
+  void accepted(const std::string& peer) noexcept EXCLUDES(mutex_);
+  void received(const std::string& peer, std::uint64_t bytes) noexcept EXCLUDES(mutex_);
+  void ended(const std::string& peer) noexcept EXCLUDES(mutex_);
   /// The connection of `peer` is no stranger any more.
-  void keep(const std::string& peer) noexcept;
+  void keep(const std::string& peer) noexcept EXCLUDES(mutex_);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -90,10 +90,10 @@ class Acceptor {
   void listen(const std::string& host, const std::string& port);
   void accept(const std::stop_token& stop) noexcept;
   void watch(const std::stop_token& stop) noexcept;
-  bool take(int listener) noexcept;
+  bool take(int listener) noexcept EXCLUDES(mutex_);
   /// Returns the milliseconds until the next look.
-  int look() noexcept;
-  bool drop_oldest(std::size_t unless_at_most = 0) noexcept;
+  int look() noexcept EXCLUDES(mutex_);
+  bool drop_oldest(std::size_t unless_at_most = 0) noexcept EXCLUDES(mutex_);
 
   const std::size_t most_strangers_;
   const From from_;
@@ -103,9 +103,9 @@ class Acceptor {
   int port_ = 0;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_;
   UniqueFd wake_, stranger_came_;
-  std::mutex mutex_;
-  std::list<Connection> connections_;  // guarded by mutex_; in the order of their coming
-  std::size_t strangers_ = 0;          // likewise; those among them
+  Mutex mutex_;
+  std::list<Connection> connections_ GUARDED_BY(mutex_);  // in the order of their coming
+  std::size_t strangers_ GUARDED_BY(mutex_) = 0;          // those among them
   Thread accepting_;
   Thread watching_;
 };

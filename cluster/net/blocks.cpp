@@ -6,7 +6,7 @@
 namespace penstock::cluster {
 
 std::unique_ptr<std::byte[]> Blocks::Idle::find(std::size_t least, std::size_t& size) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const auto found = blocks.lower_bound(least);
   if (found == blocks.end() || found->first / 2 > least) return nullptr;
   size = found->first;
@@ -18,7 +18,7 @@ std::unique_ptr<std::byte[]> Blocks::Idle::find(std::size_t least, std::size_t& 
 
 void Blocks::Idle::keep(std::unique_ptr<std::byte[]> block, std::size_t size) noexcept {
   try {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (size > kLargest || bytes + size > kMostIdle) return;
     blocks.emplace(size, std::move(block));
     bytes += size;

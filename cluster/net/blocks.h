@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
+
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::cluster {
 
@@ -25,10 +26,9 @@ class Blocks {
   static constexpr std::size_t kLargest = std::size_t{128} << 20;
 
   struct Idle {
-    std::mutex mutex;
-    // Guarded by mutex.
-    std::multimap<std::size_t, std::unique_ptr<std::byte[]>> blocks;
-    std::size_t bytes = 0;
+    Mutex mutex;
+    std::multimap<std::size_t, std::unique_ptr<std::byte[]>> blocks GUARDED_BY(mutex);
+    std::size_t bytes GUARDED_BY(mutex) = 0;
 
     std::unique_ptr<std::byte[]> find(std::size_t least, std::size_t& size);
     void keep(std::unique_ptr<std::byte[]> block, std::size_t size) noexcept;

@@ -1,9 +1,7 @@
 // A rank's side of the rendezvous.
 #include <algorithm>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -14,6 +12,7 @@
 #include <grpcpp/create_channel.h>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/credentials.h"
 #include "cluster/net/ending.h"
@@ -144,15 +143,15 @@ class GrpcRendezvous final : public Rendezvous {
 
   void unwatch(const void* watcher) noexcept override { ending_.unwatch(watcher); }
 
-  void fail(const Status& error) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     if (own_error_.ok()) own_error_ = error;
     urgent_ = true;
     wake_.notify_all();
   }
 
-  void say(std::string what) override {
-    const std::lock_guard lock(mutex_);
+  void say(std::string what) EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     said_ = std::move(what);
   }
 
@@ -160,9 +159,9 @@ class GrpcRendezvous final : public Rendezvous {
     return server_ == nullptr ? std::vector<std::string>() : server_->said();
   }
 
-  ClockOffset clock() const override {
+  ClockOffset clock() const EXCLUDES(mutex_) override {
     if (server_ != nullptr) return {0, 0};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return clock_.at(steady_ns());
   }
 
@@ -207,7 +206,7 @@ class GrpcRendezvous final : public Rendezvous {
   }
 
   /// Returns nothing if rank 0 did not answer.
-  std::optional<wire::BeatReply> ask(const wire::BeatRequest& request) {
+  std::optional<wire::BeatReply> ask(const wire::BeatRequest& request) EXCLUDES(mutex_) {
     if (server_ != nullptr) return server_->beat(request);
     grpc::ClientContext context;
     prepare(context);
@@ -215,23 +214,23 @@ class GrpcRendezvous final : public Rendezvous {
     const std::int64_t asked_ns = steady_ns();
     if (!stub_->Beat(&context, request, &reply).ok()) return std::nullopt;
     const std::int64_t heard_ns = steady_ns();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     clock_.add(asked_ns, heard_ns, reply.steady_ns());
     return reply;
   }
 
-  wire::BeatRequest beat_request() const {
+  wire::BeatRequest beat_request() const EXCLUDES(mutex_) {
     wire::BeatRequest request;
     request.set_rank(rank_);
     request.set_incarnation(incarnation_);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     request.set_said(said_);
     if (!own_error_.ok()) *request.mutable_failed() = verdict_of(own_error_);
     return request;
   }
 
   /// Gives signs of life until the end.
-  void live(const std::stop_token& stop) noexcept {
+  void live(const std::stop_token& stop) noexcept EXCLUDES(mutex_) {
     const milliseconds interval = std::max(milliseconds(5), options_.peer_timeout / 5);
     // A few questions in quick succession at the beginning measure rank 0's clock.
     constexpr int kSoon = 8;
@@ -244,9 +243,10 @@ class GrpcRendezvous final : public Rendezvous {
       } catch (...) {  // out of memory: treated as a missing answer
       }
       if (Clock::now() - heard_ > options_.peer_timeout) ending_.end(lost());
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, stop, signs < kSoon ? milliseconds(5) : interval,
-                     [this] { return urgent_; });
+      const Clock::time_point due = Clock::now() + (signs < kSoon ? milliseconds(5) : interval);
+      const MutexLock lock(mutex_);
+      while (!urgent_ && !stop.stop_requested() && Clock::now() < due)
+        wake_.wait_until(mutex_, stop, due);
       urgent_ = false;
     }
   }
@@ -278,13 +278,12 @@ class GrpcRendezvous final : public Rendezvous {
   std::unique_ptr<RendezvousServer> server_;      // on rank 0
   std::unique_ptr<wire::Rendezvous::Stub> stub_;  // on all other ranks
   Clock::time_point heard_;                       // used by the thread
-  mutable std::mutex mutex_;
-  std::condition_variable_any wake_;
-  // Guarded by mutex_.
-  Status own_error_;
-  bool urgent_ = false;
-  std::string said_;
-  ClockEstimate clock_;
+  mutable Mutex mutex_;
+  StoppableCondVar wake_;
+  Status own_error_ GUARDED_BY(mutex_);
+  bool urgent_ GUARDED_BY(mutex_) = false;
+  std::string said_ GUARDED_BY(mutex_);
+  ClockEstimate clock_ GUARDED_BY(mutex_);
   Ending ending_;
   Thread thread_;
 };

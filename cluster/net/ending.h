@@ -3,9 +3,9 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::cluster {
 
@@ -14,23 +14,23 @@ namespace penstock::cluster {
 class Ending {
  public:
   Status status() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return status_;
   }
 
   void end(const Status& why) noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!status_.ok()) return;
       status_ = why;
     }
-    const std::lock_guard lock(watchers_mutex_);
+    const MutexLock lock(watchers_mutex_);
     for (const auto& [watcher, told] : watchers_) told(why);
     watchers_.clear();
   }
 
   void watch(const void* watcher, std::function<void(const Status&)> told) {
-    const std::lock_guard lock(watchers_mutex_);
+    const MutexLock lock(watchers_mutex_);
     const Status ended = status();
     if (ended.ok()) {
       watchers_[watcher] = std::move(told);
@@ -40,16 +40,15 @@ class Ending {
   }
 
   void unwatch(const void* watcher) noexcept {
-    const std::lock_guard lock(watchers_mutex_);
+    const MutexLock lock(watchers_mutex_);
     watchers_.erase(watcher);
   }
 
  private:
-  mutable std::mutex mutex_;
-  Status status_;  // guarded by mutex_
-  std::mutex watchers_mutex_;
-  // Guarded by watchers_mutex_.
-  std::map<const void*, std::function<void(const Status&)>> watchers_;
+  mutable Mutex mutex_;
+  Status status_ GUARDED_BY(mutex_);
+  SlowMutex watchers_mutex_;  // held while watchers are told, for which `unwatch` waits
+  std::map<const void*, std::function<void(const Status&)>> watchers_ GUARDED_BY(watchers_mutex_);
 };
 
 }  // namespace penstock::cluster

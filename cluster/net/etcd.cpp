@@ -1,8 +1,6 @@
 // A rank's side of a rendezvous that is kept in etcd.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/etcd_address.h"
 #include "cluster/net/credentials.h"
@@ -97,19 +96,19 @@ class EtcdRendezvous final : public Rendezvous {
   }
   void unwatch(const void* watcher) noexcept override { ending_.unwatch(watcher); }
 
-  void fail(const Status& error) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     if (own_error_.ok()) own_error_ = error;
     urgent_ = true;
     wake_.notify_all();
   }
 
-  void say(std::string what) override {
-    const std::lock_guard lock(mutex_);
+  void say(std::string what) EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     said_ = std::move(what);
   }
-  std::vector<std::string> said() const override {
-    const std::lock_guard lock(mutex_);
+  std::vector<std::string> said() const EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     return heard_of_;
   }
   /// Ranks communicate through etcd, which does not carry rank 0's clock.
@@ -126,10 +125,10 @@ class EtcdRendezvous final : public Rendezvous {
     return ended.ok() ? run_.fenced() : ended;
   }
 
-  void tell_failure() {
+  void tell_failure() EXCLUDES(mutex_) {
     Status failure;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       failure = own_error_;
     }
     if (failure.ok() || told_) return;
@@ -145,10 +144,10 @@ class EtcdRendezvous final : public Rendezvous {
   }
 
   /// Each text replaces the one before.
-  void tell_what_was_said(milliseconds limit) {
+  void tell_what_was_said(milliseconds limit) EXCLUDES(mutex_) {
     std::string said;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (said_.size() > kMostBytesSaid) return;
       said.swap(said_);
     }
@@ -159,7 +158,7 @@ class EtcdRendezvous final : public Rendezvous {
   }
 
   /// Reads as many texts as it can until `due`, because the next sign of life is more important.
-  void hear_what_was_said(milliseconds limit, Clock::time_point due) {
+  void hear_what_was_said(milliseconds limit, Clock::time_point due) EXCLUDES(mutex_) {
     constexpr int kAtOnce = 64;  // a transaction has at most 128 parts
     std::vector<std::string> heard(static_cast<std::size_t>(world_));
     for (int first = 0; first < world_ && Clock::now() + limit < due; first += kAtOnce) {
@@ -172,12 +171,12 @@ class EtcdRendezvous final : public Rendezvous {
         if (const etcdserverpb::KeyValue* found = read_by(reply, rank - first))
           heard[static_cast<std::size_t>(rank)] = found->value();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     heard_of_ = std::move(heard);
   }
 
   /// Gives signs of life until the end.
-  void live(const std::stop_token& stop) noexcept {
+  void live(const std::stop_token& stop) noexcept EXCLUDES(mutex_) {
     const milliseconds interval = std::max(milliseconds(5), options_.peer_timeout / 5);
     const milliseconds limit = std::max(milliseconds(1), interval / 4);
     while (!stop.stop_requested()) {
@@ -191,8 +190,9 @@ class EtcdRendezvous final : public Rendezvous {
         }
       } catch (...) {  // out of memory, or etcd is unreachable: as a missing answer
       }
-      std::unique_lock lock(mutex_);
-      wake_.wait_until(lock, stop, due, [this] { return urgent_; });
+      const MutexLock lock(mutex_);
+      while (!urgent_ && !stop.stop_requested() && Clock::now() < due)
+        wake_.wait_until(mutex_, stop, due);
       urgent_ = false;
     }
   }
@@ -218,7 +218,7 @@ class EtcdRendezvous final : public Rendezvous {
   }
 
   /// Follows the other ranks' signs until the end.
-  void follow(const std::stop_token& stop) noexcept {
+  void follow(const std::stop_token& stop) noexcept EXCLUDES(mutex_) {
     while (!stop.stop_requested() && ending_.status().ok()) {
       try {
         etcdserverpb::WatchCreateRequest request;
@@ -238,8 +238,9 @@ class EtcdRendezvous final : public Rendezvous {
             }));
       } catch (...) {  // out of memory: try again
       }
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, stop, pause(), [] { return false; });
+      const Clock::time_point again = Clock::now() + pause();
+      const MutexLock lock(mutex_);
+      while (!stop.stop_requested() && Clock::now() < again) wake_.wait_until(mutex_, stop, again);
     }
   }
 
@@ -280,13 +281,12 @@ class EtcdRendezvous final : public Rendezvous {
   std::optional<EtcdMembers> members_;  // used by the thread `watch_`
   std::atomic<std::size_t> refused_{0};
   std::atomic<bool> told_{false};
-  mutable std::mutex mutex_;
-  std::condition_variable_any wake_;
-  // Guarded by mutex_.
-  Status own_error_;
-  std::string said_;                   // not sent yet
-  std::vector<std::string> heard_of_;  // on rank 0
-  bool urgent_ = false;
+  mutable Mutex mutex_;
+  StoppableCondVar wake_;
+  Status own_error_ GUARDED_BY(mutex_);
+  std::string said_ GUARDED_BY(mutex_);                   // not sent yet
+  std::vector<std::string> heard_of_ GUARDED_BY(mutex_);  // on rank 0
+  bool urgent_ GUARDED_BY(mutex_) = false;
   std::stop_source stop_;
   Thread beats_;
   Thread watch_;

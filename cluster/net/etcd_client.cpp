@@ -135,7 +135,7 @@ grpc::Status EtcdClient::watch(
   grpc::ClientContext context;
   context.AddMetadata("hasleader", "true");
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stop.stop_requested()) return grpc::Status::CANCELLED;
     watching_ = &context;
   }
@@ -151,13 +151,13 @@ grpc::Status EtcdClient::watch(
   }
   context.TryCancel();
   const grpc::Status ended = stream->Finish();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watching_ = nullptr;
   return ended;
 }
 
 void EtcdClient::hang_up() const noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (watching_ != nullptr) watching_->TryCancel();
 }
 

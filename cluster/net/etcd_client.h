@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/etcd.grpc.pb.h"
 #include "cluster/rendezvous.h"
@@ -45,9 +46,10 @@ class EtcdClient {
   /// Tells `told` of changes to the keys of `request`. Returns when `told` returns false, `hang_up`
   /// is called, or the connection is lost; at once if `stop` was requested. One watch at a time.
   grpc::Status watch(const etcdserverpb::WatchCreateRequest& request, const std::stop_token& stop,
-                     const std::function<bool(const etcdserverpb::WatchResponse&)>& told);
+                     const std::function<bool(const etcdserverpb::WatchResponse&)>& told)
+      EXCLUDES(mutex_);
   /// Ends the current watch, if there is one.
-  void hang_up() const noexcept;
+  void hang_up() const noexcept EXCLUDES(mutex_);
 
  private:
   struct Member;
@@ -63,8 +65,8 @@ class EtcdClient {
   const std::chrono::milliseconds limit_;
   std::vector<std::unique_ptr<Member>> members_;
   mutable std::atomic<std::size_t> preferred_{0};  // the member that answered last
-  mutable std::mutex mutex_;
-  grpc::ClientContext* watching_ = nullptr;  // guarded by mutex_
+  mutable Mutex mutex_;
+  grpc::ClientContext* watching_ GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace penstock::cluster

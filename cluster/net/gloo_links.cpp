@@ -13,6 +13,8 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <penstock/internal/thread_annotations.h>
+
 #include "cluster/net/links.h"
 
 namespace penstock::cluster {
@@ -120,7 +122,7 @@ class GlooLinks final : public Links {
    public:
     Buffer(GlooLinks& links, void* data, std::size_t bytes)
         : links_(links), buffer_(links.context_->createUnboundBuffer(data, bytes)) {
-      const std::lock_guard lock(links_.waiting_mutex_);
+      const MutexLock lock(links_.waiting_mutex_);
       links_.waiting_.push_back(buffer_.get());
       // The thread that ends the job either sees this buffer, or set the error before this check.
       if (const Status why = links_.ended(); !why.ok()) {
@@ -131,7 +133,7 @@ class GlooLinks final : public Links {
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
     ~Buffer() override {
-      const std::lock_guard lock(links_.waiting_mutex_);
+      const MutexLock lock(links_.waiting_mutex_);
       std::erase(links_.waiting_, buffer_.get());
     }
 
@@ -164,8 +166,8 @@ class GlooLinks final : public Links {
     int receives_ = 0;
   };
 
-  void interrupt() noexcept override {
-    const std::lock_guard lock(waiting_mutex_);
+  void interrupt() noexcept EXCLUDES(waiting_mutex_) override {
+    const MutexLock lock(waiting_mutex_);
     for (gloo::transport::UnboundBuffer* buffer : waiting_) {
       buffer->abortWaitRecv();
       buffer->abortWaitSend();
@@ -173,8 +175,8 @@ class GlooLinks final : public Links {
   }
 
   std::shared_ptr<gloo::Context> context_;  // null: this rank is alone
-  std::mutex waiting_mutex_;
-  std::vector<gloo::transport::UnboundBuffer*> waiting_;  // guarded by waiting_mutex_
+  Mutex waiting_mutex_;
+  std::vector<gloo::transport::UnboundBuffer*> waiting_ GUARDED_BY(waiting_mutex_);
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Connections by gRPC: one stream between any two ranks, opened by the rank with the higher number.
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -12,6 +11,8 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/server_builder.h>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"
@@ -66,7 +67,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     char* to;
     std::size_t bytes;
   };
-  /// Another rank. Guarded by mutex_.
+  /// Another rank.
   struct Peer {
     Stream* stream = nullptr;
     bool connected = false;
@@ -83,7 +84,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
     ~Buffer() override {
-      const std::lock_guard lock(links_.mutex_);
+      const MutexLock lock(links_.mutex_);
       for (Peer& peer : links_.peers_)
         std::erase_if(peer.places, [&](const auto& at) { return at.second.buffer == this; });
     }
@@ -102,24 +103,30 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     }
     void received_one() override {
       --wanted_;
-      std::unique_lock lock(links_.mutex_);
-      if (!links_.changed_.wait_for(lock, links_.options_.timeout,
-                                    [&] { return arrived > 0 || links_.broken_; }) ||
-          arrived == 0)
+      const Clock::time_point until = Clock::now() + links_.options_.timeout;
+      const MutexLock lock(links_.mutex_);
+      while (arrived_ == 0 && !links_.broken_ && Clock::now() < until)
+        links_.changed_.wait_until(links_.mutex_, until);
+      if (arrived_ == 0)
         throw Error(ErrorCode::cancelled, links_.why_.empty() ? "nothing came" : links_.why_);
-      --arrived;
+      --arrived_;
     }
     void received() override {
       while (wanted_ > 0) received_one();
     }
     void sent() override {}
 
-    int arrived = 0;  // guarded by the links' mutex
+    /// Counts a message that was put into its place, with the links' mutex held.
+    void count_arrival() {
+      links_.mutex_.assert_held();
+      ++arrived_;
+    }
 
    private:
     GrpcLinks& links_;
     char* const data_;
     int wanted_ = 0;
+    int arrived_ GUARDED_BY(links_.mutex_) = 0;
   };
 
   void listen(const std::string& host) {
@@ -141,7 +148,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
                      host + ":" + std::to_string(acceptor_->port()));
   }
 
-  void dial(int other) {
+  void dial(int other) EXCLUDES(mutex_) {
     const std::string address =
         rendezvous().get(name() + "address " + std::to_string(other), connected_within());
     grpc::ChannelArguments arguments = patient_channel();
@@ -156,7 +163,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     stream->context.AddMetadata(kGroup, options_.name);
     if (!options_.token.empty()) stream->context.AddMetadata(kTokenName, options_.token);
     stubs_.back()->PrepareBidiStreamingCall(&stream->context, kMethod, {}, stream);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(other)];
     peer.stream = stream;
     ++streams_;
@@ -182,7 +189,7 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
       return new Refused("no rank of this group");
     StreamOwner& owner = *this;
     auto stream = std::make_unique<Accepted>(owner, other, *context);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(other)];
     if (peer.stream != nullptr || broken_) return new Refused("this rank has come");
     peer.stream = stream.get();
@@ -203,40 +210,46 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     return std::min(options_.timeout, std::chrono::milliseconds(30'000));
   }
 
-  /// Returns the first rank that is not connected; -1 if all are. With mutex_ held.
-  int missing() const {
+  /// Returns the first rank that is not connected; -1 if all are.
+  int missing() const REQUIRES(mutex_) {
     for (int other = 0; other < size(); ++other)
       if (other != rank() && !peers_[static_cast<std::size_t>(other)].connected) return other;
     return -1;
   }
 
-  void wait_for_all() {
+  void wait_for_all() EXCLUDES(mutex_) {
+    constexpr std::chrono::milliseconds kLook{50};
     const auto until = Clock::now() + connected_within();
-    std::unique_lock lock(mutex_);
-    // The job may end although no stream is lost.
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(50),
-                              [&] { return missing() < 0 || broken_; })) {
+    auto look = Clock::now() + kLook;
+    MutexLock lock(mutex_);
+    while (missing() >= 0 && !broken_) {
+      if (Clock::now() < look) {
+        changed_.wait_until(mutex_, look);
+        continue;
+      }
       const int other = missing();
       lock.unlock();
+      // The job may end although no stream is lost.
       if (const Status of_job = rendezvous().status(); !of_job.ok()) throw Error(of_job.error());
       if (Clock::now() > until)
         throw Error(ErrorCode::no_progress,
                     "rank " + std::to_string(other) + " and this one did not connect in time");
+      look = Clock::now() + kLook;
       lock.lock();
     }
     if (broken_) throw std::runtime_error(why_);
   }
 
-  void send(int rank, Bytes message) {
-    const std::lock_guard lock(mutex_);
+  void send(int rank, Bytes message) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (broken_) throw Error(ErrorCode::cancelled, why_);
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.to_send.push_back(std::move(message));
     if (!std::exchange(peer.writing, true)) peer.stream->write(&peer.to_send.front());
   }
 
-  void receive(int rank, std::uint64_t slot, const Place& place) {
-    const std::lock_guard lock(mutex_);
+  void receive(int rank, std::uint64_t slot, const Place& place) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (const auto early = peer.early.extract(slot)) {
       put(rank, early.mapped(), place);
@@ -245,18 +258,18 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     }
   }
 
-  /// Copies the bytes after the slot's number to their place. With mutex_ held.
-  void put(int rank, Bytes& message, const Place& place) {
+  /// Copies the bytes after the slot's number to their place.
+  void put(int rank, Bytes& message, const Place& place) REQUIRES(mutex_) {
     if (!copy_behind_slot(message, place.to, place.bytes))
       return break_up("rank " + std::to_string(rank) + " sent " + std::to_string(message.Length()) +
                       " bytes for " + std::to_string(place.bytes));
-    ++place.buffer->arrived;
+    place.buffer->count_arrival();
     changed_.notify_all();
   }
 
   // Called by gRPC's threads.
-  void arrived(int rank) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void arrived(int rank) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     try {
       const std::optional<std::uint64_t> slot = slot_of(peer.arriving);
@@ -273,27 +286,27 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     }
     if (!broken_) peer.stream->read(&peer.arriving);
   }
-  void written(int rank) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void written(int rank) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.to_send.pop_front();
     peer.writing = !peer.to_send.empty() && !broken_;
     if (peer.writing) peer.stream->write(&peer.to_send.front());
   }
-  void connected(int rank) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void connected(int rank) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     peers_[static_cast<std::size_t>(rank)].connected = true;
     changed_.notify_all();
   }
-  void lost(int rank) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void lost(int rank) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (peer.connected || broken_) return break_up("a connection between ranks was lost");
     peer.stream->give_up();
   }
-  void over(int rank, Stream* stream, const grpc::Status& why) noexcept override {
+  void over(int rank, Stream* stream, const grpc::Status& why) noexcept EXCLUDES(mutex_) override {
     delete stream;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     try {
       if (!broken_)
         break_up("rank " + std::to_string(rank) +
@@ -306,8 +319,8 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     changed_.notify_all();
   }
 
-  /// With mutex_ held; the first reason counts.
-  void break_up(std::string_view why) noexcept {
+  /// The first reason counts.
+  void break_up(std::string_view why) noexcept REQUIRES(mutex_) {
     if (!broken_) {
       try {
         why_ = why;
@@ -318,33 +331,33 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     changed_.notify_all();
   }
 
-  void interrupt() noexcept override {
-    const std::lock_guard lock(mutex_);
+  void interrupt() noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     break_up("the exchange was ended");
   }
 
   /// Returns when no stream is left; cancelled streams end at once.
-  void close() noexcept {
+  void close() noexcept EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       break_up("the exchange was closed");
       for (Peer& peer : peers_)
         if (peer.stream != nullptr) peer.stream->finish();
     }
     if (acceptor_ != nullptr) acceptor_->stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return streams_ == 0; });
+    const MutexLock lock(mutex_);
+    while (streams_ != 0) changed_.wait(mutex_);
   }
 
   const ProcessGroupOptions options_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_, except `arriving` and the first `to_send` while gRPC uses them.
-  std::vector<Peer> peers_;
-  int streams_ = 0;
-  bool broken_ = false;
-  std::string why_;
+  Mutex mutex_;
+  CondVar changed_;
+  // gRPC uses `arriving` and the first of `to_send` without the mutex.
+  std::vector<Peer> peers_ GUARDED_BY(mutex_);
+  int streams_ GUARDED_BY(mutex_) = 0;
+  bool broken_ GUARDED_BY(mutex_) = false;
+  std::string why_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;

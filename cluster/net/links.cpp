@@ -44,13 +44,13 @@ void Links::fail(const Status& error) noexcept {
 }
 
 Status Links::ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
 void Links::end(const Status& error) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_.ok()) error_ = error;
   }
   interrupt();

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/process_group.h"
 #include "cluster/rendezvous.h"
@@ -58,7 +59,7 @@ class Links {
   /// broke, it first waits for the rendezvous to name the lost rank.
   void guarded(const std::function<void()>& act);
   /// Ends waiting calls and all later ones with `error`; the first error counts.
-  void fail(const Status& error) noexcept;
+  void fail(const Status& error) noexcept EXCLUDES(mutex_);
 
  protected:
   /// Call it once all connections exist. From then on the job's end ends waiting calls.
@@ -69,13 +70,13 @@ class Links {
   void part() noexcept;
   /// Wakes waiting calls, since `ended` is no longer success. Any thread may call it.
   virtual void interrupt() noexcept = 0;
-  Status ended() const;
+  Status ended() const EXCLUDES(mutex_);
   Rendezvous& rendezvous() const noexcept { return rendezvous_; }
   const std::string& name() const noexcept { return name_; }
   [[noreturn]] void throw_why(const std::string& what);
 
  private:
-  void end(const Status& error) noexcept;
+  void end(const Status& error) noexcept EXCLUDES(mutex_);
 
   Rendezvous& rendezvous_;
   const std::string name_;
@@ -84,8 +85,8 @@ class Links {
   const int size_;
   bool begun_ = false;
   std::uint64_t slot_ = 1;
-  mutable std::mutex mutex_;
-  Status error_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Status error_ GUARDED_BY(mutex_);
 };
 
 /// Opens links over Gloo, which does not encrypt, or over gRPC with TLS and the job's token. Both

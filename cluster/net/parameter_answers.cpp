@@ -103,7 +103,7 @@ ParameterAnswers::Sizes ParameterAnswers::sizes_of(const towers::Beginning& begi
 }
 
 ParameterAnswers::Size ParameterAnswers::size_of(std::uint32_t variable) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = sizes_.find(variable);
   if (found == sizes_.end())
     throw refused("variable " + std::to_string(variable) + ", which it does not hold");
@@ -186,7 +186,7 @@ void ParameterAnswers::act(const wire::Ask& ask, const Values& values, wire::Ans
       beginning.run = ask.run();
       Sizes sizes = sizes_of(beginning);
       server_.begin(beginning, who);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       sizes_ = std::move(sizes);
       return;
     }

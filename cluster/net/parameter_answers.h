@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include <grpcpp/support/byte_buffer.h>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/blocks.h"
 #include "cluster/net/bulk.h"
@@ -51,18 +52,19 @@ class ParameterAnswers {
   using Sizes = std::map<std::uint32_t, Size>;
 
   static Sizes sizes_of(const towers::Beginning& beginning);
-  Size size_of(std::uint32_t variable) const;
+  Size size_of(std::uint32_t variable) const EXCLUDES(mutex_);
   /// Throws Error{invalid_argument} for a malformed question, or Error{unavailable} if fewer bytes
   /// arrived than were announced.
   Values receive(const wire::Ask& ask, Incoming& incoming, Messages& messages);
   void check(const wire::Ask& ask, const wire::Item& item) const;
   void check_rows(const Values& values) const;
-  void act(const wire::Ask& ask, const Values& values, wire::Answer& answer, Replies& replies);
+  void act(const wire::Ask& ask, const Values& values, wire::Answer& answer, Replies& replies)
+      EXCLUDES(mutex_);
 
   towers::ParameterServer& server_;
   Blocks blocks_;
-  mutable std::mutex mutex_;
-  Sizes sizes_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Sizes sizes_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::cluster

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include <grpcpp/create_channel.h>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/credentials.h"
 #include "cluster/net/open.h"
@@ -56,8 +57,8 @@ class ParameterClient final : public towers::ParameterServer {
         grpc::CreateCustomChannel(address, channel_credentials(options_.tls), arguments));
   }
 
-  Status loss() const override {
-    const std::lock_guard lock(mutex_);
+  Status loss() const EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     return loss_;
   }
 
@@ -210,8 +211,8 @@ class ParameterClient final : public towers::ParameterServer {
     return std::chrono::duration_cast<milliseconds>(Clock::now() - std::max(asked, heard));
   }
   /// Remembers the error, and throws it.
-  [[noreturn]] void lose(const Error& error) {
-    const std::lock_guard lock(mutex_);
+  [[noreturn]] void lose(const Error& error) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (loss_.ok()) loss_ = error;
     throw Error(error);
   }
@@ -308,8 +309,8 @@ class ParameterClient final : public towers::ParameterServer {
   std::unique_ptr<grpc::GenericStub> stub_;
   std::atomic<Clock::rep> heard_{0};
   std::atomic<bool> reached_{false};
-  mutable std::mutex mutex_;
-  Status loss_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Status loss_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

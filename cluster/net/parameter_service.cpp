@@ -1,8 +1,6 @@
 // Serves a parameter server by gRPC.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"
@@ -48,8 +47,10 @@ class ParameterService final : public ServedParameters, private grpc::Service {
       thread_ = start_thread("looking who is lost", [this, interval](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
           look_();
-          std::unique_lock lock(mutex_);
-          wake_.wait_for(lock, stop, interval, [] { return false; });
+          const auto next = std::chrono::steady_clock::now() + interval;
+          const MutexLock lock(mutex_);
+          while (!stop.stop_requested() && std::chrono::steady_clock::now() < next)
+            wake_.wait_until(mutex_, stop, next);
         }
       });
   }
@@ -128,8 +129,8 @@ class ParameterService final : public ServedParameters, private grpc::Service {
   std::atomic<std::uint64_t> received_{0}, sent_{0};
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
+  Mutex mutex_;
+  StoppableCondVar wake_;
   Thread thread_;
 };
 

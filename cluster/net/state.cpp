@@ -16,7 +16,7 @@ Lobby::Time now() {
 
 wire::JoinReply RendezvousState::join(const wire::JoinRequest& request) {
   wire::JoinReply reply;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (request.world() != world_) {
     *reply.mutable_refused() = verdict_of(other_world(request.rank(), request.world(), world_));
     return reply;
@@ -32,7 +32,7 @@ wire::JoinReply RendezvousState::join(const wire::JoinRequest& request) {
 }
 
 wire::BeatReply RendezvousState::beat(const wire::BeatRequest& request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (request.has_failed() && request.failed().ended())
     lobby_.fail(request.rank(), request.incarnation(), status_of(request.failed()).error());
   lobby_.beat(request.rank(), request.incarnation(), now());
@@ -49,7 +49,7 @@ wire::BeatReply RendezvousState::beat(const wire::BeatRequest& request) {
 
 wire::PutReply RendezvousState::put(const wire::PutRequest& request) {
   wire::PutReply reply;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Status room = room_for(request.key(), request.value(), stored_bytes_);
   *reply.mutable_refused() = verdict_of(room);
   if (room.ok() && values_.emplace(request.key(), request.value()).second)
@@ -59,7 +59,7 @@ wire::PutReply RendezvousState::put(const wire::PutRequest& request) {
 
 wire::GetReply RendezvousState::get(const wire::GetRequest& request) {
   wire::GetReply reply;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lobby_.look(now());
   *reply.mutable_verdict() = verdict_of(lobby_.status());
   const auto found = values_.find(request.key());
@@ -69,17 +69,17 @@ wire::GetReply RendezvousState::get(const wire::GetRequest& request) {
 }
 
 bool RendezvousState::knows(int rank, const std::string& incarnation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lobby_.knows(rank, incarnation);
 }
 
 std::vector<std::string> RendezvousState::said() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return said_;
 }
 
 bool RendezvousState::all_left() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lobby_.all_left(now());
 }
 

@@ -77,21 +77,21 @@ void StreamLink::begin(std::unique_ptr<Stream> stream, std::shared_ptr<LinkListe
 }
 
 bool StreamLink::ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ended_;
 }
 
 void StreamLink::send(WireBytes message) {
   if (message.size() > kMostBytesOfMessage)
     return end("a message of more than 64 MiB was to be sent");
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closing_ || broken_ || over_) return;
   to_send_.push_back(std::move(message));
   if (may_write()) wake_.notify_one();
 }
 
 void StreamLink::end(const char* why) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (why_ == nullptr && !broken_ && !over_) why_ = why;
   closing_ = true;
   wake_.notify_one();
@@ -101,10 +101,10 @@ void StreamLink::run() {
   stream_->open();
   if (!dialed_) {
     stream_->read(&arriving_);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     let_in_ = true;
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   bool finished = false;
   bool given_up = false;
   while (!over_) {
@@ -119,35 +119,34 @@ void StreamLink::run() {
       stream_->give_up();
       lock.lock();
     } else if (may_write()) {
-      write_first(lock);
+      WireBytes first = std::move(to_send_.front());
+      to_send_.pop_front();
+      writing_ = true;
+      lock.unlock();
+      write(std::move(first));
+      lock.lock();
+    } else if (let_in_ || finished) {
+      wake_.wait(mutex_);
+    } else if (std::chrono::steady_clock::now() < let_in_until_) {
+      wake_.wait_until(mutex_, let_in_until_);
     } else {
-      const auto woken = [&] {
-        return over_ || (closing_ && !finished) || (broken_ && !given_up) || may_write();
-      };
-      if (let_in_ || finished) {
-        wake_.wait(lock, woken);
-      } else if (!wake_.wait_until(lock, let_in_until_, [&] { return let_in_ || woken(); })) {
-        closing_ = true;
-        why_ = "no answer in time";
-      }
+      closing_ = true;
+      why_ = "no answer in time";
     }
   }
-  const std::deque<WireBytes> unsent = std::exchange(to_send_, {});
+  std::deque<WireBytes> unsent = std::exchange(to_send_, {});
+  const Status why = why_lost();
   lock.unlock();
   stream_.reset();
   leaving_.Clear();
-  listener_->lost(why_lost());
+  listener_->lost(why);
   listener_.reset();
+  unsent.clear();
   lock.lock();
   ended_ = true;
 }
 
-/// Called with the lock, which it releases meanwhile.
-void StreamLink::write_first(std::unique_lock<std::mutex>& lock) {
-  WireBytes message = std::move(to_send_.front());
-  to_send_.pop_front();
-  writing_ = true;
-  lock.unlock();
+void StreamLink::write(WireBytes message) {
   try {
     leaving_ = bytes_of(message);
     message = {};
@@ -155,7 +154,6 @@ void StreamLink::write_first(std::unique_lock<std::mutex>& lock) {
   } catch (const std::bad_alloc&) {
     end("no memory for what was to be sent");
   }
-  lock.lock();
 }
 
 void StreamLink::connected(int peer) noexcept {
@@ -163,7 +161,7 @@ void StreamLink::connected(int peer) noexcept {
   if (!metadata.contains(kWorkerName)) return lost(peer);
   listener_->connected();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     let_in_ = true;
     wake_.notify_one();
   }
@@ -172,7 +170,7 @@ void StreamLink::connected(int peer) noexcept {
 
 void StreamLink::arrived(int /*peer*/) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closing_) return;
   }
   try {
@@ -185,19 +183,19 @@ void StreamLink::arrived(int /*peer*/) noexcept {
 
 void StreamLink::written(int /*peer*/) noexcept {
   leaving_.Clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   writing_ = false;
   if (may_write()) wake_.notify_one();
 }
 
 void StreamLink::lost(int /*peer*/) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   broken_ = true;
   wake_.notify_one();
 }
 
 void StreamLink::over(int /*peer*/, Stream* /*stream*/, const grpc::Status& why) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   try {
     grpc_says_ = why;
   } catch (...) {  // without a reason then

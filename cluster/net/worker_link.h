@@ -2,14 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/internal/worker_links.h>
 
 #include "cluster/net/streams.h"
@@ -41,31 +40,31 @@ class StreamLink final : public WorkerLink, public StreamOwner {
   void begin(std::unique_ptr<Stream> stream, std::shared_ptr<LinkListener> listener,
              std::chrono::milliseconds let_in_within);
   /// True once `lost` has returned.
-  bool ended() const;
+  bool ended() const EXCLUDES(mutex_);
 
-  void send(WireBytes message) override;
+  void send(WireBytes message) EXCLUDES(mutex_) override;
   void admit() noexcept override {
     if (admitted_) admitted_();
   }
   /// Sets what `admit` calls. REQUIRES: the link has not begun.
   void on_admit(std::function<void()> call) { admitted_ = std::move(call); }
-  void close() noexcept override { end("it was closed from this side"); }
+  void close() noexcept EXCLUDES(mutex_) override { end("it was closed from this side"); }
   /// Ends the link. `why` becomes the reason that `lost` reports, unless there was an earlier one.
-  void end(const char* why) noexcept;
+  void end(const char* why) noexcept EXCLUDES(mutex_);
 
  private:
-  void connected(int peer) noexcept override;
-  void arrived(int peer) noexcept override;
-  void written(int peer) noexcept override;
-  void lost(int peer) noexcept override;
-  void over(int peer, Stream* stream, const grpc::Status& why) noexcept override;
+  void connected(int peer) noexcept EXCLUDES(mutex_) override;
+  void arrived(int peer) noexcept EXCLUDES(mutex_) override;
+  void written(int peer) noexcept EXCLUDES(mutex_) override;
+  void lost(int peer) noexcept EXCLUDES(mutex_) override;
+  void over(int peer, Stream* stream, const grpc::Status& why) noexcept EXCLUDES(mutex_) override;
 
-  void run();
-  bool may_write() const {
+  void run() EXCLUDES(mutex_);
+  bool may_write() const REQUIRES(mutex_) {
     return let_in_ && !writing_ && !closing_ && !broken_ && !to_send_.empty();
   }
-  void write_first(std::unique_lock<std::mutex>& lock);
-  Status why_lost() const noexcept;
+  void write(WireBytes message) EXCLUDES(mutex_);
+  Status why_lost() const noexcept REQUIRES(mutex_);
 
   const std::string other_;
   // Constant once the link has begun.
@@ -80,18 +79,17 @@ class StreamLink final : public WorkerLink, public StreamOwner {
   // Used by the link's thread, and by gRPC while `writing_`.
   Bytes leaving_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  std::deque<WireBytes> to_send_;
-  bool let_in_ = false;
-  bool writing_ = false;
-  bool closing_ = false;  // from this side
-  bool broken_ = false;   // by the other side
-  bool over_ = false;     // gRPC makes no more calls
-  bool ended_ = false;
-  const char* why_ = nullptr;  // the reason for `closing_`
-  grpc::Status grpc_says_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::deque<WireBytes> to_send_ GUARDED_BY(mutex_);
+  bool let_in_ GUARDED_BY(mutex_) = false;
+  bool writing_ GUARDED_BY(mutex_) = false;
+  bool closing_ GUARDED_BY(mutex_) = false;  // from this side
+  bool broken_ GUARDED_BY(mutex_) = false;   // by the other side
+  bool over_ GUARDED_BY(mutex_) = false;     // gRPC makes no more calls
+  bool ended_ GUARDED_BY(mutex_) = false;
+  const char* why_ GUARDED_BY(mutex_) = nullptr;  // the reason for `closing_`
+  grpc::Status grpc_says_ GUARDED_BY(mutex_);
   Thread thread_;
 };
 

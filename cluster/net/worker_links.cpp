@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <list>
-#include <mutex>
 #include <utility>
 
 #include <grpcpp/create_channel.h>
@@ -10,6 +9,8 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/net/acceptor.h"
 #include "cluster/net/credentials.h"
@@ -114,7 +115,7 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     acceptor_->stop();
     std::list<StreamLink> links;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closed_ = true;
       links.swap(links_);
     }
@@ -171,7 +172,8 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     return new (std::nothrow) Refused("no memory", grpc::StatusCode::RESOURCE_EXHAUSTED);
   }
 
-  grpc::ServerGenericBidiReactor* let_in(grpc::GenericCallbackServerContext& context) {
+  grpc::ServerGenericBidiReactor* let_in(grpc::GenericCallbackServerContext& context)
+      EXCLUDES(mutex_) {
     std::list<StreamLink> ended, mine;
     StreamLink& link = mine.emplace_back("the run at " + context.peer());
     auto stream = std::make_unique<Accepted>(link, 0, context);
@@ -187,7 +189,7 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
     Status why(ErrorCode::unavailable, "the port was closed");
     try {
       context.AddInitialMetadata(kWorkerName, "1");
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (auto at = links_.begin(); at != links_.end();) {
         const auto next = std::next(at);
         if (at->ended()) ended.splice(ended.end(), links_, at);
@@ -210,9 +212,9 @@ class ListeningPort final : public WorkerPort, private grpc::CallbackGenericServ
   std::string address_;
   std::atomic<std::size_t> refused_{0};
   std::unique_ptr<Acceptor> acceptor_;
-  std::mutex mutex_;
-  std::list<StreamLink> links_;  // guarded by mutex_
-  bool closed_ = false;          // guarded by mutex_
+  SlowMutex mutex_;  // held while a link begins, which starts a thread; the port ends no earlier
+  std::list<StreamLink> links_ GUARDED_BY(mutex_);
+  bool closed_ GUARDED_BY(mutex_) = false;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,13 +1,12 @@
 // The addresses of workers in etcd: "/folder/host:port" is "host:port", under the worker's lease.
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "cluster/etcd_address.h"
 #include "cluster/net/credentials.h"
@@ -40,9 +39,11 @@ class EtcdFollower : public WorkerWatch {
 
  protected:
   /// Pauses, or returns earlier if a stop is requested. True if it was.
-  bool pause(const std::stop_token& stop, milliseconds time) {
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, time, [] { return false; });
+  bool pause(const std::stop_token& stop, milliseconds time) EXCLUDES(mutex_) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    const MutexLock lock(mutex_);
+    while (!stop.stop_requested() && std::chrono::steady_clock::now() < until)
+      wake_.wait_until(mutex_, stop, until);
     return stop.stop_requested();
   }
 
@@ -50,8 +51,8 @@ class EtcdFollower : public WorkerWatch {
   EtcdClient client_;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
+  Mutex mutex_;
+  StoppableCondVar wake_;
 };
 
 class FolderWatch final : public EtcdFollower {

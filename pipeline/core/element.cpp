@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 namespace {
@@ -15,11 +14,12 @@ namespace {
 constexpr std::size_t kMostBytesInterned = 16 << 20;
 
 struct Interned {
-  std::shared_mutex mutex;
-  std::unordered_multimap<std::size_t, const Names*> lists;
-  std::size_t bytes = 0;
+  mutable SharedMutex mutex;
+  std::unordered_multimap<std::size_t, const Names*> lists GUARDED_BY(mutex);
+  std::size_t bytes GUARDED_BY(mutex) = 0;
 
-  const Names* find(std::size_t hash, std::span<const std::string> names) const {
+  const Names* find(std::size_t hash, std::span<const std::string> names) const
+      REQUIRES_SHARED(mutex) {
     const auto [first, last] = lists.equal_range(hash);
     for (auto i = first; i != last; ++i)
       if (i->second->equals(names)) return i->second;
@@ -46,7 +46,7 @@ std::size_t hash_of(std::span<const std::string> names) {
 const Names* Names::known(std::span<const std::string> names) {
   if (names.empty()) return nullptr;
   Interned& all = interned();
-  const std::shared_lock lock(all.mutex);
+  const ReaderLock lock(all.mutex);
   return all.find(hash_of(names), names);
 }
 
@@ -57,7 +57,7 @@ const Names* Names::intern(std::span<const std::string> names) {
   const std::size_t hash = hash_of(names);
   std::size_t bytes = sizeof(Names);
   for (const std::string& name : names) bytes += sizeof(std::string) + name.size();
-  const std::unique_lock lock(all.mutex);
+  const WriterLock lock(all.mutex);
   if (const Names* found = all.find(hash, names)) return found;
   if (bytes > kMostBytesInterned - all.bytes)
     throw Error(ErrorCode::resource_exhausted,

@@ -4,8 +4,9 @@
 #include <set>
 #include <string>
 
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/core/log_sink.h"
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 namespace {
@@ -43,6 +44,7 @@ bool log_sink_given() noexcept {
 }
 
 void log(LogLevel level, std::string_view message) noexcept {
+  slow_work("a message is logged");
   try {
     std::shared_ptr<const LogSink> sink;
     {
@@ -57,6 +59,7 @@ void log(LogLevel level, std::string_view message) noexcept {
 }
 
 bool log_once(LogLevel level, std::string_view once, std::string_view message) noexcept {
+  slow_work("a message is logged");
   try {
     Sinks& all = sinks();
     const MutexLock lock(all.mutex);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <penstock/error.h>
+#include <penstock/internal/slow_work.h>
 
 namespace penstock {
 namespace {
@@ -40,6 +41,7 @@ class Attributes {
 }  // namespace
 
 Thread::Thread(std::string_view what, std::unique_ptr<Body> body) : stop_() {
+  slow_work("a thread is started");
   body->stop = stop_.get_token();
   const auto run = [](void* given) -> void* {
     const std::unique_ptr<Body> own(static_cast<Body*>(given));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <penstock/internal/posix.h>
+#include <penstock/internal/slow_work.h>
 
 namespace penstock {
 
@@ -16,7 +17,9 @@ UniqueFd::UniqueFd(int fd) noexcept : fd_(fd) {
 }
 
 UniqueFd::~UniqueFd() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ < 0) return;
+  slow_work("a file is closed");
+  ::close(fd_);
 }
 
 }  // namespace penstock

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include <penstock/internal/slow_work.h>
+
 namespace penstock {
 
 /// Returns how often this thread has given up its CPU voluntarily, to wait for a device, a lock or
@@ -51,6 +53,7 @@ class WaitWatch {
 /// True if that thread of this process is waiting at the moment, or if its state cannot be read.
 /// Source: proc_pid_stat(5), the field after the name in brackets.
 inline bool waits(pid_t thread) noexcept {
+  slow_work("the state of a thread is read");
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "/proc/self/task/%d/stat", static_cast<int>(thread));
   const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

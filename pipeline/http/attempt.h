@@ -6,7 +6,8 @@
 #include <span>
 #include <string>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/http/answer.h"
 #include "pipeline/http/pace.h"
 #include "pipeline/http/transport.h"

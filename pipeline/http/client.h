@@ -11,9 +11,9 @@
 
 #include <penstock/error.h>
 #include <penstock/file_system.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/http/answer.h"
 #include "pipeline/http/asking.h"
 #include "pipeline/http/pace.h"

@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/http/aws_settings.h"
 #include "pipeline/http/sigv4.h"
 

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/http/object_read.h"
 #include "pipeline/io/together.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <penstock/file_system.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/http/object_files.h"
 
 namespace penstock::http {

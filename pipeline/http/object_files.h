@@ -7,8 +7,8 @@
 #include <string>
 
 #include <penstock/file_system.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/http/client.h"
 
 namespace penstock::http {

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/http/lateness.h"
 
 namespace penstock::http {

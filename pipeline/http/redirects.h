@@ -4,7 +4,8 @@
 #include <map>
 #include <string>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/http/answer.h"
 #include "pipeline/io/url.h"
 

@@ -3,7 +3,8 @@
 
 #include <utility>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/http/block_cache.h"
 #include "pipeline/http/http_files.h"
 #include "pipeline/http/s3_files.h"

@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/io/url.h"
 
 namespace penstock::http {

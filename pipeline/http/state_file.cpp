@@ -5,10 +5,10 @@
 
 #include <penstock/file_system.h>
 #include <penstock/internal/crc32c.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/http/shared_object.h"
 #include "pipeline/io/durable.h"
 #include "pipeline/io/file_lock.h"
@@ -115,7 +115,7 @@ struct StateFile::Impl {
   const std::string path;
   std::optional<FileLock> lock;                // of a file here
   std::unique_ptr<http::SharedObject> object;  // of a store
-  Mutex saving;
+  SlowMutex saving;                            // held while a state is written: one call at a time
 };
 
 StateFile::StateFile(const std::string& path, std::chrono::milliseconds patience)

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <penstock/internal/slow_work.h>
+
 #include "pipeline/core/kill_point.h"
 #include "pipeline/io/fs_support.h"
 
@@ -117,6 +119,7 @@ void DurableFile::keep(std::uint64_t size) {
 }
 
 void DurableFile::step(const char* what, const std::function<bool()>& act) {
+  slow_work("a file is written");
   kill_point(what);
   if (const int error = fault_ ? fault_(what) : 0) throw error_from_errno(error, what, path_);
   while (!act()) {

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include <penstock/file_system.h>
-
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

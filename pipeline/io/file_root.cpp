@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <penstock/internal/slow_work.h>
 #include <penstock/remote_files.h>
 
 #include "pipeline/io/posix.h"
@@ -23,9 +24,11 @@ namespace {
 class SystemRoot final : public FileRoot {
  public:
   UniqueFd open(const std::string& path, int flags) const noexcept override {
+    slow_work("a file is opened");
     return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC));
   }
   int stat(const std::string& path, struct stat& st) const noexcept override {
+    slow_work("a file is examined");
     return ::stat(path.c_str(), &st);
   }
   bool is_dangling(const std::string& path) const override {
@@ -88,6 +91,7 @@ class FolderRoot final : public FileRoot {
   }
 
   UniqueFd open(const std::string& path, int flags) const noexcept override try {
+    slow_work("a file is opened");
     const std::optional<std::string_view> rest = behind_root(path);
     if (!rest) return failed(EXDEV);
     if (path.size() >= PATH_MAX) return failed(ENAMETOOLONG);

@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <penstock/internal/slow_work.h>
 #include <penstock/log.h>
 
 #include "pipeline/io/posix.h"
@@ -111,6 +112,7 @@ FsTraits fs_traits(const std::string& path) noexcept {
 }
 
 int sync_file(int fd, const std::string& path) noexcept {
+  slow_work("a file is synced");
   // EINTR of a sync is an error like any other: its data may be gone.
   if (::fsync(fd) == 0) return 0;
   const int error = errno;

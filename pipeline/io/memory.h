@@ -6,8 +6,7 @@
 #include <string>
 
 #include <penstock/file_system.h>
-
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <penstock/internal/slow_work.h>
 #include <penstock/log.h>
 #include <penstock/remote_files.h>
 
@@ -162,6 +163,7 @@ Error error_from_errno(int error, std::string_view action, const std::string& pa
 }
 
 int write_all(int fd, std::string_view text) noexcept {
+  slow_work("a file is written");
   off_t taken = 0;
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -272,6 +274,7 @@ std::int64_t counted_pread(int fd, std::byte* out, std::size_t size, std::int64_
 
 Status read_rest(int fd, const std::string& path, std::uint64_t size, const ReadRequest& request,
                  std::size_t done, const PreadFn& pread) {
+  slow_work("a file is read");
   if (request.offset > size || request.size > size - request.offset)
     return past_end_error(path, size, request);
   int patience = 1000;  // milliseconds of EAGAIN, which some network file systems give

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/remote_files.h>
-
-#include "pipeline/core/thread_annotations.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

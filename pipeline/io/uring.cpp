@@ -1,5 +1,6 @@
 #include "pipeline/io/uring.h"
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/log.h>
 
 #if __has_include(<liburing.h>)
@@ -28,7 +29,6 @@
 #include <boost/asio/random_access_file.hpp>
 #undef asio
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/core/waits.h"
 #include "pipeline/io/posix.h"
 #include "pipeline/io/posix_files.h"
@@ -175,6 +175,7 @@ class UringFile final : public PosixFile {
   std::size_t depth() const noexcept override { return kDepth; }
 
   void read(std::span<ReadRequest> requests) override {
+    slow_work("a file is read");
     std::vector<ReadRequest*> cold;
     for (ReadRequest& request : requests) {
       // Check this first: preadv2 takes the offset -1 for the file's current position.

@@ -1,6 +1,7 @@
 // The public functions of include/penstock/image_records.h.
 #include <penstock/image_records.h>
 #include <penstock/internal/crc32c.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include <algorithm>
 #include <optional>
@@ -9,7 +10,6 @@
 #include "pipeline/core/codec_budget.h"
 #include "pipeline/core/machine.h"
 #include "pipeline/core/sizes.h"
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/image/decoders.h"
 #include "pipeline/jpeg/records/make.h"
 #include "pipeline/sources/image_list.h"

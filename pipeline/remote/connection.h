@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/internal/worker_links.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/remote/messages.h"
 
 namespace penstock::remote {

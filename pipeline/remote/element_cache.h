@@ -14,8 +14,7 @@
 #include <vector>
 
 #include <penstock/element.h>
-
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::remote {
 

@@ -101,7 +101,7 @@ void LocalStream::share(std::shared_ptr<SharedMemory> memory) {
   Frame announced = frame(Kind::memory);
   announced.memory = memory;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     memory_ = std::move(memory);
     shares_ = true;
   }
@@ -113,7 +113,7 @@ void LocalStream::send(WireBytes message) {
     return end("a message of more than 64 MiB was to be sent");
   std::shared_ptr<SharedMemory> memory;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (shares_) memory = memory_;
   }
   std::vector<Part> parts;
@@ -131,7 +131,7 @@ void LocalStream::send(WireBytes message) {
   made.owner = message.owner;
   std::uint64_t number = 0;
   if (shared) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     number = next_number_++;
     if (!over_) held_.emplace(number, std::move(message.owner));
   }
@@ -145,7 +145,7 @@ void LocalStream::send(WireBytes message) {
 void LocalStream::put(Frame made) {
   const bool small = made.size <= kSentAtOnce;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (over_) return;
     to_send_.push_back(std::move(made));
   }
@@ -158,14 +158,14 @@ void LocalStream::put(Frame made) {
 // One thread at a time sends, without the lock.
 void LocalStream::flush() noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (sending_ || full_ || to_send_.empty()) return;
     sending_ = true;
   }
   for (;;) {
     Frame* first = nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (to_send_.empty()) {
         sending_ = false;
         return;
@@ -175,7 +175,7 @@ void LocalStream::flush() noexcept {
     const bool owned = first->owner != nullptr;
     const bool sent = write_some(*first);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (sent && !owned) {
         to_send_.pop_front();
       } else if (sent) {
@@ -247,7 +247,7 @@ bool LocalStream::wait() noexcept {
     bool full = false;
     std::list<Frame> sent;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       full = full_;
       sent.swap(sent_);
     }
@@ -276,7 +276,7 @@ bool LocalStream::wait() noexcept {
     eventfd_t ignored = 0;
     if (polled[1].revents != 0) ::eventfd_read(wake_.get(), &ignored);
     if ((polled[0].revents & POLLOUT) != 0) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       full_ = false;
     }
     if ((polled[0].revents & ~POLLOUT) != 0) return true;
@@ -356,7 +356,7 @@ void LocalStream::read(LinkListener& listener) noexcept {
   std::list<Frame> unsent, sent;
   std::map<std::uint64_t, std::shared_ptr<const void>> held;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     over_ = true;
     // The other side may still read what it was given.
     if (memory_) memory_->close();
@@ -380,7 +380,7 @@ bool LocalStream::take_frame(LinkListener& listener) {
       take_memory();
       return true;
     case Kind::unshared: {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       shares_ = false;
       return true;
     }
@@ -389,7 +389,7 @@ bool LocalStream::take_frame(LinkListener& listener) {
       return true;
     case Kind::ping: {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (to_send_.size() > kMostUnsent) malformed("a question of a side that reads nothing");
       }
       put(frame(Kind::pong));
@@ -453,7 +453,7 @@ void LocalStream::released(std::uint64_t number) noexcept {
   // Released after the lock. What was sent has owners, too, so that the memory is free right now.
   std::shared_ptr<const void> owner;
   std::list<Frame> sent;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sent.swap(sent_);
   const auto found = held_.find(number);
   if (found == held_.end()) return;

@@ -8,11 +8,11 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include <penstock/internal/posix.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/internal/worker_links.h>
 
 #include "pipeline/remote/shared_memory.h"
@@ -105,18 +105,18 @@ class LocalStream : public std::enable_shared_from_this<LocalStream> {
   std::chrono::steady_clock::time_point heard_;
   std::chrono::steady_clock::time_point asked_{};  // for a sign of life; none: not asked
 
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  std::list<Frame> to_send_;
+  Mutex mutex_;
+  std::list<Frame> to_send_ GUARDED_BY(mutex_);
   // Owners may do anything when they are released, and a sender may hold a lock. So the thread that
   // reads releases them.
-  std::list<Frame> sent_;
-  bool sending_ = false;
-  bool full_ = false;  // the socket takes no more now
-  std::shared_ptr<SharedMemory> memory_;
-  bool shares_ = false;
-  std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, std::shared_ptr<const void>> held_;  // messages that are being read
+  std::list<Frame> sent_ GUARDED_BY(mutex_);
+  bool sending_ GUARDED_BY(mutex_) = false;
+  bool full_ GUARDED_BY(mutex_) = false;  // the socket takes no more now
+  std::shared_ptr<SharedMemory> memory_ GUARDED_BY(mutex_);
+  bool shares_ GUARDED_BY(mutex_) = false;
+  std::uint64_t next_number_ GUARDED_BY(mutex_) = 1;
+  // Messages that are being read.
+  std::map<std::uint64_t, std::shared_ptr<const void>> held_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::remote

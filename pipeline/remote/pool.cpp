@@ -87,7 +87,7 @@ WorkerPool::WorkerPool(Run& run)
   if (follows(options_)) {
     follow_ = transport_.watch(options_.addresses[0], options_.security,
                                [this](const std::vector<std::string>& found) {
-                                 const std::lock_guard lock(mutex_);
+                                 const MutexLock lock(mutex_);
                                  wanted_ = found;
                                  wanted_changed_ = true;
                                });
@@ -97,11 +97,11 @@ WorkerPool::WorkerPool(Run& run)
           std::make_unique<Connection>(static_cast<ConnectionOwner&>(*this), address));
     for (const auto& connection : connections_) {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         begin_connecting(*connection);
       }
       connect(*connection);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!refused_.ok()) throw Error(refused_.error());
     }
   }
@@ -114,7 +114,7 @@ WorkerPool::~WorkerPool() {
   // The listeners of the links take the lock, so the links are destroyed without it.
   std::vector<std::unique_ptr<WorkerLink>> links;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& connection : connections_) {
       links.push_back(std::move(connection->link));
       links.push_back(std::move(connection->old_link));
@@ -129,7 +129,7 @@ std::unique_ptr<GroupRunner> WorkerPool::runner(const SegmentWork& segment, Make
 }
 
 RemoteWork::Figures WorkerPool::figures() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Figures figures;
   for (const auto& connection : connections_) {
     WorkerStats stats = connection->stats;
@@ -151,7 +151,7 @@ RemoteWork::Figures WorkerPool::figures() const {
 void WorkerPool::add(Job job) {
   Todo todo;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     job.id = next_id_++;
     line_.push_back(std::move(job));
     hand_out(todo);
@@ -162,7 +162,7 @@ void WorkerPool::add(Job job) {
 void WorkerPool::done_here() noexcept {
   Todo todo;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --here_;
     hand_out(todo);
   }
@@ -170,7 +170,7 @@ void WorkerPool::done_here() noexcept {
 }
 
 void WorkerPool::count_here() noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++here_;
   ++groups_here_;
 }
@@ -179,7 +179,7 @@ void WorkerPool::drop_all(const JobOwner& owner) noexcept {
   for (;;) {
     Job job;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto waits = std::ranges::find(line_, &owner, &Job::owner);
       const auto asked = std::ranges::find_if(
           under_way_, [&](const auto& entry) { return entry.second.owner == &owner; });
@@ -270,7 +270,7 @@ void WorkerPool::carry_out(Todo todo) noexcept {
 void WorkerPool::ready(Connection& connection, const Welcome& welcome) noexcept {
   Todo todo;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (connection.state != Connection::State::connecting) return;
     connection.state = Connection::State::up;
     connection.stats.problem.clear();
@@ -321,7 +321,7 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
   Job job;
   bool wrong = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (connection.state != Connection::State::up && connection.state != Connection::State::leaving)
       return;  // it was given up, and its groups went to others
     const auto sent = connection.asked.find(head.id);
@@ -374,7 +374,7 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
     if (head.what == AnswerHead::What::cannot || head.what == AnswerHead::What::no_memory) {
       job.owner->make_here(*job.group);
     } else if (!job.owner->take(*job.group, head, message)) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       wrong = true;
       job.tries = 0;
       --groups_there_;
@@ -389,20 +389,23 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
 void WorkerPool::watch(const std::stop_token& stop) noexcept {
   while (!stop.stop_requested()) {
     try {
-      Lock lock(mutex_);
-      changed_.wait_for(lock, stop, kTick, [] { return false; });
+      {
+        const MutexLock lock(mutex_);
+        changed_.wait_for(mutex_, stop, kTick);
+      }
       if (stop.stop_requested()) return;
-      look(lock, Clock::now());
+      look(Clock::now());
     } catch (...) {
       // If there is no memory now, the next round does the work.
     }
   }
 }
 
-void WorkerPool::look(Lock& lock, Clock::time_point now) {
+void WorkerPool::look(Clock::time_point now) {
   Todo todo;
   std::vector<std::unique_ptr<WorkerLink>> over;
   std::vector<Connection*> again;
+  MutexLock lock(mutex_);
   if (std::exchange(wanted_changed_, false)) set_addresses(wanted_);
   for (const auto& connection : connections_) {
     if (connection->state == Connection::State::leaving && connection->asked.empty() && follow_)
@@ -421,7 +424,6 @@ void WorkerPool::look(Lock& lock, Clock::time_point now) {
   over.clear();  // their destructors wait for their listeners, which take the lock
   carry_out(std::move(todo));
   for (Connection* const connection : again) connect(*connection);
-  lock.lock();
 }
 
 void WorkerPool::begin_connecting(Connection& connection) {
@@ -434,7 +436,7 @@ void WorkerPool::begin_connecting(Connection& connection) {
 void WorkerPool::connect(Connection& connection) noexcept {
   bool locally = options_.shared_memory && options_.security == WorkerSecurity();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     locally = locally && connection.tries_locally;
   }
   std::unique_ptr<WorkerLink> link;
@@ -449,7 +451,7 @@ void WorkerPool::connect(Connection& connection) noexcept {
   }
   Todo todo;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!failed.ok()) {
       const ErrorCode code = failed.error().code();
       lose(connection, failed, code == ErrorCode::invalid_argument || code == ErrorCode::not_found,
@@ -559,7 +561,7 @@ void WorkerPool::give_up_without_workers(Clock::time_point now, Todo& todo) {
 }
 
 void WorkerPool::leaving(Connection& connection) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (connection.state == Connection::State::up) connection.state = Connection::State::leaving;
   count_capacity();
 }
@@ -567,7 +569,7 @@ void WorkerPool::leaving(Connection& connection) noexcept {
 void WorkerPool::gone(Connection& connection, const Status& why, bool for_good) noexcept {
   Todo todo;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lose(connection, why, for_good, todo);
     hand_out(todo);
   }

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/internal/worker_links.h>
 
 #include "pipeline/engine/run/remote_work.h"
@@ -88,7 +87,6 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   void leaving(Connection& connection) noexcept override;
   void gone(Connection& connection, const Status& why, bool for_good) noexcept override;
 
-  using Lock = std::unique_lock<std::mutex>;
   /// Work that is done after the lock is released.
   struct Todo {
     std::vector<Job> here;
@@ -99,21 +97,21 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   };
 
   void watch(const std::stop_token& stop) noexcept;
-  void look(Lock& lock, Clock::time_point now);
-  static void begin_connecting(Connection& connection);
-  void connect(Connection& connection) noexcept;
-  void set_addresses(const std::vector<std::string>& addresses);
-  void hedge(Clock::time_point now, Todo& todo);
-  void give_up_without_workers(Clock::time_point now, Todo& todo);
-  void hand_out(Todo& todo);
-  Connection* next_worker(const Job& job, const Connection* but = nullptr);
-  bool has_room_here() const noexcept;
-  void send(Connection& connection, const Job& job);
-  void lose(Connection& connection, const Status& why, bool for_good, Todo& todo);
-  void count_capacity() noexcept;
-  bool settle(Connection& connection, std::uint64_t id);
-  void carry_out(Todo todo) noexcept;
-  Clock::duration patience() const noexcept;
+  void look(Clock::time_point now) EXCLUDES(mutex_);
+  void begin_connecting(Connection& connection) REQUIRES(mutex_);
+  void connect(Connection& connection) noexcept EXCLUDES(mutex_);
+  void set_addresses(const std::vector<std::string>& addresses) REQUIRES(mutex_);
+  void hedge(Clock::time_point now, Todo& todo) REQUIRES(mutex_);
+  void give_up_without_workers(Clock::time_point now, Todo& todo) REQUIRES(mutex_);
+  void hand_out(Todo& todo) REQUIRES(mutex_);
+  Connection* next_worker(const Job& job, const Connection* but = nullptr) REQUIRES(mutex_);
+  bool has_room_here() const noexcept REQUIRES(mutex_);
+  void send(Connection& connection, const Job& job) REQUIRES(mutex_);
+  void lose(Connection& connection, const Status& why, bool for_good, Todo& todo) REQUIRES(mutex_);
+  void count_capacity() noexcept REQUIRES(mutex_);
+  bool settle(Connection& connection, std::uint64_t id) REQUIRES(mutex_);
+  void carry_out(Todo todo) noexcept EXCLUDES(mutex_);
+  Clock::duration patience() const noexcept REQUIRES(mutex_);
 
   static constexpr std::size_t kMostRemembered = 256;
 
@@ -127,24 +125,24 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   std::atomic<std::size_t> capacity_{0};
   std::atomic<std::size_t> bytes_of_group_{SIZE_MAX};
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<std::string> wanted_;  // addresses that were found, if they are watched
-  bool wanted_changed_ = false;
-  std::deque<Job> line_;
-  std::map<std::uint64_t, Job> under_way_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> connections_ GUARDED_BY(mutex_);
+  // Addresses that were found, if they are watched.
+  std::vector<std::string> wanted_ GUARDED_BY(mutex_);
+  bool wanted_changed_ GUARDED_BY(mutex_) = false;
+  std::deque<Job> line_ GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Job> under_way_ GUARDED_BY(mutex_);
   // Numbers and checksums of the groups that were taken last.
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> sums_;
-  std::uint64_t next_id_ = 1;
-  std::size_t here_ = 0;  // groups that are made here
-  std::uint64_t groups_here_ = 0;
-  std::uint64_t groups_there_ = 0;
-  double usual_s_ = 0;  // usual time from request to answer
-  Clock::time_point last_up_;
-  Status refused_;  // the error of the last worker that was left out
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> sums_ GUARDED_BY(mutex_);
+  std::uint64_t next_id_ GUARDED_BY(mutex_) = 1;
+  std::size_t here_ GUARDED_BY(mutex_) = 0;  // groups that are made here
+  std::uint64_t groups_here_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t groups_there_ GUARDED_BY(mutex_) = 0;
+  double usual_s_ GUARDED_BY(mutex_) = 0;  // usual time from request to answer
+  Clock::time_point last_up_ GUARDED_BY(mutex_);
+  Status refused_ GUARDED_BY(mutex_);  // the error of the last worker that was left out
 
-  std::condition_variable_any changed_;
+  StoppableCondVar changed_;
   std::unique_ptr<WorkerWatch> follow_;
   Thread thread_;
 };

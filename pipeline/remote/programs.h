@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/state.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/run/stage_services.h"
 #include "pipeline/remote/element_cache.h"
 #include "pipeline/remote/pixels.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <list>
-#include <mutex>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/plan.h>
 #include <penstock/sources.h>
 
@@ -60,7 +60,7 @@ class Server final : public InputServer {
     thread_ = {};
     std::list<std::shared_ptr<Session>> rest;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       rest.swap(sessions_);
     }
     // Groups under way end soon, because they see that their results are no longer wanted.
@@ -76,16 +76,16 @@ class Server final : public InputServer {
       port_->set_serving(false);
     } catch (...) {  // requests see the old status, and are refused later
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& session : sessions_) session->leave();
   }
   bool drained() const noexcept override {
     if (!draining_) return false;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::ranges::all_of(sessions_, [](const auto& session) { return session->idle(); });
   }
   ServeStats stats() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ServeStats stats{.runs = served_.runs.load(),
                      .groups = served_.groups.load(),
                      .elements = served_.elements.load(),
@@ -108,7 +108,7 @@ class Server final : public InputServer {
     if (full()) return nullptr;
     // Starts a thread, which takes time.
     const auto made = std::make_shared<Session>(served_, link);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (full()) return nullptr;
     // The oldest stranger makes room for the next. All runs of a job may come at the same moment.
     const std::size_t most = static_cast<std::size_t>(served_.options.most_runs) + kMostSilent;
@@ -120,12 +120,12 @@ class Server final : public InputServer {
 
   // Sessions are destroyed here, and not on their own threads.
   void look(const std::stop_token& stop) noexcept {
-    std::mutex waiting;
-    std::condition_variable_any never;
+    Mutex waiting;
+    StoppableCondVar never;
     while (!stop.stop_requested()) {
       std::list<std::shared_ptr<Session>> over;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         const auto now = std::chrono::steady_clock::now();
         for (auto at = sessions_.begin(); at != sessions_.end();) {
           const auto next = std::next(at);
@@ -135,15 +135,15 @@ class Server final : public InputServer {
         }
       }
       over.clear();
-      std::unique_lock lock(waiting);
-      never.wait_for(lock, stop, kLook, [] { return false; });
+      const MutexLock lock(waiting);
+      never.wait_for(waiting, stop, kLook);
     }
   }
 
   Served served_;
   std::atomic<bool> draining_{false};
-  mutable std::mutex mutex_;
-  std::list<std::shared_ptr<Session>> sessions_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::list<std::shared_ptr<Session>> sessions_ GUARDED_BY(mutex_);
   std::unique_ptr<WorkerPort> port_;
   std::unique_ptr<WorkerPort> local_port_;  // null: runs of this machine come to the other, too
   std::unique_ptr<WorkerWatch> announced_;

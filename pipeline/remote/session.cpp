@@ -127,7 +127,7 @@ Session::~Session() {
     thread_.join();
   }
   {
-    const std::lock_guard lock(bell_->mutex);
+    const MutexLock lock(bell_->mutex);
     bell_->session = nullptr;
   }
   if (graph_ != 0) served_.cache->leave(graph_);
@@ -136,17 +136,17 @@ Session::~Session() {
 }
 
 bool Session::idle() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return under_way_.empty() && waiting_.empty() && !taking_;
 }
 
 bool Session::awaits_hello() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !greeted_ && link_ != nullptr;
 }
 
 bool Session::over() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return link_ == nullptr && under_way_.empty() && !taking_;
 }
 
@@ -159,13 +159,13 @@ void Session::leave() noexcept {
 }
 
 void Session::close() noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (link_ != nullptr) link_->close();
 }
 
 void Session::received(WireBytes message) noexcept {
   try {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_bytes_ += message.size() + kBytesOfMessage;
     waiting_.push_back(std::move(message));
     // A run never sends more than the limit in the welcome message, but for one group that is
@@ -181,7 +181,7 @@ void Session::received(WireBytes message) noexcept {
 
 void Session::lost(const Status& /*why*/) noexcept {
   gone_ = true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   link_ = nullptr;
   waiting_.clear();
   waiting_bytes_ = 0;
@@ -190,7 +190,7 @@ void Session::lost(const Status& /*why*/) noexcept {
 }
 
 void Session::send(WireBytes message) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (link_ == nullptr) return;
   try {
     message.owner = std::make_shared<Unread>(unread_, message);
@@ -201,7 +201,6 @@ void Session::send(WireBytes message) noexcept {
 }
 
 // Returns false for a run that asks without reading the answers: they would fill the memory.
-// REQUIRES: the mutex is held.
 bool Session::may_take() const {
   return !waiting_.empty() && unread_->load(std::memory_order_relaxed) <= most_waiting_ + kSlack;
 }
@@ -209,15 +208,14 @@ bool Session::may_take() const {
 // Waits for a message. Returns false if the session ends. Groups that wait for other runs are also
 // checked at intervals.
 bool Session::wait(const std::stop_token& stop, std::optional<WireBytes>& message, bool& tend) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   taking_ = false;
-  const auto some = [this] { return may_take() || to_tend_; };
-  while (!some() && !stop.stop_requested()) {
+  while (!may_take() && !to_tend_ && !stop.stop_requested()) {
     if (!waiting_.empty()) {
-      changed_.wait_for(lock, stop, kUntilRead, some);
+      changed_.wait_for(mutex_, stop, kUntilRead);
     } else if (shared_ == 0) {
-      changed_.wait(lock, stop, [&] { return some() || !waiting_.empty() || shared_ > 0; });
-    } else if (!changed_.wait_for(lock, stop, kBetweenLooks, some)) {
+      changed_.wait(mutex_, stop);
+    } else if (!changed_.wait_for(mutex_, stop, kBetweenLooks)) {
       to_tend_ = true;
     }
   }
@@ -277,7 +275,7 @@ void Session::take(WireBytes bytes) {
 void Session::greet(StateReader& head) {
   if (run_) malformed("a second hello");
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!greeted_) {
       if (++served_.runs > served_.options.most_runs) {
         --served_.runs;
@@ -291,7 +289,7 @@ void Session::greet(StateReader& head) {
   try {
     begin_run(head);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!run_ && std::exchange(greeted_, false)) --served_.runs;
     throw;
   }
@@ -346,16 +344,17 @@ void Session::begin_run(StateReader& head) {
   meet_names(plan);
   run_ = std::make_unique<Run>(std::move(plan), options);
   programs_ = std::make_unique<ProgramsByNumber>(*run_);
-  told_.resize(run_->plan().stages().size());
+  const std::uint64_t most_waiting = run_->memory().limit() / 4;
   {
-    const std::lock_guard lock(mutex_);
-    most_waiting_ = run_->memory().limit() / 4;
+    const MutexLock lock(mutex_);
+    told_.resize(run_->plan().stages().size());
+    most_waiting_ = most_waiting;
   }
   share_memory();
   lz4_ = hello.lz4 != 0 && has_lz4() && checks_;
   if (served_.cache) graph_ = served_.cache->join(graph_key(*run_, hello));
   send(encode(Welcome{.threads = static_cast<std::uint64_t>(run_->threads()),
-                      .bytes = most_waiting_,
+                      .bytes = most_waiting,
                       .lz4 = has_lz4() ? hello.lz4 : 0}));
 }
 
@@ -402,7 +401,7 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
                             *work->sizer};
   work->runner = make_local_runner(*run_, segment, *this);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (under_way_.size() >= kMostUnderWay) malformed("too many groups at once");
     under_way_[&work->group] = work;
   }
@@ -430,7 +429,7 @@ void Session::start(Work& work) {
 // Results are made where a run of this machine can read them.
 void Session::share_memory() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (link_ == nullptr || !link_->on_this_machine()) return;
   }
   checks_ = false;
@@ -438,7 +437,7 @@ void Session::share_memory() {
   if (!run_->memory().charge(bytes)) return;
   shared_memory_ = SharedMemory::make(bytes);
   if (!shared_memory_) return run_->memory().discharge(bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (link_ != nullptr) link_->share(shared_memory_);
 }
 
@@ -461,14 +460,14 @@ void Session::leave_unfinished(Work& work, const PlannedStage& stage) {
 }
 
 Session::WorkPtr Session::under_way(Group& group) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return under_way_.at(&group);
 }
 
 // Groups under way keep the session alive, so this erases the group last.
 void Session::finish(const WorkPtr& work) noexcept {
   if (work->awaited) withdraw(*work);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (under_way_.erase(&work->group) > 0 && work->awaited) --shared_;
 }
 
@@ -553,7 +552,7 @@ void Session::answer(const WorkPtr& work, AnswerHead head) {
 
 std::vector<StageWork> Session::work_since_last(std::uint64_t& retried) {
   std::vector<StageWork> result;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t retries = run_->retry().count();
   retried = retries - std::exchange(told_retries_, retries);
   for (std::size_t i = 0; i < told_.size(); ++i) {
@@ -581,7 +580,7 @@ void Session::group_starved(Group& group) noexcept {
   const WorkPtr work = under_way(group);
   if (!work->awaited) return answer_without(work, AnswerHead::What::no_memory);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work->broken = true;
   }
   if (made_some(*work)) complete(work);
@@ -603,14 +602,14 @@ void Session::answer_without(const WorkPtr& work, AnswerHead::What what) noexcep
 
 void Session::Awaited::told(std::size_t item, KeptPtr kept) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     told_[item] = std::move(kept);
     numbers_.push_back(static_cast<std::uint32_t>(item));
   }
-  const std::lock_guard lock(bell_->mutex);
+  const MutexLock lock(bell_->mutex);
   if (bell_->session == nullptr) return;
   {
-    const std::lock_guard session_lock(bell_->session->mutex_);
+    const MutexLock session_lock(bell_->session->mutex_);
     bell_->session->to_tend_ = true;
   }
   bell_->session->changed_.notify_all();
@@ -618,7 +617,7 @@ void Session::Awaited::told(std::size_t item, KeptPtr kept) noexcept {
 
 std::vector<Session::Awaited::Told> Session::Awaited::take() {
   std::vector<Told> all;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all.reserve(numbers_.size());
   for (const std::uint32_t item : numbers_) all.push_back({item, std::move(told_[item])});
   numbers_.clear();
@@ -634,7 +633,7 @@ void Session::share(const WorkPtr& work) {
     work->kept.resize(work->count);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work->to_do.reserve(work->count);
     work->awaited = std::make_shared<Awaited>(bell_, work->count);
     ++shared_;
@@ -663,7 +662,7 @@ void Session::ask(Work& work, std::span<const std::uint32_t> items) {
     waits_for += answers[i].found == Found::others ? 1 : 0;
     if (!there && answers[i].found != Found::others) to_do.push_back(items[i]);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   work.to_do.insert(work.to_do.end(), to_do.begin(), to_do.end());
   work.waits_for += waits_for;
 }
@@ -688,7 +687,7 @@ bool Session::place(Work& work, std::uint32_t item, const KeptPtr& kept) {
 void Session::go_on(const WorkPtr& work, std::size_t settled) {
   std::vector<std::uint32_t> next;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work->waits_for -= settled;
     if (work->making) return;
     if (work->to_do.empty() && work->waits_for > 0) return;
@@ -700,7 +699,7 @@ void Session::go_on(const WorkPtr& work, std::size_t settled) {
   try {
     make_some(*work, next);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work->making = false;
     throw;
   }
@@ -720,7 +719,7 @@ void Session::make_some(Work& work, const std::vector<std::uint32_t>& items) {
   work.made = items;
   work.whole = items.size() == work.count;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work.to_do.reserve(work.count);
   }
   start(work);
@@ -731,7 +730,7 @@ void Session::make_some(Work& work, const std::vector<std::uint32_t>& items) {
 bool Session::made_some(Work& work) noexcept {
   bool broken = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken = work.broken;
   }
   const bool none = broken || stopping();
@@ -749,7 +748,7 @@ bool Session::made_some(Work& work) noexcept {
     served_.cache->fail(graph_, work.asked.keys[item]);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work.making = false;
     work.broken = work.broken || broken;
     work.over = work.waits_for == 0 && work.to_do.empty();
@@ -805,7 +804,7 @@ void Session::keep_results(Work& work) {
 void Session::tend() noexcept {
   std::vector<WorkPtr> all;
   try {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [group, work] : under_way_)
       if (work->awaited && !work->over) all.push_back(work);
   } catch (...) {
@@ -823,7 +822,7 @@ void Session::tend() noexcept {
 void Session::tend(const WorkPtr& work) {
   bool broken = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (work->over) return;
     if (work->making && work->waits_for == 0) return;
     broken = work->broken;
@@ -852,7 +851,7 @@ void Session::tend(const WorkPtr& work) {
     again.push_back(item);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work->to_do.insert(work->to_do.end(), again.begin(), again.end());
   }
   go_on(work, settled);
@@ -866,7 +865,7 @@ void Session::give_up(const WorkPtr& work) noexcept {
     served_.cache->forget(graph_, work->asked.keys[item], *work->awaited);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work->broken = true;
     work->waits_for = 0;
     work->to_do.clear();

@@ -3,17 +3,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/internal/worker_links.h>
 #include <penstock/serve.h>
 
@@ -94,7 +93,7 @@ class Session final : public LinkListener, private GroupListener {
   void finish(const WorkPtr& work) noexcept;
   void answer_without(const WorkPtr& work, AnswerHead::What what) noexcept;
   void send(WireBytes message) noexcept;
-  bool may_take() const;
+  bool may_take() const REQUIRES(mutex_);
   std::vector<StageWork> work_since_last(std::uint64_t& retried);
 
   // For elements that runs share:
@@ -125,20 +124,21 @@ class Session final : public LinkListener, private GroupListener {
   bool lz4_ = false;                             // constant once there is a run…
   std::uint64_t graph_ = 0;                      // …and so is its number in the cache
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  WorkerLink* link_;  // null once it is lost
-  std::deque<WireBytes> waiting_;
-  std::size_t waiting_bytes_ = 0;
-  std::size_t most_waiting_ = std::size_t{1} << 20;  // bytes
-  bool taking_ = false;                              // a message is being handled
-  bool greeted_ = false;                             // there was a hello
-  bool to_tend_ = false;                             // elements that other runs made have come
-  std::size_t shared_ = 0;  // groups under way that may wait for other runs
-  std::map<const Group*, WorkPtr> under_way_;
-  std::vector<StageWork> told_;  // what was reported so far of each stage
-  std::uint64_t told_retries_ = 0;
-  std::condition_variable_any changed_;
+  mutable Mutex mutex_;
+  WorkerLink* link_ GUARDED_BY(mutex_);  // null once it is lost
+  std::deque<WireBytes> waiting_ GUARDED_BY(mutex_);
+  std::size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
+  std::size_t most_waiting_ GUARDED_BY(mutex_) = std::size_t{1} << 20;  // bytes
+  bool taking_ GUARDED_BY(mutex_) = false;   // a message is being handled
+  bool greeted_ GUARDED_BY(mutex_) = false;  // there was a hello
+  bool to_tend_ GUARDED_BY(mutex_) = false;  // elements that other runs made have come
+  // Groups under way that may wait for other runs.
+  std::size_t shared_ GUARDED_BY(mutex_) = 0;
+  std::map<const Group*, WorkPtr> under_way_ GUARDED_BY(mutex_);
+  // The work of each stage that was reported so far.
+  std::vector<StageWork> told_ GUARDED_BY(mutex_);
+  std::uint64_t told_retries_ GUARDED_BY(mutex_) = 0;
+  StoppableCondVar changed_;
   Thread thread_;
 };
 

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/remote/session.h"
@@ -38,8 +39,8 @@ class Session::BudgetAllocator final : public Allocator {
 /// A way to wake a session, as long as it exists.
 struct Session::Bell {
   explicit Bell(Session& whose) : session(&whose) {}
-  std::mutex mutex;
-  Session* session;  // guarded by mutex
+  Mutex mutex;
+  Session* session GUARDED_BY(mutex);
 };
 
 /// The elements of one group that are being made for other runs. Thread-safe.
@@ -60,10 +61,10 @@ class Session::Awaited final : public KeptWaiter {
 
  private:
   const std::shared_ptr<Bell> bell_;
-  std::mutex mutex_;
-  // Guarded by mutex_, with room for all items:
-  std::vector<KeptPtr> told_;
-  std::vector<std::uint32_t> numbers_;
+  Mutex mutex_;
+  // Both have room for all items.
+  std::vector<KeptPtr> told_ GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> numbers_ GUARDED_BY(mutex_);
 };
 
 /// A charge for bytes that are not allocated through a context.

@@ -67,7 +67,7 @@ BufferPtr SharedMemory::allocate(std::size_t bytes) {
                             Allocator::kAlignment * Allocator::kAlignment;
   Range range{};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_ || whole < bytes) return {};
     free_.reserve(parts_ + 2);
     const auto at =
@@ -87,7 +87,7 @@ BufferPtr SharedMemory::allocate(std::size_t bytes) {
 }
 
 void SharedMemory::give(Range range) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --parts_;
   auto after = std::ranges::upper_bound(free_, range.begin, {}, &Range::begin);
   if (after != free_.begin() && std::prev(after)->end == range.begin) {
@@ -102,7 +102,7 @@ void SharedMemory::give(Range range) noexcept {
 }
 
 void SharedMemory::close() noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
 }
 

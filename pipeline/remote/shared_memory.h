@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include <penstock/buffer.h>
 #include <penstock/internal/posix.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 
@@ -45,11 +45,11 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
   const UniqueFd fd_;
   std::byte* const data_;
   const std::size_t size_;
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  std::vector<Range> free_;  // in order; with room for one more than there are parts
-  std::size_t parts_ = 0;
-  bool closed_ = false;
+  Mutex mutex_;
+  // In order, with room for one more than there are parts.
+  std::vector<Range> free_ GUARDED_BY(mutex_);
+  std::size_t parts_ GUARDED_BY(mutex_) = 0;
+  bool closed_ GUARDED_BY(mutex_) = false;
 };
 
 /// Such memory of another process, to read. Thread-safe.

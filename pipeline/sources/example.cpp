@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <optional>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/sources.h>
 #include <penstock/work.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/sources/feature_list.h"
 
 namespace penstock {

@@ -11,8 +11,8 @@
 #include <penstock/buffer.h>
 #include <penstock/description.h>
 #include <penstock/file_system.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/io/posix.h"
 
 namespace penstock {

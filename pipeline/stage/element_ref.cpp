@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <type_traits>
 #include <utility>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipeline/stage/held_values.h"
 
@@ -74,7 +75,7 @@ class PayloadPool {
   }
 
   void fill(AtHand& mine) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::size_t wanted = std::max<std::size_t>(1, mine.most / 2);
     for (; mine.count < wanted && !free_.empty(); free_.pop_back())
       mine.payloads[mine.count++] = free_.back();
@@ -83,15 +84,15 @@ class PayloadPool {
   void drain(AtHand& mine) noexcept {
     const std::size_t left = mine.most / 2;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       while (mine.count > left && free_.size() < kKept)
         free_.push_back(mine.payloads[--mine.count]);
     }
     while (mine.count > left) delete mine.payloads[--mine.count];
   }
 
-  std::mutex mutex_;
-  std::vector<Payload*> free_;
+  Mutex mutex_;
+  std::vector<Payload*> free_ GUARDED_BY(mutex_);
 };
 
 Ref<Payload> Payload::make() {

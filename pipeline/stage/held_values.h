@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/stage/run_services.h"
 
 namespace penstock {

@@ -84,14 +84,14 @@ class CacheIterator final : public OrderIterator {
 
  private:
   std::shared_ptr<const KeptElements> kept() const {
-    const std::lock_guard lock(store_->mutex);
+    const MutexLock lock(store_->mutex);
     return store_->elements;
   }
 
   void drop() {
     kept_.reset();
     std::shared_ptr<const KeptElements> dropped;
-    const std::lock_guard lock(store_->mutex);
+    const MutexLock lock(store_->mutex);
     dropped.swap(store_->elements);
   }
 
@@ -125,7 +125,7 @@ class CacheIterator final : public OrderIterator {
 
   void finish() {
     const std::shared_ptr<const KeptElements> elements = std::move(filling_);
-    const std::lock_guard lock(store_->mutex);
+    const MutexLock lock(store_->mutex);
     if (!store_->elements) store_->elements = elements;
   }
 

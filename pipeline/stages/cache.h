@@ -3,7 +3,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipeline/stage/run_services.h"
 #include "pipeline/stages/kept_elements.h"
@@ -20,14 +21,13 @@ struct CacheStore {
   /// The first place of the cache in the run. Every place keeps the elements drawn here, whichever
   /// of them fills it.
   const StagePlace place;
-  std::mutex mutex;
-  // For a cache in memory. Null until it is complete; guarded by mutex.
-  std::shared_ptr<const KeptElements> elements;
-  // For a cache in a file.
-  // Set once the file is complete; guarded by mutex.
-  std::shared_ptr<const CacheFileSource> file;
-  // True while one of the passes fills the file; guarded by mutex.
-  bool filling = false;
+  SlowMutex mutex;  // held while a pass looks for the file, and begins to write it
+  // For a cache in memory. Null until it is complete.
+  std::shared_ptr<const KeptElements> elements GUARDED_BY(mutex);
+  // For a cache in a file. Set once the file is complete.
+  std::shared_ptr<const CacheFileSource> file GUARDED_BY(mutex);
+  // True while one of the passes fills the file.
+  bool filling GUARDED_BY(mutex) = false;
 };
 
 /// The stores of one nested dataset's caches, for as long as the dataset is open. Used by one

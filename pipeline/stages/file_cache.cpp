@@ -39,11 +39,13 @@ class FileCacheIterator final : public OrderIterator {
  public:
   explicit FileCacheIterator(FileCachePlan plan) : plan_(std::move(plan)) {
     CacheStore& store = *plan_.store;
-    const std::lock_guard lock(store.mutex);
+    const MutexLock lock(store.mutex);
+    std::shared_ptr<const CacheFileSource> complete = store.file;
     located([&] {
-      if (!store.file) store.file = plan_.open();
-      if (store.file) replay_from(store.file, 0);
+      if (!complete) complete = plan_.open();
+      if (complete) replay_from(complete, 0);
     });
+    store.file = std::move(complete);
     if (!file_ && !store.filling) start_writing();
     if (!file_) input_ = plan_.open_input();
     // Last, because nothing would reset it if the constructor threw after that.
@@ -96,7 +98,7 @@ class FileCacheIterator final : public OrderIterator {
       return discard(position);
     }
     if (!file_) discard_at_most(UINT64_MAX);
-    const std::lock_guard lock(plan_.store->mutex);
+    const MutexLock lock(plan_.store->mutex);
     if (!plan_.store->file) {
       throw Error(ErrorCode::data_loss, "the cache file of the state is gone",
                   Provenance{plan_.path, -1, -1, plan_.stage});
@@ -168,13 +170,14 @@ class FileCacheIterator final : public OrderIterator {
   void finish() {
     writer_->commit();
     stop_filling();
-    const std::lock_guard lock(plan_.store->mutex);
-    plan_.store->file = plan_.open();
+    std::shared_ptr<const CacheFileSource> complete = plan_.open();
+    const MutexLock lock(plan_.store->mutex);
+    plan_.store->file = std::move(complete);
   }
 
   void stop_filling() noexcept {
     writer_.reset();
-    const std::lock_guard lock(plan_.store->mutex);
+    const MutexLock lock(plan_.store->mutex);
     plan_.store->filling = false;
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <penstock/internal/slow_work.h>
+
 #include "pipeline/stage/support.h"
 #include "pipeline/stages/cache.h"
 
@@ -193,6 +195,7 @@ class InterleaveIterator final : public OrderIterator {
     Status status = element[0].payload->status;
     if (status.ok()) {
       try {
+        slow_work("a user's function is called");
         Dataset dataset = fn_(element[0]);
         check(dataset.node()->spec());
         OpenContext nested = context_.with_path(ordinal);

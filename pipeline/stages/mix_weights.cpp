@@ -40,7 +40,7 @@ MixWeights::Record::Record(std::vector<Change> changes) {
 
 std::shared_ptr<const std::vector<double>> MixWeights::Record::at(std::uint64_t epoch,
                                                                   std::uint64_t draw) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   next_ = std::max(next_, Place(epoch, draw + 1));
   auto entry = entries_.end() - 1;
   while (entry->from > Place(epoch, draw)) --entry;
@@ -48,7 +48,7 @@ std::shared_ptr<const std::vector<double>> MixWeights::Record::at(std::uint64_t 
 }
 
 void MixWeights::Record::reached(std::uint64_t epoch, std::uint64_t draw) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   next_ = std::max(next_, Place(epoch, draw));
 }
 
@@ -58,7 +58,7 @@ MixWeights::Change MixWeights::Record::set(std::vector<double> weights) {
     bad_stage(kMixStage, std::to_string(shared->size()) + " weights for " +
                              std::to_string(inputs_) + " inputs");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Changes that were planned for later are replaced too.
   while (!entries_.empty() && entries_.back().from >= next_) entries_.pop_back();
   entries_.push_back({next_, shared});
@@ -66,7 +66,7 @@ MixWeights::Change MixWeights::Record::set(std::vector<double> weights) {
 }
 
 std::vector<MixWeights::Change> MixWeights::Record::changes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Change> result;
   for (const Entry& entry : entries_) {
     result.push_back({entry.from.first, entry.from.second, *entry.weights});
@@ -76,7 +76,7 @@ std::vector<MixWeights::Change> MixWeights::Record::changes() const {
 
 void MixWeights::Record::save(std::uint64_t epoch, bool exact, StateWriter& changes,
                               StateWriter& draws) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto first = entries_.end() - 1;
   while (first != entries_.begin() && first->from > Place(epoch, 0)) --first;
   changes.put(static_cast<std::uint64_t>(entries_.end() - first));
@@ -108,7 +108,7 @@ void MixWeights::Record::restore(StateReader& changes, StateReader& draws) {
   Place next;
   next.first = draws.get();
   next.second = draws.get();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.from > saved.back().from) saved.push_back(entry);
   }

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/stage_options.h>
 #include <penstock/state.h>
 
@@ -40,10 +40,10 @@ class MixWeights::Record {
   };
 
   std::size_t inputs_ = 0;  // constant after construction
-  mutable std::mutex mutex_;
-  std::vector<Entry> entries_;  // in order; guarded by mutex_
-  // The place after the last draw that was made; guarded by mutex_.
-  Place next_;
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in order
+  // The place after the last draw that was made.
+  Place next_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

@@ -7,7 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "staging/clock.h"
 #include "staging/cuda/device.h"
 #include "staging/cuda/kernels.h"

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <penstock/internal/slow_work.h>
+
 #include "staging/cuda/numa.h"
 
 namespace penstock::cuda {
@@ -18,6 +20,7 @@ int node_of(int device) {
 }  // namespace
 
 std::byte* Pinned::allocate(std::size_t bytes) {
+  slow_work("memory is pinned");
   made.fetch_add(1, std::memory_order_relaxed);
   void* data = nullptr;
   {
@@ -33,17 +36,25 @@ std::byte* Pinned::allocate(std::size_t bytes) {
                      device +
                          ": pinning memory was refused; batches are staged from pageable "
                          "memory");
-  MutexLock lock(mutex_);
-  pageable_.reserve(pageable_.size() + 1);
-  return pageable_.emplace_back(heap().allocate(bytes));
+  std::byte* const pageable = heap().allocate(bytes);
+  try {
+    const MutexLock lock(mutex_);
+    pageable_.push_back(pageable);
+  } catch (...) {
+    heap().deallocate(pageable, bytes);
+    throw;
+  }
+  return pageable;
 }
 
 // Does not ask the runtime for the kind of memory, because that fails on a lost device.
 void Pinned::deallocate(std::byte* data, std::size_t bytes) noexcept {
+  bool pageable = false;
   {
-    MutexLock lock(mutex_);
-    if (std::erase(pageable_, data) > 0) return heap().deallocate(data, bytes);
+    const MutexLock lock(mutex_);
+    pageable = std::erase(pageable_, data) > 0;
   }
+  if (pageable) return heap().deallocate(data, bytes);
   const Current current(context_);
   static_cast<void>(cudaFreeHost(data));
 }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <penstock/buffer.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "staging/cuda/module.h"
 #include "staging/cuda/runtime.h"
 

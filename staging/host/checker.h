@@ -8,8 +8,7 @@
 #include <vector>
 
 #include <penstock/device.h>
-
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include <penstock/internal/slow_work.h>
 #include <penstock/log.h>
 
 #include "staging/host/host_stream.h"
@@ -101,6 +102,7 @@ void HostDevice::require_alive() {
 }
 
 std::byte* HostDevice::allocate(std::size_t bytes) {
+  slow_work("memory of a device is allocated");
   const DeviceMemory have = memory();
   {
     MutexLock lock(mutex_);
@@ -126,6 +128,7 @@ std::byte* HostDevice::allocate(std::size_t bytes) {
 }
 
 void HostDevice::deallocate(std::byte* data, std::size_t bytes, Site site) noexcept {
+  slow_work("memory of a device is freed");
   if (checker_) checker_->freed({data, bytes}, site);
   munmap(data, whole_pages(bytes));
   MutexLock lock(mutex_);

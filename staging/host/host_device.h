@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <penstock/device_backend.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/host/checker.h"
 

@@ -52,6 +52,8 @@ put pipelines/identity.cpp 'if (stage.kind().name == "batch") return;' 'return k
   'if (stage.kind().name == kind) return;' 'if (kind.name == name) return;' 'if (stage.kind().role == StageRole::batch) return;'
 put pipeline/stages/identity.cpp 'if (node.name() == "batch") return;' 'if ("map" != stage->name()) return;' 'is_batch(x);'
 put pipeline/engine/casts.cpp 'auto& a = const_cast<A&>(b);' 'auto* c = dynamic_cast<C*>(d);'
+put pipeline/remote/locks.cpp 'mutable std::mutex mutex_;' 'const std::lock_guard lock(mutex_);' 'std::condition_variable_any changed_;' \
+  'bool wait(std::mutex& mutex);'
 put pipeline/image/cast.cpp 'auto* c = dynamic_cast<C*>(d);'
 put pipeline/stages/cast.cpp 'auto* op = dynamic_cast<const PackingOp*>(d);'
 mapfile -t lines < <(seq 601)
@@ -63,7 +65,8 @@ if output=$("$check" "$tree" 2> "$tree/warnings"); then
 fi
 expected="examples/bad.cpp:1 examples/bad.cpp:2 include/penstock/bad3.h:1 include/penstock/bad.h:1 include/penstock/bad2.h:1 pipeline/core/bad.cpp:2
 pipeline/io/bad.cpp:1 pipeline/stage/bad.h:1 pipeline/stage/bad2.h:1 pipeline/stage/bad3.h:1 pipeline/sources/bad.cu:1
-pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/stages/identity.cpp:1 pipeline/stages/identity.cpp:2
+pipeline/engine/casts.cpp:1 pipeline/engine/casts.cpp:2 pipeline/remote/locks.cpp:1 pipeline/remote/locks.cpp:2
+pipeline/remote/locks.cpp:3 pipeline/stages/identity.cpp:1 pipeline/stages/identity.cpp:2
 pipeline/stages/identity.cpp:3 staging/engine.cpp:1 towers/engine.cpp:2 tools/penstock/engine.cpp:1 pipelines/engine.cpp:1
 tools/penstock/engine.cpp:2 tools/penstock/engine.cpp:3 pipelines/identity.cpp:1
 pipelines/identity.cpp:2 pipelines/identity.cpp:3

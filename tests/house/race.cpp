@@ -14,7 +14,7 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 namespace {

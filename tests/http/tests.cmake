@@ -1,6 +1,6 @@
 add_library(test_http_server STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/http_server.cpp
                                     ${CMAKE_CURRENT_LIST_DIR}/../support/object_store.cpp)
-target_include_directories(test_http_server PRIVATE ${PROJECT_SOURCE_DIR})
+target_include_directories(test_http_server PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(test_http_server PRIVATE penstock_private Threads::Threads)
 
 set(files url answer pace redirects parts aws_endpoints aws_settings credentials)

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <penstock/element.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "staging/clock.h"
 #include "staging/source.h"
 

@@ -14,7 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "tests/support/object_store.h"
 
 namespace penstock::test {

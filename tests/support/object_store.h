@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::test {
 

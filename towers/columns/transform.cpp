@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/packing_op.h>
 
 #include "towers/columns/column_plan.h"
@@ -130,7 +130,7 @@ class ColumnOp final : public PackingOp {
     });
   }
 
-  void run(std::span<WorkItem> items, WorkContext& context) const override {
+  void run(std::span<WorkItem> items, WorkContext& context) const EXCLUDES(mutex_) override {
     std::unique_ptr<Scratch> scratch = take_scratch();
     scratch->packed.clear();
     scratch->ends.clear();
@@ -140,7 +140,7 @@ class ColumnOp final : public PackingOp {
     }
     if (packs_) hand_out(items, *scratch, context);
     scratch->in.clear();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     scratches_.push_back(std::move(scratch));
   }
 
@@ -153,9 +153,9 @@ class ColumnOp final : public PackingOp {
     std::vector<std::size_t> ends;  // in `packed`, of each item
   };
 
-  std::unique_ptr<Scratch> take_scratch() const {
+  std::unique_ptr<Scratch> take_scratch() const EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!scratches_.empty()) {
         std::unique_ptr<Scratch> last = std::move(scratches_.back());
         scratches_.pop_back();
@@ -223,8 +223,8 @@ class ColumnOp final : public PackingOp {
   const std::shared_ptr<const ColumnPlan> plan_;
   const bool packs_;
   const Names* const packed_names_ = packed_spec().names();
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> scratches_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

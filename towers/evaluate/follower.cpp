@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include <sys/stat.h>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/log.h>
 
 #include "towers/checkpoint/checkpoint.h"
@@ -88,11 +87,11 @@ class Follower::Impl {
     return result;
   }
 
-  void stop() noexcept {
-    const std::lock_guard lock(mutex_);
+  void stop() noexcept EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     stopped_ = true;
     changed_.notify_all();
-    if (evaluator_) evaluator_->cancel();
+    if (to_cancel_ != nullptr) to_cancel_->cancel();
   }
 
  private:
@@ -112,14 +111,15 @@ class Follower::Impl {
     return Identity{st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
   }
 
-  bool stopped() {
-    const std::lock_guard lock(mutex_);
+  bool stopped() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     return stopped_;
   }
 
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kLookEvery, [&] { return stopped_; });
+  void wait() EXCLUDES(mutex_) {
+    const Clock::time_point until = Clock::now() + kLookEvery;
+    const MutexLock lock(mutex_);
+    while (!stopped_ && Clock::now() < until) changed_.wait_until(mutex_, until);
   }
 
   /// Returns the checkpoints that `seen_.kept` describes, in the same order.
@@ -196,14 +196,19 @@ class Follower::Impl {
   }
 
   /// Prepares for checkpoints whose labels count these classes; false if it was stopped.
-  bool prepare(const std::vector<std::string>& classes) {
+  bool prepare(const std::vector<std::string>& classes) EXCLUDES(mutex_) {
     if (evaluator_ && classes_ == classes) return !stopped();
     const Dataset rows = labelled(test_, classes, train_.class_weights, kEvaluationData);
-    const std::lock_guard lock(mutex_);
-    if (stopped_) return false;
+    {
+      const MutexLock lock(mutex_);
+      if (stopped_) return false;
+      to_cancel_ = nullptr;
+    }
     evaluator_.emplace(towers_, rows, train_);
     classes_ = classes;
-    return true;
+    const MutexLock lock(mutex_);
+    to_cancel_ = &*evaluator_;
+    return !stopped_;
   }
 
   /// Returns nothing if the file no longer exists or is damaged.
@@ -233,15 +238,16 @@ class Follower::Impl {
   EvaluationLog log_;
   const Dataset test_;
   TowerSet towers_;
-  std::optional<Evaluator> evaluator_;  // made under mutex_; other threads use it under mutex_
-  std::vector<std::string> classes_;    // the classes it is for
+  std::optional<Evaluator> evaluator_;
+  std::vector<std::string> classes_;  // the classes it is for
   std::optional<BestExport> best_;
   FollowPlan::Seen seen_;
   std::map<std::string, Identity> known_;  // by path: evaluated, or damaged
   std::set<Identity> damaged_;             // the damaged ones
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopped_ = false;  // guarded by mutex_
+  SlowMutex mutex_;  // held while an evaluation is cancelled, so that its evaluator lives
+  CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  Evaluator* to_cancel_ GUARDED_BY(mutex_) = nullptr;  // for `stop`
 };
 
 Follower::Follower(const ModelMaker& make, const Dataset& test, FollowerOptions options)

@@ -1,9 +1,8 @@
 #include "towers/gpu/nccl_sum.h"
 
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -14,6 +13,7 @@
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/gpu/gpu.h"
@@ -38,6 +38,7 @@ class NcclSum final : public BucketSum {
       std::vector<Event>& reached = reached_.emplace_back();
       for (std::size_t b = 0; b < buckets; ++b) reached.emplace_back(gpu.device());
     }
+    exchanges_.resize(ranks_.size());
     if (options.peers != nullptr) {
       connect_with(*options.peers);
     } else if (ranks_.size() > 1 || options.nccl_alone) {
@@ -60,16 +61,13 @@ class NcclSum final : public BucketSum {
   }
 
   void add_up(const Bucket& bucket, std::size_t number,
-              const std::vector<std::vector<Share>>& shares) override {
+              const std::vector<std::vector<Share>>& shares) EXCLUDES(mutex_) override {
     for (Rank& rank : ranks_) add_up_on(rank, bucket, number, shares);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (failed_) return;
       calling_ = true;
-      for (Rank& rank : ranks_) {
-        rank.since = Clock::now();
-        rank.enqueued = false;
-      }
+      for (Exchange& exchange : exchanges_) exchange = {Clock::now(), false};
     }
     begun_.notify_all();
     Status outcome;  // set without the mutex: NCCL's first call waits
@@ -78,17 +76,18 @@ class NcclSum final : public BucketSum {
     } catch (...) {
       outcome = status_from_current_exception();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     calling_ = false;
     if (failed_) return abort_all();
     if (!outcome.ok()) throw Error(outcome.error());
-    for (Rank& rank : ranks_) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const Rank& rank = ranks_[r];
       const float* sums = values(rank.towers.front(), bucket.begin);
       for (std::size_t i = 1; i < rank.towers.size(); ++i)
         rank.stream.view().copy({values(rank.towers[i], bucket.begin), sums,
                                  (bucket.end - bucket.begin) * sizeof(float)});
       rank.stream.view().record(rank.done);
-      rank.enqueued = true;
+      exchanges_[r].enqueued = true;
     }
   }
 
@@ -98,8 +97,8 @@ class NcclSum final : public BucketSum {
 
   // Streams may wait for other ranks within NCCL, where only an abort reaches them. An abort frees
   // the communicators, so a call that uses them must end first.
-  void fail() noexcept override {
-    const std::lock_guard lock(mutex_);
+  void fail() noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     if (std::exchange(failed_, true)) return;
     if (!calling_) abort_all();
     begun_.notify_all();
@@ -111,9 +110,11 @@ class NcclSum final : public BucketSum {
     std::vector<int> towers{};
     Stream stream;
     Event done;  // for the newest bucket
-    // The time when that bucket was begun, while it is running.
-    std::optional<Clock::time_point> since{};
-    bool enqueued = false;  // true if `done` is recorded for it
+  };
+  /// A rank's exchange of the newest bucket.
+  struct Exchange {
+    std::optional<Clock::time_point> since{};  // when it was begun, while it is running
+    bool enqueued = false;                     // true if the rank's `done` is recorded for it
   };
 
   void connect() {
@@ -207,9 +208,9 @@ class NcclSum final : public BucketSum {
     if (trouble) throw Error(ErrorCode::unavailable, *trouble);
   }
 
-  /// Called with mutex_ held, once. An abort may wait until the others are aborted too, so they all
-  /// run at the same time.
-  void abort_all() noexcept {
+  /// Called once. An abort may wait until the others are aborted too, so they all run at the same
+  /// time.
+  void abort_all() noexcept REQUIRES(mutex_) {
     std::vector<std::jthread> threads;
     for (void* communicator : communicators_) {
       const auto abort = [this, communicator] { static_cast<void>(nccl_->abort(communicator)); };
@@ -222,40 +223,43 @@ class NcclSum final : public BucketSum {
   }
 
   /// Watches running exchanges.
-  void watch(const std::stop_token& stop) {
+  void watch(const std::stop_token& stop) EXCLUDES(mutex_) {
     constexpr auto kEvery = std::chrono::milliseconds(20);
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stop.stop_requested() && !failed_) {
       if (const Status found = look(); !found.ok()) {
         lock.unlock();
         return on_error_(found);
       }
-      const auto is_busy = [this] {
-        for (const Rank& rank : ranks_)
-          if (rank.since) return true;
-        return false;
-      };
       if (is_busy()) {
-        begun_.wait_for(lock, stop, kEvery, [this] { return failed_; });
+        const Clock::time_point next = Clock::now() + kEvery;
+        while (!failed_ && !stop.stop_requested() && Clock::now() < next)
+          begun_.wait_until(mutex_, stop, next);
       } else {
-        begun_.wait(lock, stop, [&] { return failed_ || is_busy(); });
+        while (!failed_ && !stop.stop_requested() && !is_busy()) begun_.wait(mutex_, stop);
       }
     }
   }
 
-  Status look() noexcept try {
+  bool is_busy() const REQUIRES(mutex_) {
+    return std::ranges::any_of(exchanges_,
+                               [](const Exchange& exchange) { return exchange.since.has_value(); });
+  }
+
+  Status look() noexcept REQUIRES(mutex_) try {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      Rank& rank = ranks_[r];
+      Exchange& exchange = exchanges_[r];
       int state = Nccl::kSuccess;
       if (!communicators_.empty() &&
           nccl_->async_error(communicators_[r], &state) == Nccl::kSuccess &&
           state != Nccl::kSuccess && state != Nccl::kInProgress)
         return Error(ErrorCode::unavailable,
                      name_of(r) + " reported: " + nccl_->error_string(state));
-      if (rank.since && rank.enqueued && rank.done.view().done()) {
-        rank.since.reset();
-      } else if (rank.since &&
-                 std::chrono::duration<double>(Clock::now() - *rank.since).count() > timeout_s_) {
+      if (exchange.since && exchange.enqueued && ranks_[r].done.view().done()) {
+        exchange.since.reset();
+      } else if (exchange.since &&
+                 std::chrono::duration<double>(Clock::now() - *exchange.since).count() >
+                     timeout_s_) {
         return Error(ErrorCode::no_progress, name_of(r) + ": its exchange did not end in " +
                                                  std::to_string(timeout_s_) + " s");
       }
@@ -277,13 +281,14 @@ class NcclSum final : public BucketSum {
   std::vector<std::size_t> rank_of_;         // one for each tower
   std::vector<std::vector<Event>> reached_;  // one for each tower and bucket
   std::vector<void*> communicators_;
+  std::vector<Rank> ranks_;
 
-  std::mutex mutex_;
-  std::condition_variable_any begun_;
-  std::vector<Rank> ranks_;  // `since` and `enqueued`: guarded by mutex_
-  // Guarded by mutex_.
-  bool failed_ = false;
-  bool calling_ = false;  // true while the exchange's thread uses the communicators
+  SlowMutex mutex_;  // held while communicators are aborted, and while copies are enqueued
+  StoppableCondVar begun_;
+  std::vector<Exchange> exchanges_ GUARDED_BY(mutex_);  // one for each rank
+  bool failed_ GUARDED_BY(mutex_) = false;
+  // True while the exchange's thread uses the communicators.
+  bool calling_ GUARDED_BY(mutex_) = false;
   Thread watcher_;
 };
 

@@ -13,7 +13,7 @@ Crew::Crew(int size) : size_(size) {
           start_thread("push " + std::to_string(number), [this, number] { work(number); }));
   } catch (...) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
     begun_.notify_all();
@@ -23,7 +23,7 @@ Crew::Crew(int size) : size_(size) {
 
 Crew::~Crew() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   begun_.notify_all();
@@ -31,7 +31,7 @@ Crew::~Crew() {
 
 void Crew::each(const std::function<void(int)>& body) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     body_ = &body;
     left_ = size_ - 1;
     ++round_;
@@ -39,9 +39,9 @@ void Crew::each(const std::function<void(int)>& body) {
   }
   begun_.notify_all();
   const Status mine = status_of(body, 0);
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   note(mine);
-  done_.wait(lock, [this] { return left_ == 0; });
+  while (left_ != 0) done_.wait(mutex_);
   if (!first_error_.ok()) throw Error(first_error_.error());
 }
 
@@ -60,9 +60,9 @@ void Crew::note(const Status& status) {
 
 void Crew::work(int number) {
   std::uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    begun_.wait(lock, [&] { return stopped_ || round_ != seen; });
+    while (!stopped_ && round_ == seen) begun_.wait(mutex_);
     if (stopped_) return;
     seen = round_;
     const std::function<void(int)>& body = *body_;

@@ -1,13 +1,12 @@
 // Threads that do one thing to several servers at the same time.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::towers {
 
@@ -21,22 +20,21 @@ class Crew {
 
   /// Calls `body` with 0, 1, … at the same time, and returns when all calls are done. Throws the
   /// first exception.
-  void each(const std::function<void(int)>& body);
+  void each(const std::function<void(int)>& body) EXCLUDES(mutex_);
 
  private:
-  void work(int number);
+  void work(int number) EXCLUDES(mutex_);
   static Status status_of(const std::function<void(int)>& body, int number);
-  void note(const Status& status);  // called with mutex_ held
+  void note(const Status& status) REQUIRES(mutex_);
 
   const int size_;
-  std::mutex mutex_;
-  std::condition_variable begun_, done_;
-  // Guarded by mutex_.
-  const std::function<void(int)>* body_ = nullptr;
-  std::uint64_t round_ = 0;
-  int left_ = 0;
-  bool stopped_ = false;
-  Status first_error_;
+  Mutex mutex_;
+  CondVar begun_, done_;
+  const std::function<void(int)>* body_ GUARDED_BY(mutex_) = nullptr;
+  std::uint64_t round_ GUARDED_BY(mutex_) = 0;
+  int left_ GUARDED_BY(mutex_) = 0;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  Status first_error_ GUARDED_BY(mutex_);
 
   std::vector<Thread> threads_;
 };

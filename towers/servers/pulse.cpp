@@ -4,6 +4,7 @@
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::towers {
 
@@ -13,7 +14,7 @@ Pulse::Pulse(const Trainee& who, std::chrono::milliseconds every,
 
 Pulse::~Pulse() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_all();
@@ -24,7 +25,7 @@ void Pulse::add(std::shared_ptr<ParameterServer> server) {
 }
 
 void Pulse::beat(ParameterServer& server) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopped_) {
     lock.unlock();
     Status ended;
@@ -38,7 +39,8 @@ void Pulse::beat(ParameterServer& server) {
       return;
     }
     lock.lock();
-    changed_.wait_for(lock, every_, [this] { return stopped_; });
+    const auto next = std::chrono::steady_clock::now() + every_;
+    while (!stopped_ && std::chrono::steady_clock::now() < next) changed_.wait_until(mutex_, next);
   }
 }
 

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "towers/servers/parameter_server.h"
 
@@ -29,14 +28,14 @@ class Pulse {
   void add(std::shared_ptr<ParameterServer> server);
 
  private:
-  void beat(ParameterServer& server);
+  void beat(ParameterServer& server) EXCLUDES(mutex_);
 
   const Trainee who_;
   const std::chrono::milliseconds every_;
   const std::function<void(const Status&)> lost_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopped_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
   std::vector<Thread> threads_;
 };
 

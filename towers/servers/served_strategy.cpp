@@ -249,7 +249,7 @@ void ServedStrategy::update(int tower, std::int64_t rows) {
   }
   note(first.step);
   if (first.verdict == PushVerdict::finished) finished_ = true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (first.verdict == PushVerdict::applied) ++stats_.applied;
   if (first.verdict == PushVerdict::dropped) ++stats_.dropped;
 }
@@ -320,7 +320,7 @@ ServerFigures ServedStrategy::figures() {
   throw_if_failed();
   ServerFigures figures = server(0).figures(run_);
   note(figures.step);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stats_.applied = figures.applied;
   stats_.dropped = figures.dropped;
   stats_.staleness = figures.staleness;
@@ -334,12 +334,12 @@ void ServedStrategy::end(const Status& why) {
 }
 
 void ServedStrategy::fail(const Status& error) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (error_.ok()) error_ = error;
 }
 
 Status ServedStrategy::first_failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
@@ -349,7 +349,7 @@ void ServedStrategy::throw_if_failed() const {
 }
 
 StrategyStats ServedStrategy::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stats_;
 }
 
@@ -433,7 +433,7 @@ Beginning ServedStrategy::beginning_for(const Start& start, int server) const {
 void ServedStrategy::begin_pulse() {
   pulse_.reset();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     error_ = {};
   }
   pulse_ =

@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/strategy.h>
 
 #include "towers/servers/crew.h"
@@ -62,7 +62,7 @@ class ServedStrategy final : public Strategy {
   /// Waits until the tower may compute, and brings it the values. False if the run has made all its
   /// updates. Throws the error given to `fail`, and Error{no_progress}.
   bool ready(int tower);
-  void update(int tower, std::int64_t rows) override;
+  void update(int tower, std::int64_t rows) EXCLUDES(mutex_) override;
   /// Returns the update that the tower's values include; with async, by its own count.
   std::uint64_t local_step(int tower) const;
   /// Returns how many batches each tower of this process has drawn at least. In a job in which all
@@ -82,18 +82,18 @@ class ServedStrategy final : public Strategy {
   /// Fetches the values and the optimizers' state, as of one moment. In a job in which all are
   /// needed, waits until this is the same state in each run of the job. Throws Error{no_progress}.
   ServedPosition keep();
-  ServerFigures figures();
+  ServerFigures figures() EXCLUDES(mutex_);
   /// Tells all servers how the run ended.
   void end(const Status& why);
 
-  void fail(const Status& error) noexcept override;
+  void fail(const Status& error) noexcept EXCLUDES(mutex_) override;
   /// Returns the first failure that this process knows of, from a call or a sign of life. If
   /// several servers are lost, a later one may have ended because of the first.
-  Status first_failure() const;
+  Status first_failure() const EXCLUDES(mutex_);
   bool synchronous() const noexcept override { return false; }
   /// As far as this process knows.
   std::uint64_t step() const override { return step_; }
-  StrategyStats stats() const override;
+  StrategyStats stats() const EXCLUDES(mutex_) override;
   Slots slots(std::size_t variable) override;
   void restore(std::uint64_t step) override { step_ = step; }
 
@@ -117,12 +117,12 @@ class ServedStrategy final : public Strategy {
   int replica(int tower) const noexcept { return job_.process * store_.towers() + tower; }
   Trainee who() const { return {job_.process, job_.incarnation}; }
   Tower& at(int tower) { return *towers_[static_cast<std::size_t>(tower)]; }
-  void throw_if_failed() const;
+  void throw_if_failed() const EXCLUDES(mutex_);
   void check_position(const ServedPosition& position) const;
   Beginning beginning_for(const Start& start, int server) const;
   std::string begin_run(const Start& start);
   std::string enter_run(const Start& start);
-  void begin_pulse();
+  void begin_pulse() EXCLUDES(mutex_);
   void come_too_late(const Entered& run);
   void wait_until_fixed();
   /// Calls `tell` for all servers, then throws its first error. No tower may be in a step.
@@ -154,10 +154,9 @@ class ServedStrategy final : public Strategy {
   // True if the servers need not be told of an end.
   bool over_ = false;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  Status error_;
-  StrategyStats stats_;
+  mutable Mutex mutex_;
+  Status error_ GUARDED_BY(mutex_);
+  StrategyStats stats_ GUARDED_BY(mutex_);
 
   std::unique_ptr<Pulse> pulse_;
 };

@@ -11,6 +11,16 @@
 #include "towers/train/updater.h"
 
 namespace penstock::towers {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Logs a warning of `gone`.
+void warn(const std::string& warning) {
+  if (!warning.empty()) log(LogLevel::warning, warning);
+}
+
+}  // namespace
 
 ShardServer::ShardServer(ShardServerOptions options) : options_(std::move(options)) {}
 
@@ -19,29 +29,35 @@ ShardServer::~ShardServer() {
 }
 
 void ShardServer::look() {
-  const std::lock_guard lock(mutex_);
-  if (!run_ || run_->ended) return;
-  for (const int process : run_->roster.look(options_.now())) gone(*run_, process);
-  changed_.notify_all();
+  std::vector<std::string> warnings;
+  {
+    const MutexLock lock(mutex_);
+    if (!run_ || run_->ended) return;
+    for (const int process : run_->roster.look(options_.now()))
+      warnings.push_back(gone(*run_, process));
+    changed_.notify_all();
+  }
+  for (const std::string& warning : warnings) warn(warning);
 }
 
-void ShardServer::gone(Run& run, int process) {
+std::string ShardServer::gone(Run& run, int process) {
   const std::string& why = run.roster.why_lost(process);
   if (process == 0) {
     end_locked(run, Error(ErrorCode::unavailable, "the chief was lost: " + why));
-    return;
+    return {};
   }
-  if (run.beginning.all_needed)
-    return end_locked(
-        run, Error(ErrorCode::unavailable, name_of_process(process) + " was lost: " + why));
-  if (run.beginning.server != 0) return;
-  log(LogLevel::warning, name_of_process(process) + " is lost: " + why);
+  if (run.beginning.all_needed) {
+    end_locked(run, Error(ErrorCode::unavailable, name_of_process(process) + " was lost: " + why));
+    return {};
+  }
+  if (run.beginning.server != 0) return {};
   for (int r = run.roster.first_replica(process); r < run.roster.first_replica(process + 1); ++r)
     run.drop_out(r);
+  return name_of_process(process) + " is lost: " + why;
 }
 
 void ShardServer::stop(const Status& why) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (run_) end_locked(*run_, why);
   stopped_ = why;
   changed_.notify_all();
@@ -53,19 +69,21 @@ void ShardServer::end_locked(Run& run, const Status& why) noexcept {
 }
 
 bool ShardServer::begun() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return run_ != nullptr;
 }
 
 std::optional<Status> ShardServer::ended(std::chrono::milliseconds limit) {
-  Lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] { return run_ && run_->ended; });
+  const auto until = Clock::now() + limit;
+  const MutexLock lock(mutex_);
+  while (!(run_ && run_->ended) && Clock::now() < until) changed_.wait_until(mutex_, until);
   return run_ ? run_->ended : std::nullopt;
 }
 
 void ShardServer::wait_until_known(std::chrono::milliseconds limit) {
-  Lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] { return !run_ || run_->all_know(); });
+  const auto until = Clock::now() + limit;
+  const MutexLock lock(mutex_);
+  while (run_ && !run_->all_know() && Clock::now() < until) changed_.wait_until(mutex_, until);
 }
 
 ShardServer::Run& ShardServer::run_of(const std::string& run) {
@@ -87,7 +105,7 @@ ShardServer::Run& ShardServer::heard_in(const Trainee& who) {
 }
 
 void ShardServer::begin(const Beginning& beginning, const Trainee& chief) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!stopped_.ok()) throw Error(stopped_.error());
   if (run_ && run_->beginning.run == beginning.run) return;  // repeated
   if (run_ && !run_->ended)
@@ -96,7 +114,7 @@ void ShardServer::begin(const Beginning& beginning, const Trainee& chief) {
 }
 
 void ShardServer::give(const std::string& run, int slot, const Piece& values) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& mine = run_of(run);
   if (mine.ready)
     throw Error(ErrorCode::invalid_argument, "values may be given before the run is ready only");
@@ -107,14 +125,14 @@ void ShardServer::give(const std::string& run, int slot, const Piece& values) {
 void ShardServer::ready(const std::string& run) {
   std::vector<std::string> others;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Run& mine = run_of(run);
     if (mine.ready) return;
     if (mine.leads_others()) others = mine.beginning.servers;
   }
   std::vector<std::unique_ptr<ParameterServer>> connected;
   for (std::size_t s = 1; s < others.size(); ++s) connected.push_back(options_.connect(others[s]));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& mine = run_of(run);
   if (mine.ready) return;
   mine.others = std::move(connected);
@@ -135,37 +153,36 @@ void ShardServer::check_facts(const Run& run, const Trainee& who,
   }
 }
 
+bool ShardServer::is_open() const {
+  return run_ && run_->ready && !run_->ended;
+}
+
 Entered ShardServer::enter(const Trainee& who, const std::map<std::string, std::string>& facts,
                            std::chrono::milliseconds limit) {
   const Roster::Time asked = options_.now();
-  const auto until = std::chrono::steady_clock::now() + limit;
-  Lock lock(mutex_);
-  const auto open = [&] { return run_ && run_->ready && !run_->ended; };
+  const auto until = Clock::now() + limit;
+  const MutexLock lock(mutex_);
   // A run that was already over may be followed by another, so wait for that. The end of a run that
   // is still open concerns this process.
   const std::shared_ptr<Run> over = run_ && run_->ended ? run_ : nullptr;
-  const auto broke_off = [&] { return run_ && run_ != over && run_->ended && !run_->ended->ok(); };
-  const auto chief_lives = [&] {
-    return run_->roster.chief_lives(who.process, asked, options_.now());
-  };
-  for (bool in_time = true;;
-       in_time = changed_.wait_until(lock, until) == std::cv_status::no_timeout) {
+  for (bool in_time = true;; in_time = changed_.wait_until(mutex_, until)) {
     if (!stopped_.ok()) throw Error(stopped_.error());
-    if (broke_off()) throw Error(run_->ended->error());
+    if (run_ && run_ != over && run_->ended && !run_->ended->ok())
+      throw Error(run_->ended->error());
     if (run_ && run_->ended && (run_ != over || (!in_time && run_->ended->ok()))) {
       run_->note_told(who.process);
       changed_.notify_all();
       return {.run = run_->beginning.run, .step = run_->shard.step(), .finished = true};
     }
-    if (open()) {
+    if (is_open()) {
       check_facts(*run_, who, facts);
       run_->roster.check(who);
-      if (chief_lives()) break;
+      if (run_->roster.chief_lives(who.process, asked, options_.now())) break;
     }
     if (!in_time)
       throw Error(ErrorCode::no_progress,
-                  (open() ? "the chief gave no sign of life to this parameter server in "
-                          : "no run has begun on this parameter server in ") +
+                  (is_open() ? "the chief gave no sign of life to this parameter server in "
+                             : "no run has begun on this parameter server in ") +
                       std::to_string(limit.count()) + " ms");
   }
   Run& run = *run_;
@@ -182,23 +199,27 @@ Entered ShardServer::enter(const Trainee& who, const std::map<std::string, std::
 }
 
 Status ShardServer::beat(const Trainee& who, const Status& failed) {
-  const std::lock_guard lock(mutex_);
-  if (run_ && !run_->ready && who.process == 0) run_->hear_chief(options_.now());
-  if (run_ && !run_->ready) return {};
-  Run& run = heard_in(who);
-  if (who.process == 0) changed_.notify_all();  // entering processes wait for this
-  if (failed.ok()) return {};
-  if (who.process == 0) {
-    end_locked(run, failed);
-  } else if (run.roster.lose(who.process, failed.error().what(), options_.now())) {
-    gone(run, who.process);
-    changed_.notify_all();
+  std::string warning;
+  {
+    const MutexLock lock(mutex_);
+    if (run_ && !run_->ready && who.process == 0) run_->hear_chief(options_.now());
+    if (run_ && !run_->ready) return {};
+    Run& run = heard_in(who);
+    if (who.process == 0) changed_.notify_all();  // entering processes wait for this
+    if (failed.ok()) return {};
+    if (who.process == 0) {
+      end_locked(run, failed);
+    } else if (run.roster.lose(who.process, failed.error().what(), options_.now())) {
+      warning = gone(run, who.process);
+      changed_.notify_all();
+    }
   }
+  warn(warning);
   return {};
 }
 
 void ShardServer::keep_feed(const Trainee& who, const KeptFeed& feed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& run = heard_in(who);
   if (run.feeds.empty())
     throw Error(ErrorCode::invalid_argument, "server 0 keeps positions of inputs, no other does");
@@ -206,7 +227,7 @@ void ShardServer::keep_feed(const Trainee& who, const KeptFeed& feed) {
 }
 
 void ShardServer::leave(const Trainee& who, int replica) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& run = heard_in(who);
   run.roster.check_replica(who, replica);
   run.roster.leave(replica);
@@ -215,11 +236,11 @@ void ShardServer::leave(const Trainee& who, int replica) {
 }
 
 SnapshotHead ShardServer::keep(const std::string& run) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::shared_ptr<Run> mine = (static_cast<void>(run_of(run)), run_);
   if (mine->leads_others()) {
     // No update is made meanwhile, so that all servers keep the state after the same update.
-    wait_while_updating(lock, *mine);
+    wait_while_updating(*mine);
     mine->updating = true;
     lock.unlock();
     Status error;
@@ -238,31 +259,31 @@ SnapshotHead ShardServer::keep(const std::string& run) {
 }
 
 SnapshotHead ShardServer::keep_here(const std::string& run) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& mine = run_of(run);
   mine.shard.keep();
   return mine.head();
 }
 
 void ShardServer::snapshot(const std::string& run, int slot, Takers& taker) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   run_of(run).shard.snapshot(slot, taker);
 }
 
 ServerFigures ShardServer::figures(const std::string& run) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return run_of(run).figures(options_.now());
 }
 
 void ShardServer::end(const std::string& run, const Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!run_ || run_->beginning.run != run) return;
   run_->told.front() = 1;  // the chief knows
   end_locked(*run_, why);
 }
 
 std::uint64_t ShardServer::pull(const Trainee& who, std::uint64_t have, Takers& taker) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& run = heard_in(who);
   run.shard.give_changed(have, taker);
   return run.shard.step();
@@ -271,14 +292,14 @@ std::uint64_t ShardServer::pull(const Trainee& who, std::uint64_t have, Takers& 
 void ShardServer::pull_rows(const Trainee& who, std::uint32_t variable,
                             const std::vector<std::int64_t>& rows, float* values,
                             std::size_t count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   heard_in(who).shard.copy_rows(variable, rows, {values, count});
 }
 
 bool ShardServer::take(const Trainee& who, int replica, std::chrono::milliseconds limit,
                        std::uint64_t& step, bool& finished) {
-  Lock lock(mutex_);
-  const auto until = std::chrono::steady_clock::now() + limit;
+  const MutexLock lock(mutex_);
+  const auto until = Clock::now() + limit;
   for (;;) {
     Run& run = heard_in(who);
     run.roster.check_replica(who, replica);
@@ -290,7 +311,7 @@ bool ShardServer::take(const Trainee& who, int replica, std::chrono::millisecond
       step = *held;
       return true;
     }
-    if (changed_.wait_until(lock, until) == std::cv_status::timeout) return false;
+    if (!changed_.wait_until(mutex_, until)) return false;
   }
 }
 
@@ -307,7 +328,7 @@ double norm_of(std::vector<SquareSum> sums) {
 }  // namespace
 
 Pushed ShardServer::push(const Trainee& who, const Push& push, Takers& taker) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& run = heard_in(who);
   run.roster.check_replica(who, push.replica);
   run.check(push);
@@ -363,7 +384,7 @@ Pushed ShardServer::commit(const Trainee& who, int replica, std::uint64_t number
   if (rows < 0)
     throw Error(ErrorCode::invalid_argument,
                 "replica " + std::to_string(replica) + " pushes less than no rows");
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     const std::shared_ptr<Run> keeps = run_;
     Run& run = heard_in(who);
@@ -371,7 +392,7 @@ Pushed ShardServer::commit(const Trainee& who, int replica, std::uint64_t number
     if (run.beginning.server != 0)
       throw Error(ErrorCode::invalid_argument, "server 0 decides, no other does");
     if (run.updating) {
-      changed_.wait(lock);
+      changed_.wait(mutex_);
       continue;
     }
     if (run.ledger.is_settled(replica, number)) {
@@ -379,16 +400,16 @@ Pushed ShardServer::commit(const Trainee& who, int replica, std::uint64_t number
       return {run.ledger.verdict_of(replica, number), run.shard.step(), 0};
     }
     if (run.is_finished()) return {PushVerdict::finished, run.shard.step(), 0};
-    if (run.line) return commit_counted(lock, run, {replica, number, rows});
+    if (run.line) return commit_counted(run, {replica, number, rows});
     if (const auto decision = run.ledger.decide(replica, number, seen, run.shard.step())) {
       run.ledger.promise(replica, number, *decision);
       return {decision->verdict, run.shard.step(), decision->staleness};
     }
-    changed_.wait(lock);
+    changed_.wait(mutex_);
   }
 }
 
-Pushed ShardServer::commit_counted(Lock& lock, Run& run, const Contribution& contribution) {
+Pushed ShardServer::commit_counted(Run& run, const Contribution& contribution) {
   const int replica = contribution.replica;
   const std::optional<std::uint64_t> held = run.line->held(replica);
   if (!held)
@@ -410,12 +431,12 @@ Pushed ShardServer::commit_counted(Lock& lock, Run& run, const Contribution& con
   } else {
     run.counted.push_back(contribution);
   }
-  if (what == ReplicaTokens::Push::completed) make_update(lock, run);
+  if (what == ReplicaTokens::Push::completed) make_update(run);
   changed_.notify_all();
   return {verdict, run.shard.step(), staleness};
 }
 
-void ShardServer::make_update(Lock& lock, Run& run) {
+void ShardServer::make_update(Run& run) {
   Update update{run.shard.step(), run.counted, 1};
   std::ranges::stable_sort(update.contributions, {}, &Contribution::replica);
   run.held->combine(update.contributions);
@@ -424,7 +445,7 @@ void ShardServer::make_update(Lock& lock, Run& run) {
   if (clip_norm > 0) squares = run.held->squares();
   if (!run.others.empty()) {
     run.updating = true;
-    lock.unlock();
+    mutex_.unlock();
     Status error;
     try {
       if (clip_norm > 0)
@@ -435,7 +456,7 @@ void ShardServer::make_update(Lock& lock, Run& run) {
     } catch (...) {
       error = status_from_current_exception();
     }
-    lock.lock();
+    mutex_.lock();
     run.updating = false;
     if (!error.ok()) {
       end_locked(run, error);
@@ -466,7 +487,7 @@ void ShardServer::check_update(const Run& run, const Update& update) {
 }
 
 std::vector<SquareSum> ShardServer::norms(const std::string& run, const Update& update) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& mine = run_of(run);
   check_update(mine, update);
   if (update.step < mine.shard.step()) return {};  // a repeated call
@@ -475,7 +496,7 @@ std::vector<SquareSum> ShardServer::norms(const std::string& run, const Update& 
 }
 
 void ShardServer::apply(const std::string& run, const Update& update) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Run& mine = run_of(run);
   check_update(mine, update);
   if (update.step < mine.shard.step()) return;  // it is made already
@@ -483,8 +504,8 @@ void ShardServer::apply(const std::string& run, const Update& update) {
   apply_here(mine, update);
 }
 
-void ShardServer::wait_while_updating(Lock& lock, const Run& run) {
-  while (run.updating && !run.ended) changed_.wait(lock);
+void ShardServer::wait_while_updating(const Run& run) {
+  while (run.updating && !run.ended) changed_.wait(mutex_);
   if (run.ended && !run.ended->ok()) throw Error(run.ended->error());
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <penstock/internal/thread_annotations.h>
 
 #include "towers/servers/parameter_server.h"
 
@@ -39,74 +39,76 @@ class ShardServer final : public ParameterServer {
 
   /// Finds lost processes. If the chief is lost, the run ends. Other processes' tokens are
   /// returned, if this is server 0.
-  void look();
+  void look() EXCLUDES(mutex_);
   /// Ends a run that has not ended, and all waiting calls.
-  void stop(const Status& why) noexcept;
+  void stop(const Status& why) noexcept EXCLUDES(mutex_);
   /// True if a chief has begun a run here.
-  bool begun();
+  bool begun() EXCLUDES(mutex_);
   /// Waits until every process that needs to know has heard how the run ended, at most for `limit`.
   /// After an error, these are the processes that take part in the run. After a good end, they are
   /// those that have not entered it yet: they have nothing left to push, as in a job that resumed
   /// from a checkpoint near its end.
-  void wait_until_known(std::chrono::milliseconds limit);
+  void wait_until_known(std::chrono::milliseconds limit) EXCLUDES(mutex_);
   /// Returns how the run ended, if it ends within `limit`. Nothing if it continues, or none has
   /// begun.
-  std::optional<Status> ended(std::chrono::milliseconds limit);
+  std::optional<Status> ended(std::chrono::milliseconds limit) EXCLUDES(mutex_);
 
-  void begin(const Beginning& beginning, const Trainee& chief) override;
-  void give(const std::string& run, int slot, const Piece& values) override;
-  void ready(const std::string& run) override;
-  SnapshotHead keep(const std::string& run) override;
-  void snapshot(const std::string& run, int slot, Takers& taker) override;
-  ServerFigures figures(const std::string& run) override;
-  void end(const std::string& run, const Status& why) override;
+  void begin(const Beginning& beginning, const Trainee& chief) EXCLUDES(mutex_) override;
+  void give(const std::string& run, int slot, const Piece& values) EXCLUDES(mutex_) override;
+  void ready(const std::string& run) EXCLUDES(mutex_) override;
+  SnapshotHead keep(const std::string& run) EXCLUDES(mutex_) override;
+  void snapshot(const std::string& run, int slot, Takers& taker) EXCLUDES(mutex_) override;
+  ServerFigures figures(const std::string& run) EXCLUDES(mutex_) override;
+  void end(const std::string& run, const Status& why) EXCLUDES(mutex_) override;
   Entered enter(const Trainee& who, const std::map<std::string, std::string>& facts,
-                std::chrono::milliseconds limit) override;
-  Status beat(const Trainee& who, const Status& failed) override;
-  void keep_feed(const Trainee& who, const KeptFeed& feed) override;
-  Pushed push(const Trainee& who, const Push& push, Takers& taker) override;
+                std::chrono::milliseconds limit) EXCLUDES(mutex_) override;
+  Status beat(const Trainee& who, const Status& failed) EXCLUDES(mutex_) override;
+  void keep_feed(const Trainee& who, const KeptFeed& feed) EXCLUDES(mutex_) override;
+  Pushed push(const Trainee& who, const Push& push, Takers& taker) EXCLUDES(mutex_) override;
   Pushed commit(const Trainee& who, int replica, std::uint64_t number, std::uint64_t seen,
-                std::int64_t rows) override;
+                std::int64_t rows) EXCLUDES(mutex_) override;
   bool take(const Trainee& who, int replica, std::chrono::milliseconds limit, std::uint64_t& step,
-            bool& finished) override;
-  std::uint64_t pull(const Trainee& who, std::uint64_t have, Takers& taker) override;
+            bool& finished) EXCLUDES(mutex_) override;
+  std::uint64_t pull(const Trainee& who, std::uint64_t have, Takers& taker)
+      EXCLUDES(mutex_) override;
   void pull_rows(const Trainee& who, std::uint32_t variable, const std::vector<std::int64_t>& rows,
-                 float* values, std::size_t count) override;
-  void leave(const Trainee& who, int replica) override;
-  std::vector<SquareSum> norms(const std::string& run, const Update& update) override;
-  void apply(const std::string& run, const Update& update) override;
-  SnapshotHead keep_here(const std::string& run) override;
+                 float* values, std::size_t count) EXCLUDES(mutex_) override;
+  void leave(const Trainee& who, int replica) EXCLUDES(mutex_) override;
+  std::vector<SquareSum> norms(const std::string& run, const Update& update)
+      EXCLUDES(mutex_) override;
+  void apply(const std::string& run, const Update& update) EXCLUDES(mutex_) override;
+  SnapshotHead keep_here(const std::string& run) EXCLUDES(mutex_) override;
 
  private:
   struct Run;
-  using Lock = std::unique_lock<std::mutex>;
 
-  // With mutex_ held.
   /// Returns the run of this name; throws the error that ended it.
-  Run& run_of(const std::string& run);
+  Run& run_of(const std::string& run) REQUIRES(mutex_);
   /// Returns the run that the process is in, and records a sign of life.
-  Run& heard_in(const Trainee& who);
+  Run& heard_in(const Trainee& who) REQUIRES(mutex_);
+  /// True if processes may enter the run.
+  bool is_open() const REQUIRES(mutex_);
   static void check_facts(const Run& run, const Trainee& who,
                           const std::map<std::string, std::string>& facts);
-  void end_locked(Run& run, const Status& why) noexcept;
-  /// Handles a lost process.
-  void gone(Run& run, int process);
-  Pushed push_async(Run& run, const Push& push, Takers& taker);
-  Pushed push_pending(Run& run, const Push& push);
-  // The mutex is free while other servers are asked.
-  void wait_while_updating(Lock& lock, const Run& run);
-  Pushed commit_counted(Lock& lock, Run& run, const Contribution& contribution);
-  void make_update(Lock& lock, Run& run);
+  void end_locked(Run& run, const Status& why) noexcept REQUIRES(mutex_);
+  /// Handles a lost process. Returns the warning to be logged; empty if there is none.
+  std::string gone(Run& run, int process) REQUIRES(mutex_);
+  Pushed push_async(Run& run, const Push& push, Takers& taker) REQUIRES(mutex_);
+  Pushed push_pending(Run& run, const Push& push) REQUIRES(mutex_);
+  void wait_while_updating(const Run& run) REQUIRES(mutex_);
+  Pushed commit_counted(Run& run, const Contribution& contribution) REQUIRES(mutex_);
+  /// The mutex is free while other servers are asked.
+  void make_update(Run& run) REQUIRES(mutex_);
   static void apply_here(Run& run, const Update& update);
   static void check_update(const Run& run, const Update& update);
 
   const ShardServerOptions options_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
+  // Held while a push changes values, and while values are copied to and from callers.
+  SlowMutex mutex_;
+  CondVar changed_;
   // Calls that release the mutex keep their own pointer.
-  std::shared_ptr<Run> run_;
-  Status stopped_;
+  std::shared_ptr<Run> run_ GUARDED_BY(mutex_);
+  Status stopped_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::towers

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::towers {
 
@@ -17,8 +18,8 @@ class StopGate {
   explicit StopGate(int towers) : begun_(static_cast<std::size_t>(towers)) {}
 
   /// True if the tower may ask for one more batch. `stop` says that it would rather stop.
-  bool pass(int tower, bool stop) {
-    const std::lock_guard lock(mutex_);
+  bool pass(int tower, bool stop) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (stop && limit_ == UINT64_MAX) limit_ = *std::max_element(begun_.begin(), begun_.end());
     std::uint64_t& mine = begun_[static_cast<std::size_t>(tower)];
     if (mine >= limit_) return false;
@@ -27,10 +28,9 @@ class StopGate {
   }
 
  private:
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::vector<std::uint64_t> begun_;  // batches that each tower has asked for
-  std::uint64_t limit_ = UINT64_MAX;
+  Mutex mutex_;
+  std::vector<std::uint64_t> begun_ GUARDED_BY(mutex_);  // batches that each tower has asked for
+  std::uint64_t limit_ GUARDED_BY(mutex_) = UINT64_MAX;
 };
 
 }  // namespace penstock::towers

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/strategy.h>
 
 #include "towers/gpu/gpu.h"
@@ -24,62 +24,75 @@ class Async final : public Strategy {
         updater_(view_of(copies_), options.update),
         seen_(static_cast<std::size_t>(store.towers())) {}
 
-  void update(int tower, std::int64_t rows) override {
+  void update(int tower, std::int64_t rows) EXCLUDES(mutex_) override {
     HostSide& side = sides_[static_cast<std::size_t>(tower)];
     side.fetch();
     const std::span<Variable* const> mine = side.variables();
-    const std::lock_guard lock(mutex_);
-    if (!error_.ok()) throw Error(error_.error());
-    std::uint64_t& seen = seen_[static_cast<std::size_t>(tower)];
-    const std::uint64_t age = step_ - seen;
-    if (options_.max_staleness >= 0 && age > static_cast<std::uint64_t>(options_.max_staleness)) {
-      ++stats_.dropped;
-    } else if (rows > 0) {
-      updater_.clip(mine, step_);
-      for (std::size_t v = 0; v < mine.size(); ++v) apply(*mine[v], v);
-      ++step_;
-      ++stats_.applied;
-      if (stats_.staleness.size() <= age) stats_.staleness.resize(age + 1);
-      ++stats_.staleness[age];
+    {
+      const MutexLock lock(mutex_);
+      if (!error_.ok()) throw Error(error_.error());
+      std::uint64_t& seen = seen_[static_cast<std::size_t>(tower)];
+      const std::uint64_t age = step_ - seen;
+      if (options_.max_staleness >= 0 && age > static_cast<std::uint64_t>(options_.max_staleness)) {
+        ++stats_.dropped;
+      } else if (rows > 0) {
+        updater_.clip(mine, step_);
+        for (std::size_t v = 0; v < mine.size(); ++v) apply(*mine[v], v);
+        ++step_;
+        ++stats_.applied;
+        if (stats_.staleness.size() <= age) stats_.staleness.resize(age + 1);
+        ++stats_.staleness[age];
+      }
+      copy_values(side);
+      seen = step_;
     }
-    take(side);
-    seen = step_;
+    side.give();
   }
 
   // No tower waits here, but none may continue after an error.
-  void fail(const Status& error) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     if (error_.ok()) error_ = error;
   }
   bool synchronous() const noexcept override { return false; }
 
-  std::uint64_t step() const override {
-    const std::lock_guard lock(mutex_);
+  std::uint64_t step() const EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     return step_;
   }
 
-  StrategyStats stats() const override {
-    const std::lock_guard lock(mutex_);
+  StrategyStats stats() const EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     return stats_;
   }
 
-  void settle() override {
-    for (HostSide& side : sides_) take(side);
-    seen_.assign(seen_.size(), step_);
+  void settle() EXCLUDES(mutex_) override {
+    {
+      const MutexLock lock(mutex_);
+      for (const HostSide& side : sides_) copy_values(side);
+      seen_.assign(seen_.size(), step_);
+    }
+    for (HostSide& side : sides_) side.give();
   }
 
-  Slots slots(std::size_t variable) override { return updater_.slots(variable); }
+  Slots slots(std::size_t variable) EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
+    return updater_.slots(variable);
+  }
 
-  void restore(std::uint64_t step) override {
-    step_ = step;
-    for (std::size_t v = 0; v < copies_.size(); ++v)
-      std::ranges::copy(on_host(store_.gpu(0), store_.of(0)[v]->value).values(),
-                        copies_[v]->value.data());
+  void restore(std::uint64_t step) EXCLUDES(mutex_) override {
+    {
+      const MutexLock lock(mutex_);
+      step_ = step;
+      for (std::size_t v = 0; v < copies_.size(); ++v)
+        std::ranges::copy(on_host(store_.gpu(0), store_.of(0)[v]->value).values(),
+                          copies_[v]->value.data());
+    }
     settle();
   }
 
  private:
-  void apply(Variable& mine, std::size_t index) {
+  void apply(Variable& mine, std::size_t index) REQUIRES(mutex_) {
     Variable& shared = *copies_[index];
     // Statistics have no gradients: the latest values count.
     if (!mine.trainable) std::ranges::copy(mine.value.values(), shared.value.data());
@@ -88,24 +101,22 @@ class Async final : public Strategy {
     updater_.apply(shared, index, step_);
   }
 
-  void take(HostSide& side) const {
+  void copy_values(const HostSide& to) const REQUIRES(mutex_) {
     for (std::size_t v = 0; v < copies_.size(); ++v)
-      std::ranges::copy(copies_[v]->value.values(), side.variables()[v]->value.data());
-    side.give();
+      std::ranges::copy(copies_[v]->value.values(), to.variables()[v]->value.data());
   }
 
   VariableStore& store_;
   const StrategyOptions options_;
   std::vector<HostSide> sides_;  // each used by its tower
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  const std::vector<std::unique_ptr<Variable>> copies_;
-  Updater updater_;
-  std::uint64_t step_ = 0;
+  mutable SlowMutex mutex_;      // held while an update is made, and while values are restored
+  const std::vector<std::unique_ptr<Variable>> copies_ GUARDED_BY(mutex_);
+  Updater updater_ GUARDED_BY(mutex_);
+  std::uint64_t step_ GUARDED_BY(mutex_) = 0;
   // For each tower, the update that its values include.
-  std::vector<std::uint64_t> seen_;
-  StrategyStats stats_;
-  Status error_;
+  std::vector<std::uint64_t> seen_ GUARDED_BY(mutex_);
+  StrategyStats stats_ GUARDED_BY(mutex_);
+  Status error_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/report.h>
 #include <penstock/towers/peers.h>
 
@@ -128,7 +129,7 @@ GradientExchange::~GradientExchange() {
 void GradientExchange::begin(int tower, std::int64_t rows) {
   Tower& me = towers_[static_cast<std::size_t>(tower)];
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_.ok()) throw Error(error_.error());
   }
   me.left = trainable_;
@@ -145,7 +146,7 @@ void GradientExchange::reach(int tower, std::size_t bucket) {
   towers_[static_cast<std::size_t>(tower)].left[bucket] = 0;
   if (sum_ == nullptr) return;
   sum_->reached(tower, bucket);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   reached_[bucket][static_cast<std::size_t>(tower)] = 1;
   reached_changed_.notify_one();
 }
@@ -163,12 +164,18 @@ void GradientExchange::finish(int tower, std::int64_t rows) {
   }
   const std::uint64_t mine = ++me.steps;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (steps_ < mine && ++finishing_ == towers_.size()) all_finish_ = Clock::now();
     const auto limit = std::chrono::duration<double>(timeout_s_);
-    while (!done_.wait_for(lock, limit, [&] { return steps_ >= mine || !error_.ok(); })) {
+    auto until = Clock::now() + limit;
+    while (steps_ < mine && error_.ok()) {
+      if (Clock::now() < until) {
+        done_.wait_until(mutex_, until);
+        continue;
+      }
       error_ = missing();
       if (!error_.ok()) done_.notify_all();
+      until = Clock::now() + limit;
     }
     if (!error_.ok()) {
       const Status error = error_;
@@ -184,7 +191,7 @@ void GradientExchange::finish(int tower, std::int64_t rows) {
 
 void GradientExchange::fail(const Status& error) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_.ok()) error_ = error;
     done_.notify_all();
     reached_changed_.notify_all();
@@ -193,7 +200,7 @@ void GradientExchange::fail(const Status& error) noexcept {
 }
 
 StrategyStats GradientExchange::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   StrategyStats stats;
   stats.exchange_s = std::chrono::duration<double>(exchanging_).count();
   stats.exposed_s = std::chrono::duration<double>(exposed_).count();
@@ -201,11 +208,11 @@ StrategyStats GradientExchange::stats() const {
 }
 
 void GradientExchange::add_up_all(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    if (!reached_changed_.wait(lock, stop, [this] { return !error_.ok() || reached_by_all(); }))
-      return;
-    if (!error_.ok()) return;
+    while (error_.ok() && !reached_by_all() && !stop.stop_requested())
+      reached_changed_.wait(mutex_, stop);
+    if (!error_.ok() || !reached_by_all()) return;
     const std::size_t now = next_;
     const std::uint64_t step = steps_;
     lock.unlock();

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/strategy.h>
 
 namespace penstock::towers {
@@ -64,16 +63,16 @@ class GradientExchange {
 
   /// Call it when the tower's backward pass begins, over a batch of `rows`. Variables that the
   /// tower reports as final are exchanged during the pass. Throws the error given to `fail`.
-  void begin(int tower, std::int64_t rows);
+  void begin(int tower, std::int64_t rows) EXCLUDES(mutex_);
   /// Call it when the pass has ended: all gradients are final. Returns when the tower's gradients
   /// are the combined ones; on a GPU they are for work enqueued on its stream from here on. Throws
   /// the error given to `fail`, or Error{no_progress} that names the towers that did not come in
   /// time.
-  void finish(int tower, std::int64_t rows);
+  void finish(int tower, std::int64_t rows) EXCLUDES(mutex_);
   /// Ends every call with `error`; the first error counts.
-  void fail(const Status& error) noexcept;
+  void fail(const Status& error) noexcept EXCLUDES(mutex_);
   /// Returns the exchange's part of the statistics. Any thread may call it.
-  StrategyStats stats() const;
+  StrategyStats stats() const EXCLUDES(mutex_);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -85,17 +84,17 @@ class GradientExchange {
     bool begun = false;
   };
 
-  void on_final(int tower, std::size_t bucket);
-  void reach(int tower, std::size_t bucket);
-  void add_up_all(const std::stop_token& stop);
-  bool reached_by_all() const;
+  void on_final(int tower, std::size_t bucket) EXCLUDES(mutex_);
+  void reach(int tower, std::size_t bucket) EXCLUDES(mutex_);
+  void add_up_all(const std::stop_token& stop) EXCLUDES(mutex_);
+  bool reached_by_all() const REQUIRES(mutex_);
   std::vector<std::vector<Share>> shares_of(const Bucket& bucket);
   /// Returns for each variable of the bucket, and each tower of all processes, the tower's rows, or
   /// 0 if it has no gradient there.
   std::vector<std::vector<std::int64_t>> rows_of(const Bucket& bucket);
   /// Returns an error that names the towers that keep the others waiting; success if the sum itself
-  /// is not finished, which handles its own errors. With mutex_ held.
-  Status missing() const;
+  /// is not finished, which handles its own errors.
+  Status missing() const REQUIRES(mutex_);
 
   VariableStore& store_;
   const Combine combine_;
@@ -109,19 +108,20 @@ class GradientExchange {
   // For each variable, whether any tower has a gradient; used by the exchange's thread.
   std::vector<char> has_gradient_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any reached_changed_, done_;
-  // Guarded by mutex_.
-  std::vector<std::vector<char>> reached_;  // of each bucket: by each tower
-  std::size_t next_ = 0;                    // the bucket to be added up
+  mutable Mutex mutex_;
+  StoppableCondVar reached_changed_;
+  CondVar done_;
+  std::vector<std::vector<char>> reached_ GUARDED_BY(mutex_);  // of each bucket: by each tower
+  std::size_t next_ GUARDED_BY(mutex_) = 0;                    // the bucket to be added up
   // Steps of which all buckets were added up.
-  std::uint64_t steps_ = 0;
+  std::uint64_t steps_ GUARDED_BY(mutex_) = 0;
   // Towers whose backward pass of this step has ended.
-  std::size_t finishing_ = 0;
+  std::size_t finishing_ GUARDED_BY(mutex_) = 0;
   // The time since which all of them have ended it.
-  Clock::time_point all_finish_{};
-  Clock::duration exchanging_{0}, exposed_{0};
-  Status error_;
+  Clock::time_point all_finish_ GUARDED_BY(mutex_){};
+  Clock::duration exchanging_ GUARDED_BY(mutex_){0};
+  Clock::duration exposed_ GUARDED_BY(mutex_){0};
+  Status error_ GUARDED_BY(mutex_);
 
   std::unique_ptr<BucketSum> sum_;  // null: one tower
   Thread thread_;

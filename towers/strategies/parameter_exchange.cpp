@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <utility>
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/report.h>
 #include <penstock/towers/peers.h>
 
@@ -36,8 +35,8 @@ class ParameterExchange::Impl {
 
   void share_values() { sum_.share_values(); }
 
-  void begin(int tower, std::int64_t rows) {
-    const std::lock_guard lock(mutex_);
+  void begin(int tower, std::int64_t rows) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (!error_.ok()) throw Error(error_.error());
     Tower& me = of(tower);
     if (me.open || me.steps != me.waited)
@@ -48,7 +47,7 @@ class ParameterExchange::Impl {
     me.open = true;
   }
 
-  void ready(int tower, std::size_t parameter) {
+  void ready(int tower, std::size_t parameter) EXCLUDES(mutex_) {
     Tower& me = of(tower);
     if (!me.open)
       refuse_exchange("a gradient of tower " + std::to_string(tower) + " outside of a step");
@@ -63,25 +62,30 @@ class ParameterExchange::Impl {
     if (--me.left[bucket] == 0) reach(tower, bucket);
   }
 
-  void push(int tower) {
+  void push(int tower) EXCLUDES(mutex_) {
     Tower& me = of(tower);
     if (!me.open)
       refuse_exchange("tower " + std::to_string(tower) + " ends a step that it did not begin");
     for (std::size_t b = 0; b < buckets_.size(); ++b)
       if (me.left[b] > 0) reach(tower, b);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     me.open = false;
     ++me.steps;
     if (steps_ < me.steps && ++pushed_ == towers_.size()) all_pushed_ = Clock::now();
   }
 
-  void wait(int tower) {
+  void wait(int tower) EXCLUDES(mutex_) {
     Tower& me = of(tower);
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       const auto limit = std::chrono::duration<double>(timeout_s_);
-      const auto over = [&] { return steps_ >= me.steps || buckets_.empty() || !error_.ok(); };
-      while (!done_.wait_for(lock, limit, over)) {
+      auto until = Clock::now() + limit;
+      while (steps_ < me.steps && !buckets_.empty() && error_.ok()) {
+        if (Clock::now() < until) {
+          done_.wait_until(mutex_, until);
+          continue;
+        }
+        until = Clock::now() + limit;
         const Status error = missing();
         if (error.ok()) continue;  // the sum handles its own errors
         lock.unlock();
@@ -94,14 +98,14 @@ class ParameterExchange::Impl {
     sum_.follow(tower);
   }
 
-  bool has_gradient(std::size_t parameter) const {
-    const std::lock_guard lock(mutex_);
+  bool has_gradient(std::size_t parameter) const EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     return has_gradient_.at(parameter) != 0;
   }
 
-  void fail(const Status& error) noexcept {
+  void fail(const Status& error) noexcept EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (error_.ok()) error_ = error;
       done_.notify_all();
       reached_changed_.notify_all();
@@ -109,8 +113,8 @@ class ParameterExchange::Impl {
     if (peers_ != nullptr) peers_->fail(error);
   }
 
-  StrategyStats stats() const {
-    const std::lock_guard lock(mutex_);
+  StrategyStats stats() const EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     StrategyStats stats;
     stats.exchange_s = std::chrono::duration<double>(exchanging_).count();
     stats.exposed_s = std::chrono::duration<double>(exposed_).count();
@@ -131,23 +135,21 @@ class ParameterExchange::Impl {
 
   Tower& of(int tower) { return towers_.at(static_cast<std::size_t>(tower)); }
 
-  void reach(int tower, std::size_t bucket) {
+  void reach(int tower, std::size_t bucket) EXCLUDES(mutex_) {
     Tower& me = of(tower);
     me.left[bucket] = 0;
     sum_.reached(tower, bucket);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reached_[bucket][static_cast<std::size_t>(tower)] = 1;
     reached_changed_.notify_one();
   }
 
-  void add_up_all(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+  void add_up_all(const std::stop_token& stop) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
     for (;;) {
-      const auto next = [this] {
-        return !error_.ok() ||
-               std::ranges::all_of(reached_[next_], [](char reached) { return reached != 0; });
-      };
-      if (!reached_changed_.wait(lock, stop, next) || !error_.ok()) return;
+      while (error_.ok() && !reached_by_all() && !stop.stop_requested())
+        reached_changed_.wait(mutex_, stop);
+      if (!error_.ok() || !reached_by_all()) return;
       const std::size_t now = next_;
       lock.unlock();
       const Clock::time_point begin = Clock::now();
@@ -172,6 +174,10 @@ class ParameterExchange::Impl {
     }
   }
 
+  bool reached_by_all() const REQUIRES(mutex_) {
+    return std::ranges::all_of(reached_[next_], [](char reached) { return reached != 0; });
+  }
+
   void add_up(std::size_t bucket) {
     const auto [first, last] = buckets_[bucket];
     std::vector<std::int64_t> rows;
@@ -182,8 +188,8 @@ class ParameterExchange::Impl {
   }
 
   /// Returns an error that names the towers that keep the others waiting; success if the sum itself
-  /// is not finished. With mutex_ held.
-  Status missing() const {
+  /// is not finished.
+  Status missing() const REQUIRES(mutex_) {
     std::string names;
     for (std::size_t t = 0; t < towers_.size(); ++t)
       if (reached_[next_][t] == 0) names += (names.empty() ? "" : ", ") + std::to_string(t);
@@ -201,18 +207,18 @@ class ParameterExchange::Impl {
   // `has_gradient_` of the current step; used by the exchange's thread.
   std::vector<char> found_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any reached_changed_;
-  std::condition_variable done_;
-  // Guarded by mutex_.
-  std::vector<std::vector<char>> reached_;  // for each bucket and tower
-  std::vector<char> has_gradient_;
-  std::size_t next_ = 0;     // the bucket to be added up
-  std::uint64_t steps_ = 0;  // steps of which all buckets were added up
-  std::size_t pushed_ = 0;   // towers whose pass of this step has ended
-  Clock::time_point all_pushed_{};
-  Clock::duration exchanging_{0}, exposed_{0};
-  Status error_;
+  mutable Mutex mutex_;
+  StoppableCondVar reached_changed_;
+  CondVar done_;
+  std::vector<std::vector<char>> reached_ GUARDED_BY(mutex_);  // for each bucket and tower
+  std::vector<char> has_gradient_ GUARDED_BY(mutex_);
+  std::size_t next_ GUARDED_BY(mutex_) = 0;     // the bucket to be added up
+  std::uint64_t steps_ GUARDED_BY(mutex_) = 0;  // steps of which all buckets were added up
+  std::size_t pushed_ GUARDED_BY(mutex_) = 0;   // towers whose pass of this step has ended
+  Clock::time_point all_pushed_ GUARDED_BY(mutex_){};
+  Clock::duration exchanging_ GUARDED_BY(mutex_){0};
+  Clock::duration exposed_ GUARDED_BY(mutex_){0};
+  Status error_ GUARDED_BY(mutex_);
 
   Thread thread_;
 };

@@ -31,7 +31,7 @@ SyncReplicas::SyncReplicas(VariableStore& store, const StrategyOptions& options)
 void SyncReplicas::push(int tower, std::int64_t rows) {
   HostSide& side = sides_[static_cast<std::size_t>(tower)];
   side.fetch();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   push_locked(tower, rows);
 }
 
@@ -47,12 +47,19 @@ void SyncReplicas::push_locked(int tower, std::int64_t rows) {
 }
 
 bool SyncReplicas::take(int tower) {
-  const std::lock_guard lock(mutex_);
-  if (!error_.ok()) throw Error(error_.error());
   const auto t = static_cast<std::size_t>(tower);
-  if (!tokens_.take(local_[t])) return false;
-  give(sides_[t]);
+  {
+    const MutexLock lock(mutex_);
+    if (!error_.ok()) throw Error(error_.error());
+    if (!tokens_.take(local_[t])) return false;
+    copy_values(sides_[t]);
+  }
+  sides_[t].give();
   return true;
+}
+
+bool SyncReplicas::is_next(std::uint64_t place) const {
+  return place == first_in_line_ && tokens_.ready();
 }
 
 void SyncReplicas::update(int tower, std::int64_t rows) {
@@ -60,64 +67,78 @@ void SyncReplicas::update(int tower, std::int64_t rows) {
   sides_[t].fetch();
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.timeout_s);
-  std::unique_lock lock(mutex_);
-  // Take a place in the queue before the update is made. Otherwise a faster tower could take the
-  // token of one that waits.
-  const std::uint64_t place = last_in_line_ + 1;
-  push_locked(tower, rows);
-  last_in_line_ = place;
-  const auto next = [&] { return place == first_in_line_ && tokens_.ready(); };
-  while (error_.ok() && !next())
-    if (changed_.wait_until(lock, until) == std::cv_status::timeout && error_.ok() && !next())
-      error_ =
-          Error(ErrorCode::no_progress, "no update was completed in time: too few towers push");
-  if (!error_.ok()) {
+  {
+    const MutexLock lock(mutex_);
+    // Take a place in the queue before the update is made. Otherwise a faster tower could take the
+    // token of one that waits.
+    const std::uint64_t place = last_in_line_ + 1;
+    push_locked(tower, rows);
+    last_in_line_ = place;
+    while (error_.ok() && !is_next(place))
+      if (!changed_.wait_until(mutex_, until) && error_.ok() && !is_next(place))
+        error_ =
+            Error(ErrorCode::no_progress, "no update was completed in time: too few towers push");
+    if (!error_.ok()) {
+      changed_.notify_all();
+      throw Error(error_.error());
+    }
+    tokens_.take(local_[t]);
+    ++first_in_line_;
     changed_.notify_all();
-    throw Error(error_.error());
+    copy_values(sides_[t]);
   }
-  tokens_.take(local_[t]);
-  ++first_in_line_;
-  changed_.notify_all();
-  give(sides_[t]);
+  sides_[t].give();
 }
 
 void SyncReplicas::leave(int tower) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tokens_.give_back(local_[static_cast<std::size_t>(tower)]);
   changed_.notify_all();
 }
 
 void SyncReplicas::fail(const Status& error) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (error_.ok()) error_ = error;
   changed_.notify_all();
 }
 
 std::uint64_t SyncReplicas::step() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return tokens_.step();
 }
 
 StrategyStats SyncReplicas::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stats_;
 }
 
 void SyncReplicas::settle() {
-  stats_.applied -= pushed_;
-  stats_.dropped += pushed_;
-  drop_pushed();
-  first_in_line_ = last_in_line_ + 1;
-  tokens_.restart(tokens_.step());
-  local_.assign(local_.size(), tokens_.step());
-  for (HostSide& side : sides_) give(side);
+  {
+    const MutexLock lock(mutex_);
+    stats_.applied -= pushed_;
+    stats_.dropped += pushed_;
+    drop_pushed();
+    first_in_line_ = last_in_line_ + 1;
+    tokens_.restart(tokens_.step());
+    local_.assign(local_.size(), tokens_.step());
+    for (const HostSide& side : sides_) copy_values(side);
+  }
+  for (HostSide& side : sides_) side.give();
+}
+
+Slots SyncReplicas::slots(std::size_t variable) {
+  const MutexLock lock(mutex_);
+  return updater_.slots(variable);
 }
 
 void SyncReplicas::restore(std::uint64_t step) {
-  for (std::size_t v = 0; v < copies_.size(); ++v)
-    std::ranges::copy(on_host(store_.gpu(0), store_.of(0)[v]->value).values(),
-                      copies_[v]->value.data());
-  tokens_.restart(step);
+  {
+    const MutexLock lock(mutex_);
+    for (std::size_t v = 0; v < copies_.size(); ++v)
+      std::ranges::copy(on_host(store_.gpu(0), store_.of(0)[v]->value).values(),
+                        copies_[v]->value.data());
+    tokens_.restart(step);
+  }
   settle();
 }
 
@@ -166,10 +187,9 @@ void SyncReplicas::drop_pushed() {
   for (Variable* copy : copies_view_) copy->has_gradient = false;
 }
 
-void SyncReplicas::give(HostSide& side) const {
+void SyncReplicas::copy_values(const HostSide& to) const {
   for (std::size_t v = 0; v < copies_.size(); ++v)
-    std::ranges::copy(copies_[v]->value.values(), side.variables()[v]->value.data());
-  side.give();
+    std::ranges::copy(copies_[v]->value.values(), to.variables()[v]->value.data());
 }
 
 StrategyPtr make_sync_replicas(VariableStore& store, const StrategyOptions& options) {

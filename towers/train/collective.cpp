@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/tree_sum.h"
@@ -23,10 +22,10 @@ class HostCollective final : public Collective {
         arrived_(static_cast<std::size_t>(ranks)),
         values_(static_cast<std::size_t>(ranks)) {}
 
-  int size() const noexcept override { return static_cast<int>(arrived_.size()); }
+  int size() const noexcept override { return static_cast<int>(values_.size()); }
 
-  void barrier(int rank) override {
-    std::unique_lock lock(mutex_);
+  void barrier(int rank) EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     if (!error_.ok()) throw Error(error_.error());
     arrived_[static_cast<std::size_t>(rank)] = true;
     if (++waiting_ == arrived_.size()) {
@@ -39,8 +38,7 @@ class HostCollective final : public Collective {
     const std::uint64_t mine = generation_;
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s_);
     while (generation_ == mine && error_.ok()) {
-      if (changed_.wait_until(lock, until) == std::cv_status::timeout && generation_ == mine &&
-          error_.ok()) {
+      if (!changed_.wait_until(mutex_, until) && generation_ == mine && error_.ok()) {
         error_ = missing();
         changed_.notify_all();
       }
@@ -48,7 +46,7 @@ class HostCollective final : public Collective {
     if (generation_ == mine) throw Error(error_.error());
   }
 
-  void sum(int rank, std::span<double> values) override {
+  void sum(int rank, std::span<double> values) EXCLUDES(mutex_) override {
     const auto me = static_cast<std::size_t>(rank);
     values_[me] = values;
     barrier(rank);
@@ -71,8 +69,8 @@ class HostCollective final : public Collective {
     barrier(rank);
   }
 
-  void fail(const Status& error) noexcept override {
-    const std::lock_guard lock(mutex_);
+  void fail(const Status& error) noexcept EXCLUDES(mutex_) override {
+    const MutexLock lock(mutex_);
     if (error_.ok()) error_ = error;
     changed_.notify_all();
   }
@@ -89,7 +87,7 @@ class HostCollective final : public Collective {
     for (double* part : parts) std::copy_n(all.data(), count, part);
   }
 
-  Error missing() const {
+  Error missing() const REQUIRES(mutex_) {
     std::string names;
     for (std::size_t r = 0; r < arrived_.size(); ++r)
       if (!arrived_[r]) names += (names.empty() ? "" : ", ") + std::to_string(r);
@@ -99,12 +97,12 @@ class HostCollective final : public Collective {
 
   const double timeout_s_;
   Peers* const peers_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<bool> arrived_;  // guarded by mutex_, as all members up to error_
-  std::size_t waiting_ = 0;
-  std::uint64_t generation_ = 0;
-  Status error_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<bool> arrived_ GUARDED_BY(mutex_);
+  std::size_t waiting_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t generation_ GUARDED_BY(mutex_) = 0;
+  Status error_ GUARDED_BY(mutex_);
   std::vector<std::span<double>> values_;  // each written by its rank between barriers
 };
 

@@ -15,19 +15,19 @@
 namespace penstock::towers {
 
 void StepLog::begin(std::uint64_t first_step, std::uint64_t epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   open_.clear();
   first_ = first_step;
   epoch_ = epoch;
 }
 
 void StepLog::add(std::uint64_t step, const Loss& loss) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   add_locked(step, loss);
 }
 
 void StepLog::add(const Loss& loss) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   add_locked(first_, loss);
 }
 
@@ -61,6 +61,7 @@ void StepLog::add_checked(std::uint64_t step, const Loss& loss, bool together) {
 }
 
 void StepLog::report(TrainResult& result) const {
+  const MutexLock lock(mutex_);
   result.losses = losses_;
   result.elements = elements_;
   result.diverged_steps = diverged_;

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/trainer.h>
 
 namespace penstock::towers {
@@ -28,19 +28,19 @@ class StepLog {
         stop_if_diverged_(update.stop_if_diverged),
         peers_(peers) {}
 
-  void begin(std::uint64_t first_step, std::uint64_t epoch);
-  void add(std::uint64_t step, const Loss& loss);
+  void begin(std::uint64_t first_step, std::uint64_t epoch) EXCLUDES(mutex_);
+  void add(std::uint64_t step, const Loss& loss) EXCLUDES(mutex_);
   /// Adds the next step of a tower that makes steps of its own. REQUIRES: parts is 1.
-  void add(const Loss& loss);
+  void add(const Loss& loss) EXCLUDES(mutex_);
   /// Calls one of the two `add` functions: towers make steps `together`, or each makes its own. If
   /// a loss is not a number, or above kMostLoss, throws Error{diverged}, or logs the first one.
-  void add_checked(std::uint64_t step, const Loss& loss, bool together);
+  void add_checked(std::uint64_t step, const Loss& loss, bool together) EXCLUDES(mutex_);
 
   /// Sets the result's losses, elements and diverged steps.
-  void report(TrainResult& result) const;
+  void report(TrainResult& result) const EXCLUDES(mutex_);
 
  private:
-  void add_locked(std::uint64_t step, const Loss& loss);
+  void add_locked(std::uint64_t step, const Loss& loss) REQUIRES(mutex_);
   /// Returns the sum over all processes.
   Loss total_of(const Loss& mine) const;
 
@@ -55,14 +55,15 @@ class StepLog {
   const bool stop_if_diverged_;
   std::atomic<bool> warned_{false};  // that the loss diverged
   Peers* const peers_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::deque<Sum> open_;  // steps from first_ on
-  std::uint64_t first_ = 0;
-  std::uint64_t epoch_ = 0;
-  std::uint64_t elements_ = 0;
-  std::uint64_t diverged_ = 0;
-  std::vector<float> losses_;
+  // Held while processes add up a step's losses and the observer is told of it, so that both go in
+  // the order of steps.
+  mutable SlowMutex mutex_;
+  std::deque<Sum> open_ GUARDED_BY(mutex_);  // steps from first_ on
+  std::uint64_t first_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t epoch_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t elements_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t diverged_ GUARDED_BY(mutex_) = 0;
+  std::vector<float> losses_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::towers

@@ -2,9 +2,11 @@
 
 #include <new>
 #include <string>
+#include <utility>
 
 #include <penstock/error.h>
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "towers/onednn.h"
 #include "towers/train/train_plan.h"
@@ -21,6 +23,28 @@ Status naming(int tower, const Status& status) noexcept {
     return status;
   }
 }
+
+/// The first error of the towers. Thread-safe.
+class FirstError {
+ public:
+  /// `cancel` is called with it whenever a tower fails, by one thread at a time.
+  explicit FirstError(std::function<void(const Status&)> cancel) : cancel_(std::move(cancel)) {}
+  void add(const Status& error) noexcept EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (first_.ok()) first_ = error;
+    cancel_(first_);
+  }
+  /// Throws it, if there is one.
+  void check() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (!first_.ok()) throw Error(first_.error());
+  }
+
+ private:
+  const std::function<void(const Status&)> cancel_;
+  SlowMutex mutex_;  // held while towers are cancelled
+  Status first_ GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -89,23 +113,21 @@ Pass TowerSet::pass(int tower, const StagedBatch& batch, bool training, std::uin
 
 void TowerSet::run(const std::function<void(int)>& body,
                    const std::function<void(const Status&)>& cancel) {
-  Status first;
-  const auto fail = [&](const Status& error) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (first.ok()) first = error;
-    others_->fail(first);
-    cancel(first);
-  };
+  FirstError first([&](const Status& error) {
+    others_->fail(error);
+    cancel(error);
+  });
   const auto guarded = [&](int tower) noexcept {
     try {
       set_compute_threads(threads_);
       if (const Gpu* gpu = this->gpu(tower)) gpu->enter();
       body(tower);
     } catch (const dnnl::error& error) {
-      fail(naming(tower, error.status == dnnl_out_of_memory ? Status::out_of_memory()
-                                                            : status_from_current_exception()));
+      first.add(naming(tower, error.status == dnnl_out_of_memory
+                                  ? Status::out_of_memory()
+                                  : status_from_current_exception()));
     } catch (...) {
-      fail(naming(tower, status_from_current_exception()));
+      first.add(naming(tower, status_from_current_exception()));
     }
   };
   {
@@ -116,10 +138,10 @@ void TowerSet::run(const std::function<void(int)>& body,
         threads.push_back(
             start_thread("tower " + std::to_string(tower), [&guarded, tower] { guarded(tower); }));
     } catch (...) {  // running towers must not wait for the others
-      fail(status_from_current_exception());
+      first.add(status_from_current_exception());
     }
   }
-  if (!first.ok()) throw Error(first.error());
+  first.check();
 }
 
 }  // namespace penstock::towers

@@ -56,15 +56,15 @@ class TowerSet {
   const std::uint64_t seed_;
   const std::int64_t batch_;
   const int first_, all_;
-  const int in_turn_;              // towers on each device
-  std::vector<std::mutex> turns_;  // one for each device
+  const int in_turn_;  // towers on each device
+  // One for each device. StrategyOptions::turn gives out their locks, so they are no Mutex.
+  std::vector<std::mutex> turns_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
   VariableStore store_;
   std::vector<ModelPtr> models_;
   std::vector<Stream> own_streams_;
   std::vector<StreamView> streams_;
   std::unique_ptr<Collective> others_;
-  std::mutex mutex_;
 };
 
 }  // namespace penstock::towers

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/peers.h>
 
 #include "towers/checkpoint/checkpoint.h"
@@ -240,7 +240,7 @@ class Trainer::Impl {
   bool run_steps(StepLog& log, std::uint64_t until) {
     const std::uint64_t first = strategy_->step();
     log.begin(first, epoch_);
-    started_ = Clock::time_point();
+    reset_clock();
     std::optional<UpdateTickets> tickets;
     if (options_.strategy.kind == StrategyKind::async && !served_)
       tickets.emplace(*strategy_, until,
@@ -257,8 +257,7 @@ class Trainer::Impl {
       feed_->cancel();
       if (peers() != nullptr) peers()->fail(error);
     });
-    if (started_ != Clock::time_point())
-      train_s_ += std::chrono::duration<double>(Clock::now() - started_).count();
+    train_s_ += clock_s();
     strategy_->settle();
     // Tower 0's statistics count: evaluations and checkpoints use them. Servers have their own.
     for (std::size_t v = 0; v < store().of(0).size() && !served_; ++v) {
@@ -315,9 +314,19 @@ class Trainer::Impl {
     steps.end();
   }
 
-  void begin_clock() {
-    const std::lock_guard lock(mutex_);
+  // The clock of a run of steps begins with the first batch.
+  void reset_clock() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    started_ = Clock::time_point();
+  }
+  void begin_clock() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (started_ == Clock::time_point()) started_ = Clock::now();
+  }
+  double clock_s() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (started_ == Clock::time_point()) return 0;
+    return std::chrono::duration<double>(Clock::now() - started_).count();
   }
 
   /// If towers step together, all see the same answer.
@@ -360,8 +369,8 @@ class Trainer::Impl {
   bool early_stopped_ = false;
   std::atomic<bool> stopped_ = false;
   bool go_on_ = true;  // written by tower 0, between barriers
-  std::mutex mutex_;
-  Clock::time_point started_;  // guarded by mutex_ while towers run
+  Mutex mutex_;
+  Clock::time_point started_ GUARDED_BY(mutex_);
 };
 
 Trainer::Trainer(const ModelMaker& make, const Dataset& train, const std::optional<Dataset>& test,

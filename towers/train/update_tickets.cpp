@@ -13,10 +13,10 @@ bool UpdateTickets::may_take(int tower) const {
 }
 
 bool UpdateTickets::take(int tower) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!closed_ && !may_take(tower)) {
     if (strategy_.step() >= until_) return false;
-    changed_.wait(lock);
+    changed_.wait(mutex_);
   }
   if (closed_) return false;
   ++taken_;
@@ -28,13 +28,13 @@ bool UpdateTickets::take(int tower) {
 }
 
 void UpdateTickets::give_back() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --taken_;
   changed_.notify_all();
 }
 
 void UpdateTickets::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }

@@ -1,11 +1,10 @@
 // Permission for updates, if towers do not wait for each other.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/towers/strategy.h>
 
 namespace penstock::towers {
@@ -24,23 +23,22 @@ class UpdateTickets {
       : strategy_(strategy), until_(until), begun_(begun) {}
 
   /// Waits for a ticket. False if all updates were made, or `close` was called.
-  bool take(int tower);
+  bool take(int tower) EXCLUDES(mutex_);
   /// Returns a ticket after its update was made, or if there is none to make.
-  void give_back();
+  void give_back() EXCLUDES(mutex_);
   /// Ends all waiting; no more tickets are given out.
-  void close();
+  void close() EXCLUDES(mutex_);
 
  private:
-  bool may_take(int tower) const;
+  bool may_take(int tower) const REQUIRES(mutex_);
 
   const Strategy& strategy_;
   const std::uint64_t until_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  std::vector<std::uint64_t>* const begun_;
-  std::uint64_t taken_ = 0;
-  bool closed_ = false;
+  SlowMutex mutex_;  // held while the strategy tells its step, which waits for an update
+  CondVar changed_;
+  std::vector<std::uint64_t>* const begun_ PT_GUARDED_BY(mutex_);
+  std::uint64_t taken_ GUARDED_BY(mutex_) = 0;
+  bool closed_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace penstock::towers

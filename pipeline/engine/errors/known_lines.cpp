@@ -14,6 +14,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <penstock/internal/slow_work.h>
+
 #include "pipeline/io/fs_support.h"
 
 namespace penstock {
@@ -36,6 +38,7 @@ UniqueFd nameless_file(const std::string& folder) {
 /// Reads or writes all of `bytes`. Bytes beyond the end of a sparse file read as zeros.
 template <typename Transfer>
 bool transfer_all(std::span<std::byte> bytes, std::uint64_t offset, Transfer transfer) {
+  slow_work("a file is read or written");
   while (!bytes.empty()) {
     const ssize_t done = transfer(bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done == 0) errno = EIO;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/errors/known_lines.h"
 #include "pipeline/io/posix.h"
 
@@ -44,7 +44,7 @@ class Quarantine {
   std::atomic<bool> some_{false};        // some were added
   std::atomic<bool> incomplete_{false};  // there was no memory for some
   // Held while the file is written, so that lines are in the order in which elements were added.
-  Mutex file_mutex_;
+  SlowMutex file_mutex_;
   UniqueFd fd_ GUARDED_BY(file_mutex_);
   std::optional<KnownLines> known_ GUARDED_BY(file_mutex_);
 };

@@ -5,9 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/iterator.h>
-
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/iterator.h>
 #include <penstock/stats.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/errors/quarantine.h"
 #include "pipeline/stage/counters.h"
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipeline/core/ring.h"
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/run/tuning_log.h"
 
 namespace penstock {

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include <penstock/internal/slow_work.h>
+
 #include "pipeline/core/sizes.h"
 #include "pipeline/core/spans.h"
 #include "pipeline/engine/make/row_places.h"
@@ -73,6 +75,7 @@ void fail_all(std::span<WorkItem> work, const Status& status) {
 }
 
 void read_source(std::span<WorkItem> work, const Source& source, GroupContext& context) {
+  slow_work("a source is read");
   try {
     source.read(work, context);
   } catch (...) {
@@ -289,6 +292,7 @@ void read_items(std::span<const ElementRef> items, std::span<WorkItem> work, con
 
 void compute_items(std::span<const ElementRef> items, std::span<WorkItem> work,
                    const Places& places, GroupContext& context) {
+  slow_work("elements are made");
   for_each_run(items, [&](std::size_t begin, std::size_t end) {
     const Program* program = items[begin].program.get();
     const std::size_t count = end - begin;

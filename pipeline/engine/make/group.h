@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/engine/make/executor.h"
 
 namespace penstock {

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <penstock/internal/slow_work.h>
+
 namespace penstock {
 
 class Memory::PoolBuffer final : public Buffer {
@@ -207,6 +209,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
   }
   if (buffer == nullptr) {
     free_outgoing();
+    slow_work("memory of a batch is allocated");
     std::byte* data = nullptr;
     try {
       data = allocator_.allocate(size);
@@ -266,6 +269,7 @@ void Memory::free_outgoing() noexcept {
     MutexLock lock(mutex_);
     first = std::exchange(outgoing_, nullptr);
   }
+  if (first != nullptr) slow_work("memory of batches is freed");
   while (PoolBuffer* const buffer = first) {
     first = buffer->next;
     allocator_.deallocate(buffer->data(), buffer->size());

@@ -8,8 +8,7 @@
 
 #include <penstock/buffer.h>
 #include <penstock/error.h>
-
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 

@@ -10,10 +10,10 @@
 
 #include <penstock/buffer.h>
 #include <penstock/element.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/source.h>
 #include <penstock/spec.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/core/waker.h"
 #include "pipeline/engine/memory/memory.h"
 

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/engine/run/activity.h"
 
 namespace penstock {

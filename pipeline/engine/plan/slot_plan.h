@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/iterator.h>
 #include <penstock/plan.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/memory/slots.h"
 #include "pipeline/stage/node.h"
 

@@ -12,8 +12,9 @@
 
 #include <sys/types.h>
 
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/core/batch_holder.h"
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 

@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <optional>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/process.h>
 #include <penstock/stats.h>
-
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 

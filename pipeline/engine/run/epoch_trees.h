@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
+
 #include "pipeline/stage/segment.h"
 
 namespace penstock {

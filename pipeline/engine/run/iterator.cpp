@@ -168,7 +168,7 @@ class Iterator::Impl {
   Position position_;
   ConsumerTimes times_;
   // Held by the one thread that is in `next` or `next_epoch`, while it waits too.
-  Mutex consumer_mutex_;
+  SlowMutex consumer_mutex_;
   // True once `next` has returned the reason why the run was stopped.
   bool told_ GUARDED_BY(consumer_mutex_) = false;
   std::unique_ptr<ObservedRun> observed_;  // last, so that the objects that it observes exist

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/stats.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/run/epoch_trees.h"
 #include "pipeline/engine/segment/leaving.h"
 #include "pipeline/stage/segment.h"
@@ -71,9 +71,9 @@ class Position {
   Run& run_;
   const std::uint64_t epochs_;
   EpochTrees trees_;
-  Leaving leaving_;              // used by the consumer
-  Segment* tree_ = nullptr;      // used by the consumer: the current tree, once it has started
-  mutable Mutex opening_mutex_;  // held while a tree is opened at its beginning and started
+  Leaving leaving_;                  // used by the consumer
+  Segment* tree_ = nullptr;          // used by the consumer: the current tree, once it has started
+  mutable SlowMutex opening_mutex_;  // held while a tree is opened at its beginning and started
   // Guards what a state holds, the position of the current tree included. Nothing waits under it.
   mutable Mutex mutex_;
   bool ended_ GUARDED_BY(mutex_) = false;

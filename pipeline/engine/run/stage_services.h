@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/stats.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/make/group.h"
 #include "pipeline/engine/make/read_pace.h"
 #include "pipeline/engine/segment/group_sizer.h"

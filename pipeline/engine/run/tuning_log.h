@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/stats.h>
-
-#include "pipeline/core/thread_annotations.h"
 
 namespace penstock {
 

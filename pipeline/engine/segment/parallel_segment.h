@@ -8,8 +8,8 @@
 #include <string>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
-#include "pipeline/core/thread_annotations.h"
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/make/read_pace.h"
 #include "pipeline/engine/segment/group_sizer.h"

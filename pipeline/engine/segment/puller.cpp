@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include <penstock/internal/slow_work.h>
+
 #include "pipeline/stage/support.h"
 
 namespace penstock {
@@ -61,11 +63,13 @@ void Puller::restore(StateReader& state, std::uint64_t consumed, Snapshots* kept
 }
 
 void Puller::discard(std::size_t count) {
+  slow_work("elements are put in order");
   if (!exact_) return input_->discard(count);
   for (; count > 0; --count) input_->discard(1);
 }
 
 void Puller::pull(Group& group, std::size_t wanted) {
+  slow_work("elements are put in order");
   group.first = sequence_;
   if (group.items.size() < wanted) {
     group.items = std::vector<ElementRef>(std::bit_ceil(wanted));  // groups grow gradually

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "pipeline/core/thread_annotations.h"
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock {
 
@@ -26,7 +26,8 @@ class SegmentList {
   bool evict() EXCLUDES(mutex_);
 
  private:
-  mutable Mutex mutex_;
+  // Held while a segment gives up results, so that it does not end meanwhile.
+  mutable SlowMutex mutex_;
   std::vector<ParallelSegment*> segments_ GUARDED_BY(mutex_);
 };
 

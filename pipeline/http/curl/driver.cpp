@@ -104,7 +104,7 @@ CurlDriver::CurlDriver(TransportOptions options)
 
 CurlDriver::~CurlDriver() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   curl_multi_wakeup(multi_);
@@ -122,7 +122,7 @@ std::uint64_t CurlDriver::start(const HttpRequest& request, HttpSink& sink) {
   exchange->sink = &sink;
   std::uint64_t number = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     number = exchange->number = ++last_number_;
     new_.push_back(std::move(exchange));
   }
@@ -132,7 +132,7 @@ std::uint64_t CurlDriver::start(const HttpRequest& request, HttpSink& sink) {
 
 void CurlDriver::cancel(std::uint64_t number) noexcept {
   try {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cancelled_.push_back(number);
   } catch (...) {  // no memory: it ends by itself
     return;
@@ -143,7 +143,7 @@ void CurlDriver::cancel(std::uint64_t number) noexcept {
 void CurlDriver::run() noexcept {
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_) break;
     }
     begin_new();
@@ -163,7 +163,7 @@ void CurlDriver::begin_new() noexcept {
   while (true) {
     std::unique_ptr<Exchange> exchange;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (new_.empty()) return;
       exchange = std::move(new_.front());
       new_.pop_front();
@@ -175,7 +175,7 @@ void CurlDriver::begin_new() noexcept {
 void CurlDriver::end_cancelled() noexcept {
   std::vector<std::uint64_t> numbers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     numbers.swap(cancelled_);
   }
   for (const std::uint64_t number : numbers) {
@@ -322,7 +322,7 @@ bool CurlDriver::stays_unresolved(const std::string& url, CURLcode code) noexcep
 
 void CurlDriver::give_up() noexcept {
   while (!under_way_.empty()) finish(under_way_.back()->easy, CURLE_ABORTED_BY_CALLBACK);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& exchange : new_) exchange->sink->done({.failure = "reading was ended"});
   new_.clear();
 }

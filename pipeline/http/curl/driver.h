@@ -2,11 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include <sys/types.h>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipeline/http/transport.h"
 
@@ -58,11 +57,11 @@ class CurlDriver final : public HttpTransport {
   const pid_t process_;
   CURLM* multi_ = nullptr;
 
-  std::mutex mutex_;
-  std::deque<std::unique_ptr<Exchange>> new_;  // guarded by mutex_
-  std::vector<std::uint64_t> cancelled_;       // guarded by mutex_
-  std::uint64_t last_number_ = 0;              // guarded by mutex_
-  bool stopping_ = false;                      // guarded by mutex_
+  Mutex mutex_;
+  std::deque<std::unique_ptr<Exchange>> new_ GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> cancelled_ GUARDED_BY(mutex_);
+  std::uint64_t last_number_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
 
   // Used only by the thread.
   std::vector<Exchange*> under_way_;

@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <penstock/error.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/iterator.h>
 #include <penstock/map.h>
 #include <penstock/towers/model_input.h>
@@ -34,13 +34,13 @@ namespace {
 class Keys {
  public:
   void put(std::int64_t row, std::string key) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     keys_[row] = std::move(key);
   }
   /// Removes and returns the key of a row. Rows are taken in order, so earlier rows that were not
   /// taken failed; their keys are dropped.
   std::string take(std::int64_t row) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = keys_.find(row);
     std::string key = found == keys_.end() ? std::string() : std::move(found->second);
     keys_.erase(keys_.begin(), keys_.upper_bound(row));
@@ -48,8 +48,8 @@ class Keys {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::int64_t, std::string> keys_;
+  Mutex mutex_;
+  std::map<std::int64_t, std::string> keys_ GUARDED_BY(mutex_);
 };
 
 class Predict final : public Command {

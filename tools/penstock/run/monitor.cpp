@@ -47,7 +47,7 @@ Monitor::Monitor(Scene scene, Watched watched, MonitorOptions options)
   try {
     set_log_sink([this](LogLevel level, std::string_view message) {
       if (level != LogLevel::warning) return;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       messages_.push_back(message_line(level, message));
     });
     thread_ = start_thread("watching the run", [this] { watch(); });
@@ -74,7 +74,7 @@ std::vector<Timeline::Point> Monitor::finish() {
 void Monitor::stop() noexcept {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   stop_.notify_all();
@@ -102,15 +102,16 @@ void Monitor::watch() noexcept {
     }
   };
   guarded([&] { timeline_.add(0, watched_.stats(), watched_.towers()); });
-  std::unique_lock lock(mutex_);
-  for (auto next = start + kEvery; !stop_.wait_until(lock, next, [this] { return stopping_; });
-       next = std::max(next + kEvery, Clock::now())) {
-    lock.unlock();
+  for (auto next = start + kEvery; !stops_before(next);
+       next = std::max(next + kEvery, Clock::now()))
     guarded([&] { look(elapsed()); });
-    lock.lock();
-  }
-  lock.unlock();
   guarded([&] { timeline_.add(elapsed(), watched_.stats(), watched_.towers()); });
+}
+
+bool Monitor::stops_before(Clock::time_point next) {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && Clock::now() < next) stop_.wait_until(mutex_, next);
+  return stopping_;
 }
 
 void Monitor::look(double now_s) {
@@ -173,7 +174,7 @@ void Monitor::give_up(double still_s) noexcept {
 void Monitor::print_messages() {
   std::vector<std::string> messages;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     messages.swap(messages_);
   }
   if (messages.empty()) return;

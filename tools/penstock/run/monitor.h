@@ -2,13 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/stats.h>
 
 #include "tools/penstock/report/meter.h"
@@ -53,13 +53,15 @@ class Monitor {
   std::vector<Timeline::Point> finish();
 
  private:
-  void watch() noexcept;
+  void watch() noexcept EXCLUDES(mutex_);
+  /// Waits until then. Returns true if the watch ends.
+  bool stops_before(std::chrono::steady_clock::time_point next) EXCLUDES(mutex_);
   void look(double now_s);
   void check_progress(double now_s, const Moment& moment) noexcept;
   void give_up(double still_s) noexcept;
-  void stop() noexcept;
+  void stop() noexcept EXCLUDES(mutex_);
   void fall_silent(const char* why) noexcept;
-  void print_messages();
+  void print_messages() EXCLUDES(mutex_);
 
   const Scene scene_;
   const Watched watched_;
@@ -78,10 +80,10 @@ class Monitor {
   double warned_s_ = 0;
   bool silent_ = false;  // it has said that it could not observe the run
 
-  std::mutex mutex_;
-  std::condition_variable stop_;
-  bool stopping_ = false;              // guarded by mutex_
-  std::vector<std::string> messages_;  // guarded by mutex_
+  Mutex mutex_;
+  CondVar stop_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::string> messages_ GUARDED_BY(mutex_);
   Thread thread_;
 };
 

@@ -16,19 +16,26 @@ OpeningLimit::OpeningLimit(double seconds) {
   constexpr double kMost = 1e8;  // beyond that, the clock's numbers might not suffice
   if (seconds <= 0 || seconds > kMost) return;
   thread_ = start_thread("the limit for opening data", [this, seconds] {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return open_; }))
-      return;
+    if (opens_within(seconds)) return;
     print_error("the data were not open after " + human_seconds(seconds) + " (--seconds)");
     std::fflush(nullptr);
     _exit(kNoProgress);  // what opens them may wait for a server
   });
 }
 
+bool OpeningLimit::opens_within(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto until =
+      Clock::now() + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(seconds));
+  const MutexLock lock(mutex_);
+  while (!open_ && Clock::now() < until) changed_.wait_until(mutex_, until);
+  return open_;
+}
+
 OpeningLimit::~OpeningLimit() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open_ = true;
   }
   changed_.notify_all();

@@ -1,10 +1,8 @@
 // A limit for the time in which a run's data are opened.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 namespace penstock::tool {
 
@@ -18,9 +16,11 @@ class OpeningLimit {
   OpeningLimit& operator=(const OpeningLimit&) = delete;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;  // guarded by mutex_
+  bool opens_within(double seconds) EXCLUDES(mutex_);
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool open_ GUARDED_BY(mutex_) = false;
   Thread thread_;
 };
 

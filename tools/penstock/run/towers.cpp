@@ -108,7 +108,7 @@ void Towers::step(int tower) {
     ++taken;
     const std::uint64_t delivered = delivered_.fetch_add(1, std::memory_order_relaxed) + 1;
     if (steps_.save_every == 0 || delivered % steps_.save_every != 0) continue;
-    const std::lock_guard lock(saving_);
+    const MutexLock lock(saving_);
     steps_.save();
   }
   stream.view().synchronize();

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 
 #include <penstock/feed.h>
 #include <penstock/image.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "pipelines/pipeline_spec.h"
 #include "tools/penstock/report/digest.h"
@@ -44,7 +44,7 @@ class Towers {
   std::uint64_t epoch() const noexcept { return epoch_.load(std::memory_order_relaxed); }
 
  private:
-  void step(int tower);
+  void step(int tower) EXCLUDES(saving_);
   bool over() const;
   void audit(const Stats& run, Report& report) const;
 
@@ -56,7 +56,7 @@ class Towers {
   std::atomic<std::int64_t> first_ns_{0};  // when the first batch was ready
   std::atomic<std::uint64_t> delivered_{0};
   std::atomic<std::uint64_t> epoch_{0};
-  std::mutex saving_;
+  SlowMutex saving_;  // held while the state is saved
 };
 
 /// Runs the spec on the towers that the options name. After Ending::no_progress, threads of the run

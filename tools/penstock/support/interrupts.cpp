@@ -81,7 +81,7 @@ Interrupts::~Interrupts() {
 }
 
 void Interrupts::on_signal(std::function<void()> callback) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   begun_ = true;
   callback_ = std::move(callback);
   if (received() != 0 && callback_) callback_();
@@ -115,7 +115,7 @@ void Interrupts::wait() noexcept {
     }
     first = none_pending = patient_since_ = now;
     written_ = written_bytes();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     received_.store(signal, std::memory_order_release);
     if (!begun_) leave_now(exit_code());
     if (callback_) callback_();

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <utility>
 
 #include <penstock/internal/start_thread.h>
+#include <penstock/internal/thread_annotations.h>
 
 #include "tools/penstock/support/exit_code.h"
 
@@ -47,12 +47,12 @@ class Interrupts {
   int received() const noexcept { return received_.load(std::memory_order_acquire); }
   /// Replaces the callback, and calls it at once if a signal came earlier. Waits until a running
   /// callback has ended, so that the objects it uses may be destroyed.
-  void on_signal(std::function<void()> callback);
+  void on_signal(std::function<void()> callback) EXCLUDES(mutex_);
   /// Returns the exit code for the received signal.
   int exit_code() const noexcept;
 
  private:
-  void wait() noexcept;
+  void wait() noexcept EXCLUDES(mutex_);
   void look_whether_it_hangs(Clock::time_point now) noexcept;
 
   const int terminated_;
@@ -61,9 +61,9 @@ class Interrupts {
   std::atomic<int> received_{0};
   int signals_ = -1;  // signalfd
   int wake_ = -1;     // eventfd
-  std::mutex mutex_;
-  std::function<void()> callback_;  // guarded by mutex_
-  bool begun_ = false;              // guarded by mutex_: on_signal was called
+  SlowMutex mutex_;   // held while the callback runs, for which `on_signal` waits
+  std::function<void()> callback_ GUARDED_BY(mutex_);
+  bool begun_ GUARDED_BY(mutex_) = false;  // on_signal was called
   // Used by the thread only:
   Clock::time_point patient_since_;
   std::uint64_t written_ = 0;  // bytes that the process had written by then

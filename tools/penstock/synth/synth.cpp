@@ -6,7 +6,6 @@
 #include <exception>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include <penstock/error.h>
 #include <penstock/file_system.h>
 #include <penstock/internal/posix.h>
+#include <penstock/internal/thread_annotations.h>
 #include <penstock/process.h>
 #include <penstock/remote_files.h>
 #include <penstock/rng.h>
@@ -102,19 +102,35 @@ Made make_sample(const SynthOptions& options, const std::vector<std::string>& fa
   return made;
 }
 
+/// The last failure of several threads, if there is one. Synchronised.
+class LastFailure {
+ public:
+  /// Keeps the exception that the caller handles.
+  void keep() noexcept {
+    const MutexLock lock(mutex_);
+    last_ = std::current_exception();
+  }
+  void rethrow() {
+    const MutexLock lock(mutex_);
+    if (last_) std::rethrow_exception(last_);
+  }
+
+ private:
+  Mutex mutex_;
+  std::exception_ptr last_ GUARDED_BY(mutex_);
+};
+
 /// Makes samples [first, first + made.size()) on `threads` threads.
 void make_group(const SynthOptions& options, const std::vector<std::string>& faults,
                 std::uint64_t first, std::vector<Made>& made, int threads) {
   std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
+  LastFailure failure;
   const auto work = [&] {
     try {
       for (std::size_t i = next++; i < made.size(); i = next++)
         made[i] = make_sample(options, faults, first + i);
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
+      failure.keep();
     }
   };
   {
@@ -126,7 +142,7 @@ void make_group(const SynthOptions& options, const std::vector<std::string>& fau
     }
     work();
   }
-  if (failure) std::rethrow_exception(failure);
+  failure.rethrow();
 }
 
 std::string manifest_line(const Made& made, const Place& place) {
