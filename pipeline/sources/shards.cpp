@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <sys/resource.h>
 
@@ -122,9 +123,10 @@ OpenShard Shards::open(std::size_t shard) const {
       if (!keep_fewer_open() && !try_again({}, tries++)) throw;
     }
   }
+  std::vector<OpenShard> closed;
   const MutexLock lock(mutex_);
   if (open_[shard].file != nullptr) return open_[shard];
-  while (open_count_ >= max_open_) close_oldest();
+  while (open_count_ >= max_open_) closed.push_back(take_oldest());
   open_[shard] = opened;
   ++open_count_;
   return opened;
@@ -161,23 +163,26 @@ const std::vector<std::uint64_t>& Shards::contents() const {
 }
 
 bool Shards::keep_fewer_open() const {
-  const MutexLock lock(mutex_);
-  if (open_count_ == 0) return false;
+  std::vector<OpenShard> closed;
+  {
+    const MutexLock lock(mutex_);
+    if (open_count_ == 0) return false;
+    max_open_ = std::max<std::size_t>(1, open_count_ / 2);
+    while (open_count_ >= max_open_ && open_count_ > 0) closed.push_back(take_oldest());
+  }
   log_once(LogLevel::warning, "shards kept open",
            "out of file descriptors (RLIMIT_NOFILE): keeping fewer shards open");
-  max_open_ = std::max<std::size_t>(1, open_count_ / 2);
-  while (open_count_ >= max_open_ && open_count_ > 0) close_oldest();
   return true;
 }
 
-void Shards::close_oldest() const {
+OpenShard Shards::take_oldest() const {
   std::size_t oldest = open_.size();
   for (std::size_t i = 0; i < open_.size(); ++i) {
     if (open_[i].file == nullptr) continue;
     if (oldest == open_.size() || last_use_[i] < last_use_[oldest]) oldest = i;
   }
-  open_[oldest] = {};
   --open_count_;
+  return std::exchange(open_[oldest], {});
 }
 
 Error refused(const std::string& path, const std::string& what) {

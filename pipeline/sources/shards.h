@@ -64,7 +64,9 @@ class Shards {
 
   /// Closes shards and keeps fewer open from now on. Returns false if none is open.
   bool keep_fewer_open() const EXCLUDES(mutex_);
-  void close_oldest() const REQUIRES(mutex_);
+  /// Takes the shard that was used least lately out of those that are open. The caller closes it
+  /// without the mutex.
+  OpenShard take_oldest() const REQUIRES(mutex_);
 
   // Constant after construction.
   FileSystemPtr files_;

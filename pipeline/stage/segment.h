@@ -19,6 +19,9 @@ class Segment : public OrderIterator {
   virtual void start() = 0;
   /// Like `pull`, but returns nothing instead of waiting. REQUIRES: `start` has returned.
   virtual std::optional<std::size_t> try_pull(std::span<ElementRef> out) = 0;
+  /// Releases what the items taken so far were made of. The caller holds no mutex here, as memory
+  /// that devices can read takes long to free.
+  virtual void let_go() noexcept = 0;
   /// Waits until a new `try_pull` may have more to say than the last one, which returned nothing.
   virtual void wait() = 0;
   /// Sets a callback that is called once the input has ended, on the thread that makes items or on

@@ -113,7 +113,16 @@ class Values final : public Machine {
     group.done = false;
     return std::exchange(group.starved, true) ? nullptr : &group;
   }
-  std::size_t take(std::span<ElementRef> out) override { return values_.take(out); }
+  std::size_t take(std::span<ElementRef> out) override {
+    const std::size_t count = values_.take(out);
+    Results::Spent spent = values_.spent();
+    while (Group* const group = spent.groups) {
+      spent.groups = std::exchange(group->next, nullptr);
+      group->let_go();
+      values_.groups().give(*group);
+    }
+    return count;
+  }
   bool drained() const override { return values_.drained(); }
   void end() override { values_.end(); }
   std::uint64_t consumed() const override { return values_.consumed(); }
@@ -154,6 +163,7 @@ class Batches final : public Machine {
         batches_(account(), from.options.drop_remainder, 0, waker_) {}
 
   std::size_t room(Rng& rng) override {
+    batches_.dropped();  // releases them
     if (batches_.held_up()) return 0;
     std::size_t room = batches_.room();
     while (room == 0 || rng.coin(0.3)) {
@@ -175,6 +185,7 @@ class Batches final : public Machine {
         }
       }
     });
+    group.let_go();
     batches_.complete(group);
     groups_.give(group);
     return true;

@@ -29,6 +29,16 @@ void Group::start_over() noexcept {
   context.reset();
 }
 
+void Group::let_go() noexcept {
+  // Records of a source hold nothing, and their program lives as long as the run.
+  for (std::size_t i = 0; !alike && i < count; ++i) items[i] = ElementRef();
+  // If results were stored in a batch, nothing of them is left here.
+  if (places.empty()) drop_results(0);
+  outliers.clear();
+  parts.clear();
+  context.reset();
+}
+
 std::vector<ElementRef> SpareItems::take() noexcept {
   MutexLock lock(mutex_);
   if (items_.empty()) return {};
@@ -67,15 +77,8 @@ Group& GroupPool::take() {
 }
 
 void GroupPool::give(Group& group) noexcept {
-  // Records of a source hold nothing, and their program lives as long as the run.
-  for (std::size_t i = 0; !group.alike && i < group.count; ++i) group.items[i] = ElementRef();
-  // If results were stored in a batch, nothing of them is left here.
-  if (group.places.empty()) group.drop_results(0);
   group.places.clear();
   group.failures.clear();
-  group.outliers.clear();
-  group.parts.clear();
-  group.context.reset();
   group.count = 0;
   group.redone = 0;
   group.taken = 0;

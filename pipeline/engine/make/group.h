@@ -60,6 +60,7 @@ struct Group {
   bool redoing = false;    ///< is being made again
   std::size_t redone = 0;  ///< items of a starved group that are made, counted from the first
   std::size_t taken = 0;   ///< delivered results, for single values
+  Group* next = nullptr;   ///< in a list of groups whose results were taken
 
   /// Returns the number of available results, for single values. Guarded by the segment's mutex.
   std::size_t made() const { return done ? count : redone; }
@@ -72,6 +73,8 @@ struct Group {
   void drop_results(std::size_t from) noexcept;
   /// Drops all results and everything that the group holds. It keeps its places.
   void start_over() noexcept;
+  /// Drops the items and what they needed, but neither results in a batch nor failures.
+  void let_go() noexcept;
 };
 
 /// Memory for items that the groups of one epoch leave to those of the next. Thread-safe.
@@ -98,7 +101,7 @@ class GroupPool {
   /// pool.
   void share(SpareItems& spare) noexcept { spare_ = &spare; }
   Group& take();
-  /// Takes a group back and empties it. REQUIRES: the group came from this pool.
+  /// Takes a group back. REQUIRES: the group came from this pool, and has let go of its items.
   void give(Group& group) noexcept;
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <penstock/internal/slow_work.h>
+
 #include "pipeline/core/sizes.h"
 
 namespace penstock {
@@ -32,6 +34,7 @@ SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows, std::i
 
 Slot::Slot(const SlotLayout& layout, Allocator& allocator)
     : layout_(layout), allocator_(allocator) {
+  slow_work("a slot is allocated");
   const auto rows = static_cast<std::size_t>(layout.room);
   for (const ComponentSpec& component : layout.element) {
     const bool text = component.dtype == DType::bytes;
@@ -52,6 +55,7 @@ Slot::Slot(const SlotLayout& layout, Allocator& allocator)
 }
 
 Slot::~Slot() {
+  slow_work("a slot is freed");
   allocator_.deallocate(data_, size_);
 }
 
@@ -271,6 +275,7 @@ void Slot::dispose() noexcept {
     for (BufferPtr& owner : owners) owner = {};
   }
   const std::shared_ptr<SlotPool> pool = std::move(pool_);
+  const Ref<Slot> next = std::move(next_);
   pool->give(this);
 }
 

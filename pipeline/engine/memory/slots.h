@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <penstock/buffer.h>
@@ -86,6 +87,8 @@ class Slot final : public Buffer {
   /// row.
   Element batch(std::span<const std::uint32_t> order);
   Made made() const noexcept override { return made_; }
+  /// Links a slot to this one, which releases it when it is released itself.
+  void link(Ref<Slot> next) noexcept { next_ = std::move(next); }
 
  private:
   friend class SlotPool;
@@ -117,6 +120,7 @@ class Slot final : public Buffer {
   std::vector<std::vector<BufferPtr>> owners_;
   Made made_;
   std::shared_ptr<SlotPool> pool_;  // set while in use
+  Ref<Slot> next_;
 };
 
 /// A pool of slots with one layout. It makes slots as they are needed while the budget has room.

@@ -64,9 +64,18 @@ std::shared_ptr<SlotPool> SlotPlan::pool(const Node& node, std::uint64_t path) {
 }
 
 bool SlotPlan::drop_free(std::size_t left) noexcept {
-  MutexLock lock(mutex_);
+  const auto next = [this](const SlotPool* last) noexcept -> std::shared_ptr<SlotPool> {
+    const MutexLock lock(mutex_);
+    auto at = pools_.begin();
+    if (last != nullptr) {
+      while (at->second.get() != last) ++at;  // pools stay
+      ++at;
+    }
+    return at != pools_.end() ? at->second : nullptr;
+  };
   bool dropped = false;
-  for (const auto& [place, pool] : pools_) dropped = pool->drop_free(left) || dropped;
+  for (std::shared_ptr<SlotPool> pool = next(nullptr); pool != nullptr; pool = next(pool.get()))
+    dropped = pool->drop_free(left) || dropped;
   return dropped;
 }
 

@@ -111,6 +111,7 @@ bool Position::pull(ElementRef& item) {
   for (;;) {
     if (tree_ == nullptr) tree_ = open();
     const std::optional<bool> taken = take(item);
+    tree_->let_go();
     if (!taken) {
       tree_->wait();
     } else if (*taken || over()) {

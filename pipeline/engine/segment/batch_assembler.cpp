@@ -261,20 +261,34 @@ void BatchAssembler::pass_over_failures() {
   }
 }
 
+void BatchAssembler::deliver(PartialBatch& head) {
+  kill_point("batch made");
+  ElementRef item = ref_to(Payload::make(head.batch()), mix_path(path_, batches_++));
+  const std::uint64_t bytes = payload_bytes(item.payload->element);
+  if (!head.hollow()) add_counters(&account_.counters(), 1, bytes);
+  largest_ = std::max(largest_, bytes);
+  outputs_.push_back(
+      {std::move(item), std::max(head.last() + 1, judged_), passed_over_, head.hollow()});
+}
+
 void BatchAssembler::finish_head(bool deliver_it) {
   PartialBatch head = partial_.pop_front();
   if (head.number() == current_) ++current_;
-  if (deliver_it) {
-    kill_point("batch made");
-    ElementRef item = ref_to(Payload::make(head.batch()), mix_path(path_, batches_++));
-    const std::uint64_t bytes = payload_bytes(item.payload->element);
-    if (!head.hollow()) add_counters(&account_.counters(), 1, bytes);
-    largest_ = std::max(largest_, bytes);
-    outputs_.push_back(
-        {std::move(item), std::max(head.last() + 1, judged_), passed_over_, head.hollow()});
+  try {
+    if (deliver_it) deliver(head);
+  } catch (...) {
+    drop(head.close());
+    throw;
   }
-  head.close();
+  Ref<Slot> slot = head.close();
+  if (!deliver_it) drop(std::move(slot));
   spare_.push_back(std::move(head));
+}
+
+void BatchAssembler::drop(Ref<Slot> slot) noexcept {
+  if (!slot) return;
+  slot->link(std::move(dropped_));
+  dropped_ = std::move(slot);
 }
 
 std::size_t BatchAssembler::take(std::span<ElementRef> out) {

@@ -84,6 +84,8 @@ class BatchAssembler {
   std::uint64_t skipped() const noexcept { return skipped_; }
   /// Returns how many batches were taken.
   std::uint64_t delivered() const noexcept { return delivered_; }
+  /// Returns the slots of batches that came to nothing, linked to each other; null: there are none.
+  Ref<Slot> dropped() noexcept { return std::move(dropped_); }
   /// Returns the bytes of the largest batch so far, including texts.
   std::uint64_t largest() const noexcept { return largest_; }
   void restore(std::uint64_t consumed, std::uint64_t skipped, std::uint64_t delivered);
@@ -100,7 +102,9 @@ class BatchAssembler {
   bool nothing_behind(std::size_t place) const;
   std::uint64_t settled();
   void pass_over_failures();
+  void deliver(PartialBatch& head);
   void finish_head(bool deliver_it);
+  void drop(Ref<Slot> slot) noexcept;
   void put_error(Status status, std::uint64_t reached);
 
   static constexpr std::size_t kMostFailures = 4096;
@@ -118,9 +122,10 @@ class BatchAssembler {
   const std::uint64_t path_;
   Waker& room_made_;
   std::vector<PartialBatch> spare_;  // finished ones, which keep their vectors' memory
-  Ring<PartialBatch> partial_;       // oldest first
-  std::uint64_t opened_ = 0;         // so far
-  std::uint64_t current_ = 0;        // number of the batch that new elements go to
+  Ref<Slot> dropped_;
+  Ring<PartialBatch> partial_;  // oldest first
+  std::uint64_t opened_ = 0;    // so far
+  std::uint64_t current_ = 0;   // number of the batch that new elements go to
   Ring<Output> outputs_;
   std::optional<Share> share_;   // empty: all batches are made
   std::uint64_t before_ = 0;     // batches of the epoch that earlier runs delivered

@@ -37,6 +37,7 @@ class BatchResults final : public Results {
   bool waits_for_head() const override { return assembler_.waits_for_head(); }
   bool is_first(const Group& group) const override { return assembler_.is_first(group); }
   void end() override { assembler_.end(); }
+  Ref<Slot> dropped() noexcept override { return assembler_.dropped(); }
   std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
   bool drained() const override { return assembler_.drained(); }
   bool may_be_stuck() override;

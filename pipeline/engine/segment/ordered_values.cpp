@@ -31,15 +31,17 @@ void OrderedValues::complete(Group& group) {
   std::size_t at = 0;
   while (window_[at] != &group) ++at;
   std::swap(window_[at], window_.front());
-  remove_first();
+  Group& first = remove_first();
+  first.let_go();  // of nothing that takes long: its results and their inputs are gone
+  groups().give(first);
 }
 
 // Takes away a group whose results were taken.
-void OrderedValues::remove_first() {
+Group& OrderedValues::remove_first() {
   Group& group = *window_.pop_front();
   --admitted_;
   elements_ -= group.count;
-  groups().give(group);
+  return group;
 }
 
 void OrderedValues::redone(Group& group) {
@@ -81,7 +83,7 @@ std::size_t OrderedValues::take(std::span<ElementRef> out) {
     std::swap(window_[next], window_.front());
     Group& group = *window_.front();
     count += take_from(group, out.subspan(count));
-    if (group.done && group.taken == group.count) remove_first();
+    if (group.done && group.taken == group.count) put_spent(remove_first());
   }
   room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && waits_for_head()));
   if (count == 0 && drained()) settle();
@@ -109,7 +111,7 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
     }
     out[count++] = value_of(group.items[group.taken], work);
     // Frees the inputs of this value, so that the next one has room.
-    if (!group.done && !group.alike) group.items[group.taken] = ElementRef();
+    if (!group.done && !group.alike) put_spent(group.items[group.taken]);
   }
   return count;
 }

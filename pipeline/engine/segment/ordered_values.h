@@ -42,7 +42,7 @@ class OrderedValues final : public Results {
 
  private:
   std::size_t next_group() const;
-  void remove_first();
+  Group& remove_first();
   std::size_t take_from(Group& group, std::span<ElementRef> out);
   bool first_time(std::uint64_t sequence);
 

@@ -143,7 +143,9 @@ void ParallelSegment::restore(StateReader& state) {
 std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
   start();
   for (;;) {
-    if (const std::optional<std::size_t> count = try_pull(out)) return *count;
+    const std::optional<std::size_t> count = try_pull(out);
+    let_go();
+    if (count) return *count;
     wait();
   }
 }
@@ -153,6 +155,7 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   MutexLock lock(mutex_);
   news_seen_ = news_;
   const std::size_t count = deliver(out, std::exchange(none_runnable_, false));
+  spent_ = results_->has_spent();
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back().wanted()) {
     return std::nullopt;
   }
@@ -160,10 +163,42 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   return count;
 }
 
+void ParallelSegment::let_go() noexcept {
+  if (!std::exchange(spent_, false)) return;
+  Results::Spent spent;
+  {
+    const MutexLock lock(mutex_);
+    spent = results_->spent();
+  }
+  spent.items.clear();
+  for (Group* group = spent.groups; group != nullptr; group = group->next) group->let_go();
+  const MutexLock lock(mutex_);
+  while (Group* const group = spent.groups) {
+    spent.groups = std::exchange(group->next, nullptr);
+    results_->groups().give(*group);
+  }
+}
+
 void ParallelSegment::wait() {
   if (arrange_here() || seems_stuck()) return;
   MutexLock lock(mutex_);
-  if (news_ == news_seen_) wait_for_more();
+  if (news_ != news_seen_) return;
+  consumer_waits_ = true;
+  if (std::exchange(reserving_, false)) run_.memory().wake();  // it may take more now
+  const Resting resting;
+  const TimedRest timed;
+  if (in_flight_ > 0 && !late_) {
+    late_ = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
+  } else {
+    lock.unlock();
+    run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
+    run_.waker().notify();  // all available room must be used now
+    run_.look();
+    lock.lock();
+    if (news_ == news_seen_) changed_->wait_for(mutex_, std::chrono::milliseconds(100));
+    run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  consumer_waits_ = false;
 }
 
 // True if the next try_pull has to look whether any result will ever come. Reads files without a
@@ -201,23 +236,6 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out, bool none_runnab
   if (problem.ok()) return 0;
   out[0] = ref_to(Payload::make(std::move(problem)), 0);
   return 1;
-}
-
-void ParallelSegment::wait_for_more() {
-  consumer_waits_ = true;
-  if (std::exchange(reserving_, false)) run_.memory().wake();  // it may take more now
-  const Resting resting;
-  const TimedRest timed;
-  if (in_flight_ > 0 && !late_) {
-    late_ = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
-  } else {
-    run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
-    run_.waker().notify();  // all available room must be used now
-    run_.look();
-    changed_->wait_for(mutex_, std::chrono::milliseconds(100));
-    run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
-  }
-  consumer_waits_ = false;
 }
 
 void ParallelSegment::dispatch() noexcept {
@@ -366,8 +384,10 @@ void ParallelSegment::pass_over(std::size_t count) {
     puller_.pass_over(count);
   }
   count_wait(counters_.wait_input_ns, start);
-  MutexLock lock(mutex_);
+  Ref<Slot> dropped;
+  const MutexLock lock(mutex_);
   results_->pass_over(first, count);
+  dropped = results_->dropped();
   tell_consumer();
 }
 
@@ -392,10 +412,12 @@ void ParallelSegment::take_snapshot() {
 
 void ParallelSegment::end_of_input() {
   std::function<void()> exhausted;
+  Ref<Slot> dropped;
   {
     MutexLock lock(mutex_);
     input_ended_ = true;
     results_->end();
+    dropped = results_->dropped();
     exhausted = std::move(exhausted_);
     tell_consumer();
   }
@@ -548,7 +570,9 @@ void ParallelSegment::finish(Group& group) noexcept {
   kill_point("group done");
   // This object may be destroyed as soon as the group has landed.
   Run& run = run_;
+  if (!group.places.empty()) group.let_go();
   std::shared_ptr<CondVar> waiting;
+  Ref<Slot> dropped;
   bool made_room = false;
   {
     MutexLock lock(mutex_);
@@ -563,6 +587,7 @@ void ParallelSegment::finish(Group& group) noexcept {
     } catch (...) {
       break_down();
     }
+    dropped = results_->dropped();
     ++news_;
     if (consumer_waits_) waiting = changed_;
     run_.activity().take_off(in_flight_);
@@ -643,22 +668,29 @@ void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
   if (wake) changed_->notify_all();
 }
 
+// Called by the thread that makes starved groups again, so none is made again meanwhile.
 bool ParallelSegment::evict() {
   Group* group = nullptr;
+  std::size_t kept = 0;
+  bool waits = false;
   {
     MutexLock lock(mutex_);
     if (stopping()) return false;
     const Results::Undelivered last = results_->last_undelivered(consumer_waits_);
     if (last.group == nullptr) return false;
     group = last.group;
-    group->drop_results(last.kept);
-    group->redone = last.kept;
-    if (std::exchange(group->starved, true)) return true;  // it already waits in line
-    group->done = false;
-    group->context.reset();
-    ++starved_;
-    ++in_flight_;
+    kept = last.kept;
+    group->redone = kept;  // nobody takes the others from here on
+    waits = std::exchange(group->starved, true);
+    if (!waits) {
+      group->done = false;
+      ++starved_;
+      ++in_flight_;
+    }
   }
+  group->drop_results(kept);
+  if (waits) return true;
+  group->context.reset();
   wait_in_line(*group);
   return true;
 }

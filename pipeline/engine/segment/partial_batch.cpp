@@ -29,10 +29,10 @@ PartialBatch::Stretch PartialBatch::stretch() const noexcept {
   return {false, lacks()};
 }
 
-void PartialBatch::close() {
-  slot_ = {};
+Ref<Slot> PartialBatch::close() {
   ranges_.clear();
   freed_.clear();
+  return std::move(slot_);
 }
 
 // Rows that were never used come first, so that rows stay in order.

@@ -33,8 +33,8 @@ class PartialBatch {
     made_from_ = first;
     made_to_ = end;
   }
-  /// Releases the slot, and keeps the vectors' memory for the next batch.
-  void close();
+  /// Returns the slot, if there is one, and keeps the vectors' memory for the next batch.
+  Ref<Slot> close();
 
   std::uint64_t number() const noexcept { return number_; }
   Slot& slot() noexcept { return *slot_; }

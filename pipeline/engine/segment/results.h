@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <penstock/state.h>
 
@@ -53,8 +56,9 @@ class Results {
   /// Records a group that is about to be executed. REQUIRES: it has no more elements than `room`
   /// returned, and groups come in order.
   virtual void admit(Group& group) = 0;
-  /// Records that all results or errors of the group are there. Returns the group to its pool, now
-  /// or when the results were taken.
+  /// Records that all results or errors of the group are there. Returns the group to its pool, or
+  /// keeps it until the results were taken. REQUIRES: it has let go of its items if the results are
+  /// in a batch.
   virtual void complete(Group& group) = 0;
   /// True if a result waits to be taken.
   virtual bool has_output() const = 0;
@@ -73,8 +77,20 @@ class Results {
   virtual Undelivered last_undelivered(bool /*consumer_waits*/) { return {}; }
   /// States that no more groups will be admitted.
   virtual void end() = 0;
+  /// Returns slots that are no longer needed, linked to each other; null: there are none. They are
+  /// released without the segment's mutex.
+  virtual Ref<Slot> dropped() noexcept { return {}; }
   /// Moves the results that the consumer may have to the front of `out`. Returns how many.
   virtual std::size_t take(std::span<ElementRef> out) = 0;
+  /// The groups and items that taken results were made of. They let go without the mutex; then
+  /// the groups return to their pool.
+  struct Spent {
+    Group* groups = nullptr;  ///< the first; Group::next is the one behind it
+    std::vector<ElementRef> items{};
+    bool empty() const noexcept { return groups == nullptr && items.empty(); }
+  };
+  bool has_spent() const noexcept { return !spent_.empty(); }
+  Spent spent() noexcept { return std::exchange(spent_, {}); }
   /// True once no more results will come.
   virtual bool drained() const = 0;
   /// True if perhaps no other result will ever come.
@@ -95,8 +111,19 @@ class Results {
 
   GroupPool& groups() noexcept { return groups_; }
 
+ protected:
+  void put_spent(Group& group) noexcept { group.next = std::exchange(spent_.groups, &group); }
+  void put_spent(ElementRef& item) noexcept {
+    try {
+      spent_.items.push_back(std::move(item));
+    } catch (const std::bad_alloc&) {  // then it is released here
+    }
+    item = ElementRef();
+  }
+
  private:
   GroupPool groups_;
+  Spent spent_;
 };
 
 }  // namespace penstock
