@@ -680,7 +680,7 @@ bool ParallelSegment::evict() {
     if (last.group == nullptr) return false;
     group = last.group;
     kept = last.kept;
-    group->redone = kept;  // nobody takes the others from here on
+    group->redone = kept;  // from here on, no consumer takes the others
     waits = std::exchange(group->starved, true);
     if (!waits) {
       group->done = false;
