@@ -66,8 +66,10 @@ ParallelSegment::~ParallelSegment() {
   run_.segments().wake();  // the thread may be in the pull of another segment
   if (thread_.joinable()) thread_.join();
   runner_->stop();  // ends groups handed over in the meantime
+  let_go();
   {
     MutexLock lock(mutex_);
+    take_back();
     consumer_waits_ = true;
     while (in_flight_ > 0) changed_->wait(mutex_);
     results_->settle();
@@ -154,8 +156,9 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   run_.stages().check_stop();
   MutexLock lock(mutex_);
   news_seen_ = news_;
+  take_back();
   const std::size_t count = deliver(out, std::exchange(none_runnable_, false));
-  spent_ = results_->has_spent();
+  if (spent_.empty()) spent_ = results_->spent();
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back().wanted()) {
     return std::nullopt;
   }
@@ -163,18 +166,20 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   return count;
 }
 
+// The emptied groups return to their pool at the next pull, so that this takes no lock.
 void ParallelSegment::let_go() noexcept {
-  if (!std::exchange(spent_, false)) return;
-  Results::Spent spent;
-  {
-    const MutexLock lock(mutex_);
-    spent = results_->spent();
+  spent_.items.clear();
+  while (Group* const group = spent_.groups) {
+    spent_.groups = group->next;
+    group->let_go();
+    group->next = std::exchange(emptied_, group);
   }
-  spent.items.clear();
-  for (Group* group = spent.groups; group != nullptr; group = group->next) group->let_go();
-  const MutexLock lock(mutex_);
-  while (Group* const group = spent.groups) {
-    spent.groups = std::exchange(group->next, nullptr);
+}
+
+// Returns emptied groups to their pool.
+void ParallelSegment::take_back() noexcept {
+  while (Group* const group = emptied_) {
+    emptied_ = std::exchange(group->next, nullptr);
     results_->groups().give(*group);
   }
 }

@@ -39,7 +39,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::size_t pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
   void start() override EXCLUDES(mutex_);
   std::optional<std::size_t> try_pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
-  void let_go() noexcept override EXCLUDES(mutex_);
+  void let_go() noexcept override;
   void wait() override EXCLUDES(mutex_);
   void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
   bool broken() const override EXCLUDES(mutex_);
@@ -94,6 +94,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   void end_of_input() EXCLUDES(mutex_);
 
   std::size_t deliver(std::span<ElementRef> out, bool none_runnable) REQUIRES(mutex_);
+  void take_back() noexcept REQUIRES(mutex_);
   void tell_consumer() noexcept REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
@@ -117,7 +118,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   Puller puller_;               // used by the thread that arranges elements
   std::string reusable_;        // used by that thread, too: memory of an old snapshot
   bool none_runnable_ = false;  // used by the consumer: what `seems_stuck` has seen
-  bool spent_ = false;          // used by the consumer: `let_go` finds something
+  Results::Spent spent_;        // used by the consumer: what `let_go` empties
+  Group* emptied_ = nullptr;    // used by the consumer: groups that the next try_pull returns
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;

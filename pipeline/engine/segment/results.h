@@ -89,7 +89,6 @@ class Results {
     std::vector<ElementRef> items{};
     bool empty() const noexcept { return groups == nullptr && items.empty(); }
   };
-  bool has_spent() const noexcept { return !spent_.empty(); }
   Spent spent() noexcept { return std::exchange(spent_, {}); }
   /// True once no more results will come.
   virtual bool drained() const = 0;
