@@ -167,6 +167,54 @@ TEST(SaveAnywhere, WorksInACallable) {
   }
 }
 
+/// Calls `opened` whenever its stream of 0, 1, 2, 3 is opened.
+class SlowToOpen final : public Source {
+ public:
+  explicit SlowToOpen(std::function<void()> opened) : opened_(std::move(opened)) {}
+  std::string name() const override { return "slow to open"; }
+  void describe(Description&) const override {}
+  Spec spec() const override { return test::x_spec(); }
+  std::unique_ptr<RecordStream> stream() const override {
+    opened_();
+    return std::make_unique<Numbers>();
+  }
+
+ private:
+  class Numbers final : public RecordStream {
+    bool next(ReadItem& item, ReadContext&) override {
+      if (at_ == 4) return false;
+      item.element = test::x_element(at_++);
+      return true;
+    }
+    std::int64_t at_ = 0;
+  };
+  const std::function<void()> opened_;
+};
+
+TEST(SaveAnywhere, StateWithinASourcesOpening) {
+  const test::TimeLimit limit(60);
+  for (const bool by_another : {false, true}) {
+    Iterator* run = nullptr;
+    std::vector<std::string> states;
+    const Dataset dataset(std::make_shared<SlowToOpen>([&] {
+      if (run == nullptr) return;
+      const auto save = [&] { states.push_back(run->save()); };
+      if (by_another) {
+        std::thread(save).join();
+      } else {
+        save();
+      }
+    }));
+    Iterator iterator = dataset.iterate({.threads = 1});
+    run = &iterator;
+    ASSERT_TRUE(iterator.next().has_value());
+    run = nullptr;
+    ASSERT_EQ(states.size(), 1U);
+    Iterator resumed = dataset.restore(states.front());
+    EXPECT_EQ(rest_of(resumed), (std::vector<std::string>{"0", "1", "2", "3"}));
+  }
+}
+
 TEST(SaveAnywhere, IsBehindTheOldEpochUntilTheNextHasBegun) {
   const test::TimeLimit limit(60);
   Stop stop;

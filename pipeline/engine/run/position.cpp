@@ -70,7 +70,9 @@ std::string Position::save() {
   for (std::optional<SavedRun> saved;;) {
     {
       MutexLock lock(mutex_);
-      if (is_over() || run_.cancelled() || trees_.known()) saved = state();
+      // While another thread opens the epoch, the position is the epoch's beginning. A source that
+      // is being opened may save, too.
+      if (is_over() || run_.cancelled() || opening_ > 0 || trees_.known()) saved = state();
     }
     if (saved) {
       // A run that restores the state does not meet these elements again.
@@ -240,7 +242,10 @@ void Position::step_back() {
 // the epoch is being left.
 Segment* Position::open() {
   MutexLock lock(opening_mutex_);
-  if (!trees_.known()) trees_.open(epoch_, {});
+  if (!trees_.known()) {
+    const Counted opening(opening_);
+    trees_.open(epoch_, {});
+  }
   Segment* const tree = trees_.current();
   if (tree != nullptr) tree->start();
   return tree;

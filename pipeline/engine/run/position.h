@@ -74,6 +74,7 @@ class Position {
   Leaving leaving_;                  // used by the consumer
   Segment* tree_ = nullptr;          // used by the consumer: the current tree, once it has started
   mutable SlowMutex opening_mutex_;  // held while a tree is opened at its beginning and started
+  std::atomic<int> opening_{0};      // threads that open one
   // Guards what a state holds, the position of the current tree included. Nothing waits under it.
   mutable Mutex mutex_;
   bool ended_ GUARDED_BY(mutex_) = false;
