@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "pipeline/core/sizes.h"
-#include "pipeline/engine/run/run.h"
 #include "pipeline/io/element_codec.h"
 #include "pipeline/stage/support.h"
 
@@ -316,10 +315,10 @@ std::optional<AskBody> encode_items(const SegmentWork& segment, std::size_t stag
   return body;
 }
 
-Asked decode_items(Incoming& message, const ProgramsByNumber& programs, Run& run,
+Asked decode_items(Incoming& message, const ProgramsByNumber& programs, const Plan& plan,
                    GroupContext& context, bool with_keys) {
   StateReader& head = message.head();
-  const std::vector<PlannedStage>& stages = run.plan().stages();
+  const std::vector<PlannedStage>& stages = plan.stages();
   Asked asked;
   asked.stage = head.get();
   asked.rows = head.get() != 0;

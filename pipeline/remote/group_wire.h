@@ -94,7 +94,7 @@ struct Asked {
 /// Decodes a request. `with_keys`: computes the items' keys too. Throws Error{data_loss} for a
 /// request that no run would make, Error{not_found} if the plan has no such program, and
 /// Error{resource_exhausted}.
-Asked decode_items(Incoming& message, const ProgramsByNumber& programs, Run& run,
+Asked decode_items(Incoming& message, const ProgramsByNumber& programs, const Plan& plan,
                    GroupContext& context, bool with_keys);
 
 /// The results of a group, ready to send. `values` view the group's memory, and `made`.

@@ -8,7 +8,9 @@
 #include <penstock/log.h>
 #include <penstock/version.h>
 
-#include "pipeline/engine/run/run.h"
+#include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/run/stage_services.h"
 #include "pipeline/remote/local_link.h"
 #include "pipeline/remote/packed.h"
 #include "pipeline/remote/remote_runner.h"
@@ -22,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMostBytesUnderWay = std::size_t{32} << 20;
 
-WireBytes hello_of(Run& run) {
+WireBytes hello_of(const RunState& run) {
   const RunOptions& options = run.options();
   StateWriter fingerprint;
   Fingerprint(*run.plan().root()).save(fingerprint);
@@ -39,7 +41,7 @@ WireBytes hello_of(Run& run) {
                       .lz4 = options.workers.wire == WorkerWire::lz4 ? 1U : 0U});
 }
 
-std::size_t threads_here(const Run& run) {
+std::size_t threads_here(const RunState& run) {
   const int asked = run.options().workers.local_threads;
   return static_cast<std::size_t>(asked < 0 ? run.threads() : std::min(asked, run.threads()));
 }
@@ -68,17 +70,17 @@ std::string in_ms(milliseconds time) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(Run& run)
-    : run_(run),
-      options_(run.options().workers),
+WorkerPool::WorkerPool(const RemoteServices& services)
+    : run_(services),
+      options_(run_.state.options().workers),
       most_bytes_(std::min<std::size_t>(WorkerLink::kMostBytesOfMessage / 2,
-                                        std::max<std::size_t>(run.memory().limit() / 4, 1 << 20))),
-      threads_here_(threads_here(run)),
-      programs_(run.stages()),
+                                        std::max<std::size_t>(run_.memory.limit() / 4, 1 << 20))),
+      threads_here_(threads_here(run_.state)),
+      programs_(run_.stages),
       transport_(worker_transport()),
-      hello_(hello_of(run)),
+      hello_(hello_of(run_.state)),
       last_up_(Clock::now()) {
-  meet_names(run.plan());
+  meet_names(run_.state.plan());
   if (options_.timeout < milliseconds(10))
     throw Error(ErrorCode::invalid_argument, "the timeout of workers must be at least 10 ms");
   if (options_.wire == WorkerWire::lz4 && !has_lz4())
@@ -123,7 +125,7 @@ WorkerPool::~WorkerPool() {
   links.clear();
 }
 
-std::unique_ptr<GroupRunner> WorkerPool::runner(const SegmentWork& segment, MakeLocal local,
+std::unique_ptr<GroupRunner> WorkerPool::runner(const SegmentWork& segment, const MakeLocal& local,
                                                 GroupListener& listener) {
   return std::make_unique<RemoteRunner>(*this, run_, segment, local, listener);
 }
@@ -286,7 +288,7 @@ void WorkerPool::ready(Connection& connection, const Welcome& welcome) noexcept 
     log_once(
         LogLevel::warning, "no LZ4 at " + connection.address(),
         "the input worker " + connection.address() + " has no LZ4: what it makes comes as it is");
-  run_.waker().notify();  // more may be handed over
+  run_.waker.notify();  // more may be handed over
   carry_out(std::move(todo));
 }
 
@@ -611,8 +613,8 @@ void WorkerPool::lose(Connection& connection, const Status& why, bool for_good, 
   count_capacity();
 }
 
-std::unique_ptr<RemoteWork> open_workers(Run& run) {
-  return std::make_unique<WorkerPool>(run);
+std::unique_ptr<RemoteWork> open_workers(const RemoteServices& services) {
+  return std::make_unique<WorkerPool>(services);
 }
 
 }  // namespace penstock::remote

@@ -55,11 +55,11 @@ struct Job {
 /// group whose worker is lost goes to the front of the queue. Thread-safe.
 class WorkerPool final : public RemoteWork, private ConnectionOwner {
  public:
-  explicit WorkerPool(Run& run);
+  explicit WorkerPool(const RemoteServices& services);
   ~WorkerPool() override;
 
   // RemoteWork
-  std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, MakeLocal local,
+  std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, const MakeLocal& local,
                                       GroupListener& listener) override;
   Figures figures() const override;
 
@@ -115,7 +115,7 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
 
   static constexpr std::size_t kMostRemembered = 256;
 
-  Run& run_;
+  const RemoteServices run_;
   const WorkerOptions& options_;
   const std::size_t most_bytes_;
   const std::size_t threads_here_;
@@ -148,6 +148,6 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
 };
 
 /// Connects to the workers that the run's options name (OpenWorkers).
-std::unique_ptr<RemoteWork> open_workers(Run& run);
+std::unique_ptr<RemoteWork> open_workers(const RemoteServices& services);
 
 }  // namespace penstock::remote

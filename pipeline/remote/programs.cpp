@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "pipeline/engine/run/run.h"
 #include "pipeline/remote/messages.h"
 
 namespace penstock::remote {
@@ -63,7 +62,7 @@ void ProgramNumbers::forbid(std::uint64_t number) {
 
 void ProgramsByNumber::add(StateReader& definition) {
   if (known_.size() >= kMost) malformed("the number of programs");
-  const std::vector<PlannedStage>& stages = run_.plan().stages();
+  const std::vector<PlannedStage>& stages = plan_.stages();
   StageServices::Recipe recipe;
   recipe.stage = definition.get();
   recipe.first = definition.get() != 0;
@@ -91,7 +90,7 @@ void ProgramsByNumber::add(StateReader& definition) {
   made.identity = element_key(what.data(), sizeof what);
   // A program has a copy of all steps of its parent.
   charge(recipe.parent != nullptr ? recipe.parent->steps().size() + 1 : 1);
-  made.program = run_.stages().made_by(recipe);
+  made.program = stages_.made_by(recipe);
   if (made.program == nullptr) {
     known_.push_back(Known());
     return;
@@ -110,7 +109,7 @@ void ProgramsByNumber::add(StateReader& definition) {
 /// Charges the run's memory for a program of so many steps, which is kept as long as the run.
 void ProgramsByNumber::charge(std::size_t steps) {
   const std::uint64_t bytes = sizeof(Known) + sizeof(Program) + steps * kBytesOfStep;
-  if (!run_.memory().charge(bytes)) throw run_.memory().no_room_for(bytes);
+  if (!memory_.charge(bytes)) throw memory_.no_room_for(bytes);
 }
 
 const Program& ProgramsByNumber::unfinished(const Program& program, std::size_t stage,

@@ -66,7 +66,9 @@ class ProgramsByNumber {
     ElementKey identity{};
   };
 
-  explicit ProgramsByNumber(Run& run) : run_(run) {}
+  /// The program's memory is charged to `memory`. The arguments must outlive this object.
+  ProgramsByNumber(const Plan& plan, StageServices& stages, Memory& memory)
+      : plan_(plan), stages_(stages), memory_(memory) {}
 
   /// Reads what `ProgramNumbers::define` wrote. Throws Error{data_loss}, and
   /// Error{resource_exhausted} if the run's memory has no room for the program.
@@ -82,7 +84,9 @@ class ProgramsByNumber {
 
   void charge(std::size_t steps);
 
-  Run& run_;
+  const Plan& plan_;
+  StageServices& stages_;
+  Memory& memory_;
   std::vector<Known> known_;
   std::map<std::pair<const Program*, std::size_t>, std::unique_ptr<const Program>> unfinished_;
 };

@@ -2,28 +2,30 @@
 
 #include <algorithm>
 
-#include "pipeline/engine/run/run.h"
+#include "pipeline/engine/errors/retry.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/run/stage_services.h"
 #include "pipeline/stage/counters.h"
 #include "pipeline/stage/node.h"
 
 namespace penstock::remote {
 namespace {
 
-std::size_t number_of(const Run& run, const Node& node) {
-  return static_cast<std::size_t>(run.plan().find(node) - run.plan().stages().data());
+std::size_t number_of(const Plan& plan, const Node& node) {
+  return static_cast<std::size_t>(plan.find(node) - plan.stages().data());
 }
 
 }  // namespace
 
-RemoteRunner::RemoteRunner(WorkerPool& pool, Run& run, const SegmentWork& segment,
-                           RemoteWork::MakeLocal make_local, GroupListener& listener)
+RemoteRunner::RemoteRunner(WorkerPool& pool, const RemoteServices& services,
+                           const SegmentWork& segment, const RemoteWork::MakeLocal& make_local,
+                           GroupListener& listener)
     : pool_(pool),
-      run_(run),
+      run_(services),
       segment_(segment),
-      stage_(number_of(run, segment.owner)),
-      label_(run.stages().stage_name(segment.owner)),
+      stage_(number_of(run_.state.plan(), segment.owner.node)),
       listener_(listener),
-      local_(make_local(run, segment, *this)) {}
+      local_(make_local(*this)) {}
 
 // Returns the size of the answer as far as it is known. Byte strings, and elements without a fixed
 // size, count as their records.
@@ -114,12 +116,12 @@ bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message)
     if (rows != (segment_.layout != nullptr)) malformed("rows for values");
     StateReader results(head.results);
     if (rows) {
-      decode_rows(results, message, group, label_);
+      decode_rows(results, message, group, segment_.owner.label);
     } else {
-      decode_values(results, message, group, label_);
+      decode_values(results, message, group, segment_.owner.label);
     }
     for (const StageWork& work : head.stages)
-      if (work.stage >= run_.plan().stages().size()) malformed("a stage");
+      if (work.stage >= run_.state.plan().stages().size()) malformed("a stage");
   } catch (...) {
     const bool starved = group.context->starved();
     group.start_over();
@@ -130,12 +132,12 @@ bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message)
     return !prepared_again(group);
   }
   for (const StageWork& work : head.stages) {
-    StageCounters& counters = *run_.stages().counters(*run_.plan().stages()[work.stage].node);
+    StageCounters& counters = *run_.stages.counters(*run_.state.plan().stages()[work.stage].node);
     add_counters(&counters, work.items, work.bytes, work.busy_ns);
     counters.padding_bytes.fetch_add(work.padding_bytes, std::memory_order_relaxed);
     counters.apart_ns.fetch_add(work.apart_ns, std::memory_order_relaxed);
   }
-  run_.retry().add(head.retried);
+  run_.retry.add(head.retried);
   // Groups are so small that a worker may have one for each of its threads.
   const std::size_t each = std::max<std::size_t>(answer_bytes / group.count, 1);
   segment_.sizer.follow(group.count,

@@ -12,8 +12,8 @@ namespace penstock::remote {
 /// here, as in a run without workers. Elements that are retried one by one are always made here.
 class RemoteRunner final : public GroupRunner, private GroupListener, private JobOwner {
  public:
-  RemoteRunner(WorkerPool& pool, Run& run, const SegmentWork& segment,
-               RemoteWork::MakeLocal make_local, GroupListener& listener);
+  RemoteRunner(WorkerPool& pool, const RemoteServices& services, const SegmentWork& segment,
+               const RemoteWork::MakeLocal& make_local, GroupListener& listener);
 
   // GroupRunner
   std::size_t most() const noexcept override { return local_->most(); }
@@ -44,10 +44,9 @@ class RemoteRunner final : public GroupRunner, private GroupListener, private Jo
   std::size_t answer_bytes(const Group& group) const;
 
   WorkerPool& pool_;
-  Run& run_;
+  const RemoteServices& run_;
   const SegmentWork segment_;
   const std::size_t stage_;  // number of the segment's owner
-  const std::string label_;
   GroupListener& listener_;
   const std::unique_ptr<GroupRunner> local_;
 };

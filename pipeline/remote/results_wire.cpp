@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pipeline/engine/run/run.h"
 #include "pipeline/remote/group_wire.h"
 #include "pipeline/stage/support.h"
 

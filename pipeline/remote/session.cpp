@@ -62,9 +62,9 @@ class Unread {
 };
 
 /// Returns the hash of everything that elements depend on besides their place in the graph.
-ElementKey graph_key(const Run& run, const Hello& hello) {
+ElementKey graph_key(const Plan& plan, const Hello& hello) {
   StateWriter all;
-  Fingerprint(*run.plan().root()).save(all);
+  Fingerprint(*plan.root()).save(all);
   all.put_bytes(hello.graph);
   all.put(hello.seed);
   all.put(hello.shards);
@@ -343,24 +343,25 @@ void Session::begin_run(StateReader& head) {
   }
   meet_names(plan);
   run_ = std::make_unique<Run>(std::move(plan), options);
-  programs_ = std::make_unique<ProgramsByNumber>(*run_);
+  programs_ =
+      std::make_unique<ProgramsByNumber>(run_->state().plan(), run_->stages(), run_->memory());
   const std::uint64_t most_waiting = run_->memory().limit() / 4;
   {
     const MutexLock lock(mutex_);
-    told_.resize(run_->plan().stages().size());
+    told_.resize(run_->state().plan().stages().size());
     most_waiting_ = most_waiting;
   }
   share_memory();
   lz4_ = hello.lz4 != 0 && has_lz4() && checks_;
-  if (served_.cache) graph_ = served_.cache->join(graph_key(*run_, hello));
-  send(encode(Welcome{.threads = static_cast<std::uint64_t>(run_->threads()),
+  if (served_.cache) graph_ = served_.cache->join(graph_key(run_->state().plan(), hello));
+  send(encode(Welcome{.threads = static_cast<std::uint64_t>(run_->state().threads()),
                       .bytes = most_waiting,
                       .lz4 = has_lz4() ? hello.lz4 : 0}));
 }
 
 void Session::make(Incoming& message) {
   const std::uint64_t id = message.head().get();
-  const auto work = std::make_shared<Work>(*run_, shared_memory_);
+  const auto work = std::make_shared<Work>(making(), run_->activity(), shared_memory_);
   work->id = id;
   try {
     begin(work, message);
@@ -381,9 +382,10 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   Memory& memory = run_->memory();
   if (!work->charge_of_message.take(memory, message.came()))
     throw memory.no_room_for(message.came());
-  work->asked = decode_items(message, *programs_, *run_, work->context, served_.cache != nullptr);
+  work->asked = decode_items(message, *programs_, run_->state().plan(), work->context,
+                             served_.cache != nullptr);
   const Asked& asked = work->asked;
-  const PlannedStage& stage = run_->plan().stages()[asked.stage];
+  const PlannedStage& stage = run_->state().plan().stages()[asked.stage];
   work->count = asked.items.size();
   // Callables have memory of their own, of which only the results are known in advance.
   const std::size_t kept =
@@ -397,9 +399,11 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
     leave_unfinished(*work, stage);
     work->slot = std::make_unique<Slot>(*work->layout, work->allocator);
   }
-  const SegmentWork segment{*stage.node, asked.key, work->layout ? &*work->layout : nullptr,
-                            *work->sizer};
-  work->runner = make_local_runner(*run_, segment, *this);
+  const SegmentWork segment{run_->stages().owner(*stage.node), asked.key,
+                            work->layout ? &*work->layout : nullptr, *work->sizer};
+  GroupListener& listener = *this;
+  work->runner = std::make_unique<LocalRunner>(
+      LocalRunner::Services{making(), run_->executors(), run_->step_back()}, segment, listener);
   {
     const MutexLock lock(mutex_);
     if (under_way_.size() >= kMostUnderWay) malformed("too many groups at once");
@@ -411,6 +415,11 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   if (asked.rows)
     work->group.places = {{work->slot.get(), 0, 0, 0, static_cast<std::uint32_t>(work->count)}};
   start(*work);
+}
+
+GroupContext::Services Session::making() const noexcept {
+  const RunState& state = run_->state();
+  return {run_->memory(), run_->retry(), state.cancelled_flag(), state.options().trust_data};
 }
 
 // REQUIRES: the group has its items and its places.
@@ -556,7 +565,8 @@ std::vector<StageWork> Session::work_since_last(std::uint64_t& retried) {
   const std::uint64_t retries = run_->retry().count();
   retried = retries - std::exchange(told_retries_, retries);
   for (std::size_t i = 0; i < told_.size(); ++i) {
-    const StageCounters& counters = *run_->stages().counters(*run_->plan().stages()[i].node);
+    const StageCounters& counters =
+        *run_->stages().counters(*run_->state().plan().stages()[i].node);
     const StageWork now{.stage = i,
                         .items = counters.items.load(std::memory_order_relaxed),
                         .bytes = counters.bytes.load(std::memory_order_relaxed),

@@ -86,6 +86,7 @@ class Session final : public LinkListener, private GroupListener {
   void begin(const WorkPtr& work, Incoming& message);
   void leave_unfinished(Work& work, const PlannedStage& stage);
   void start(Work& work);
+  GroupContext::Services making() const noexcept;
   void answer(const WorkPtr& work, AnswerHead head);
   void pack_values(Work& work, AnswerHead& head);
   WorkPtr under_way(Group& group) noexcept;

@@ -90,9 +90,10 @@ class Session::Charge {
 
 /// A group, from its request until its answer is sent.
 struct Session::Work {
-  Work(Run& run, std::shared_ptr<SharedMemory> shared)
-      : context(run.memory(), 0, run.retry(), run.cancelled_flag(), run.options().trust_data),
-        waited_for(run.activity().consumer_waits()),
+  Work(const GroupContext::Services& services, Activity& activity,
+       std::shared_ptr<SharedMemory> shared)
+      : context(services, 0),
+        waited_for(activity.consumer_waits()),
         allocator(context, std::move(shared)) {}
 
   std::uint64_t id = 0;

@@ -11,6 +11,7 @@
 #include <penstock/plan.h>
 #include <penstock/sources.h>
 
+#include "pipeline/engine/run/epoch_trees.h"
 #include "pipeline/engine/run/run.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
@@ -103,7 +104,7 @@ TEST(Plan, HasTheSegmentsThatARunOpens) {
       EXPECT_EQ(texts, expected) << plan.to_string();
     }
     penstock::Run run(plan, {});
-    const SegmentPtr top = run.open(0, true);
+    const SegmentPtr top = open_graph(run.state().plan(), run.stages(), 0, true);
     EXPECT_EQ(run.segments().size(), plan.segments().size())
         << plan.to_string() << testing::PrintToString(texts);
   }

@@ -148,7 +148,7 @@ class World {
   const DevicePtr device_ = HostDevice::make({});
   Retry retry_{RunOptions()};
   const std::atomic<bool> cancelled_{false};
-  GroupContext context_{*memory_, 0, retry_, cancelled_, false};
+  GroupContext context_{{*memory_, retry_, cancelled_, false}, 0};
 };
 
 TEST(SlowWork, AnythingUnderAMutex) {

@@ -251,11 +251,11 @@ TEST(Run, ACountBelowZeroEndsTheRunWithAnError) {
     const auto take_off = [&] { shared ? activity.group_ended() : activity.take_off(count); };
     if (shared) activity.group_began();
     take_off();
-    EXPECT_FALSE(run.cancelled());
+    EXPECT_FALSE(run.state().cancelled());
     take_off();
     EXPECT_EQ(shared ? static_cast<std::size_t>(activity.at_work()) : count, 0U) << "not wrapped";
-    EXPECT_TRUE(run.cancelled());
-    EXPECT_EQ(run.why_stopped().code(), ErrorCode::internal);
+    EXPECT_TRUE(run.state().cancelled());
+    EXPECT_EQ(run.state().why_stopped().code(), ErrorCode::internal);
   }
 }
 

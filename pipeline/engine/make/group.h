@@ -40,9 +40,7 @@ struct Group {
   std::vector<Outlier> outliers;
   /// A part that one of several threads reads.
   struct Part {
-    Part(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
-         bool trust_data)
-        : context(memory, key, retry, cancelled, trust_data) {}
+    Part(const GroupContext::Services& services, std::uint64_t key) : context(services, key) {}
     GroupContext context;
     std::uint64_t bytes = 0;  ///< bytes that reading the part takes
     std::vector<Outlier> outliers;

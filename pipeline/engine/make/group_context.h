@@ -21,11 +21,18 @@ namespace penstock {
 /// room, `starved` tells that, so that the work can be redone when there is room. Not synchronised.
 class GroupContext final : public WorkContext, public CodecBudget {
  public:
-  GroupContext(Memory& memory, std::uint64_t key, Retry& retry, const std::atomic<bool>& cancelled,
-               bool trust_data)
-      : memory_(memory), retry_(retry), trust_data_(trust_data) {
+  /// The parts of the run that making elements uses.
+  struct Services {
+    Memory& memory;
+    Retry& retry;
+    const std::atomic<bool>& cancelled;
+    bool trust_data;  ///< RunOptions::trust_data
+  };
+  /// `key` keys random numbers.
+  GroupContext(const Services& services, std::uint64_t key)
+      : memory_(services.memory), retry_(services.retry), trust_data_(services.trust_data) {
     key_ = key;
-    cancelled_ = &cancelled;
+    cancelled_ = &services.cancelled;
   }
   ~GroupContext() override {
     memory_.unreserve(promised_);

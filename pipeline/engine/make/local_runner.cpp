@@ -7,7 +7,6 @@
 
 #include "pipeline/core/spans.h"
 #include "pipeline/core/waits.h"
-#include "pipeline/engine/run/run.h"
 #include "pipeline/io/read_count.h"
 #include "pipeline/stage/counters.h"
 #include "pipeline/stage/element_ref.h"
@@ -73,24 +72,19 @@ std::size_t begin_of(const Group& group, std::size_t part, std::size_t parts) {
 
 }  // namespace
 
-LocalRunner::LocalRunner(Run& run, std::string stage, std::uint64_t key, const SlotLayout* layout,
-                         GroupSizer& sizer, ReadPace& pace, GroupListener& listener)
-    : run_(run),
-      stage_(std::move(stage)),
-      key_(key),
-      layout_(layout),
-      stores_texts_(is_one_text(layout)),
-      sizer_(sizer),
-      pace_(pace),
+LocalRunner::LocalRunner(const Services& services, const SegmentWork& segment,
+                         GroupListener& listener)
+    : run_(services),
+      stage_(segment.owner.label),
+      key_(segment.key),
+      layout_(segment.layout),
+      stores_texts_(is_one_text(segment.layout)),
+      sizer_(segment.sizer),
+      pace_(segment.owner.learnt.reads),
       listener_(listener) {}
 
-void LocalRunner::renew_context(Group& group) {
-  group.context.emplace(run_.memory(), key_, run_.retry(), run_.cancelled_flag(),
-                        run_.options().trust_data);
-}
-
 void LocalRunner::prepare(Group& group) {
-  renew_context(group);
+  group.context.emplace(run_.making, key_);
   group.reads = reads_block(group.samples());
   group.textual =
       group.reads && group.alike && stores_texts_ && group.items.front().program->textual();
@@ -113,10 +107,10 @@ void LocalRunner::prepare(Group& group) {
 void LocalRunner::begin(Group& group) {
   if (group.reads) {
     submit_reads(group);
-  } else if (run_.step_back().alone()) {
+  } else if (run_.step_back.alone()) {
     compute(group);
   } else {
-    run_.submit([this, &group] { compute(group); }, ops_block(group.samples()));
+    run_.executors.submit([this, &group] { compute(group); }, ops_block(group.samples()));
   }
 }
 
@@ -198,13 +192,13 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   work[0].status = Status();
   work[0].keep = true;
   work[0].row = Row();
-  renew_context(group);
+  group.context.emplace(run_.making, key_);
   GroupContext& context = *group.context;
   if (reads_block(items)) read_items(items, work, places, context);
   compute_items(items, work, places, context);
   if (in_place()) store(group, item, work);
   check_views(group, item, work);
-  const bool impossible = context.starved_bytes() > run_.memory().limit();
+  const bool impossible = context.starved_bytes() > run_.making.memory.limit();
   if (!work[0].status.ok()) work[0].element.clear();  // it may still hold what its ops kept
   if (!context.starved() || impossible || std::exchange(last_try, false)) return true;
   work[0].element.clear();
@@ -249,40 +243,26 @@ void LocalRunner::store_outliers(Group& group, std::size_t first, std::vector<Ou
   for (Outlier& outlier : outliers) store(group, first + outlier.item, {&outlier.work, 1});
 }
 
-std::unique_ptr<GroupRunner> make_local_runner(Run& run, const SegmentWork& segment,
-                                               GroupListener& listener) {
-  return std::make_unique<LocalRunner>(run, run.stages().stage_name(segment.owner), segment.key,
-                                       segment.layout, segment.sizer,
-                                       run.stages().learnt(segment.owner).reads, listener);
-}
-
-std::unique_ptr<GroupRunner> make_runner(Run& run, const SegmentWork& segment,
-                                         GroupListener& listener) {
-  if (run.remote() == nullptr) return make_local_runner(run, segment, listener);
-  return run.remote()->runner(segment, &make_local_runner, listener);
-}
-
 void LocalRunner::submit_reads(Group& group) {
-  const bool alone = run_.step_back().alone();
+  const bool alone = run_.step_back.alone();
   const std::size_t parts = alone ? 1 : pace_.parts(group.count, group.read_bytes);
   group.lost = false;
   group.unread = parts;
   if (alone) return read(group, 0, 1);
   if (parts == 1) {  // the captures then need no allocation
-    run_.submit([this, &group] { read(group, 0, 1); }, true);
+    run_.executors.submit([this, &group] { read(group, 0, 1); }, true);
     return;
   }
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t begin = begin_of(group, part, parts);
     const auto items = group.all_items().subspan(begin, begin_of(group, part + 1, parts) - begin);
-    Group::Part& own = group.parts.emplace_back(run_.memory(), key_, run_.retry(),
-                                                run_.cancelled_flag(), run_.options().trust_data);
+    Group::Part& own = group.parts.emplace_back(run_.making, key_);
     own.bytes = read_bytes(items);
     own.context.promise_of(*group.context, own.bytes);
   }
   for (std::size_t part = 0; part < parts; ++part) {
     try {
-      run_.submit([this, &group, part, parts] { read(group, part, parts); }, true);
+      run_.executors.submit([this, &group, part, parts] { read(group, part, parts); }, true);
     } catch (...) {
       if (part == 0) throw;
       read(group, part, parts);  // other parts have begun
@@ -340,8 +320,8 @@ void LocalRunner::go_on(Group& group) noexcept {
     join_parts(group);
     listener_.group_ready(group);
     // If only storing the results is left, that is not worth a task of its own. Nor is one element.
-    if (has_ops(group.samples()) && !ops_block(group.samples()) && !run_.step_back().alone()) {
-      run_.submit([this, &group] { compute(group); }, false);
+    if (has_ops(group.samples()) && !ops_block(group.samples()) && !run_.step_back.alone()) {
+      run_.executors.submit([this, &group] { compute(group); }, false);
       return;
     }
   } catch (...) {

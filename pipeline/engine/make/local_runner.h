@@ -1,28 +1,31 @@
 // Makes groups on the threads of this run.
 #pragma once
 
-#include <memory>
 #include <string>
 
+#include "pipeline/engine/make/executors.h"
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/make/read_pace.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/remote_work.h"
 #include "pipeline/engine/segment/group_sizer.h"
 
 namespace penstock {
 
-class Run;
 struct SlotLayout;
 
 /// A runner that reads groups on waiting threads, if their source may wait, and computes them on
 /// the arena.
 class LocalRunner final : public GroupRunner {
  public:
-  /// `layout` is the layout of the batches that receive the results. If it is null, groups keep
-  /// their results. `stage` names the stage in errors. All arguments but `stage` must outlive the
-  /// runner.
-  LocalRunner(Run& run, std::string stage, std::uint64_t key, const SlotLayout* layout,
-              GroupSizer& sizer, ReadPace& pace, GroupListener& listener);
+  /// The parts of the run that it uses.
+  struct Services {
+    GroupContext::Services making;
+    Executors& executors;
+    const StepBack& step_back;
+  };
+  /// What `segment` refers to, and `listener`, must outlive the runner.
+  LocalRunner(const Services& services, const SegmentWork& segment, GroupListener& listener);
 
   std::size_t most() const noexcept override { return most_; }
   void prepare(Group& group) override;
@@ -31,7 +34,6 @@ class LocalRunner final : public GroupRunner {
 
  private:
   bool in_place() const noexcept { return layout_ != nullptr; }
-  void renew_context(Group& group);
   void submit_reads(Group& group);
   void read(Group& group, std::size_t part, std::size_t parts) noexcept;
   void read_part(Group& group, std::size_t part, std::size_t parts);
@@ -46,7 +48,7 @@ class LocalRunner final : public GroupRunner {
   void store_outliers(Group& group, std::size_t first, std::vector<Outlier>& outliers);
   void abandon(Group& group) noexcept;
 
-  Run& run_;
+  const Services run_;
   const std::string stage_;
   const std::uint64_t key_;  // keys random numbers
   const SlotLayout* const layout_;
@@ -56,12 +58,5 @@ class LocalRunner final : public GroupRunner {
   GroupListener& listener_;
   std::size_t most_ = SIZE_MAX;
 };
-
-/// Returns a runner that makes a segment's groups on the run's threads.
-std::unique_ptr<GroupRunner> make_local_runner(Run& run, const SegmentWork& segment,
-                                               GroupListener& listener);
-/// Returns the same, or a runner that also uses other processes if the run has workers there.
-std::unique_ptr<GroupRunner> make_runner(Run& run, const SegmentWork& segment,
-                                         GroupListener& listener);
 
 }  // namespace penstock

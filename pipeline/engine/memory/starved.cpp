@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "pipeline/engine/run/run.h"
 #include "pipeline/engine/segment/parallel_segment.h"
 
 namespace penstock {
@@ -11,7 +10,7 @@ void StarvedLine::add(ParallelSegment& segment, Group& group) {
   MutexLock lock(mutex_);
   entries_.reserve(entries_.size() + 2);  // including one that is taken out and put back
   // Under the lock: no thread may rely on a serving thread before it is certain that there is one.
-  if (!serving_) run_.enqueue([this] { serve(); });
+  if (!serving_) run_.executors.enqueue([this] { serve(); });
   serving_ = true;
   entries_.push_back({&segment, &group});
 }
@@ -41,7 +40,7 @@ StarvedLine::Entry StarvedLine::take() {
 void StarvedLine::serve() noexcept {
   while (serve_one()) {
     try {
-      run_.submit([this] { serve(); }, true);
+      run_.executors.submit([this] { serve(); }, true);
       return;
     } catch (...) {
       continue;  // no memory to hand it over
@@ -50,16 +49,16 @@ void StarvedLine::serve() noexcept {
 }
 
 bool StarvedLine::redo(const Entry& entry, bool last_try) {
-  const AtWork at_work(run_.activity());
+  const AtWork at_work(run_.activity);
   return entry.segment->redo(*entry.group, last_try);
 }
 
 bool StarvedLine::serve_one() {
   const Entry entry = take();
-  const bool seemed_quiet = timer_.seems_over(run_.activity());
-  const bool quiet = timer_.over(run_.activity());
+  const bool seemed_quiet = timer_.seems_over(run_.activity);
+  const bool quiet = timer_.over(run_.activity);
   // A group that is not needed yet must not take memory that another thread waits for.
-  const bool may_try = entry.needed || run_.activity().memory_waiters() == 0;
+  const bool may_try = entry.needed || run_.activity.memory_waiters() == 0;
   bool done = may_try && redo(entry, false);
   if (!done && may_try && give_up(entry, seemed_quiet, quiet)) {
     done = redo(entry, true);
@@ -70,12 +69,12 @@ bool StarvedLine::serve_one() {
     tries_ = 0;
     entry.segment->finish(*entry.group);
   } else {
-    const std::uint64_t seen = run_.memory().releases();
+    const std::uint64_t seen = run_.memory.releases();
     {
       MutexLock lock(mutex_);
       entries_.push_back(entry);
     }
-    run_.memory().wait_for_release(seen, run_.activity().moment_ms());
+    run_.memory.wait_for_release(seen, run_.activity.moment_ms());
   }
   MutexLock lock(mutex_);
   serving_ = !entries_.empty();
@@ -85,13 +84,12 @@ bool StarvedLine::serve_one() {
 // Called after a failed try. True if the element must fail: no other work was running, before and
 // after.
 bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet) {
-  if (!entry.needed || !entry.segment->needs(*entry.group) || !run_.activity().quiet())
-    return false;
-  if (run_.segments().evict()) {
+  if (!entry.needed || !entry.segment->needs(*entry.group) || !run_.activity.quiet()) return false;
+  if (run_.segments.evict()) {
     timer_.renew();
     return false;
   }
-  if (!seemed_quiet || !timer_.seems_over(run_.activity())) {
+  if (!seemed_quiet || !timer_.seems_over(run_.activity)) {
     tries_ = 0;
     return false;
   }
@@ -104,11 +102,11 @@ bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet)
   }
   if (++tries_ <= others) return false;  // one of the others may have room, and then return some
   tries_ = 0;
-  if (run_.slots().drop_free(1) || run_.step_back().ask(entry.group->starved_all)) {
+  if (run_.slots.drop_free(1) || run_.step_back.ask(entry.group->starved_all)) {
     timer_.renew();
     return false;
   }
-  return was_quiet && timer_.over(run_.activity()) && run_.step_back().may_fail();
+  return was_quiet && timer_.over(run_.activity) && run_.step_back.may_fail();
 }
 
 }  // namespace penstock

@@ -6,12 +6,13 @@
 
 #include <penstock/internal/thread_annotations.h>
 
+#include "pipeline/engine/make/executors.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/activity.h"
 
 namespace penstock {
 
 class ParallelSegment;
-class Run;
 struct Group;
 
 /// A queue of groups that found no memory. They hold none while they wait, and are redone one at a
@@ -28,7 +29,16 @@ struct Group;
 /// Thread-safe.
 class StarvedLine {
  public:
-  explicit StarvedLine(Run& run) : run_(run) {}
+  /// The parts of the run that it uses.
+  struct Services {
+    Executors& executors;
+    Activity& activity;
+    Memory& memory;
+    SegmentList& segments;
+    SlotPlan& slots;
+    StepBack& step_back;
+  };
+  explicit StarvedLine(const Services& services) : run_(services) {}
 
   /// Adds a group that holds nothing. When the group is done, `finish` of its segment is called. If
   /// this throws, the group was not added.
@@ -46,7 +56,7 @@ class StarvedLine {
   bool redo(const Entry& entry, bool last_try);
   bool give_up(const Entry& entry, bool seemed_quiet, bool was_quiet) EXCLUDES(mutex_);
 
-  Run& run_;
+  const Services run_;
   Mutex mutex_;
   std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in the order in which they are tried
   bool serving_ GUARDED_BY(mutex_) = false;

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 
-#include "pipeline/engine/run/run.h"
-
 namespace penstock {
 
 bool StepBack::ask(std::uint64_t bytes) noexcept {
   if (!ask_locked(bytes)) return false;
-  run_.segments().wake();
+  run_.segments.wake();
   return true;
 }
 
 bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
-  if (!allowed_.load(std::memory_order_acquire) || run_.cancelled()) return false;
+  if (!allowed_.load(std::memory_order_acquire) || run_.state.cancelled()) return false;
   if (wanted_.load(std::memory_order_acquire)) return true;
   if (alone()) return false;
-  run_.memory().keep_for_one(bytes);
+  run_.memory.keep_for_one(bytes);
   wanted_.store(true, std::memory_order_release);
   return true;
 }
@@ -27,14 +25,26 @@ bool StepBack::may_fail() noexcept {
   return alone() || !allowed_.load(std::memory_order_seq_cst);
 }
 
+bool StepBack::wait_for_memory(QuietTimer& timer) {
+  const Resting resting;
+  const std::uint64_t seen = run_.memory.releases();
+  const Counted waits = run_.activity.waits_for_memory();
+  run_.memory.wait_for_release(seen, run_.activity.moment_ms());
+  if (!timer.seems_over(run_.activity)) return true;
+  const bool over = timer.over(run_.activity);
+  if (!run_.segments.evict() && !run_.slots.drop_free(1) && !ask(0)) return !over || !may_fail();
+  timer.renew();
+  return true;
+}
+
 bool StepBack::wanted() const noexcept {
-  return wanted_.load(std::memory_order_acquire) && !run_.activity().works_here();
+  return wanted_.load(std::memory_order_acquire) && !run_.activity.works_here();
 }
 
 void StepBack::done() noexcept {
   constexpr std::uint64_t kMost = 1 << 20;
-  run_.ledger().step_back();
-  run_.slots().drop_free(0);
+  run_.ledger.step_back();
+  run_.slots.drop_free(0);
   alone_.store(next_, std::memory_order_release);
   next_ = std::min(2 * next_, kMost);
   wanted_.store(false, std::memory_order_release);
@@ -45,7 +55,7 @@ void StepBack::received() noexcept {
   const std::uint64_t left = alone_.load(std::memory_order_relaxed);
   if (left == 0) return;
   alone_.store(left - 1, std::memory_order_release);
-  if (left == 1) run_.waker().notify();
+  if (left == 1) run_.waker.notify();
 }
 
 }  // namespace penstock

@@ -4,9 +4,15 @@
 #include <atomic>
 #include <cstdint>
 
-namespace penstock {
+#include "pipeline/core/waker.h"
+#include "pipeline/engine/errors/skip_ledger.h"
+#include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/plan/slot_plan.h"
+#include "pipeline/engine/run/activity.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/segment/segment_list.h"
 
-class Run;
+namespace penstock {
 
 /// Handles what cannot be given up by itself: batches that were begun ahead, and values that wait
 /// as inputs of a later stage. If these leave the oldest element no room, the consumer takes
@@ -15,8 +21,18 @@ class Run;
 /// of each batch stage lies beside the element, whatever the threads did before. Thread-safe.
 class StepBack {
  public:
+  /// The parts of the run that it uses.
+  struct Services {
+    const RunState& state;
+    Memory& memory;
+    Activity& activity;
+    Waker& waker;
+    SegmentList& segments;
+    SlotPlan& slots;
+    SkipLedger& ledger;
+  };
   /// `alone`: each segment makes one element at a time from the beginning.
-  StepBack(Run& run, bool alone) : run_(run), alone_(alone ? UINT64_MAX : 0) {}
+  StepBack(const Services& services, bool alone) : run_(services), alone_(alone ? UINT64_MAX : 0) {}
   /// States whether the consumer can save its position and resume from there. While a saved run is
   /// restored it cannot: it has no position yet.
   void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }
@@ -31,6 +47,9 @@ class StepBack {
   /// True if something failed since the last step. A run that was being restored then has to step
   /// back: it asks after it has called `allow`.
   bool failed() const noexcept { return failed_.load(std::memory_order_seq_cst); }
+  /// Waits a moment for memory. Called on a thread of an order segment. Returns false if nothing is
+  /// left that could return any, and if stepping back would not help.
+  bool wait_for_memory(QuietTimer& timer);
   /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
   /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,
@@ -44,7 +63,7 @@ class StepBack {
   void received() noexcept;
 
  private:
-  Run& run_;
+  const Services run_;
   std::atomic<bool> allowed_{false};
   std::atomic<bool> wanted_{false};
   std::atomic<bool> failed_{false};

@@ -1,8 +1,22 @@
 #include "pipeline/engine/run/epoch_trees.h"
 
-#include "pipeline/engine/run/run.h"
+#include <utility>
+
+#include "pipeline/stage/node.h"
+#include "pipeline/stage/open_context.h"
 
 namespace penstock {
+
+SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch,
+                      bool first_counted) {
+  OpenContext context{stages, epoch};
+  context.first_counted = first_counted;
+  OrderIteratorPtr top = plan.root()->open(context);
+  if (top->segment() == nullptr) top = stages.values(*plan.root(), std::move(top), context, true);
+  SegmentPtr segment(top->segment());
+  (void)top.release();
+  return segment;
+}
 
 Segment* EpochTrees::current() {
   MutexLock lock(mutex_);
@@ -10,11 +24,11 @@ Segment* EpochTrees::current() {
 }
 
 Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
-  SegmentPtr opened = run_.open(epoch, first_counted_);
+  SegmentPtr opened = open_graph(plan_, stages_, epoch, first_counted_);
   if (!position.empty()) {
     // Some stages redo work to get there. This thread waits for it, or does it itself.
-    const Counted waits = run_.activity().consumer_waits();
-    const AtWork at_work(run_.activity());
+    const Counted waits = activity_.consumer_waits();
+    const AtWork at_work(activity_);
     StateReader state(position);
     opened->restore(state);
   }
@@ -80,10 +94,10 @@ void EpochTrees::watch(Segment& tree, std::uint64_t epoch) {
 }
 
 void EpochTrees::begin_ahead(std::uint64_t epoch) noexcept {
-  const AtWork at_work(run_.activity());
+  const AtWork at_work(activity_);
   SegmentPtr opened;
   try {
-    opened = run_.open(epoch, first_counted_);
+    opened = open_graph(plan_, stages_, epoch, first_counted_);
     opened->start();
   } catch (...) {
     return;  // the consumer will open it and get the error

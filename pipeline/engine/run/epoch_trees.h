@@ -8,11 +8,16 @@
 
 #include <penstock/internal/thread_annotations.h>
 
+#include "pipeline/engine/run/activity.h"
+#include "pipeline/engine/run/stage_services.h"
 #include "pipeline/stage/segment.h"
 
 namespace penstock {
 
-class Run;
+/// Opens the whole graph for an epoch. `first_counted` is false if the run resumes one that had
+/// already completed the first epoch.
+SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch,
+                      bool first_counted);
 
 /// The open graph of the current epoch and, once all of that has been handed over, the graph of the
 /// next epoch, which is begun ahead. Only one thread at a time may open, close, or move to another
@@ -20,7 +25,8 @@ class Run;
 class EpochTrees {
  public:
   /// `epochs` is the total number of epochs.
-  EpochTrees(Run& run, std::uint64_t epochs) : run_(run), epochs_(epochs) {}
+  EpochTrees(const Plan& plan, StageServices& stages, Activity& activity, std::uint64_t epochs)
+      : plan_(plan), stages_(stages), activity_(activity), epochs_(epochs) {}
   ~EpochTrees() { close(); }
 
   /// States that the run resumes one that had already completed the first epoch. Call this before
@@ -49,7 +55,9 @@ class EpochTrees {
   std::string position() const REQUIRES(mutex_);
   void begin_ahead(std::uint64_t epoch) noexcept EXCLUDES(mutex_);
 
-  Run& run_;
+  const Plan& plan_;
+  StageServices& stages_;
+  Activity& activity_;
   const std::uint64_t epochs_;
   bool first_counted_ = true;  // constant once a tree was opened
   mutable Mutex mutex_;

@@ -31,7 +31,8 @@ class Iterator::Impl {
   Impl(Plan plan, const RunOptions& options, const RunSetting& setting, const RunHooks& hooks)
       : forks_(first_forks()),
         run_(std::make_unique<Run>(std::move(plan), options, setting, hooks.open_workers)),
-        position_(*run_, options.epochs) {
+        position_({run_->state(), run_->activity(), run_->step_back(), run_->segments(),
+                   run_->ledger(), run_->tuning(), run_->stages()}) {
     if (hooks.observe != nullptr) observed_ = hooks.observe([this] { return stats(); });
   }
 
@@ -48,7 +49,8 @@ class Iterator::Impl {
 
   Next next() {
     Next next = take_next();
-    run_->write_down();
+    run_->ledger().write_down();
+    run_->tuning().write_down();
     return next;
   }
 
@@ -67,7 +69,7 @@ class Iterator::Impl {
     observed_.reset();
     run_->cancel();
     const auto deadline = std::chrono::steady_clock::now() +
-                          std::chrono::milliseconds(run_->options().close_deadline_ms);
+                          std::chrono::milliseconds(run_->state().options().close_deadline_ms);
     while (run_->activity().at_work() > 0) {
       if (std::chrono::steady_clock::now() >= deadline) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -93,13 +95,13 @@ class Iterator::Impl {
     }
     stats.errors.retried = run_->retry().count();
     position_.fill(stats);
-    stats.threads = run_->threads();
-    stats.readers = run_->readers();
+    stats.threads = run_->state().threads();
+    stats.readers = run_->executors().readers();
     stats.decisions = run_->tuning().decisions();
-    stats.seed = run_->options().seed;
-    const std::optional<BatchInfo>& batches = run_->plan().batches();
+    stats.seed = run_->state().options().seed;
+    const std::optional<BatchInfo>& batches = run_->state().plan().batches();
     if (batches && batches->element.is_static()) stats.slot_bytes = batches->slot_bytes;
-    stats.guarantee = name_of(run_->plan().guarantee());
+    stats.guarantee = name_of(run_->state().plan().guarantee());
     times_.fill(stats);
     return stats;
   }
@@ -115,7 +117,7 @@ class Iterator::Impl {
 
   Next take_next() EXCLUDES(consumer_mutex_) {
     MutexLock lock(consumer_mutex_);
-    if (run_->cancelled()) return stopped();
+    if (run_->state().cancelled()) return stopped();
     if (position_.over()) return Next(End{});
     ElementRef item;
     bool taken = false;
@@ -123,7 +125,7 @@ class Iterator::Impl {
       const ConsumerTimes::Waiting waiting(times_);
       taken = position_.pull(item);
     } catch (...) {
-      if (run_->cancelled()) return stopped();
+      if (run_->state().cancelled()) return stopped();
       position_.fail();
       const Status status = status_from_current_exception();
       if (status.error().code() == ErrorCode::changed) end();
@@ -145,14 +147,14 @@ class Iterator::Impl {
 
   /// Returns the reason once after the run was cancelled, and then the end.
   Next stopped() REQUIRES(consumer_mutex_) {
-    return std::exchange(told_, true) ? Next(End{}) : Next(run_->why_stopped());
+    return std::exchange(told_, true) ? Next(End{}) : Next(run_->state().why_stopped());
   }
 
   Next failure(const Status& status) REQUIRES(consumer_mutex_) {
     if (status.error().code() == ErrorCode::cancelled) {
-      return run_->cancelled() ? stopped() : Next(status);
+      return run_->state().cancelled() ? stopped() : Next(status);
     }
-    if (run_->options().on_error != OnError::skip) run_->ledger().surfaced(status.error());
+    if (!run_->state().skips()) run_->ledger().surfaced(status.error());
     if (status.error().code() == ErrorCode::changed) end();
     return Next(status);
   }

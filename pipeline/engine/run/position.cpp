@@ -7,7 +7,6 @@
 #include <penstock/state.h>
 
 #include "pipeline/engine/plan/guarantee.h"
-#include "pipeline/engine/run/run.h"
 #include "pipeline/engine/run/saved_run.h"
 
 namespace penstock {
@@ -18,21 +17,23 @@ constexpr std::size_t kKeptEpochs = 1000;
 
 }  // namespace
 
-Position::Position(Run& run, std::uint64_t epochs)
-    : run_(run), epochs_(epochs), trees_(run, epochs) {
-  run.step_back().allow(returns());
+Position::Position(const Services& services)
+    : run_(services),
+      epochs_(run_.state.options().epochs),
+      trees_(run_.state.plan(), run_.stages, run_.activity, epochs_) {
+  run_.step_back.allow(returns());
 }
 
 // True if the run can return to its position.
 bool Position::returns() const {
-  const Plan& plan = run_.plan();
+  const Plan& plan = run_.state.plan();
   return plan.unsavable().empty() && again_the_same(*plan.root());
 }
 
 void Position::restore(const SavedRun& saved) {
-  run_.ledger().restore(saved.errors);
+  run_.ledger.restore(saved.errors);
   StateReader passed(saved.passed);
-  run_.stages().restore_passed(passed);
+  run_.stages.restore_passed(passed);
   if (saved.epoch > 0 || saved.ended) trees_.first_was_counted();
   {
     MutexLock lock(mutex_);
@@ -43,15 +44,15 @@ void Position::restore(const SavedRun& saved) {
     in_epoch_ = saved.in_epoch;
     ended_ = saved.ended;
   }
-  saved.restore_records(*run_.plan().root());
+  saved.restore_records(*run_.state.plan().root());
   if (saved.ended || saved.epoch >= epochs_) return;
-  StepBack& step_back = run_.step_back();
+  StepBack& step_back = run_.step_back;
   step_back.allow(false);
   bool again = false;
   try {
     trees_.open(epoch_, saved.tree);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::resource_exhausted || run_.cancelled()) throw;
+    if (error.code() != ErrorCode::resource_exhausted || run_.state.cancelled()) throw;
     again = true;
   }
   step_back.allow(returns());
@@ -63,20 +64,21 @@ void Position::restore(const SavedRun& saved) {
 }
 
 std::string Position::save() {
-  const std::string& unsavable = run_.plan().unsavable();
+  const std::string& unsavable = run_.state.plan().unsavable();
   if (!unsavable.empty()) throw Error(ErrorCode::invalid_argument, unsavable);
   // Before the lock, because the first fingerprint may read files.
-  const Fingerprint graph(*run_.plan().root(), !run_.options().trust_data);
+  const Fingerprint graph(*run_.state.plan().root(), !run_.state.options().trust_data);
   for (std::optional<SavedRun> saved;;) {
     {
       MutexLock lock(mutex_);
       // While another thread opens the epoch, the position is the epoch's beginning. A source that
       // is being opened may save, too.
-      if (is_over() || run_.cancelled() || opening_ > 0 || trees_.known()) saved = state();
+      if (is_over() || run_.state.cancelled() || opening_ > 0 || trees_.known()) saved = state();
     }
     if (saved) {
       // A run that restores the state does not meet these elements again.
-      run_.write_down();
+      run_.ledger.write_down();
+      run_.tuning.write_down();
       return saved->bytes(graph);
     }
     open();  // what a tree finds when it is opened belongs to the position, such as a full cache
@@ -85,21 +87,21 @@ std::string Position::save() {
 
 SavedRun Position::state() const {
   SavedRun saved;
-  saved.seed = run_.options().seed;
+  saved.seed = run_.state.options().seed;
   saved.epoch = epoch_;
   saved.ended = ended_;
   saved.errors = errors_before_;
   // A restored run does not open an epoch that has ended, so the counts of its stages go here.
-  const std::uint64_t key = epoch_key(run_.options().seed, epoch_);
-  if (ended_) saved.errors += run_.ledger().skipped(key);
+  const std::uint64_t key = epoch_key(run_.state.options().seed, epoch_);
+  if (ended_) saved.errors += run_.ledger.skipped(key);
   StateWriter passed;
-  run_.stages().save_passed(passed, ended_ ? std::optional(key) : std::nullopt);
+  run_.stages.save_passed(passed, ended_ ? std::optional(key) : std::nullopt);
   saved.passed = passed.take();
   saved.elements = elements_;
   saved.batches = batches_;
   saved.in_epoch = in_epoch_;
   saved.tree = trees_.save();
-  saved.save_records(*run_.plan().root(), run_.options().exact_state);
+  saved.save_records(*run_.state.plan().root(), run_.state.options().exact_state);
   return saved;
 }
 
@@ -109,7 +111,7 @@ bool Position::over() const {
 }
 
 bool Position::pull(ElementRef& item) {
-  const Counted waits = run_.activity().consumer_waits();
+  const Counted waits = run_.activity.consumer_waits();
   for (;;) {
     if (tree_ == nullptr) tree_ = open();
     const std::optional<bool> taken = take(item);
@@ -132,26 +134,26 @@ std::optional<bool> Position::take(ElementRef& item) {
   try {
     pulled = tree_->try_pull({&item, 1});
   } catch (...) {
-    if (!tree_->broken() || run_.cancelled()) throw;
+    if (!tree_->broken() || run_.state.cancelled()) throw;
     item = ref_to(Payload::make(status_from_current_exception()), 0);  // an error like others
     pulled = 1;
   }
   if (!pulled) return std::nullopt;
   if (*pulled == 0) {
     // What broke a tree that is about to be made again may lie ahead of the position.
-    const bool again = run_.step_back().wanted();
+    const bool again = run_.step_back.wanted();
     failed_ = !again && tree_->broken();
     ended_ = !again && !failed_;
     return false;
   }
   count(*item.payload);
-  run_.step_back().received();
+  run_.step_back.received();
   return true;
 }
 
 void Position::count(const Payload& payload) {
   if (!payload.status.ok()) {
-    const bool passed_over = run_.options().on_error == OnError::skip;
+    const bool passed_over = run_.state.skips();
     if (!passed_over && payload.status.error().code() != ErrorCode::cancelled) ++errors_before_;
     return;
   }
@@ -178,8 +180,8 @@ std::optional<std::string> Position::finish_epoch() {
     MutexLock lock(mutex_);
     if (failed_) return std::nullopt;
     in_epoch_.epoch = epoch_;
-    in_epoch_.skipped = run_.ledger().skipped(epoch_key(run_.options().seed, epoch_));
-    in_epoch_.expected = run_.plan().expected_elements();
+    in_epoch_.skipped = run_.ledger.skipped(epoch_key(run_.state.options().seed, epoch_));
+    in_epoch_.expected = run_.state.plan().expected_elements();
     if (in_epoch_.expected >= 0) {
       const auto seen = static_cast<std::int64_t>(in_epoch_.elements + in_epoch_.skipped);
       in_epoch_.missing = std::max<std::int64_t>(0, in_epoch_.expected - seen);
@@ -190,32 +192,33 @@ std::optional<std::string> Position::finish_epoch() {
   MutexLock lock(epochs_mutex_);
   if (finished_.size() == kKeptEpochs) finished_.erase(finished_.begin());
   finished_.push_back(epoch);
-  return line_of(epoch, run_.plan().guarantee());
+  return line_of(epoch, run_.state.plan().guarantee());
 }
 
 Status Position::judge_epoch() {
-  if (run_.options().on_error != OnError::skip) return {};
-  run_.segments().settle();
-  return run_.ledger().judge(epoch_key(run_.options().seed, epoch_));
+  if (!run_.state.skips()) return {};
+  run_.segments.settle();
+  return run_.ledger.judge(epoch_key(run_.state.options().seed, epoch_));
 }
 
 std::optional<Error> Position::mostly_bad() const {
-  if (run_.options().on_error != OnError::skip) return {};
-  run_.segments().settle();
-  const Status verdict = run_.ledger().verdict(epoch_key(run_.options().seed, epoch()));
+  if (!run_.state.skips()) return {};
+  run_.segments.settle();
+  const Status verdict = run_.ledger.verdict(epoch_key(run_.state.options().seed, epoch()));
   return verdict.ok() ? std::nullopt : std::optional(verdict.error());
 }
 
 bool Position::next_epoch() {
-  if (epoch_ + 1 >= epochs_ || run_.cancelled()) return false;
+  if (epoch_ + 1 >= epochs_ || run_.state.cancelled()) return false;
   bool ended = false;
   {
     MutexLock lock(mutex_);
     ended = ended_;
   }
   SegmentPtr old = leave();
-  const std::chrono::milliseconds deadline(run_.options().close_deadline_ms);
-  if (!ended && !leaving_.destroy(std::move(old), run_.cancelled_flag(), deadline)) return false;
+  const std::chrono::milliseconds deadline(run_.state.options().close_deadline_ms);
+  if (!ended && !leaving_.destroy(std::move(old), run_.state.cancelled_flag(), deadline))
+    return false;
   old.reset();
   Segment* begun = nullptr;
   {
@@ -223,7 +226,7 @@ bool Position::next_epoch() {
     ++epoch_;
     ended_ = failed_ = false;
     in_epoch_ = {};
-    errors_before_ += run_.ledger().begin(epoch_key(run_.options().seed, epoch_));
+    errors_before_ += run_.ledger.begin(epoch_key(run_.state.options().seed, epoch_));
     begun = trees_.go_on();
   }
   if (begun != nullptr) trees_.watch(*begun, epoch_);
@@ -234,7 +237,7 @@ bool Position::next_epoch() {
 void Position::step_back() {
   leave().reset();
   trees_.close();
-  run_.step_back().done();
+  run_.step_back.done();
   trees_.open(epoch_, trees_.save());
 }
 

@@ -10,13 +10,19 @@
 #include <penstock/internal/thread_annotations.h>
 #include <penstock/stats.h>
 
+#include "pipeline/engine/errors/skip_ledger.h"
+#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/run/epoch_trees.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/run/stage_services.h"
+#include "pipeline/engine/run/tuning_log.h"
 #include "pipeline/engine/segment/leaving.h"
+#include "pipeline/engine/segment/segment_list.h"
 #include "pipeline/stage/segment.h"
 
 namespace penstock {
 
-class Run;
 struct SavedRun;
 
 /// The elements that a run has delivered, and the trees that deliver them. The consumer moves it:
@@ -25,8 +31,17 @@ struct SavedRun;
 /// no tree that is taken down, so a callable may save a state too.
 class Position {
  public:
-  /// `epochs` is the total number of epochs.
-  Position(Run& run, std::uint64_t epochs);
+  /// The parts of the run that it uses.
+  struct Services {
+    const RunState& state;
+    Activity& activity;
+    StepBack& step_back;
+    SegmentList& segments;
+    SkipLedger& ledger;
+    TuningLog& tuning;
+    StageServices& stages;
+  };
+  explicit Position(const Services& services);
 
   /// Continues from a saved position. Call this before all other functions.
   void restore(const SavedRun& saved);
@@ -68,7 +83,7 @@ class Position {
   Segment* open() EXCLUDES(opening_mutex_);
   SegmentPtr leave() EXCLUDES(opening_mutex_);
 
-  Run& run_;
+  const Services run_;
   const std::uint64_t epochs_;
   EpochTrees trees_;
   Leaving leaving_;                  // used by the consumer

@@ -3,23 +3,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include <penstock/workers.h>
 
 #include "pipeline/engine/make/group_runner.h"
-#include "pipeline/engine/segment/group_sizer.h"
+#include "pipeline/engine/segment/segment_owner.h"
 
 namespace penstock {
 
-class Node;
-class Run;
+class Memory;
+class Retry;
+class RunState;
+class StageServices;
+class Waker;
 struct SlotLayout;
 
 /// A segment's description for its runner.
 struct SegmentWork {
-  const Node& owner;
+  SegmentOwner owner;
   std::uint64_t key;  ///< keys random numbers
   /// The layout of the batches that receive the results. If null, groups keep their results.
   const SlotLayout* layout;
@@ -33,8 +37,8 @@ class RemoteWork {
   /// Returns a runner for a segment's groups. It makes them in other processes, or here by the
   /// runner that `local` makes for the given listener. The result, and the objects that `segment`
   /// names, are destroyed before this object.
-  using MakeLocal = std::unique_ptr<GroupRunner> (*)(Run&, const SegmentWork&, GroupListener&);
-  virtual std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, MakeLocal local,
+  using MakeLocal = std::function<std::unique_ptr<GroupRunner>(GroupListener&)>;
+  virtual std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, const MakeLocal& local,
                                               GroupListener& listener) = 0;
   struct Figures {
     std::vector<WorkerStats> workers;
@@ -44,8 +48,17 @@ class RemoteWork {
   virtual Figures figures() const = 0;
 };
 
+/// The parts of a run that work of other processes uses.
+struct RemoteServices {
+  const RunState& state;
+  Memory& memory;
+  Waker& waker;
+  Retry& retry;
+  StageServices& stages;
+};
+
 /// Connects to the workers that the run's options name. REQUIRES: the options name workers, and
-/// `run` outlives the result.
-using OpenWorkers = std::unique_ptr<RemoteWork>(Run& run);
+/// what `services` refers to outlives the result.
+using OpenWorkers = std::unique_ptr<RemoteWork>(const RemoteServices& services);
 
 }  // namespace penstock

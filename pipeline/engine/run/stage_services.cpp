@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
-#include "pipeline/engine/run/run.h"
-#include "pipeline/engine/segment/batch_results.h"
-#include "pipeline/engine/segment/inline_values.h"
-#include "pipeline/engine/segment/ordered_values.h"
-#include "pipeline/engine/segment/parallel_segment.h"
 #include "pipeline/stages/cache.h"
 
 namespace penstock {
@@ -25,102 +21,90 @@ std::size_t number_of(const Plan& plan, const PlannedStage& stage) noexcept {
 
 /// Calls `take` until it returns a buffer of `bytes`. Waits for room in between.
 template <typename Take>
-BufferPtr wait_for(Run& run, std::uint64_t bytes, const Take& take) {
+BufferPtr wait_for(const Memory& memory, StepBack& step_back, const RunServices& stages,
+                   std::uint64_t bytes, const Take& take) {
   for (QuietTimer timer;;) {
     if (BufferPtr buffer = take()) return buffer;
-    run.stages().check_stop();
-    if (bytes > run.memory().limit() || !run.wait_for_memory(timer))
-      throw run.memory().no_room_for(bytes);
+    stages.check_stop();
+    if (bytes > memory.limit() || !step_back.wait_for_memory(timer))
+      throw memory.no_room_for(bytes);
   }
 }
 
 /// Memory for streams. Their threads may wait for it.
 class StreamMemory final : public ReadContext {
  public:
-  explicit StreamMemory(Run& run) : run_(run) {}
-  bool again(const Error& error, int tries) override {
-    return run_.retry().again(error, tries, true);
-  }
-  bool trust_data() const noexcept override { return run_.options().trust_data; }
+  StreamMemory(Memory& memory, Retry& retry, StepBack& step_back, const RunServices& stages,
+               bool trust_data)
+      : memory_(memory),
+        retry_(retry),
+        step_back_(step_back),
+        stages_(stages),
+        trust_data_(trust_data) {}
+  bool again(const Error& error, int tries) override { return retry_.again(error, tries, true); }
+  bool trust_data() const noexcept override { return trust_data_; }
   BufferPtr allocate(std::size_t bytes) override {
-    return wait_for(run_, bytes, [&] {
+    return wait_for(memory_, step_back_, stages_, bytes, [&] {
       std::uint64_t promised = 0;
-      return run_.memory().allocate(bytes, promised);
+      return memory_.allocate(bytes, promised);
     });
   }
 
  private:
-  Run& run_;
+  Memory& memory_;
+  Retry& retry_;
+  StepBack& step_back_;
+  const RunServices& stages_;
+  const bool trust_data_;
 };
-
-ErrorAccount account_of(Run& run, const Node& owner, const OpenContext& context) {
-  return {
-      run.ledger(),
-      {run.stages().counters(owner), epoch_key(run.options().seed, context.epoch), context.counted},
-      run.stages().skips()};
-}
 
 }  // namespace
 
-StageServices::StageServices(Run& run)
-    : run_(run), stream_memory_(std::make_unique<StreamMemory>(run)) {
-  for (std::size_t i = 0; i < run_.plan().stages().size(); ++i) {
+StageServices::StageServices(const Services& services)
+    : run_(services),
+      stream_memory_(std::make_unique<StreamMemory>(run_.memory, run_.retry, run_.step_back, *this,
+                                                    run_.state.options().trust_data)) {
+  for (std::size_t i = 0; i < run_.state.plan().stages().size(); ++i) {
     counters_.push_back(std::make_unique<StageCounters>());
   }
 }
 
 OrderIteratorPtr StageServices::values(const Node& owner, OrderIteratorPtr input,
                                        const OpenContext& context, bool ordered) {
-  const ErrorAccount account = account_of(run_, owner, context);
-  if (context.nested) {
-    return std::make_unique<InlineValues>(run_, std::move(input), account,
-                                          epoch_key(seed(), context.epoch));
-  }
-  return std::make_unique<ParallelSegment>(
-      run_, owner, std::move(input), context,
-      std::make_unique<OrderedValues>(account, ordered, run_.waker()), OrderedValues::kMostInGroup);
+  return run_.segments.values(this->owner(owner), std::move(input), context, ordered);
 }
 
 OrderIteratorPtr StageServices::batches(const Node& node, OrderIteratorPtr input,
                                         const OpenContext& context, bool drop_remainder) {
-  const std::shared_ptr<SlotPool> slots = run_.slots().pool(node, context.place.path);
-  const PlannedStage& stage = *run_.plan().find(node);
-  BatchAssembler assembler(account_of(run_, node, context), drop_remainder,
-                           mix_path(context.path, number_of(run_.plan(), stage)), run_.waker());
-  if (run_.share() && !context.nested)
-    assembler.make_only({*run_.share(), context.epoch, stage.batches->rows});
-  return std::make_unique<ParallelSegment>(
-      run_, node, std::move(input), context,
-      std::make_unique<BatchResults>(run_, node, slots, std::move(assembler)),
-      BatchResults::kMostInGroup);
+  const Plan& plan = run_.state.plan();
+  return run_.segments.batches(owner(node), number_of(plan, *plan.find(node)), std::move(input),
+                               context, drop_remainder);
 }
 
 ElementRef StageServices::made(const ElementRef& item, const OpenContext& context) {
-  WorkItem work;
-  make_here(run_, epoch_key(seed(), context.epoch), {&item, 1}, {&work, 1});
-  return value_of(item, work);
+  return run_.segments.made(item, context);
 }
 
 bool StageServices::skips() const noexcept {
-  return run_.options().on_error == OnError::skip;
+  return run_.state.skips();
 }
 
 std::uint64_t StageServices::seed() const noexcept {
-  return run_.options().seed;
+  return run_.state.options().seed;
 }
 
 bool StageServices::trust_data() const noexcept {
-  return run_.options().trust_data;
+  return run_.state.options().trust_data;
 }
 
 // Stages that draw are numbered from the source on. Stages that draw nothing do not count, so they
 // change no numbers.
 std::uint32_t StageServices::rng_op(const Node& node) {
   constexpr std::uint32_t kNested = 0x80000000U;
-  const PlannedStage* const own = run_.plan().find(node);
+  const PlannedStage* const own = run_.state.plan().find(node);
   if (own == nullptr) return kNested + static_cast<std::uint32_t>(random_stages(node));
   std::uint32_t draws = 0;
-  for (const PlannedStage& stage : run_.plan().stages()) {
+  for (const PlannedStage& stage : run_.state.plan().stages()) {
     draws += stage.node->random() ? 1 : 0;
     if (&stage == own) break;
   }
@@ -128,8 +112,8 @@ std::uint32_t StageServices::rng_op(const Node& node) {
 }
 
 StageCounters* StageServices::counters(const Node& node) {
-  if (const PlannedStage* const stage = run_.plan().find(node)) {
-    return counters_[number_of(run_.plan(), *stage)].get();
+  if (const PlannedStage* const stage = run_.state.plan().find(node)) {
+    return counters_[number_of(run_.state.plan(), *stage)].get();
   }
   MutexLock lock(mutex_);
   std::unique_ptr<StageCounters>& counters = nested_counters_[node.name()];
@@ -137,14 +121,15 @@ StageCounters* StageServices::counters(const Node& node) {
   return counters.get();
 }
 
-StageServices::Learnt& StageServices::learnt(const Node& owner) {
-  const StageCounters* stage = counters(owner);
+SegmentOwner StageServices::owner(const Node& node) {
+  StageCounters& stage = *counters(node);
+  std::string label = stage_name(node);
   MutexLock lock(mutex_);
-  return learnt_[stage];
+  return {node, std::move(label), stage, learnt_[&stage]};
 }
 
 std::string StageServices::stage_name(const Node& node) {
-  const PlannedStage* const stage = run_.plan().find(node);
+  const PlannedStage* const stage = run_.state.plan().find(node);
   return stage != nullptr ? stage->label : node.name();
 }
 
@@ -155,9 +140,9 @@ const Program* StageServices::intern(const Node& node, const Program* parent,
   // the key.
   std::unique_ptr<const Program>& known = programs_[{&node, parent, candidate->gather()}];
   if (known) return known.get();
-  const PlannedStage* const stage = run_.plan().find(node);
+  const PlannedStage* const stage = run_.state.plan().find(node);
   if (stage != nullptr)
-    recipes_[candidate.get()] = {number_of(run_.plan(), *stage), candidate->steps().empty(),
+    recipes_[candidate.get()] = {number_of(run_.state.plan(), *stage), candidate->steps().empty(),
                                  parent};
   known = std::move(candidate);
   return known.get();
@@ -172,13 +157,13 @@ std::optional<StageServices::Recipe> StageServices::recipe_of(const Program& pro
     recipe = found->second;
   }
   // A stage may have other programs, which read what it wrote here.
-  if (recipe->first && !run_.plan().stages()[recipe->stage].node->first_program(*this))
+  if (recipe->first && !run_.state.plan().stages()[recipe->stage].node->first_program(*this))
     return std::nullopt;
   return recipe;
 }
 
 const Program* StageServices::made_by(const Recipe& recipe) {
-  const Node& node = *run_.plan().stages()[recipe.stage].node;
+  const Node& node = *run_.state.plan().stages()[recipe.stage].node;
   std::unique_ptr<Program> program;
   if (recipe.first) {
     program = node.first_program(*this);
@@ -199,28 +184,29 @@ std::shared_ptr<CacheStore> StageServices::cache(const Node& node, const OpenCon
 }
 
 bool StageServices::stopping() const noexcept {
-  return run_.cancelled() || run_.activity().told_to_stop();
+  return run_.state.cancelled() || run_.activity.told_to_stop();
 }
 
 void StageServices::left_out(const Error& error) {
-  run_.ledger().surfaced(error);
+  run_.ledger.surfaced(error);
 }
 
 void StageServices::give_up(const Error& error) {
-  run_.ledger().end(error);
+  run_.ledger.end(error);
 }
 
 std::uint64_t StageServices::memory_limit() const noexcept {
-  return run_.memory().limit();
+  return run_.memory.limit();
 }
 
 BufferPtr StageServices::charge(std::uint64_t bytes) {
-  return wait_for(run_, bytes, [&] { return run_.memory().charged(bytes); });
+  return wait_for(run_.memory, run_.step_back, *this, bytes,
+                  [&] { return run_.memory.charged(bytes); });
 }
 
 void StageServices::save_passed(StateWriter& state, std::optional<std::uint64_t> key) const {
   for (const auto& counters : counters_) {
-    const Passed passed = run_.ledger().before(counters.get(), key);
+    const Passed passed = run_.ledger.before(counters.get(), key);
     state.put(passed.seen);
     state.put(passed.bad);
   }
@@ -229,14 +215,14 @@ void StageServices::save_passed(StateWriter& state, std::optional<std::uint64_t>
 void StageServices::restore_passed(StateReader& state) {
   for (const auto& counters : counters_) {
     const std::uint64_t seen = state.get();
-    run_.ledger().restore(counters.get(), {seen, state.get()});
+    run_.ledger.restore(counters.get(), {seen, state.get()});
   }
 }
 
 std::vector<StageStats> StageServices::stats() const {
   std::vector<StageStats> result;
-  for (const PlannedStage& stage : run_.plan().stages()) {
-    const StageCounters& counters = *counters_[number_of(run_.plan(), stage)];
+  for (const PlannedStage& stage : run_.state.plan().stages()) {
+    const StageCounters& counters = *counters_[number_of(run_.state.plan(), stage)];
     StageStats stats;
     stats.name = stage.label;
     stats.items = counters.items.load(std::memory_order_relaxed);

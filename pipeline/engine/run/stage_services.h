@@ -11,20 +11,33 @@
 #include <penstock/internal/thread_annotations.h>
 #include <penstock/stats.h>
 
-#include "pipeline/engine/make/group.h"
-#include "pipeline/engine/make/read_pace.h"
-#include "pipeline/engine/segment/group_sizer.h"
+#include "pipeline/engine/errors/retry.h"
+#include "pipeline/engine/errors/skip_ledger.h"
+#include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/engine/run/activity.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/segment/segment_factory.h"
+#include "pipeline/engine/segment/segment_owner.h"
 #include "pipeline/stage/run_services.h"
 
 namespace penstock {
-
-class Run;
 
 /// The engine's side of a run for the stages of its plan. It gives them names, counters and
 /// programs, and segments for stages that need values or batches. Thread-safe.
 class StageServices final : public RunServices {
  public:
-  explicit StageServices(Run& run);
+  /// The parts of the run that it uses.
+  struct Services {
+    const RunState& state;
+    Memory& memory;
+    const Activity& activity;
+    StepBack& step_back;
+    SkipLedger& ledger;
+    Retry& retry;
+    SegmentFactory& segments;
+  };
+  explicit StageServices(const Services& services);
 
   OrderIteratorPtr values(const Node& owner, OrderIteratorPtr input, const OpenContext& context,
                           bool ordered) override;
@@ -60,13 +73,8 @@ class StageServices final : public RunServices {
   /// Returns the program; null if the stage has no such program. REQUIRES: the plan has the stage.
   const Program* made_by(const Recipe& recipe) EXCLUDES(mutex_);
 
-  /// The findings about a stage's groups in all epochs so far, and memory that they left.
-  struct Learnt {
-    GroupSizes sizes;
-    ReadPace reads;
-    SpareItems items;
-  };
-  Learnt& learnt(const Node& owner) EXCLUDES(mutex_);
+  /// Returns the stage as its segments know it.
+  SegmentOwner owner(const Node& node) EXCLUDES(mutex_);
   /// Save the counts of all stages in earlier epochs and in the one with this key, if any, and
   /// restore them.
   void save_passed(StateWriter& state, std::optional<std::uint64_t> key) const;
@@ -74,7 +82,7 @@ class StageServices final : public RunServices {
   std::vector<StageStats> stats() const;
 
  private:
-  Run& run_;
+  const Services run_;
   const std::unique_ptr<ReadContext> stream_memory_;
   std::vector<std::unique_ptr<StageCounters>> counters_;  // one for each stage of the plan
   Mutex mutex_;
@@ -84,7 +92,7 @@ class StageServices final : public RunServices {
   std::map<const Node*, std::shared_ptr<CacheStore>> caches_ GUARDED_BY(mutex_);
   // For datasets made during the run, which come and go: one for each kind of stage.
   std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);
-  std::map<const StageCounters*, Learnt> learnt_ GUARDED_BY(mutex_);
+  std::map<const StageCounters*, LearntOfStage> learnt_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

@@ -3,24 +3,22 @@
 #include <algorithm>
 #include <string>
 
-#include "pipeline/engine/run/run.h"
-
 namespace penstock {
 
 // Fresh memory is expensive. So while there is enough to work on, wait until a large slot comes
 // back instead of making another one.
 SlotPool::Make BatchResults::willing() const {
   constexpr std::size_t kLarge = 4U << 20;
-  const bool wait = slots_->layout().bytes >= kLarge && run_.activity().has_plenty();
+  const bool wait = slots_->layout().bytes >= kLarge && run_.activity.has_plenty();
   return wait ? SlotPool::Make::if_must : SlotPool::Make::within;
 }
 
 // Adds slots when reads are slow. Returns false if there cannot be more, or not yet.
 bool BatchResults::widen() {
-  const std::size_t before = slots_->widen(run_.slots().most(owner_, slots_->layout().bytes));
+  const std::size_t before = slots_->widen(run_.slots.most(owner_.node, slots_->layout().bytes));
   if (before == 0) return false;
-  run_.tuning().note("slots", before, slots_->limit(),
-                     [] { return "all were in use while threads waited for reads"; });
+  run_.tuning.note("slots", before, slots_->limit(),
+                   [] { return "all were in use while threads waited for reads"; });
   return true;
 }
 
@@ -32,12 +30,12 @@ bool BatchResults::widen_behind_slow(const Demand& demand) {
   const std::uint64_t bytes = layout.bytes + most_text_;
   const std::size_t behind =
       kBehindSlow * demand.group_limit / static_cast<std::size_t>(layout.rows);
-  const std::size_t most = run_.slots().usual(owner_, bytes) + behind;
-  if (!slots_->add_one(std::min(run_.slots().most(owner_, bytes), most))) return false;
+  const std::size_t most = run_.slots.usual(owner_.node, bytes) + behind;
+  if (!slots_->add_one(std::min(run_.slots.most(owner_.node, bytes), most))) return false;
   const std::size_t now = slots_->limit();
   if (now >= 2 * slots_noted_) {
-    run_.tuning().note("slots", std::exchange(slots_noted_, now), now,
-                       [] { return "all were in use behind an element that takes long"; });
+    run_.tuning.note("slots", std::exchange(slots_noted_, now), now,
+                     [] { return "all were in use behind an element that takes long"; });
   }
   return true;
 }
@@ -47,13 +45,13 @@ void BatchResults::narrow() {
   const std::uint64_t bytes = assembler_.largest();
   if (slots_->layout().element.is_fixed_size() || bytes <= 2 * most_text_) return;
   most_text_ = bytes;
-  slots_->narrow(run_.slots().usual(owner_, slots_->layout().bytes + bytes));
+  slots_->narrow(run_.slots.usual(owner_.node, slots_->layout().bytes + bytes));
 }
 
 // Returns how many elements a group may have, so that every thread finds two groups in the slots.
 std::size_t BatchResults::most_in_group() const {
   const std::size_t rows = slots_->limit() * static_cast<std::size_t>(slots_->layout().rows);
-  return std::max<std::size_t>(rows / (2 * static_cast<std::size_t>(run_.threads())), 1);
+  return std::max<std::size_t>(rows / (2 * static_cast<std::size_t>(run_.state.threads())), 1);
 }
 
 // Returns null, too, if a slot was claimed that has yet to be made.
@@ -108,22 +106,22 @@ void BatchResults::complete(Group& group) {
 }
 
 bool BatchResults::may_be_stuck() {
-  return without_slot_ && slot_timer_.quiet(run_.activity()) != QuietTimer::Quiet::no;
+  return without_slot_ && slot_timer_.quiet(run_.activity) != QuietTimer::Quiet::no;
 }
 
 Status BatchResults::stuck(bool none_runnable) {
   if (!without_slot_) return {};
-  const QuietTimer::Quiet quiet = slot_timer_.quiet(run_.activity());
+  const QuietTimer::Quiet quiet = slot_timer_.quiet(run_.activity);
   if (quiet == QuietTimer::Quiet::no) return {};
   if (quiet == QuietTimer::Quiet::unless_runnable && !none_runnable) return {};
   slot_timer_.renew();
-  StepBack& step_back = run_.step_back();
+  StepBack& step_back = run_.step_back;
   if (step_back.ask_locked(slots_->layout().bytes) || !step_back.may_fail()) return {};
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(slots_->made()) +
                    " batch slots are held by the caller, and the memory budget has no room for "
                    "another; let go of a batch before asking for the next",
-               Provenance{{}, -1, -1, run_.stages().stage_name(owner_)});
+               Provenance{{}, -1, -1, owner_.label});
 }
 
 }  // namespace penstock

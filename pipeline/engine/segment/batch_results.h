@@ -5,23 +5,33 @@
 #include <memory>
 #include <utility>
 
+#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/engine/plan/slot_plan.h"
 #include "pipeline/engine/run/activity.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/run/tuning_log.h"
 #include "pipeline/engine/segment/batch_assembler.h"
 #include "pipeline/engine/segment/results.h"
-#include "pipeline/stage/node.h"
+#include "pipeline/engine/segment/segment_owner.h"
 
 namespace penstock {
-
-class Run;
 
 /// Results that are batches. Decides how many slots they use.
 class BatchResults final : public Results {
  public:
   static constexpr std::size_t kMostInGroup = 8192;
 
-  BatchResults(Run& run, const Node& owner, std::shared_ptr<SlotPool> slots,
+  /// The parts of the run that it uses.
+  struct Services {
+    const RunState& state;
+    const Activity& activity;
+    const SlotPlan& slots;
+    StepBack& step_back;
+    TuningLog& tuning;
+  };
+  BatchResults(const Services& services, const SegmentOwner& owner, std::shared_ptr<SlotPool> slots,
                BatchAssembler assembler)
-      : run_(run), owner_(owner), slots_(std::move(slots)), assembler_(std::move(assembler)) {}
+      : run_(services), owner_(owner), slots_(std::move(slots)), assembler_(std::move(assembler)) {}
 
   const SlotLayout* layout() const noexcept override { return &slots_->layout(); }
   std::size_t room(const Demand& demand) override;
@@ -58,8 +68,8 @@ class BatchResults final : public Results {
   bool widen_behind_slow(const Demand& demand);
   void narrow();
 
-  Run& run_;
-  const Node& owner_;
+  const Services run_;
+  const SegmentOwner owner_;
   const std::shared_ptr<SlotPool> slots_;
   BatchAssembler assembler_;
   // Bytes of text that a batch is assumed to have in addition to its slot.

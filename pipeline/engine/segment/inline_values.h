@@ -6,30 +6,37 @@
 
 #include "pipeline/engine/errors/error_account.h"
 #include "pipeline/engine/make/executor.h"
-#include "pipeline/engine/run/run.h"
+#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/stage/run_services.h"
 
 namespace penstock {
 
+/// The parts of a run that making elements on the calling thread uses.
+struct InlineServices {
+  GroupContext::Services making;
+  StepBack& step_back;
+  const RunServices& stages;
+};
+
 /// Makes `items` on this thread and puts the results into `work`. If there is no memory, waits for
 /// it.
-inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> items,
-                      std::span<WorkItem> work) {
+inline void make_here(const InlineServices& run, std::uint64_t key,
+                      std::span<const ElementRef> items, std::span<WorkItem> work) {
   for (QuietTimer timer;;) {
     for (WorkItem& item : work) item = WorkItem();
-    GroupContext context(run.memory(), key, run.retry(), run.cancelled_flag(),
-                         run.options().trust_data);
+    GroupContext context(run.making, key);
     read_items(items, work, {}, context);
     compute_items(items, work, {}, context);
     find_changed_views(items, context, [work](std::size_t item, Status status) {
       work[item].element.clear();
       work[item].status = std::move(status);
     });
-    if (!context.starved() || context.starved_bytes() > run.memory().limit()) return;
-    run.stages().check_stop();
+    if (!context.starved() || context.starved_bytes() > run.making.memory.limit()) return;
+    run.stages.check_stop();
     std::vector<WorkItem> starved(work.begin(), work.end());
     for (WorkItem& item : work) item = WorkItem();
     for (WorkItem& item : starved) item.element.clear();
-    if (!run.wait_for_memory(timer)) {
+    if (!run.step_back.wait_for_memory(timer)) {
       std::move(starved.begin(), starved.end(), work.begin());
       return;
     }
@@ -41,8 +48,9 @@ inline void make_here(Run& run, std::uint64_t key, std::span<const ElementRef> i
 class InlineValues final : public OrderIterator {
  public:
   /// `key` keys the epoch's random numbers.
-  InlineValues(Run& run, OrderIteratorPtr input, const ErrorAccount& account, std::uint64_t key)
-      : run_(run),
+  InlineValues(const InlineServices& services, OrderIteratorPtr input, const ErrorAccount& account,
+               std::uint64_t key)
+      : run_(services),
         input_(std::move(input)),
         account_(account),
         key_(key),
@@ -53,8 +61,8 @@ class InlineValues final : public OrderIterator {
 
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
-      run_.stages().check_stop();  // perhaps a predicate keeps none at all
-      const std::size_t most = run_.step_back().alone() ? 1 : items_.size();
+      run_.stages.check_stop();  // perhaps a predicate keeps none at all
+      const std::size_t most = run_.step_back.alone() ? 1 : items_.size();
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), most)});
       if (count == 0) {
         settle();
@@ -105,7 +113,7 @@ class InlineValues final : public OrderIterator {
     return kept;
   }
 
-  Run& run_;
+  const InlineServices run_;
   OrderIteratorPtr input_;
   ErrorAccount account_;
   const std::uint64_t key_;

@@ -9,9 +9,7 @@
 #include "pipeline/core/kill_point.h"
 #include "pipeline/core/thread_name.h"
 #include "pipeline/engine/make/executor.h"
-#include "pipeline/engine/make/local_runner.h"
 #include "pipeline/engine/run/consumer_times.h"
-#include "pipeline/engine/run/run.h"
 
 namespace penstock {
 namespace {
@@ -37,33 +35,36 @@ constexpr std::size_t kMostReadAhead = 64;
 
 }  // namespace
 
-ParallelSegment::ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr input,
-                                 const OpenContext& context, std::unique_ptr<Results> results,
-                                 std::size_t group_limit)
-    : run_(run),
-      exact_(run.options().exact_state && !has_unordered(owner)),
-      counters_(*run.stages().counters(owner)),
-      sizer_(std::clamp<std::size_t>(group_limit, 1, has_unordered(owner) ? kFreeGroup : SIZE_MAX),
-             run.memory().limit() / (8 + 4 * static_cast<std::uint64_t>(run.threads())),
-             run.stages().learnt(owner).sizes),
-      pace_(run.stages().learnt(owner).reads),
-      puller_(std::move(input), has_unordered(owner), exact_),
+ParallelSegment::ParallelSegment(const Services& services, const SegmentOwner& owner,
+                                 OrderIteratorPtr input, const OpenContext& context,
+                                 std::unique_ptr<Results> results, std::size_t group_limit,
+                                 const MakeRunner& make_runner)
+    : run_(services),
+      stages_(context.run),
+      exact_(run_.state.options().exact_state && !has_unordered(owner.node)),
+      counters_(owner.counters),
+      sizer_(std::clamp<std::size_t>(group_limit, 1,
+                                     has_unordered(owner.node) ? kFreeGroup : SIZE_MAX),
+             run_.memory.limit() / (8 + 4 * static_cast<std::uint64_t>(run_.state.threads())),
+             owner.learnt.sizes),
+      pace_(owner.learnt.reads),
+      puller_(std::move(input), has_unordered(owner.node), exact_),
       results_(std::move(results)),
-      snapshots_(has_unordered(owner), exact_),
+      snapshots_(has_unordered(owner.node), exact_),
       runner_(make_runner(
-          run, {owner, epoch_key(run.options().seed, context.epoch), results_->layout(), sizer_},
+          {owner, epoch_key(run_.state.options().seed, context.epoch), results_->layout(), sizer_},
           *this)),
       breakdown_(Payload::make(Status::out_of_memory())) {
-  results_->groups().share(run.stages().learnt(owner).items);
-  run_.segments().add(*this);
+  results_->groups().share(owner.learnt.items);
+  run_.segments.add(*this);
 }
 
 ParallelSegment::~ParallelSegment() {
   stopping_.store(true, std::memory_order_release);
   runner_->stop();
-  run_.waker().notify();
-  run_.memory().wake();
-  run_.segments().wake();  // the thread may be in the pull of another segment
+  run_.waker.notify();
+  run_.memory.wake();
+  run_.segments.wake();  // the thread may be in the pull of another segment
   if (thread_.joinable()) thread_.join();
   runner_->stop();  // ends groups handed over in the meantime
   let_go();
@@ -74,11 +75,11 @@ ParallelSegment::~ParallelSegment() {
     while (in_flight_ > 0) changed_->wait(mutex_);
     results_->settle();
   }
-  run_.segments().remove(*this);
+  run_.segments.remove(*this);
 }
 
 bool ParallelSegment::stopping() const noexcept {
-  return stopping_.load(std::memory_order_acquire) || run_.cancelled();
+  return stopping_.load(std::memory_order_acquire) || run_.state.cancelled();
 }
 
 void ParallelSegment::wake() noexcept {
@@ -153,13 +154,13 @@ std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
 }
 
 std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) {
-  run_.stages().check_stop();
+  stages_.check_stop();
   MutexLock lock(mutex_);
   news_seen_ = news_;
   take_back();
   const std::size_t count = deliver(out, std::exchange(none_runnable_, false));
   if (spent_.empty()) spent_ = results_->spent();
-  if (count == 0 && !broken_ && !results_->drained() && !run_.step_back().wanted()) {
+  if (count == 0 && !broken_ && !results_->drained() && !run_.step_back.wanted()) {
     return std::nullopt;
   }
   late_ = false;
@@ -189,19 +190,19 @@ void ParallelSegment::wait() {
   MutexLock lock(mutex_);
   if (news_ != news_seen_) return;
   consumer_waits_ = true;
-  if (std::exchange(reserving_, false)) run_.memory().wake();  // it may take more now
+  if (std::exchange(reserving_, false)) run_.memory.wake();  // it may take more now
   const Resting resting;
   const TimedRest timed;
   if (in_flight_ > 0 && !late_) {
     late_ = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
   } else {
     lock.unlock();
-    run_.waker().urgent.fetch_add(1, std::memory_order_seq_cst);
-    run_.waker().notify();  // all available room must be used now
-    run_.look();
+    run_.waker.urgent.fetch_add(1, std::memory_order_seq_cst);
+    run_.waker.notify();  // all available room must be used now
+    run_.executors.look();
     lock.lock();
     if (news_ == news_seen_) changed_->wait_for(mutex_, std::chrono::milliseconds(100));
-    run_.waker().urgent.fetch_sub(1, std::memory_order_seq_cst);
+    run_.waker.urgent.fetch_sub(1, std::memory_order_seq_cst);
   }
   consumer_waits_ = false;
 }
@@ -214,7 +215,7 @@ bool ParallelSegment::seems_stuck() {
     MutexLock lock(mutex_);
     if (news_ != news_seen_ || !results_->may_be_stuck()) return false;
   }
-  none_runnable_ = !run_.activity().has_runnable_threads();
+  none_runnable_ = !run_.activity.has_runnable_threads();
   return none_runnable_;
 }
 
@@ -235,7 +236,7 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out, bool none_runnab
   // More than one would be as many as are made by now.
   if (exact_) out = out.first(1);
   if (const std::size_t count = results_->take(out); count > 0) return count;
-  if (results_->drained() || run_.step_back().wanted()) return 0;
+  if (results_->drained() || run_.step_back.wanted()) return 0;
   const Resting resting;
   Status problem = results_->stuck(none_runnable);
   if (problem.ok()) return 0;
@@ -245,7 +246,7 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out, bool none_runnab
 
 void ParallelSegment::dispatch() noexcept {
   name_this_thread("penstock-order");
-  const Arranging arranging(run_.activity());
+  const Arranging arranging(run_.activity);
   try {
     std::size_t room = wait_for_room(false);
     while (room > 0 && arrange(room)) room = wait_for_room(true);
@@ -257,7 +258,7 @@ void ParallelSegment::dispatch() noexcept {
 // Does what the segment's thread does: handing each element from thread to thread takes longer than
 // making it. The thread that calls `next` never does this, because a callable may hang.
 bool ParallelSegment::arrange_here() {
-  if (!run_.step_back().alone() || !run_.activity().arranges_here()) return false;
+  if (!run_.step_back.alone() || !run_.activity.arranges_here()) return false;
   {
     MutexLock lock(mutex_);
     if (news_ != news_seen_) return true;
@@ -280,7 +281,7 @@ bool ParallelSegment::arrange_here() {
     consumer_waits_ = false;
   }
   // The segment's thread may have been woken meanwhile, to make more than one at a time.
-  if (!run_.step_back().alone()) run_.waker().notify();
+  if (!run_.step_back.alone()) run_.waker.notify();
   return arranged;
 }
 
@@ -289,13 +290,13 @@ bool ParallelSegment::arrange_here() {
 std::size_t ParallelSegment::wait_for_room(bool begun) {
   const auto start = Clock::now();
   for (;; begun = false) {
-    const std::uint64_t seen = run_.waker().count();
+    const std::uint64_t seen = run_.waker.count();
     if (stopping()) return 0;
     if (const std::optional<std::size_t> room = begin_arranging(begun)) {
       count_wait(counters_.wait_output_ns, start);
       return *room;
     }
-    run_.waker().wait(seen);
+    run_.waker.wait(seen);
   }
 }
 
@@ -324,7 +325,8 @@ std::optional<std::size_t> ParallelSegment::begin_arranging(bool begun) {
 
 // Hands over the next elements. Returns false if no more are to come.
 bool ParallelSegment::arrange(std::size_t room) noexcept {
-  run_.write_down();
+  run_.ledger.write_down();
+  run_.tuning.write_down();
   bool more = false;
   try {
     more = hand_over_some(room);
@@ -360,8 +362,8 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
   if (!puller_.threw()) {
     take_snapshot();
     {
-      const AtWork at_work(run_.activity(), &stopping_);
-      const std::size_t most = run_.step_back().alone() ? 1 : sizer_.size();
+      const AtWork at_work(run_.activity, &stopping_);
+      const std::size_t most = run_.step_back.alone() ? 1 : sizer_.size();
       puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
     }
     if (puller_.free_order() || puller_.threw()) {
@@ -374,7 +376,7 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
 }
 
 bool ParallelSegment::passes_over() const {
-  if (!run_.share() || puller_.threw()) return false;
+  if (!run_.state.share() || puller_.threw()) return false;
   MutexLock lock(mutex_);
   return results_->passes_over();
 }
@@ -384,7 +386,7 @@ void ParallelSegment::pass_over(std::size_t count) {
   take_snapshot();
   const std::uint64_t first = puller_.sequence();
   {
-    const AtWork at_work(run_.activity(), &stopping_);
+    const AtWork at_work(run_.activity, &stopping_);
     count = std::min(count, before_snapshot());
     puller_.pass_over(count);
   }
@@ -435,21 +437,21 @@ bool ParallelSegment::reserve(Group& group) {
   if (bytes == 0) return true;
   const auto start = Clock::now();
   for (QuietTimer timer;;) {
-    const std::uint64_t seen = run_.memory().releases();
+    const std::uint64_t seen = run_.memory.releases();
     bool ahead = false;
     {
       MutexLock lock(mutex_);
       reserving_ = true;
       ahead = !consumer_waits_;
     }
-    if (run_.memory().reserve(bytes, ahead)) {
+    if (run_.memory.reserve(bytes, ahead)) {
       group.context->promise(bytes);
       break;
     }
     if (stopping()) return false;
     // No other work will make room, so let the group try with the available memory.
-    if (bytes > run_.memory().limit() || timer.seems_over(run_.activity())) break;
-    run_.memory().wait_for_release(seen, run_.activity().moment_ms());
+    if (bytes > run_.memory.limit() || timer.seems_over(run_.activity)) break;
+    run_.memory.wait_for_release(seen, run_.activity.moment_ms());
   }
   count_wait(counters_.wait_memory_ns, start);
   return true;
@@ -458,14 +460,14 @@ bool ParallelSegment::reserve(Group& group) {
 // Allows enough ready groups to keep every thread busy. If groups wait for a device, it allows as
 // many more as keep the threads from waiting for it too.
 std::size_t ParallelSegment::group_limit() const {
-  if (run_.step_back().alone()) return 1;
-  const std::size_t ready = 2 * static_cast<std::size_t>(run_.threads()) + 4;
+  if (run_.step_back.alone()) return 1;
+  const std::size_t ready = 2 * static_cast<std::size_t>(run_.state.threads()) + 4;
   return ready + runner_->elsewhere() +
          (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
 }
 
 bool ParallelSegment::crowded(std::size_t limit) const {
-  const std::size_t ready = 2 * static_cast<std::size_t>(run_.threads()) + 4;
+  const std::size_t ready = 2 * static_cast<std::size_t>(run_.state.threads()) + 4;
   return in_flight_ >= limit || ready_ >= ready || starved_ > 0;
 }
 
@@ -478,7 +480,7 @@ bool ParallelSegment::reads_starve() const {
 // reads. Ops that wait are given as many threads as they need.
 bool ParallelSegment::threads_starve() const {
   if (reads_block_ && ready_ < in_flight_) return false;
-  return ops_block_ || in_flight_ < static_cast<std::size_t>(run_.threads());
+  return ops_block_ || in_flight_ < static_cast<std::size_t>(run_.state.threads());
 }
 
 // True if the consumer waits for another element. It may not have looked at the last one yet.
@@ -488,7 +490,7 @@ bool ParallelSegment::lacks_output() const {
 
 Demand ParallelSegment::demand() const {
   const std::size_t limit = group_limit();
-  const bool alone = run_.step_back().alone();
+  const bool alone = run_.step_back.alone();
   return {.wanted = alone ? 1 : sizer_.size(),
           .most = alone ? 1 : sizer_.most(),
           .group_limit = limit,
@@ -497,7 +499,7 @@ Demand ParallelSegment::demand() const {
           .alone = alone,
           .reads_starve = reads_starve(),
           .threads_starve = threads_starve(),
-          .roomy = run_.memory().room() >= run_.memory().limit() / 2};
+          .roomy = run_.memory.room() >= run_.memory.limit() / 2};
 }
 
 bool ParallelSegment::hand_over(Group& group) {
@@ -512,7 +514,7 @@ bool ParallelSegment::hand_over(Group& group) {
     ++in_flight_;
     set_ready(group, !group.reads && runner_->elsewhere() == 0);
   }
-  run_.activity().group_began();
+  run_.activity.group_began();
   try {
     runner_->begin(group);
   } catch (...) {
@@ -528,17 +530,17 @@ void ParallelSegment::set_ready(Group& group, bool ready) noexcept {
   if (std::exchange(group.ready, ready) == ready) return;
   if (ready) {
     ++ready_;
-    run_.activity().group_ready();
+    run_.activity.group_ready();
   } else {
-    run_.activity().take_off(ready_);
+    run_.activity.take_off(ready_);
     // An order thread may wait for this before it makes another slot.
-    if (run_.activity().group_not_ready()) run_.waker().notify();
+    if (run_.activity.group_not_ready()) run_.waker.notify();
   }
 }
 
 // Counts one group less in flight.
 void ParallelSegment::land() noexcept {
-  run_.activity().take_off(in_flight_);
+  run_.activity.take_off(in_flight_);
   if (in_flight_ == 0 && stopping()) changed_->notify_all();
 }
 
@@ -549,13 +551,13 @@ void ParallelSegment::group_ready(Group& group) noexcept {
 
 // At work until its results are where the consumer finds them. This may be destroyed by then.
 void ParallelSegment::group_done(Group& group) noexcept {
-  Activity& activity = run_.activity();
+  Activity& activity = run_.activity;
   finish(group);
   activity.group_ended();
 }
 
 void ParallelSegment::group_lost(Group& group) noexcept {
-  run_.activity().group_ended();
+  run_.activity.group_ended();
   MutexLock lock(mutex_);
   set_ready(group, false);
   land();
@@ -567,14 +569,15 @@ void ParallelSegment::group_starved(Group& group) noexcept {
     ++starved_;
     group.starved = true;
   }
-  run_.activity().group_ended();
+  run_.activity.group_ended();
   wait_in_line(group);
 }
 
 void ParallelSegment::finish(Group& group) noexcept {
   kill_point("group done");
   // This object may be destroyed as soon as the group has landed.
-  Run& run = run_;
+  Waker& waker = run_.waker;
+  const StepBack& step_back = run_.step_back;
   if (!group.places.empty()) group.let_go();
   std::shared_ptr<CondVar> waiting;
   Ref<Slot> dropped;
@@ -583,7 +586,7 @@ void ParallelSegment::finish(Group& group) noexcept {
     MutexLock lock(mutex_);
     made_room = crowded(group_limit());
     group.done = true;
-    if (std::exchange(group.starved, false)) run_.activity().take_off(starved_);
+    if (std::exchange(group.starved, false)) run_.activity.take_off(starved_);
     group.redoing = false;
     set_ready(group, false);
     read_further_ahead();
@@ -595,13 +598,13 @@ void ParallelSegment::finish(Group& group) noexcept {
     dropped = results_->dropped();
     ++news_;
     if (consumer_waits_) waiting = changed_;
-    run_.activity().take_off(in_flight_);
+    run_.activity.take_off(in_flight_);
     made_room = made_room || reads_starve() || (threads_starve() && results_->waits_for_head());
   }
   // Not under the lock, because the woken thread takes it first.
   if (waiting) waiting->notify_all();
   // A consumer that waits for one element wakes the thread itself.
-  if (made_room && !run.step_back().alone()) run.waker().notify();
+  if (made_room && !step_back.alone()) waker.notify();
 }
 
 // Reads more groups ahead if no work was left while reads were under way.
@@ -612,7 +615,7 @@ void ParallelSegment::read_further_ahead() noexcept {
   pace_.groups_ahead.store(more, std::memory_order_relaxed);
   if (more == ahead) return;
   const auto each = std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * pace_.latency_ms()));
-  run_.tuning().note("groups read ahead", ahead, more, [each, reading = in_flight_] {
+  run_.tuning.note("groups read ahead", ahead, more, [each, reading = in_flight_] {
     return std::to_string(reading) + " groups were being read, " + in_ms(each) +
            " a read, and none was left to work on";
   });
@@ -625,7 +628,7 @@ bool ParallelSegment::needs(const Group& group) const {
 
 void ParallelSegment::wait_in_line(Group& group) noexcept {
   try {
-    run_.starved().add(*this, group);
+    run_.starved.add(*this, group);
   } catch (...) {
     broke_down();
     finish(group);
@@ -657,7 +660,7 @@ bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
 // Notes more results of a starved group. The consumer may take them at once and so make room for
 // the next.
 void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
-  run_.activity().advanced();
+  run_.activity.advanced();
   bool wake = false;
   {
     MutexLock lock(mutex_);

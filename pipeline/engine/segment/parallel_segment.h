@@ -10,18 +10,28 @@
 #include <penstock/internal/start_thread.h>
 #include <penstock/internal/thread_annotations.h>
 
+#include "pipeline/core/waker.h"
+#include "pipeline/engine/errors/skip_ledger.h"
+#include "pipeline/engine/make/executors.h"
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/make/read_pace.h"
+#include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/memory/starved.h"
+#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/engine/run/activity.h"
+#include "pipeline/engine/run/remote_work.h"
+#include "pipeline/engine/run/run_state.h"
+#include "pipeline/engine/run/tuning_log.h"
 #include "pipeline/engine/segment/group_sizer.h"
 #include "pipeline/engine/segment/puller.h"
 #include "pipeline/engine/segment/results.h"
+#include "pipeline/engine/segment/segment_list.h"
 #include "pipeline/stage/node.h"
 #include "pipeline/stage/open_context.h"
+#include "pipeline/stage/run_services.h"
 #include "pipeline/stage/segment.h"
 
 namespace penstock {
-
-class Run;
 
 /// Joins a puller, a group runner and results, and has the one mutex that guards them. Its own
 /// thread pulls the input and hands groups over, the runner makes them, and the thread that calls
@@ -29,9 +39,25 @@ class Run;
 /// all three. Only one consumer at a time may pull or destroy it.
 class ParallelSegment final : public Segment, private GroupListener {
  public:
+  /// The parts of the run that it uses.
+  struct Services {
+    const RunState& state;
+    Memory& memory;
+    Activity& activity;
+    Waker& waker;
+    Executors& executors;
+    SegmentList& segments;
+    StarvedLine& starved;
+    StepBack& step_back;
+    SkipLedger& ledger;
+    TuningLog& tuning;
+  };
+  using MakeRunner =
+      std::function<std::unique_ptr<GroupRunner>(const SegmentWork&, GroupListener&)>;
   /// Groups have at most `group_limit` elements.
-  ParallelSegment(Run& run, const Node& owner, OrderIteratorPtr input, const OpenContext& context,
-                  std::unique_ptr<Results> results, std::size_t group_limit);
+  ParallelSegment(const Services& services, const SegmentOwner& owner, OrderIteratorPtr input,
+                  const OpenContext& context, std::unique_ptr<Results> results,
+                  std::size_t group_limit, const MakeRunner& make_runner);
   /// Stops the thread, wherever its pull may wait, and waits for groups in flight.
   ~ParallelSegment() override;
 
@@ -110,7 +136,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   void break_down() noexcept REQUIRES(mutex_);
 
   static constexpr std::size_t kExactEvery = 64;
-  Run& run_;
+  const Services run_;
+  const RunServices& stages_;
   const bool exact_;  // RunOptions::exact_state
   StageCounters& counters_;
   GroupSizer sizer_;

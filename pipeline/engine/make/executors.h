@@ -1,0 +1,49 @@
+// The threads of a run.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "pipeline/engine/make/blocking_pool.h"
+#include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/run/run_state.h"
+
+namespace penstock {
+
+/// The threads that make a run's elements: those that compute, and those that may wait.
+/// Thread-safe.
+class Executors {
+ public:
+  /// `consumers_waiting` must outlive all work.
+  Executors(const RunState& state, const std::atomic<int>& consumers_waiting,
+            const std::shared_ptr<TuningLog>& log)
+      : workers_(state.threads(), state.options().threads == 0, consumers_waiting, log),
+        readers_(state.options().io_threads > 0 ? state.waiting_threads() : 1,
+                 state.waiting_threads(), log) {}
+
+  /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait.
+  void submit(std::function<void()> work, bool may_wait) {
+    if (may_wait) {
+      readers_.submit(std::move(work));
+    } else {
+      workers_.submit(std::move(work));
+    }
+  }
+  /// Runs `work` on a thread that may wait, as soon as there is one. Starts no thread for it.
+  void enqueue(std::function<void()> work) { readers_.enqueue(std::move(work)); }
+  /// Starts another thread if work has waited long enough for one. Called by threads that wait for
+  /// results.
+  void look() {
+    workers_.look();
+    readers_.look();
+  }
+  /// Returns the number of threads that may wait.
+  int readers() const { return readers_.threads(); }
+
+ private:
+  Workers workers_;
+  BlockingPool readers_;  // destroyed first: its work submits to the others
+};
+
+}  // namespace penstock

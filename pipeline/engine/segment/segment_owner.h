@@ -1,0 +1,30 @@
+// The stage for which a segment makes elements.
+#pragma once
+
+#include <string>
+
+#include "pipeline/engine/make/group.h"
+#include "pipeline/engine/make/read_pace.h"
+#include "pipeline/engine/segment/group_sizer.h"
+#include "pipeline/stage/counters.h"
+
+namespace penstock {
+
+class Node;
+
+/// The findings about a stage's groups in all epochs so far, and memory that they left.
+struct LearntOfStage {
+  GroupSizes sizes;
+  ReadPace reads;
+  SpareItems items;
+};
+
+/// A stage of a run, as its segments know it. What it refers to lives as long as the run.
+struct SegmentOwner {
+  const Node& node;
+  std::string label;  ///< its name in reports and errors
+  StageCounters& counters;
+  LearntOfStage& learnt;
+};
+
+}  // namespace penstock
