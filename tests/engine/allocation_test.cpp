@@ -13,7 +13,7 @@
 
 #include "pipeline/core/begin_run.h"
 #include "pipeline/core/machine.h"
-#include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/make/compute_policy.h"
 #include "pipeline/engine/memory/memory.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"
@@ -246,7 +246,8 @@ TEST(FailedAllocation, WhileThreadsAreTriedLeavesSoMany) {
 TEST(FailedAllocation, WhileTheQuotaIsAskedLeavesTheLast) {
   const test::TimeLimit limit(60);
   const std::atomic<int> consumers{0};
-  auto workers = std::make_unique<Workers>(2, true, consumers, std::make_shared<TuningLog>());
+  auto workers = std::make_unique<ThreadPool>(
+      std::make_unique<ComputePolicy>(2, true, consumers, std::make_shared<TuningLog>()));
   workers->submit([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // it is asked once a second
     fail_at = allocations.load();

@@ -1,4 +1,4 @@
-#include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/make/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <tbb/parallel_for.h>
@@ -16,7 +16,8 @@
 #include <penstock/penstock.h>
 #include <penstock/plan.h>
 
-#include "pipeline/engine/make/blocking_pool.h"
+#include "pipeline/engine/make/compute_policy.h"
+#include "pipeline/engine/make/read_policy.h"
 #include "pipeline/engine/run/run.h"
 #include "tests/support/time_limit.h"
 
@@ -26,13 +27,15 @@ namespace {
 using std::chrono::milliseconds;
 
 struct Site {
-  explicit Site(int threads) : workers(std::make_unique<Workers>(threads, false, consumers, log)) {}
+  explicit Site(int threads)
+      : workers(std::make_unique<ThreadPool>(
+            std::make_unique<ComputePolicy>(threads, false, consumers, log))) {}
   std::atomic<int> consumers{0};
   std::shared_ptr<TuningLog> log = std::make_shared<TuningLog>();
-  const std::unique_ptr<Workers> workers;
+  const std::unique_ptr<ThreadPool> workers;
 };
 
-TEST(Workers, OneThreadWhereTheConsumerDoesNotWait) {
+TEST(ComputePolicy, OneThreadWhereTheConsumerDoesNotWait) {
   Site site(4);
   std::atomic<int> at_once{0};
   std::atomic<int> most{0};
@@ -48,11 +51,11 @@ TEST(Workers, OneThreadWhereTheConsumerDoesNotWait) {
   }
   done.wait();
   EXPECT_EQ(most, 1);
-  EXPECT_EQ(site.workers->allowed(), 1);
+  EXPECT_EQ(site.workers->threads(), 1);
   EXPECT_TRUE(site.log->decisions().empty());
 }
 
-TEST(Workers, ComputeOnThreadsThatTopCallsByTheirWork) {
+TEST(ComputePolicy, NamesOfThreads) {
   const auto name_of_this_thread = [] {
     std::array<char, 16> name{};
     ::pthread_getname_np(::pthread_self(), name.data(), name.size());
@@ -73,7 +76,7 @@ TEST(Workers, ComputeOnThreadsThatTopCallsByTheirWork) {
   EXPECT_EQ(name, "penstock-work");
 }
 
-TEST(Workers, WhatCallablesDoWithOneTBBIsDoneByTheRunsThreads) {
+TEST(ComputePolicy, ThreadsOfCallablesThatUseOneTBB) {
   Site site(2);
   site.consumers = 1;
   std::mutex mutex;
@@ -100,7 +103,7 @@ TEST(Workers, WhatCallablesDoWithOneTBBIsDoneByTheRunsThreads) {
   for (const std::thread::id& id : inner) EXPECT_TRUE(ours.contains(id));
 }
 
-TEST(Workers, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
+TEST(ComputePolicy, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
   Site site(3);
   site.consumers = 1;
   std::latch done(60);
@@ -111,7 +114,7 @@ TEST(Workers, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
     });
   }
   done.wait();
-  EXPECT_EQ(site.workers->allowed(), 3);
+  EXPECT_EQ(site.workers->threads(), 3);
   const std::vector<Decision> decisions = site.log->decisions();
   ASSERT_EQ(decisions.size(), 2U);
   EXPECT_EQ(decisions[0].knob, "threads");
@@ -120,7 +123,7 @@ TEST(Workers, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
   EXPECT_NE(decisions[0].reason.find("waited for one"), std::string::npos) << decisions[0].reason;
 }
 
-TEST(Workers, WhoWaitsForLongWorkGetsAnotherThread) {
+TEST(ComputePolicy, AnotherThreadForLongWork) {
   Site site(2);
   site.consumers = 1;
   std::latch both(2);  // neither ends before the other began
@@ -134,12 +137,12 @@ TEST(Workers, WhoWaitsForLongWorkGetsAnotherThread) {
   std::this_thread::sleep_for(milliseconds(3));
   site.workers->look();
   done.wait();
-  EXPECT_EQ(site.workers->allowed(), 2);
+  EXPECT_EQ(site.workers->threads(), 2);
 }
 
-TEST(BlockingPool, WorkBehindLongWorkGetsAThread) {
+TEST(ReadPolicy, WorkBehindLongWorkGetsAThread) {
   const test::TimeLimit limit(60);
-  BlockingPool pool(1, 8, std::make_shared<TuningLog>());
+  ThreadPool pool(std::make_unique<ReadPolicy>(8, std::make_shared<TuningLog>()));
   EXPECT_EQ(pool.threads(), 0) << "nobody waited for anything";
   constexpr int kPieces = 6;
   std::latch all(kPieces);  // none ends before the others began
@@ -157,10 +160,10 @@ TEST(BlockingPool, WorkBehindLongWorkGetsAThread) {
   EXPECT_GE(pool.threads(), kPieces);
 }
 
-TEST(BlockingPool, LongWorkThatNeedsCpusGetsFewThreads) {
+TEST(ReadPolicy, LongWorkThatNeedsCpusGetsFewThreads) {
   const auto log = std::make_shared<TuningLog>();
   {
-    BlockingPool pool(1, 64, log);
+    ThreadPool pool(std::make_unique<ReadPolicy>(64, log));
     std::latch done(40);
     for (int i = 0; i < 40; ++i) {
       pool.submit([&] {
@@ -177,7 +180,7 @@ TEST(BlockingPool, LongWorkThatNeedsCpusGetsFewThreads) {
   for (const Decision& decision : log->decisions()) EXPECT_LE(decision.to, 8U) << decision.reason;
 }
 
-TEST(BlockingPool, WorkThatDoesNotComeBackHoldsUpNoOther) {
+TEST(ReadPolicy, WorkThatDoesNotComeBackHoldsUpNoOther) {
   constexpr std::int64_t kHanging = 6;  // more than the few that the pool has anyhow
   std::atomic<int> delivered{0};
   std::atomic<bool> held_up{false};
@@ -195,7 +198,7 @@ TEST(BlockingPool, WorkThatDoesNotComeBackHoldsUpNoOther) {
   EXPECT_FALSE(held_up);
 }
 
-TEST(Workers, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
+TEST(ComputePolicy, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
   Site site(2);
   site.consumers = 1;
   std::latch done(20);
@@ -206,20 +209,20 @@ TEST(Workers, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
     });
   }
   done.wait();
-  ASSERT_EQ(site.workers->allowed(), 2);
+  ASSERT_EQ(site.workers->threads(), 2);
   site.consumers = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (site.workers->allowed() == 2 && std::chrono::steady_clock::now() < end) {
+  while (site.workers->threads() == 2 && std::chrono::steady_clock::now() < end) {
     std::latch one(1);
     site.workers->submit([&] { one.count_down(); });
     one.wait();
     std::this_thread::sleep_for(milliseconds(20));
   }
-  EXPECT_EQ(site.workers->allowed(), 1);
+  EXPECT_EQ(site.workers->threads(), 1);
   EXPECT_NE(site.log->decisions().back().reason.find("never waited"), std::string::npos);
 }
 
-TEST(Workers, ARunSaysWhatItDecidedAndDeliversTheSame) {
+TEST(ComputePolicy, ARunSaysWhatItDecidedAndDeliversTheSame) {
   const auto work = [](Element element) {
     std::this_thread::sleep_for(milliseconds(1));
     return element;

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <utility>
 
-#include "pipeline/engine/make/blocking_pool.h"
-#include "pipeline/engine/make/workers.h"
+#include "pipeline/engine/make/compute_policy.h"
+#include "pipeline/engine/make/read_policy.h"
+#include "pipeline/engine/make/thread_pool.h"
 #include "pipeline/engine/run/run_state.h"
 
 namespace penstock {
@@ -18,9 +20,10 @@ class Executors {
   /// `consumers_waiting` must outlive all work.
   Executors(const RunState& state, const std::atomic<int>& consumers_waiting,
             const std::shared_ptr<TuningLog>& log)
-      : workers_(state.threads(), state.options().threads == 0, consumers_waiting, log),
-        readers_(state.options().io_threads > 0 ? state.waiting_threads() : 1,
-                 state.waiting_threads(), log) {}
+      : workers_(std::make_unique<ComputePolicy>(state.threads(), state.options().threads == 0,
+                                                 consumers_waiting, log)),
+        readers_(std::make_unique<ReadPolicy>(state.waiting_threads(), log),
+                 state.options().io_threads > 0 ? state.waiting_threads() : 1) {}
 
   /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait.
   void submit(std::function<void()> work, bool may_wait) {
@@ -42,8 +45,8 @@ class Executors {
   int readers() const { return readers_.threads(); }
 
  private:
-  Workers workers_;
-  BlockingPool readers_;  // destroyed first: its work submits to the others
+  ThreadPool workers_;
+  ThreadPool readers_;  // destroyed first: its work submits to the others
 };
 
 }  // namespace penstock
