@@ -69,7 +69,7 @@ SlotsWanted choose_slots(FeedOptions& options, const Plan& plan, std::int64_t he
   std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
   const SlotsWanted wanted{options.slots, static_cast<int>(ahead), options.ahead < 0};
   if (const std::uint64_t bytes = bytes_of_batch(plan); bytes > 0) {
-    const auto affordable = static_cast<std::int64_t>(plan.memory_limit() / 8 * 7 / bytes);
+    const auto affordable = static_cast<std::int64_t>(plan.shares().slots / bytes);
     const auto need = [&] { return held_by * (options.slots + ahead) + 1; };
     while (ahead > 0 && need() > affordable) --ahead;
     while (options.slots > 1 && need() > affordable) --options.slots;

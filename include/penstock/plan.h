@@ -100,6 +100,28 @@ struct PlannedSegment {
   std::vector<std::size_t> in_front{};  ///< numbers of the segments that it takes values from
 };
 
+/// The most bytes of the memory budget that each kind of use takes. The shares overlap: any of them
+/// may find less room than this.
+struct BudgetShares {
+  BudgetShares() = default;
+  /// Divides a budget of `all` bytes for a run with so many threads that compute.
+  BudgetShares(std::uint64_t all, int threads);
+
+  std::uint64_t slots = 0;  ///< batches made ahead, of all batch stages together
+  std::uint64_t kept = 0;   ///< elements that one stage keeps: of a shuffle, a window, a cache
+  std::uint64_t group = 0;  ///< elements that a thread makes together, with what that takes
+  /// Behind an element that takes long, more are made than usual while this is free.
+  std::uint64_t free_for_more = 0;
+  /// A request to a process that works for the run, with its answer. In such a process: the
+  /// requests that wait, and the answers that a run of the same machine has not read.
+  std::uint64_t messages = 0;
+
+  /// Returns the bytes that reading for elements ahead leaves of those beside slots.
+  static constexpr std::uint64_t left_by_reads(std::uint64_t beside_slots) {
+    return beside_slots / 2;
+  }
+};
+
 /// The plan of a run. Immutable, except that it may be assigned to. Threads may share it.
 class Plan {
  public:
@@ -142,6 +164,7 @@ class Plan {
 
   /// Returns the memory budget in bytes.
   std::uint64_t memory_limit() const noexcept { return memory_limit_; }
+  const BudgetShares& shares() const noexcept { return shares_; }
   /// Returns the bytes of one slot for each place of a batch stage. SIZE_MAX: more than can be
   /// counted.
   std::uint64_t least_memory() const noexcept { return least_memory_; }
@@ -190,6 +213,7 @@ class Plan {
   std::size_t rows_stage_ = 0;
   bool drops_remainder_ = false;
   std::uint64_t memory_limit_ = 0;
+  BudgetShares shares_;
   std::uint64_t least_memory_ = 0;
   int threads_ = 0;
   std::uint64_t seed_ = 0;

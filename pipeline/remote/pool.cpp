@@ -8,7 +8,6 @@
 #include <penstock/log.h>
 #include <penstock/version.h>
 
-#include "pipeline/engine/memory/memory.h"
 #include "pipeline/engine/run/run_state.h"
 #include "pipeline/engine/run/stage_services.h"
 #include "pipeline/remote/local_link.h"
@@ -73,8 +72,9 @@ std::string in_ms(milliseconds time) {
 WorkerPool::WorkerPool(const RemoteServices& services)
     : run_(services),
       options_(run_.state.options().workers),
-      most_bytes_(std::min<std::size_t>(WorkerLink::kMostBytesOfMessage / 2,
-                                        std::max<std::size_t>(run_.memory.limit() / 4, 1 << 20))),
+      most_bytes_(std::min<std::size_t>(
+          WorkerLink::kMostBytesOfMessage / 2,
+          std::max<std::size_t>(run_.state.plan().shares().messages, 1 << 20))),
       threads_here_(threads_here(run_.state)),
       programs_(run_.stages),
       transport_(worker_transport()),

@@ -345,7 +345,7 @@ void Session::begin_run(StateReader& head) {
   run_ = std::make_unique<Run>(std::move(plan), options);
   programs_ =
       std::make_unique<ProgramsByNumber>(run_->state().plan(), run_->stages(), run_->memory());
-  const std::uint64_t most_waiting = run_->memory().limit() / 4;
+  const std::uint64_t most_waiting = run_->state().plan().shares().messages;
   {
     const MutexLock lock(mutex_);
     told_.resize(run_->state().plan().stages().size());
@@ -394,7 +394,7 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   if (!work->charge_of_work.take(memory, bytes)) throw memory.no_room_for(bytes);
   // The run bounds how fast its groups grow.
   work->sizes.by_time.store(kMostInGroup, std::memory_order_relaxed);
-  work->sizer.emplace(kMostInGroup, memory.limit() / 8, work->sizes);
+  work->sizer.emplace(kMostInGroup, run_->state().plan().shares().group, work->sizes);
   if (asked.rows) {
     leave_unfinished(*work, stage);
     work->slot = std::make_unique<Slot>(*work->layout, work->allocator);
@@ -442,7 +442,8 @@ void Session::share_memory() {
     if (link_ == nullptr || !link_->on_this_machine()) return;
   }
   checks_ = false;
-  const std::size_t bytes = std::min<std::uint64_t>(kMostShared, run_->memory().limit() / 4);
+  const std::size_t bytes =
+      std::min<std::uint64_t>(kMostShared, run_->state().plan().shares().messages);
   if (!run_->memory().charge(bytes)) return;
   shared_memory_ = SharedMemory::make(bytes);
   if (!shared_memory_) return run_->memory().discharge(bytes);

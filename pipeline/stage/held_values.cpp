@@ -50,7 +50,7 @@ std::uint64_t HeldValues::payloads_of_children(const Payload& payload) noexcept 
 bool HeldValues::charge(const ElementRef& item, std::uint64_t held) {
   if (full_) return false;
   if (!item.payload || held <= free_) return true;
-  if ((held - free_) * kBytes > most_kept(run_)) {
+  if ((held - free_) * kBytes > run_.most_kept()) {
     full_ = no_room(held, true);
     return false;
   }

@@ -61,6 +61,9 @@ class RunServices {
   virtual void give_up(const Error& error) = 0;
   /// Returns the size of the byte budget.
   virtual std::uint64_t memory_limit() const noexcept = 0;
+  /// Returns the most bytes that one stage may keep. Elements are made in the rest of the budget.
+  /// Without that, each of them would wait for room in vain.
+  virtual std::uint64_t most_kept() const noexcept = 0;
   /// Returns the memory into which streams read their records. Allocating waits for room.
   virtual ReadContext& stream_memory() = 0;
   /// Charges the budget for memory that a stage has besides tensors, until the result, which has no

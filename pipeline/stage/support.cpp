@@ -38,10 +38,6 @@ ElementRef error_at(const ElementRef& item, Status status, const std::string& st
   return ref_to(Payload::make(locate(std::move(status), origin_of(item), stage)), item.ordinal);
 }
 
-std::uint64_t most_kept(const RunServices& run) noexcept {
-  return run.memory_limit() / 4 * 3;
-}
-
 std::string why_not_kept(const RunServices& run, bool too_much) {
   const std::string budget =
       "the memory budget of " + std::to_string(run.memory_limit()) + " bytes";

@@ -36,11 +36,8 @@ Provenance origin_of(const ElementRef& item);
 /// Returns an item that holds the error in place of `item`. The error names the origin of `item`.
 ElementRef error_at(const ElementRef& item, Status status, const std::string& stage);
 
-/// Returns the most bytes that a stage may keep. Elements are made in the rest of the budget.
-/// Without that, each of them would wait for room in vain.
-std::uint64_t most_kept(const RunServices& run) noexcept;
-/// Returns why a stage can keep no more, for an error: that would be more than `most_kept`, or the
-/// budget is full.
+/// Returns why a stage can keep no more, for an error: that would be more than
+/// `RunServices::most_kept`, or the budget is full.
 std::string why_not_kept(const RunServices& run, bool too_much);
 
 /// Hands a program to the run, which keeps it for its whole life. In a nested dataset the items own

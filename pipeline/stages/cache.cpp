@@ -101,7 +101,7 @@ class CacheIterator final : public OrderIterator {
   bool keep(const ElementRef& item) {
     try {
       filling_->add(item.ordinal, *item.payload);
-      if (filling_->bytes() <= most_kept(context_.run)) return true;
+      if (filling_->bytes() <= context_.run.most_kept()) return true;
       full_ = no_room(true);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::resource_exhausted) throw;

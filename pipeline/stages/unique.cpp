@@ -54,7 +54,7 @@ std::int64_t hash_of(std::string_view bytes) {
 class Seen {
  public:
   explicit Seen(RunServices& run)
-      : memory_(run.stream_memory()), most_(most_kept(run)), entries_(memory_) {}
+      : memory_(run.stream_memory()), most_(run.most_kept()), entries_(memory_) {}
 
   /// Returns false if the element was seen before. Throws Error{resource_exhausted} if there is no
   /// room for it.

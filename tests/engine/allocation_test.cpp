@@ -14,6 +14,7 @@
 #include "pipeline/core/begin_run.h"
 #include "pipeline/core/machine.h"
 #include "pipeline/engine/make/compute_policy.h"
+#include "pipeline/engine/make/thread_pool.h"
 #include "pipeline/engine/memory/memory.h"
 #include "tests/support/figure.h"
 #include "tests/support/files.h"

@@ -128,8 +128,9 @@ std::vector<std::string> about(const RecordedGraph& graph, const Dataset& datase
                                  ", cardinality " + std::to_string(dataset.cardinality()) + ", " +
                                  std::string(name_of(dataset.guarantee()))};
   for (const std::string& line : lines_of(dataset.explain(shown))) {
-    // How many threads there are is the machine's business.
-    if (!line.starts_with("  threads: ") && !line.starts_with("  stages, in the order"))
+    // How many threads there are is the machine's business, and shares follow from the budget.
+    if (!line.starts_with("  threads: ") && !line.starts_with("  shares: ") &&
+        !line.starts_with("  stages, in the order"))
       lines.push_back(abridged(line));
   }
   shown.memory_bytes = 1;

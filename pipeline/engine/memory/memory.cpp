@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <penstock/internal/slow_work.h>
+#include <penstock/plan.h>
 
 namespace penstock {
 
@@ -80,7 +81,8 @@ std::uint64_t Memory::room() const {
 bool Memory::reserve(std::uint64_t bytes, bool ahead) {
   MutexLock lock(mutex_);
   const std::uint64_t room = limit_ - live_ - reserved_;
-  const std::uint64_t left = ahead ? (limit_ - first_slots_ - more_slots_) / 2 : 0;
+  const std::uint64_t left =
+      ahead ? BudgetShares::left_by_reads(limit_ - first_slots_ - more_slots_) : 0;
   if (bytes > room || left > room - bytes) return false;
   reserved_ += bytes;
   return true;

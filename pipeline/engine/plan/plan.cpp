@@ -276,6 +276,15 @@ const PlannedStage* Plan::find(const Node& node) const noexcept {
   return found != index_.end() ? &stages_[found->second] : nullptr;
 }
 
+// Slots leave an eighth for groups in flight. Two groups of each thread, and as many as are about
+// to begin, take half of the budget.
+BudgetShares::BudgetShares(std::uint64_t all, int threads)
+    : slots(all / 8 * 7),
+      kept(all / 4 * 3),
+      group(all / (8 + 4 * static_cast<std::uint64_t>(threads))),
+      free_for_more(all / 2),
+      messages(all / 4) {}
+
 Plan compile(const Dataset& dataset, const RunOptions& options) {
   Plan plan;
   plan.root_ = dataset.node();
@@ -285,6 +294,7 @@ Plan compile(const Dataset& dataset, const RunOptions& options) {
   plan.memory_limit_ = std::min<std::uint64_t>(
       options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(), PTRDIFF_MAX);
   plan.threads_ = options.threads > 0 ? options.threads : usable_cpus();
+  plan.shares_ = BudgetShares(plan.memory_limit_, plan.threads_);
   plan.seed_ = options.seed;
   for (const PlannedStage& stage : plan.stages_) {
     if (!stage.batches || !stage.batches->in_place) continue;
@@ -366,6 +376,9 @@ std::string Plan::to_string() const {
   print_stage(out, *this, *root_, 0);
   out << "memory: budget " << bytes_text(memory_limit_) << "; one slot of each batch stage "
       << bytes_text(least_memory_) << (least_memory_ > memory_limit_ ? " - refused" : "") << "\n";
+  out << "shares: at most " << bytes_text(shares_.slots) << " for batches made ahead, "
+      << bytes_text(shares_.kept) << " for what a stage keeps, " << bytes_text(shares_.group)
+      << " for a group\n";
   out << "threads: " << threads_
       << " for work, one for each order segment, and some that wait for files\n";
   if (ordered_) {

@@ -26,8 +26,7 @@ std::size_t SlotPlan::usual(const Node& node, std::uint64_t slot_bytes) const {
     wanted = static_cast<std::size_t>(ahead) + 1;
   }
   if (options_.slots > 0) wanted = static_cast<std::size_t>(options_.slots);
-  // An eighth is left for groups in flight.
-  const std::uint64_t share = memory_->limit() / 8 * 7 / places_;
+  const std::uint64_t share = plan_.shares().slots / places_;
   return std::clamp<std::size_t>(share / slot_bytes, 1, wanted);
 }
 
@@ -35,7 +34,7 @@ std::size_t SlotPlan::most(const Node& node, std::uint64_t slot_bytes) const {
   constexpr std::uint64_t kMost = 64;
   const std::size_t before = usual(node, slot_bytes);
   if (options_.slots > 0 || plan_.find(node)->prefetch > 0) return before;
-  const std::uint64_t share = memory_->limit() / 8 * 7 / places_;
+  const std::uint64_t share = plan_.shares().slots / places_;
   return std::max<std::size_t>(before, std::min(share / slot_bytes, kMost));
 }
 

@@ -14,7 +14,6 @@
 
 namespace penstock {
 
-class Memory;
 class Retry;
 class RunState;
 class StageServices;
@@ -51,7 +50,6 @@ class RemoteWork {
 /// The parts of a run that work of other processes uses.
 struct RemoteServices {
   const RunState& state;
-  Memory& memory;
   Waker& waker;
   Retry& retry;
   StageServices& stages;

@@ -20,7 +20,7 @@ Run::Run(Plan plan, const RunOptions& options, const RunSetting& setting, OpenWo
       stages_({state_, *memory_, activity_, step_back_, ledger_, retry_, factory_}) {
   if (step_back_.alone()) memory_->be_exact();
   if (!state_.options().workers.addresses.empty() && open_workers != nullptr)
-    remote_ = open_workers({state_, *memory_, *waker_, retry_, stages_});
+    remote_ = open_workers({state_, *waker_, retry_, stages_});
 }
 
 Run::~Run() {

@@ -199,6 +199,10 @@ std::uint64_t StageServices::memory_limit() const noexcept {
   return run_.memory.limit();
 }
 
+std::uint64_t StageServices::most_kept() const noexcept {
+  return run_.state.plan().shares().kept;
+}
+
 BufferPtr StageServices::charge(std::uint64_t bytes) {
   return wait_for(run_.memory, run_.step_back, *this, bytes,
                   [&] { return run_.memory.charged(bytes); });

@@ -58,6 +58,7 @@ class StageServices final : public RunServices {
   void left_out(const Error& error) override;
   void give_up(const Error& error) override;
   std::uint64_t memory_limit() const noexcept override;
+  std::uint64_t most_kept() const noexcept override;
   ReadContext& stream_memory() override { return *stream_memory_; }
   BufferPtr charge(std::uint64_t bytes) override;
 

@@ -45,8 +45,7 @@ ParallelSegment::ParallelSegment(const Services& services, const SegmentOwner& o
       counters_(owner.counters),
       sizer_(std::clamp<std::size_t>(group_limit, 1,
                                      has_unordered(owner.node) ? kFreeGroup : SIZE_MAX),
-             run_.memory.limit() / (8 + 4 * static_cast<std::uint64_t>(run_.state.threads())),
-             owner.learnt.sizes),
+             run_.state.plan().shares().group, owner.learnt.sizes),
       pace_(owner.learnt.reads),
       puller_(std::move(input), has_unordered(owner.node), exact_),
       results_(std::move(results)),
@@ -499,7 +498,7 @@ Demand ParallelSegment::demand() const {
           .alone = alone,
           .reads_starve = reads_starve(),
           .threads_starve = threads_starve(),
-          .roomy = run_.memory.room() >= run_.memory.limit() / 2};
+          .roomy = run_.memory.room() >= run_.state.plan().shares().free_for_more};
 }
 
 bool ParallelSegment::hand_over(Group& group) {
