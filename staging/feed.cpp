@@ -16,9 +16,13 @@
 namespace penstock {
 namespace {
 
-void check_options(const FeedOptions& options, std::size_t towers) {
+void check_options(const FeedOptions& options, const std::vector<DevicePtr>& devices) {
+  const std::size_t towers = devices.size();
   const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
   if (towers == 0) refuse("a feed has at least one device");
+  for (const DevicePtr& device : devices)
+    if (&device->backend().time() != &devices[0]->backend().time())
+      refuse("a feed's devices share one clock");
   if (!options.in_turn && options.end == EpochEnd::wrap)
     refuse("towers that are not served in turn can't wrap");
   if (!options.in_turn && options.mode != FeedMode::per_tower)
@@ -64,12 +68,13 @@ std::uint64_t bytes_of_batch(const Plan& plan) {
 
 /// Chooses the number of batches that are on the host, or on their way to a device, for one source.
 /// The run gets as many slots as staging can hold, and fewer if memory is short. Returns the
-/// numbers that were wanted.
-SlotsWanted choose_slots(FeedOptions& options, const Plan& plan, std::int64_t held_by) {
+/// numbers that were wanted. A batch takes `bytes`; 0: not known. `room` is the share of slots.
+SlotsWanted choose_slots(FeedOptions& options, std::uint64_t bytes, std::uint64_t room,
+                         std::int64_t held_by) {
   std::int64_t ahead = options.ahead < 0 ? options.slots - 1 : options.ahead;
   const SlotsWanted wanted{options.slots, static_cast<int>(ahead), options.ahead < 0};
-  if (const std::uint64_t bytes = bytes_of_batch(plan); bytes > 0) {
-    const auto affordable = static_cast<std::int64_t>(plan.shares().slots / bytes);
+  if (bytes > 0) {
+    const auto affordable = static_cast<std::int64_t>(room / bytes);
     const auto need = [&] { return held_by * (options.slots + ahead) + 1; };
     while (ahead > 0 && need() > affordable) --ahead;
     while (options.slots > 1 && need() > affordable) --options.slots;
@@ -139,14 +144,22 @@ std::vector<Plan> plans_of(const std::vector<Dataset>& datasets, const RunOption
 Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions options,
               std::optional<std::string_view> saved = {}) {
   const std::vector<Dataset>& datasets = inputs.datasets;
-  check_options(options, devices.size());
+  check_options(options, devices);
   const auto towers = static_cast<std::int64_t>(towers_of(options, devices.size()));
   const bool sharded = options.mode == FeedMode::sharded;
   if (datasets.size() != (sharded ? static_cast<std::size_t>(towers) : 1)) {
     throw Error(ErrorCode::invalid_argument, std::to_string(datasets.size()) + " datasets for " +
                                                  std::to_string(towers) + " towers");
   }
-  const Plan plan = compile(datasets[0], options.run);
+  const std::vector<Plan> plans = plans_of(datasets, options.run);
+  const Plan& plan = plans[0];
+  for (std::size_t i = 1; i < plans.size(); ++i) {
+    if (plans[i].rows() != plan.rows() || !(plans[i].spec() == plan.spec())) {
+      throw Error(ErrorCode::invalid_argument,
+                  "the towers' datasets make different batches: " + plan.spec().to_string() +
+                      " and " + plans[i].spec().to_string());
+    }
+  }
   FeedRules rules = feed_rules(plan, options, towers);
   rules.steps.drop_remainder = inputs.drop_remainder && rules.steps.full_but_last;
   FeedState state;
@@ -161,31 +174,30 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
   }
   FeedDeal deal;
   if (options.towers_held.of > 0)
-    deal = deal_feed(plans_of(datasets, options.run), options, rules.steps.rows,
-                     static_cast<int>(devices.size()), saved ? &state : nullptr);
+    deal = deal_feed(plans, options, rules.steps.rows, static_cast<int>(devices.size()),
+                     saved ? &state : nullptr);
   const std::int64_t made_for =
       deal.sources.empty() ? towers : static_cast<std::int64_t>(devices.size());
   const std::uint64_t elsewhere = sharded ? divide_memory(options, plan, towers, made_for) : 0;
-  const SlotsWanted wanted = choose_slots(options, compile(datasets[0], options.run),
-                                          options.mode == FeedMode::per_tower ? made_for : 1);
-  if (!options.run.slot_allocator) options.run.slot_allocator = devices[0]->pinned();
+  const std::uint64_t budget = sharded ? options.run.memory_bytes : plan.memory_limit();
+  const SlotsWanted wanted =
+      choose_slots(options, bytes_of_batch(plan), BudgetShares(budget, 1).slots,
+                   options.mode == FeedMode::per_tower ? made_for : 1);
   RunOptions run = options.run;
   if (options.end == EpochEnd::wrap && run.epochs < UINT64_MAX) ++run.epochs;
   std::vector<BatchSourcePtr> sources;
   const auto returns = std::make_shared<TowersReturn>(devices[0]->backend().time());
   for (const Dataset& dataset : datasets) {
-    if (compile(dataset, options.run).rows() != plan.rows() ||
-        !(dataset.spec() == datasets[0].spec())) {
-      throw Error(ErrorCode::invalid_argument,
-                  "the towers' datasets make different batches: " + datasets[0].spec().to_string() +
-                      " and " + dataset.spec().to_string());
-    }
     const std::size_t number = sources.size();
     const BatchShare* const share = deal.sources.empty() ? nullptr : &deal.sources[number];
     const RunSetting setting{.share = share != nullptr ? std::optional(*share) : std::nullopt,
                              .holder = returns,
                              .observed = false};
     RunOptions of_source = run;
+    // The batches of a source that feeds one tower lie where its device reads best.
+    const std::size_t here = number - static_cast<std::size_t>(options.towers_held.first);
+    if (!of_source.slot_allocator)
+      of_source.slot_allocator = devices[sharded && here < devices.size() ? here : 0]->pinned();
     if (inputs.shards) {
       of_source.workers.shards = towers;
       of_source.workers.shard = static_cast<std::int64_t>(number);

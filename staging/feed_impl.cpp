@@ -81,8 +81,6 @@ Feed::Impl::Impl(Parts parts)
   maker_.go_on_at(state.position);
   looked_ns_ = now();
   for (DevicePtr& device : parts.devices) {
-    if (&device->backend().time() != &clock_)
-      throw Error(ErrorCode::invalid_argument, "a feed's devices share one clock");
     auto pool = parts.pools.empty() ? nullptr : std::move(parts.pools[towers_.size()]);
     towers_.push_back(std::make_unique<Tower>(*this, towers(), std::move(device), parts.batches,
                                               std::move(pool)));
