@@ -24,7 +24,7 @@ class LocalRunner final : public GroupRunner {
     Executors& executors;
     const StepBack& step_back;
   };
-  /// What `segment` refers to, and `listener`, must outlive the runner.
+  /// `listener`, and the objects that `segment` names, must outlive the runner.
   LocalRunner(const Services& services, const SegmentWork& segment, GroupListener& listener);
 
   std::size_t most() const noexcept override { return most_; }

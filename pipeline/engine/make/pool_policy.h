@@ -48,7 +48,7 @@ class PoolPolicy {
   virtual void reserve(std::size_t /*threads*/) {}
   /// Returns true if late work is a reason for another thread.
   virtual bool wants_another(std::size_t threads) noexcept = 0;
-  /// Notes that there is one more thread than before, because of this work.
+  /// Notes that another thread was added, because of this work.
   virtual void grown(std::size_t threads, const Late& late) noexcept = 0;
   virtual void began(std::size_t /*thread*/, Clock::time_point /*now*/) noexcept {}
   /// Returns how many threads may work at once from now on: no more than `threads`.

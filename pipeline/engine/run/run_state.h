@@ -1,4 +1,4 @@
-// What a run was asked for, and whether it goes on.
+// A run's plan and options, and its end.
 #pragma once
 
 #include <atomic>

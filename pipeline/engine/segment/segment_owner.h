@@ -19,7 +19,7 @@ struct LearntOfStage {
   SpareItems items;
 };
 
-/// A stage of a run, as its segments know it. What it refers to lives as long as the run.
+/// A stage of a run, as its segments know it. Its references are valid as long as the run.
 struct SegmentOwner {
   const Node& node;
   std::string label;  ///< its name in reports and errors
